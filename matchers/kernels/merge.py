@@ -1,0 +1,34 @@
+"""Join the intervals of one (subscription, column) that overlap, in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matchers.kernels.jit import kernel
+
+
+@kernel
+def merge(subscription: Any, column: Any, low: Any, high: Any) -> int:
+    """Takes intervals ascending by (subscription, column, low). Leaves the joined ones in front, says how many.
+
+    Empty intervals (low > high) go, unless they are all that a (subscription, column) has: one stays there, as
+    (inf, -inf), to say that nothing satisfies it.
+    """
+    kept = 0
+    for i in range(low.shape[0]):
+        same = kept > 0 and subscription[i] == subscription[kept - 1] and column[i] == column[kept - 1]
+        empty = low[i] > high[i]
+        if same and empty:
+            continue
+        if same and low[kept - 1] > high[kept - 1]:
+            low[kept - 1] = low[i]
+            high[kept - 1] = high[i]
+        elif same and low[i] <= high[kept - 1]:
+            high[kept - 1] = max(high[kept - 1], high[i])
+        else:
+            subscription[kept] = subscription[i]
+            column[kept] = column[i]
+            low[kept] = float("inf") if empty else low[i]
+            high[kept] = float("-inf") if empty else high[i]
+            kept += 1
+    return kept
