@@ -28,7 +28,9 @@ class Explanation:
     def __str__(self) -> str:
         wanted = " or ".join(map(str, self.predicate.operators))
         found = ", ".join(repr(v) for v in (self.held_by or self.values))
-        return f"{'held    ' if self.held else 'not held'} {'.'.join(self.predicate.path)}: wanted {wanted}; found {found}"
+        return (
+            f"{'held    ' if self.held else 'not held'} {'.'.join(self.predicate.path)}: wanted {wanted}; found {found}"
+        )
 
 
 @dataclass(frozen=True, eq=False)

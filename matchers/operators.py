@@ -152,7 +152,9 @@ def _prefix(argument: Any) -> Prefix:
 def _anything_but(argument: Any) -> AnythingBut:
     values = argument if isinstance(argument, list) else [argument]
     if not values:
-        raise OperatorError('anything-but takes a value or a list of at least one; for any value write {"exists": true}')
+        raise OperatorError(
+            'anything-but takes a value or a list of at least one; for any value write {"exists": true}'
+        )
     return AnythingBut(tuple(literal(v) for v in values))
 
 

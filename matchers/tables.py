@@ -114,7 +114,9 @@ class EventBatch:
         of, col = _ids("event", event, n_events), _ids("column", column, n_columns)
         val = np.asarray(value, np.float64)
         if not of.shape == col.shape == val.shape or of.ndim != 1:
-            raise TableError(f"event, column and value must be arrays of one length, not {of.shape}, {col.shape}, {val.shape}")
+            raise TableError(
+                f"event, column and value must be arrays of one length, not {of.shape}, {col.shape}, {val.shape}"
+            )
         order = np.lexsort((val, col, of))
         order = order[~np.isnan(val[order])]
         of, col, val = of[order], col[order], val[order]

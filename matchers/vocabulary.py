@@ -53,7 +53,10 @@ class Vocabulary:
         if self.columns[column][1] == NUMBER:
             return list(cast(Sequence[Interval], region))
         cuts = self.cuts[column]
-        return [(bisect_left(cuts, low) + 1.0, float(bisect_left(cuts, high))) for low, high in cast(Sequence[Range], region)]
+        return [
+            (bisect_left(cuts, low) + 1.0, float(bisect_left(cuts, high)))
+            for low, high in cast(Sequence[Range], region)
+        ]
 
     def encode(self, events: Sequence[Event]) -> EventBatch:
         """Only fields that some subscription names are looked at."""

@@ -36,7 +36,13 @@ def test_every_algorithm_does_what_the_table_promises(name: str, table: dict[str
             s
             for s in range(table["n_subscriptions"])
             if all(
-                any(low <= v <= high for e2, c2, v in entries if (e2, c2) == (e, c) for s3, c3, low, high in rows if (s3, c3) == (s, c))
+                any(
+                    low <= v <= high
+                    for e2, c2, v in entries
+                    if (e2, c2) == (e, c)
+                    for s3, c3, low, high in rows
+                    if (s3, c3) == (s, c)
+                )
                 for c in {c for s2, c, _, _ in rows if s2 == s}
             )
         ]

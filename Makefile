@@ -1,0 +1,70 @@
+# Two commands: `make demo` shows Sluice at work, `make test` checks all of it. Both set up what they need.
+
+PYTHON ?= python3
+BIN := .venv/bin
+RUN := $(BIN)/python run_stream.py
+PACKAGES := .venv/packages.stamp
+JARS := jars/stamp
+CHECKED := NUMBA_BOUNDSCHECK=1
+PLAIN := NUMBA_DISABLE_JIT=1
+HYPOTHESIS ?= quick
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-long check format lock image test-containers clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+setup: $(PACKAGES) $(JARS) ## .venv with the locked packages, jars/ with the pinned jars
+
+demo: setup ## real events through a real broker, checked (ARGS="--json" and others: run_stream.py demo --help)
+	@$(RUN) demo $(ARGS)
+
+test: setup check ## every check and every test
+	$(BIN)/pytest --hypothesis-profile=$(HYPOTHESIS)
+	$(PLAIN) $(BIN)/pytest -m kernels tests/unit tests/property --hypothesis-profile=$(HYPOTHESIS)
+	$(CHECKED) $(BIN)/pytest -m kernels tests/unit tests/property --hypothesis-profile=$(HYPOTHESIS)
+
+test-long: ## the same with many more random cases
+	$(MAKE) test HYPOTHESIS=long
+
+check: setup ## style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: setup ## put the code into shape
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lock: $(PACKAGES) ## pin the packages anew
+	$(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv
+	for name in requirements requirements-dev requirements-build; do \
+	    .cache/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	        --no-emit-index-url --no-header $$name.in -o $$name.lock || exit 1; done
+
+image: ## the container image sluice:latest, from BASE if given (docker/Dockerfile)
+	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag sluice:latest --file docker/Dockerfile .
+
+test-containers: setup image ## compose up, deliveries arrive, compose down
+	$(BIN)/python -m pytest tests/containers
+
+clean: ## everything that setup and runs made
+	rm -rf .venv jars .cache checkpoint run .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PACKAGES): requirements-build.lock requirements-dev.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "Sluice needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements-build.lock
+	$(BIN)/pip install --quiet --require-hashes --no-build-isolation --requirement requirements-dev.lock
+	@touch $@
+
+$(JARS): config/ivy.xml $(PACKAGES)
+	@command -v java >/dev/null || { echo "Sluice needs Java 17 or newer, and there is no java on the PATH." >&2; exit 1; }
+	@rm -rf jars && mkdir -p jars .cache
+	java -jar $(BIN)/../lib/python3*/site-packages/pyspark/jars/ivy-*.jar -ivy config/ivy.xml -confs spark broker \
+	    -retrieve "jars/[conf]/[artifact]-[revision].[ext]" -types jar bundle >.cache/ivy.log 2>&1 || \
+	    { tail -n 20 .cache/ivy.log >&2; echo "The jars could not be fetched; .cache/ivy.log says more." >&2; exit 1; }
+	@touch $@

@@ -1,0 +1,132 @@
+"""Where settings come from: flags win over the environment, that over the file, that over the defaults."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from config.model import Settings
+
+PREFIX = "SLUICE_"
+_NOT_SETTINGS = "SLUICE_TEST_"
+_SECRET = re.compile(r"password|secret|token|credential|jaas|\.key|key\.pem|private", re.IGNORECASE)
+REDACTED = "(secret)"
+
+
+class ConfigError(Exception):
+    """All that is wrong with the settings, a line each: where, what, and what would work."""
+
+
+def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Settings:
+    """`flags` by dotted name, such as {"events.topic": "orders"}; those that are None were not given.
+
+    From the environment: SLUICE_SECTION__KEY, such as SLUICE_EVENTS__TOPIC. Raises ConfigError.
+    """
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    document = _read(file) if file else {}
+    problems = [
+        *_unknown(document, f"{file}: "),
+        *_unknown(_nested(given), "flag "),
+        *_unknown(_environment(), f"environment {PREFIX}…: "),
+    ]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    try:
+        return _sources(file)(**_nested(given))
+    except ValidationError as error:
+        raise ConfigError("\n".join(_readable(e) for e in error.errors())) from None
+
+
+def show(settings: Settings) -> dict[str, Any]:
+    """All settings as plain data, without secrets."""
+    return {section: _redacted(values) for section, values in settings.model_dump().items()}
+
+
+def _sources(file: Path | None) -> type[Settings]:
+    class Sources(Settings, BaseSettings):
+        model_config = SettingsConfigDict(
+            env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="ignore", toml_file=file
+        )
+
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    return Sources
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}; config/example.toml shows all settings") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: is not TOML: {error}") from None
+
+
+def _environment() -> dict[str, Any]:
+    names = (n for n in os.environ if n.startswith(PREFIX) and not n.startswith(_NOT_SETTINGS))
+    return _nested({n.removeprefix(PREFIX).lower().replace("__", "."): os.environ[n] for n in names})
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """{"a.b": 1} as {"a": {"b": 1}}; what follows the second dot belongs to an option's own name."""
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        node, *keys = name.split(".", 2)
+        if not keys:
+            nested[node] = value
+            continue
+        inner = nested.setdefault(node, {})
+        for key in keys[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[keys[-1]] = value
+    return nested
+
+
+def _unknown(document: Mapping[str, Any], where: str) -> Iterator[str]:
+    for section, values in document.items():
+        if section not in Settings.model_fields:
+            yield f"{where}unknown section {section!r}; {_nearest(section, list(Settings.model_fields))}"
+            continue
+        model = Settings.model_fields[section].annotation
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
+        if not isinstance(values, Mapping):
+            yield f"{where}{section} is a section, not a value; its keys are {', '.join(model.model_fields)}"
+            continue
+        for key in values:
+            if key not in model.model_fields:
+                yield f"{where}unknown key {section}.{key}; {_nearest(key, list(model.model_fields))}"
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+
+
+def _readable(error: Any) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    secret = _SECRET.search(name)
+    return f"{name} = {REDACTED if secret else repr(error['input'])}: {error['msg']}"
+
+
+def _redacted(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {key: _redacted(inner, key) for key, inner in value.items()}
+    return REDACTED if _SECRET.search(name) and value else value

@@ -1,0 +1,103 @@
+"""All settings, with their defaults, units and bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,248}$")]
+Options = dict[str, str]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Query(Section):
+    name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")] = "sluice"
+    """Names the job: its transactional id and its consumer group. Two jobs side by side need two names."""
+    checkpoint: str = "checkpoint"
+    """Directory, or URL, of the job's own notes on where it is. One job at a time, of one name."""
+
+
+class Kafka(Section):
+    bootstrap_servers: str = "127.0.0.1:9092"
+    """Brokers to ask first: host:port, separated by commas."""
+    client: Options = {}
+    """Options of librdkafka under their own names, for all that the job writes and the command line does."""
+    spark: Options = {}
+    """Options of Kafka's Java client under their own names, for Spark's sources."""
+
+
+class Events(Section):
+    topic: TopicName = "events"
+    """Where events are read."""
+    starting: Literal["earliest", "latest"] = "earliest"
+    """Where a query that has never run begins: with the oldest event there is, or with the next to come."""
+    max_per_batch: Annotated[int, Field(gt=0)] = 100_000
+    """Events a batch takes at most."""
+
+
+class Subscriptions(Section):
+    topic: TopicName = "subscriptions"
+    """Where subscriptions and their withdrawals are read; compacted, keyed by id."""
+    status_topic: TopicName = "subscriptions.status"
+    """Where the job says what became of each change, keyed by id."""
+    max_per_batch: Annotated[int, Field(gt=0)] = 20_000
+    """Changes a batch takes at most."""
+
+
+class Deliveries(Section):
+    layout: Literal["topic_per_subscriber", "shared"] = "topic_per_subscriber"
+    """A topic for each subscriber, or one for all, keyed by subscriber."""
+    prefix: TopicName = "deliveries."
+    """The topic of a subscriber is this followed by the subscriber's name."""
+    topic: TopicName = "deliveries"
+    """The one topic of the layout "shared"."""
+    create_topics: bool = True
+    """Whether the job makes the topic of a new subscriber. If not, deliveries to a missing one are dead letters."""
+    partitions: Annotated[int, Field(gt=0)] = 1
+    """Partitions of the topics it makes."""
+    replication_factor: Annotated[int, Field(gt=0)] = 1
+    """Replicas of the topics it makes."""
+    max_bytes: Annotated[int, Field(gt=0)] = 1_000_000
+    """A delivery that is larger, headers included, becomes a dead letter."""
+
+
+class DeadLetters(Section):
+    topic: TopicName = "deadletters"
+    """Where everything goes that could not be used, with the reason."""
+
+
+class Matching(Section):
+    algorithm: str = "scan"
+    """Name of a matching algorithm."""
+    options: dict[str, Any] = {}
+    """Options of that algorithm under their own names."""
+
+
+class Spark(Section):
+    master: str = "local[*]"
+    """Where Spark runs."""
+    options: Options = {}
+    """Spark properties under their own names."""
+
+
+class Log(Section):
+    format: Literal["text", "json"] = "text"
+    """Lines for people, or one JSON object a line."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is logged."""
+
+
+class Settings(Section):
+    query: Query = Query()
+    kafka: Kafka = Kafka()
+    events: Events = Events()
+    subscriptions: Subscriptions = Subscriptions()
+    deliveries: Deliveries = Deliveries()
+    dead_letters: DeadLetters = DeadLetters()
+    matching: Matching = Matching()
+    spark: Spark = Spark()
+    log: Log = Log()

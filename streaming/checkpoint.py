@@ -1,0 +1,50 @@
+"""The checkpoint directory: one process at a time, one query for ever."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from streaming.errors import CheckpointInUse
+
+
+def is_local(location: str) -> bool:
+    return "://" not in location or location.startswith("file://")
+
+
+@contextmanager
+def opened(location: str, query: str) -> Iterator[str]:
+    """Where Spark keeps its part of the checkpoint. Raises CheckpointInUse.
+
+    A local directory is locked while it is open. In any other place only the fencing of producers guards.
+    """
+    if not is_local(location):
+        yield f"{location.rstrip('/')}/spark"
+        return
+    directory = Path(location.removeprefix("file://")).resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CheckpointInUse(
+                f"another job is running on the checkpoint {directory}; stop it first, or set query.checkpoint"
+            ) from None
+        _claim(directory / "query.json", query)
+        yield (directory / "spark").as_uri()
+
+
+def _claim(file: Path, query: str) -> None:
+    """The offsets of a checkpoint mean nothing to a query of another name: it would skip what it never delivered."""
+    if not file.exists():
+        file.write_text(json.dumps({"query": query}) + "\n")
+        return
+    owner = json.loads(file.read_text())["query"]
+    if owner != query:
+        raise CheckpointInUse(
+            f"the checkpoint {file.parent} belongs to the query {owner!r}, not to {query!r}; "
+            "set query.checkpoint to a directory of its own, or query.name back"
+        )

@@ -1,0 +1,29 @@
+"""Bytes of a record to an event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+
+class Undecodable(ValueError):
+    """The bytes are no event; the text says why, for the person who reads the dead letter."""
+
+
+def decode_event(value: bytes | None) -> dict[str, Any]:
+    """A JSON object (RFC 8259, UTF-8). Of a repeated key the last counts. Raises Undecodable."""
+    if value is None:
+        raise Undecodable("the record has no value")
+    try:
+        event = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise Undecodable(f"not JSON: {error}") from None
+    if not isinstance(event, dict):
+        raise Undecodable(f"not a JSON object but {_kind(event)}")
+    return event
+
+
+def _kind(value: object) -> str:
+    names = {list: "an array", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
+    return names.get(type(value), "null")

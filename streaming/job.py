@@ -1,0 +1,220 @@
+"""The continuous job: take over, find where the last one stopped, and run batches until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from matchers.snapshot import Snapshot
+from streaming import checkpoint, matching, session, sources
+from streaming.errors import JobError, TopicMissing
+from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, Work
+from streaming.outputs import OutputTopics
+from streaming.pipeline import Names, Pipeline
+from streaming.sink import TransactionalSink
+from streaming.state import State
+from streaming.topics import Topics
+
+if TYPE_CHECKING:
+    from config.model import Settings
+
+log = logging.getLogger("sluice.job")
+
+
+def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
+    """Returns when `stop` is set, after the batch in hand. Raises JobError, or what broke the query."""
+    with checkpoint.opened(settings.query.checkpoint, settings.query.name) as spark_checkpoint:
+        began = time.monotonic()
+        topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
+        _require(topics, settings)
+        sink = TransactionalSink(settings.kafka.bootstrap_servers, settings.kafka.client, settings.query.name)
+        spark = session.start(
+            settings.query.name,
+            settings.spark.master,
+            settings.spark.options,
+            jars / "spark",
+            checkpoint.is_local(settings.query.checkpoint),
+        )
+        try:
+            pipeline, starts = _restored(settings, spark, topics, sink)
+            fields = {
+                "query": settings.query.name,
+                "version": pipeline.state.version,
+                "subscriptions": len(pipeline.state.snapshot),
+                "algorithm": settings.matching.algorithm,
+                "start_s": round(time.monotonic() - began, 1),
+            }
+            _run(settings, spark, pipeline, starts, spark_checkpoint, stop, fields)
+        finally:
+            spark.stop()
+            sink.close()
+        log.info("stopped", extra={"fields": {"query": settings.query.name}})
+
+
+def _require(topics: Topics, settings: Settings) -> None:
+    there = topics.partitions()
+    needed = [
+        settings.events.topic,
+        settings.subscriptions.topic,
+        settings.subscriptions.status_topic,
+        settings.dead_letters.topic,
+    ]
+    if settings.deliveries.layout == "shared":
+        needed.append(settings.deliveries.topic)
+    if missing := [name for name in needed if name not in there]:
+        raise TopicMissing(
+            f"no topic {', '.join(missing)} at {settings.kafka.bootstrap_servers}; "
+            "`run_stream.py topics create` makes all that the job needs"
+        )
+
+
+def _restored(
+    settings: Settings, spark: SparkSession, topics: Topics, sink: TransactionalSink
+) -> tuple[Pipeline, dict[str, dict[int, int]]]:
+    """The state of the last committed batch, rebuilt from the subscriptions topic; and where to read on."""
+    names = _names(settings)
+    bounds = {
+        (source, p): (low, high)
+        for source in (EVENTS, SUBSCRIPTIONS)
+        for p, low, high in topics.offsets(names.source(source))
+    }
+    found = sink.committed([(names.source(source), p) for source, p in bounds])
+    committed = {(s, p): found[names.source(s), p] for s, p in bounds if (names.source(s), p) in found}
+    first_start = not committed
+    positions = dict.fromkeys(bounds, 0) | committed
+    if first_start:
+        latest = settings.events.starting == "latest"
+        positions |= {at: high if at[0] == SUBSCRIPTIONS or latest else low for at, (low, high) in bounds.items()}
+
+    snapshot: Snapshot[Any] = Snapshot(algorithm=settings.matching.algorithm, options=settings.matching.options)
+    _check_options(snapshot)
+    state = State(snapshot, spark.sparkContext.broadcast, {at: p for at, p in positions.items() if at[0] == EVENTS})
+    outputs = OutputTopics(
+        topics,
+        settings.deliveries.partitions,
+        settings.deliveries.replication_factor,
+        settings.deliveries.create_topics and settings.deliveries.layout == "topic_per_subscriber",
+    )
+    pipeline = Pipeline(state, sink, outputs, names)
+
+    ends = {p: position for (source, p), position in positions.items() if source == SUBSCRIPTIONS}
+    history = sources.up_to(spark, _source_options(settings), settings.subscriptions.topic, ends)
+    rows = history.mapInArrow(Work((), {}), matching.OUTPUT).toArrow().to_pylist()
+    if first_start:
+        pipeline.adopt(rows, positions)
+    else:
+        state.apply(rows, positions)
+    return pipeline, {names.source(s): _of(positions, s) for s in (EVENTS, SUBSCRIPTIONS)}
+
+
+def _run(
+    settings: Settings,
+    spark: SparkSession,
+    pipeline: Pipeline,
+    starts: Mapping[str, Mapping[int, int]],
+    spark_checkpoint: str,
+    stop: threading.Event,
+    fields: Mapping[str, Any],
+) -> None:
+    _warm_up(spark, pipeline.state)
+    caps = {
+        settings.events.topic: settings.events.max_per_batch,
+        settings.subscriptions.topic: settings.subscriptions.max_per_batch,
+    }
+    batches = _Batches(pipeline)
+    query = (
+        sources.live(spark, _source_options(settings), starts, caps)
+        .writeStream.queryName(settings.query.name)
+        .foreachBatch(batches)
+        .option("checkpointLocation", spark_checkpoint)
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    log.info("running", extra={"fields": dict(fields)})
+    while query.isActive and not stop.wait(0.1):
+        pass
+    if stop.is_set():
+        batches.finish()
+        spark.sparkContext.setLogLevel("OFF")  # the batch refused from now on is no error
+        with suppress(StreamingQueryException):
+            query.stop()
+    if batches.failure is not None:
+        raise batches.failure
+    if not stop.is_set():
+        raise JobError(f"Spark stopped the query: {query.exception()}")
+
+
+class _Batches:
+    """What Spark calls: the pipeline, the exception that broke it, and a way to stop between two batches."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._turn = threading.Lock()
+        self._finished = False
+        self.failure: BaseException | None = None
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        with self._turn:
+            if self._finished:  # to return would tell Spark that the batch is done
+                raise InterruptedError("the job is stopping")
+            try:
+                self._pipeline(batch, number)
+            except BaseException as error:
+                self.failure = error
+                raise
+
+    def finish(self) -> None:
+        """Wait for the batch in hand and refuse all further ones."""
+        with self._turn:
+            self._finished = True
+
+
+def _warm_up(spark: SparkSession, state: State) -> None:
+    """Start the workers, load the state and the kernels there, so that the first events need not wait for it."""
+    row = {"source": EVENTS, "partition": -1, "offset": 0, "timestamp": 0, "value": b"{}"}
+    schema = spark.createDataFrame([], matching.INPUT).schema
+    n = 2 * spark.sparkContext.defaultParallelism
+    rows = spark.createDataFrame([tuple(row.get(field.name) for field in schema)] * n, schema).repartition(n)
+    for _ in range(3):
+        result: pa.Table = rows.mapInArrow(state.work(), matching.OUTPUT).toArrow()
+        assert result.num_rows
+
+
+def _source_options(settings: Settings) -> dict[str, str]:
+    own = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
+    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **own}
+
+
+def _check_options(snapshot: Snapshot[Any]) -> None:
+    """A wrong option of the algorithm must show before the first subscription does."""
+    try:
+        snapshot.update([(None, [{}])])
+    except TypeError as error:
+        raise JobError(f"matching.options do not fit matching.algorithm = {snapshot.algorithm!r}: {error}") from None
+
+
+def _names(settings: Settings) -> Names:
+    deliveries = settings.deliveries
+    shared = deliveries.layout == "shared"
+    return Names(
+        events=settings.events.topic,
+        subscriptions=settings.subscriptions.topic,
+        statuses=settings.subscriptions.status_topic,
+        dead_letters=settings.dead_letters.topic,
+        delivery_topic=lambda subscriber: deliveries.topic if shared else deliveries.prefix + subscriber,
+        delivery_key=lambda subscriber, key: subscriber.encode() if shared else key,
+        max_delivery_bytes=deliveries.max_bytes,
+    )
+
+
+def _of(positions: Mapping[Position, int], source: int) -> dict[int, int]:
+    return {p: offset for (s, p), offset in sorted(positions.items()) if s == source}

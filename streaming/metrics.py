@@ -1,0 +1,79 @@
+"""How late: latencies in histograms that can be added up, and how far each stage accounts for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import ceil, exp, log
+
+# Bucket b holds (GROWTH ** (b - 1), GROWTH ** b] milliseconds, so a quantile is at most 2 % too high.
+GROWTH = 1.02
+_LOG = log(GROWTH)
+
+STAGES = ("wait", "match", "publish", "commit")
+TOTAL = "total"  # from the event's Kafka timestamp to the commit of its delivery: all stages together
+
+
+@dataclass
+class Latencies:
+    """Milliseconds, by bucket."""
+
+    counts: dict[int, int] = field(default_factory=dict)
+    max_ms: float = 0.0
+
+    def add(self, ms: float, times: int = 1) -> None:
+        bucket = ceil(log(ms) / _LOG) if ms > 1 else 0
+        self.counts[bucket] = self.counts.get(bucket, 0) + times
+        self.max_ms = max(self.max_ms, ms)
+
+    def update(self, other: Latencies) -> None:
+        for bucket, times in other.counts.items():
+            self.counts[bucket] = self.counts.get(bucket, 0) + times
+        self.max_ms = max(self.max_ms, other.max_ms)
+
+    def quantile(self, q: float) -> float | None:
+        """The smallest bucket end that at least a share `q` of all lie at or below; None of nothing."""
+        wanted = q * sum(self.counts.values())
+        seen = 0
+        for bucket in sorted(self.counts):
+            seen += self.counts[bucket]
+            if seen >= wanted:
+                return min(exp(bucket * _LOG), self.max_ms)
+        return None
+
+    def summary(self) -> dict[str, float | None]:
+        quantiles = {f"p{round(100 * q)}": self.quantile(q) for q in (0.5, 0.95, 0.99)}
+        found = {**quantiles, "max": self.max_ms if self.counts else None}
+        return {name: None if ms is None else round(ms, 1) for name, ms in found.items()}
+
+    def to_json(self) -> dict[str, object]:
+        return {"buckets": {str(b): n for b, n in sorted(self.counts.items())}, "max": round(self.max_ms, 1)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, object]) -> Latencies:
+        buckets = document["buckets"]
+        assert isinstance(buckets, dict)
+        return cls({int(b): int(n) for b, n in buckets.items()}, float(str(document["max"])))
+
+
+def by_stage(timestamps_ms: Iterable[int], times: Mapping[str, float]) -> dict[str, Latencies]:
+    """Latencies of one batch's delivered events.
+
+    `times` are seconds since the epoch: "start" of the batch, and the end of the stages "match", "publish", "commit".
+    An event waits from its own timestamp to the start of the batch that takes it; the rest all events share.
+    """
+    found = {stage: Latencies() for stage in (*STAGES, TOTAL)}
+    shared = {
+        "match": times["match"] - times["start"],
+        "publish": times["publish"] - times["match"],
+        "commit": times["commit"] - times["publish"],
+    }
+    n = 0
+    for timestamp in timestamps_ms:
+        found["wait"].add(max(0.0, times["start"] * 1000 - timestamp))
+        found[TOTAL].add(max(0.0, times["commit"] * 1000 - timestamp))
+        n += 1
+    if n:
+        for stage, seconds in shared.items():
+            found[stage].add(seconds * 1000, n)
+    return found

@@ -1,0 +1,108 @@
+"""The records that the job writes: deliveries, dead letters and statuses, as bytes and headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+Headers = list[tuple[str, bytes]]
+
+UNDECODABLE_EVENT = "undecodable_event"
+REFUSED_SUBSCRIPTION = "refused_subscription"
+OVERSIZE = "oversize"
+MISSING_TOPIC = "missing_topic"
+REASONS = (UNDECODABLE_EVENT, REFUSED_SUBSCRIPTION, OVERSIZE, MISSING_TOPIC)
+
+_OURS = ("ce_subscriptionids", "ce_matchversion")  # never taken from an event
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    def size(self) -> int:
+        """About the bytes it takes in a log: key, value and headers."""
+        return len(self.key or b"") + len(self.value or b"") + sum(len(k) + len(v) + 4 for k, v in self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a record was read."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+def event_headers(row: Mapping[str, Any], origin: Origin, version: int) -> Headers:
+    """The event's own headers as they are, the CloudEvents attributes it lacks, and the version that matched it.
+
+    CloudEvents 1.0, Kafka protocol binding, binary mode. `ce_id` is the same whenever the event is read again.
+    """
+    own = [(k, v) for k, v in _headers(row) if k not in _OURS]
+    present = {k for k, _ in own}
+    time = datetime.fromtimestamp(origin.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    wanted = {
+        "ce_specversion": "1.0",
+        "ce_id": f"{origin.topic}-{origin.partition}-{origin.offset}",
+        "ce_source": f"kafka:{origin.topic}",
+        "ce_type": "sluice.event",
+        "ce_time": time.replace("+00:00", "Z"),
+    }
+    missing = [(k, v.encode()) for k, v in wanted.items() if k not in present]
+    return [*own, *missing, ("ce_matchversion", str(version).encode())]
+
+
+def delivery(topic: str, key: bytes | None, value: bytes, headers: Headers, subscriptions: str) -> Record:
+    return Record(topic, key, value, [*headers, ("ce_subscriptionids", subscriptions.encode())])
+
+
+def dead_letter(topic: str, row: Mapping[str, Any], origin: Origin, reason: str, detail: str, **about: str) -> Record:
+    """The original key, value and headers; why it is here and where it came from as headers `sluice_...`."""
+    facts = {
+        "reason": reason,
+        "detail": detail,
+        "origin_topic": origin.topic,
+        "origin_partition": str(origin.partition),
+        "origin_offset": str(origin.offset),
+        "origin_timestamp": str(origin.timestamp_ms),
+        **about,
+    }
+    own = [(k, v) for k, v in _headers(row) if not k.startswith("sluice_")]
+    return Record(topic, row["key"], row["value"], [*own, *((f"sluice_{k}", v.encode()) for k, v in facts.items())])
+
+
+def status(
+    topic: str,
+    id: str | None,
+    origin: Origin,
+    version: int,
+    in_force_from: Mapping[str, int],
+    *,
+    subscriber: str | None = None,
+    refused: str | None = None,
+    withdrawn: bool = False,
+) -> Record:
+    """What became of a change. It is in force for events at or past `in_force_from` (offset by partition)."""
+    state = "refused" if refused else "withdrawn" if withdrawn else "accepted"
+    document: dict[str, Any] = {"id": id, "status": state}
+    if subscriber:
+        document["subscriber"] = subscriber
+    if refused:
+        document["reason"] = refused
+    else:
+        document |= {"version": version, "in_force_from": in_force_from}
+    document["change"] = {"partition": origin.partition, "offset": origin.offset}
+    return Record(topic, id.encode() if id else None, orjson.dumps(document), [])
+
+
+def _headers(row: Mapping[str, Any]) -> Sequence[tuple[str, bytes]]:
+    return [(h["key"], h["value"] or b"") for h in row["headers"] or ()]

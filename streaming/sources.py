@@ -1,0 +1,66 @@
+"""Both Kafka topics as one DataFrame of matching.INPUT rows, live or up to an offset."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from streaming.matching import EVENTS, SUBSCRIPTIONS
+
+# With Kafka's default of 500 ms a quiet partition holds up the whole batch for half a second.
+TUNING = {"kafka.fetch.max.wait.ms": "5", "kafka.isolation.level": "read_committed"}
+
+
+def live(
+    spark: SparkSession, kafka: Mapping[str, str], starts: Mapping[str, Mapping[int, int]], caps: Mapping[str, int]
+) -> DataFrame:
+    """A stream of both topics. `starts` (topic -> partition -> offset, the events topic first) count only for a new
+    checkpoint; `caps` are rows a batch at most, by topic."""
+    streams = []
+    for source, (topic, offsets) in zip((EVENTS, SUBSCRIPTIONS), starts.items(), strict=True):
+        stream = (
+            spark.readStream.format("kafka")
+            .options(**kafka, **{k: v for k, v in TUNING.items() if k not in kafka})
+            .option("subscribe", topic)
+            .option("startingOffsets", _offsets(topic, offsets))
+            .option("maxOffsetsPerTrigger", caps[topic])
+            .option("includeHeaders", "true")
+            # Rows that retention removed before they were read are gone; that is the topic's setting, not a fault.
+            .option("failOnDataLoss", "false")
+            .load()
+        )
+        streams.append(_rows(stream, source))
+    return streams[0].unionByName(streams[1])
+
+
+def up_to(spark: SparkSession, kafka: Mapping[str, str], topic: str, ends: Mapping[int, int]) -> DataFrame:
+    """All that is left of the subscriptions topic below the offsets `ends`."""
+    table = (
+        spark.read.format("kafka")
+        .options(**kafka, **{k: v for k, v in TUNING.items() if k not in kafka})
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("endingOffsets", _offsets(topic, ends))
+        .option("includeHeaders", "true")
+        .load()
+    )
+    return _rows(table, SUBSCRIPTIONS)
+
+
+def _rows(records: DataFrame, source: int) -> DataFrame:
+    return records.select(
+        F.lit(source).alias("source"),
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("timestamp"),
+        "key",
+        "value",
+        "headers",
+    )
+
+
+def _offsets(topic: str, by_partition: Mapping[int, int]) -> str:
+    return json.dumps({topic: {str(p): offset for p, offset in by_partition.items()}})

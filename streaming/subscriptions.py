@@ -1,0 +1,116 @@
+"""Subscription documents: what a record of the subscriptions topic asks for.
+
+key: s1    value: {"id": "s1", "subscriber": "alice", "pattern": {"symbol": ["IBM"]}, "expires_at": "2030-01-01T00:00:00Z"}
+key: s1    value: null                                      withdraws s1
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from matchers import PatternError
+from matchers.errors import known
+from matchers.language import parse
+from matchers.lowering import Conjunction, lower
+
+MAX_ID_LENGTH = 200
+SUBSCRIBER = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+_KEYS = ("id", "subscriber", "pattern", "expires_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Who gets what a subscription matches, and until when. Equal ids are equal: a newer one replaces an older."""
+
+    id: str
+    subscriber: str = field(compare=False, default="")
+    expires_at_ms: int | None = field(compare=False, default=None)
+
+    def in_force(self, timestamp_ms: int) -> bool:
+        """Whether events of that time still count for it."""
+        return self.expires_at_ms is None or timestamp_ms < self.expires_at_ms
+
+
+@dataclass(frozen=True)
+class Change:
+    """A subscription with what its pattern lowers to, or, without that, the withdrawal of one."""
+
+    subscription: Subscription
+    conjunctions: list[Conjunction] | None
+
+
+class Refused(ValueError):
+    """A change that is not taken; the text says why. `id` is the subscription's, as far as it is known."""
+
+    def __init__(self, id: str | None, reason: str) -> None:
+        self.id = id
+        super().__init__(reason)
+
+
+def read_change(key: bytes | None, value: bytes | None) -> Change:
+    """Raises Refused."""
+    id = _text_of(key)
+    if value is None:
+        if id is None:
+            raise Refused(None, "a withdrawal (no value) needs the subscription's id as its key")
+        return Change(Subscription(id), None)
+    try:
+        document = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise Refused(id, f"not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise Refused(id, 'not a JSON object; a subscription is {"id": ..., "subscriber": ..., "pattern": {...}}')
+    return _read_document(id, document)
+
+
+def _read_document(key: str | None, document: dict[str, Any]) -> Change:
+    for name in document:
+        if name not in _KEYS:
+            raise Refused(key, f"unknown key {name!r}; {known(name, _KEYS)}")
+    id = document.get("id", key)
+    if not isinstance(id, str) or not 0 < len(id) <= MAX_ID_LENGTH:
+        raise Refused(key, f"id must be a text of 1 to {MAX_ID_LENGTH} characters")
+    if key is not None and key != id:
+        raise Refused(key, f"the record's key is {key!r} but the document's id {id!r}; they must be the same")
+    subscriber = document.get("subscriber")
+    if not isinstance(subscriber, str) or not SUBSCRIBER.fullmatch(subscriber):
+        raise Refused(
+            id,
+            f"subscriber must be 1 to 200 letters, digits, dots, underscores or hyphens, since it names a topic, not {_short(subscriber)}",
+        )
+    if "pattern" not in document:
+        raise Refused(id, "pattern is missing; write {} for every event")
+    try:
+        conjunctions = lower(parse(document["pattern"]))
+    except PatternError as error:
+        raise Refused(id, str(error)) from None
+    return Change(Subscription(id, subscriber, _expiry(id, document.get("expires_at"))), conjunctions)
+
+
+def _expiry(id: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise Refused(id, f"expires_at must be a time with its zone, such as 2030-01-01T00:00:00Z, not {_short(value)}")
+    return int(moment.timestamp() * 1000)
+
+
+def _text_of(key: bytes | None) -> str | None:
+    try:
+        return key.decode() if key else None
+    except UnicodeDecodeError:
+        raise Refused(None, "the record's key is not UTF-8") from None
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
