@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from matchers.snapshot import Snapshot
-from streaming import checkpoint, matching, session, sources
+from streaming import checkpoint, layout, matching, session, sources
 from streaming.errors import JobError, TopicMissing
 from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, Work
 from streaming.outputs import OutputTopics
@@ -62,15 +62,7 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
 
 def _require(topics: Topics, settings: Settings) -> None:
     there = topics.partitions()
-    needed = [
-        settings.events.topic,
-        settings.subscriptions.topic,
-        settings.subscriptions.status_topic,
-        settings.dead_letters.topic,
-    ]
-    if settings.deliveries.layout == "shared":
-        needed.append(settings.deliveries.topic)
-    if missing := [name for name in needed if name not in there]:
+    if missing := [name for name in layout.needed(settings) if name not in there]:
         raise TopicMissing(
             f"no topic {', '.join(missing)} at {settings.kafka.bootstrap_servers}; "
             "`run_stream.py topics create` makes all that the job needs"

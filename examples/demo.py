@@ -1,0 +1,307 @@
+"""The demo: real events through a real broker and the real job, counted against the definition of matching."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from config import Settings, load
+from matchers import naive
+from matchers.language import parse
+from streaming import clients, layout
+from streaming.broker import EmbeddedBroker
+from streaming.clients import Cluster
+from streaming.errors import JobError
+from streaming.metrics import STAGES, TOTAL, Latencies
+
+START_TIMEOUT_S = 120.0
+QUIET_S = 60.0  # without any progress, the demo gives up
+
+Delivery = tuple[int, str]  # (number of the event, subscriber)
+
+
+@dataclass
+class Seen:
+    """What the job said of its batches and what subscribers got, so far."""
+
+    published: int = 0
+    processed: int = 0
+    deliveries: dict[Delivery, list[bytes]] = field(default_factory=dict)  # the ids that each copy lists
+    examples: list[tuple[str, str, str]] = field(default_factory=list)  # (event, subscriber, ids)
+    latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
+
+
+def run(
+    home: Path, jars: Path, events: int, rate: int, algorithm: str, pull_the_plug: bool, console: Console
+) -> dict[str, Any]:
+    """Returns the summary. Everything that it starts has ended by then."""
+    examples = home / "examples"
+    lines = (examples / "stock_events.jsonl").read_bytes().splitlines()
+    documents = [orjson.loads(line) for line in (examples / "subscriptions.jsonl").read_bytes().splitlines()]
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-demo-") as directory,
+        console.status("starting Kafka") as status,
+        EmbeddedBroker(jars) as broker,
+    ):
+        settings = load(
+            flags={
+                "query.name": "demo",
+                "query.checkpoint": f"{directory}/checkpoint",
+                "kafka.bootstrap_servers": broker.bootstrap_servers,
+                "matching.algorithm": algorithm,
+                "log.format": "json",
+            }
+        )
+        cluster = Cluster(broker.bootstrap_servers, {})
+        console.print(f"Kafka listens on {broker.bootstrap_servers}")
+        cluster.topics().create(layout.topics(settings, partitions=2, replication_factor=1))
+        records = ((d["id"].encode(), orjson.dumps(d)) for d in documents)
+        subscriptions = clients.write(cluster, settings.subscriptions.topic, records)
+        subscribers = sorted({d["subscriber"] for d in documents})
+        console.print(f"{subscriptions:,} subscriptions of {len(subscribers)} subscribers are on their topic")
+        seen = Seen()
+        status.update("starting the job: Spark, then the subscriptions")
+        with Job(home, settings, Path(directory), seen) as job:
+            console.print(f"the job runs: matching with `{algorithm}`, exactly-once deliveries")
+            status.stop()
+            with _reading(cluster, settings, subscribers, seen), _publishing(cluster, settings, lines, events, rate, seen):
+                _watch(console, job, seen, events, pull_the_plug)
+        status.update("counting again, by the definition")
+        status.start()
+        expected = _expected(documents, lines, events)
+    return _summary(console, seen, expected, subscriptions)
+
+
+class Job:
+    """`run_stream.py run` as a process of its own, as a user starts it, and the log lines it writes."""
+
+    def __init__(self, home: Path, settings: Settings, directory: Path, seen: Seen) -> None:
+        flags = {
+            "query.name": settings.query.name,
+            "query.checkpoint": settings.query.checkpoint,
+            "kafka.bootstrap_servers": settings.kafka.bootstrap_servers,
+            "matching.algorithm": settings.matching.algorithm,
+            "log.format": "json",
+        }
+        assignments = [part for name, value in flags.items() for part in ("--set", f"{name}={value}")]
+        self._command = [sys.executable, str(home / "run_stream.py"), "run", *assignments]
+        self._log = directory / "job.log"
+        self._seen = seen
+
+    def __enter__(self) -> Job:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(30)
+        self._kill()
+
+    def kill_and_restart(self) -> None:
+        self._kill()
+        self._start()
+
+    def check(self) -> None:
+        if self._process.poll() is not None:
+            last = self._log.read_text(errors="replace")[-2_000:]
+            raise JobError(f"the job ended by itself with exit code {self._process.returncode}:\n{last}")
+
+    def _kill(self) -> None:
+        """kill -9, of the driver and of all that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._reader.join()
+
+    def _start(self) -> None:
+        running = threading.Event()
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        self._reader = threading.Thread(target=self._follow, args=(running,), daemon=True)
+        self._reader.start()
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not running.wait(0.1):
+            self.check()
+            if time.monotonic() > deadline:
+                raise JobError(f"the job did not start within {START_TIMEOUT_S:.0f} s")
+
+    def _follow(self, running: threading.Event) -> None:
+        assert self._process.stdout is not None
+        with self._log.open("ab") as copy:
+            for line in self._process.stdout:
+                copy.write(line)
+                copy.flush()
+                try:
+                    found = orjson.loads(line)
+                except orjson.JSONDecodeError:
+                    continue  # Spark's own lines
+                if found.get("event") == "running":
+                    running.set()
+                elif found.get("event") == "batch":
+                    for stage, latencies in found["latencies"].items():
+                        self._seen.latencies[stage].update(Latencies.from_json(latencies))
+                    self._seen.processed += found["events"]
+
+
+@contextlib.contextmanager
+def _publishing(
+    cluster: Cluster, settings: Settings, lines: list[bytes], events: int, rate: int, seen: Seen
+) -> Iterator[None]:
+    """Events with their number as key, at a steady rate."""
+    stopped = threading.Event()
+
+    def records() -> Iterator[tuple[bytes, bytes]]:
+        numbered = enumerate(islice(cycle(lines), events))
+        for number, line in clients.paced(numbered, rate):
+            if stopped.is_set():
+                return
+            yield str(number).encode(), line
+
+    def publish() -> None:
+        clients.write(cluster, settings.events.topic, records(), lambda n: setattr(seen, "published", n))
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def _reading(cluster: Cluster, settings: Settings, subscribers: list[str], seen: Seen) -> Iterator[None]:
+    """All subscribers at once, each from a topic of its own; reads on until it has been quiet for a while."""
+    stopped = threading.Event()
+    prefix = settings.deliveries.prefix
+
+    def read() -> None:
+        for message in clients.read(cluster, [prefix + s for s in subscribers], follow=True):
+            if message is None:
+                if stopped.is_set():
+                    return
+                continue
+            number, subscriber = int(message.key()), message.topic().removeprefix(prefix)
+            ids = dict(message.headers())["ce_subscriptionids"]
+            seen.deliveries.setdefault((number, subscriber), []).append(ids)
+            if number % 97 == 0 or not seen.examples:
+                seen.examples = [*seen.examples[-4:], (message.value().decode(), subscriber, ids.decode())]
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield
+        time.sleep(1.0)  # a second copy would have come by now
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def _watch(console: Console, job: Job, seen: Seen, events: int, pull_the_plug: bool) -> None:
+    """Until all events are done. A batch that a crash cut off between commit and log line is counted by deliveries."""
+    changed = time.monotonic()
+    last = (0, 0, 0)
+    with Live(console=console, refresh_per_second=4, get_renderable=lambda: _picture(seen, events)) as live:
+        while True:
+            job.check()
+            now = (seen.published, seen.processed, len(seen.deliveries))
+            if now != last:
+                last, changed = now, time.monotonic()
+            quiet = time.monotonic() - changed
+            if seen.processed >= events or (pull_the_plug and seen.published >= events and quiet > 5):
+                break
+            if quiet > QUIET_S:
+                raise JobError(f"no progress for {QUIET_S:.0f} s, at {seen.processed:,} of {events:,} events")
+            if pull_the_plug and seen.published >= events // 2:
+                pull_the_plug_at = seen.published
+                job.kill_and_restart()
+                console.print(f"kill -9 of the job after {pull_the_plug_at:,} events, and a restart")
+                pull_the_plug = False
+                seen.processed = min(seen.processed, events - 1)
+                changed = time.monotonic()
+            time.sleep(0.1)
+        live.refresh()
+
+
+def _picture(seen: Seen, events: int) -> Group:
+    counts = Text.assemble(
+        ("events in ", "dim"),
+        (f"{seen.published:,}/{events:,}", "bold"),
+        ("   matched against all subscriptions ", "dim"),
+        (f"{seen.processed:,}", "bold"),
+        ("   deliveries out ", "dim"),
+        (f"{len(seen.deliveries):,}", "bold green"),
+    )
+    who = Table("subscriber", "because of", "event", box=None, header_style="dim", pad_edge=False)
+    for event, subscriber, ids in seen.examples:
+        who.add_row(subscriber, ", ".join(json.loads(ids)), Text(event, no_wrap=True, overflow="ellipsis"))
+    return Group(counts, _latency_table(seen), who)
+
+
+def _latency_table(seen: Seen) -> Table:
+    table = Table("latency, ms", box=None, header_style="dim", pad_edge=False)
+    for name in ("p50", "p95", "p99", "max"):
+        table.add_column(name, justify="right")
+    for stage in (*STAGES, TOTAL):
+        found = seen.latencies[stage].summary().values()
+        table.add_row(stage, *("-" if ms is None else f"{ms:,.0f}" for ms in found), style="bold" if stage == TOTAL else "")
+    return table
+
+
+def _expected(documents: list[dict[str, Any]], lines: list[bytes], events: int) -> dict[Delivery, list[str]]:
+    """Every delivery there should be, with the ids it should list; from the definition, not from any index."""
+    patterns = {d["id"]: parse(d["pattern"]) for d in documents}
+    subscriber_of = {d["id"]: d["subscriber"] for d in documents}
+    found: dict[Delivery, list[str]] = {}
+    matched = naive.match(patterns, (orjson.loads(line) for line in lines[:events]))
+    for number in range(events):
+        for id in matched[number % len(lines)]:
+            found.setdefault((number, subscriber_of[id]), []).append(id)
+    return found
+
+
+def _summary(
+    console: Console, seen: Seen, expected: dict[Delivery, list[str]], subscriptions: int
+) -> dict[str, Any]:
+    """A delivery that should not be, or that lists other ids, counts as a duplicate of nothing: `duplicated`."""
+    copies = Counter({delivery: len(lists) for delivery, lists in seen.deliveries.items()})
+    right = {d for d, ids in expected.items() if any(sorted(json.loads(c)) == sorted(ids) for c in seen.deliveries.get(d, ()))}
+    summary = {
+        "events": seen.published,
+        "subscriptions": subscriptions,
+        "deliveries": copies.total(),
+        "missing": len(expected) - len(right),
+        "duplicated": copies.total() - len(right),
+        "latency_ms": seen.latencies[TOTAL].summary(),
+    }
+    console.print()
+    if summary["missing"] or summary["duplicated"]:
+        console.print(f"[bold red]wrong:[/] {summary['missing']:,} missing, {summary['duplicated']:,} duplicated")
+    else:
+        console.print(
+            f"[bold green]right:[/] {summary['events']:,} events x {subscriptions:,} subscriptions make {len(expected):,} "
+            "deliveries by the definition; each arrived exactly once"
+        )
+    return summary

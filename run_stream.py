@@ -1,0 +1,305 @@
+"""Sluice's command line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from config import ConfigError, Settings, load, show
+from streaming import clients, layout, logs
+from streaming.broker import LOOPBACK, EmbeddedBroker
+from streaming.clients import Cluster
+from streaming.errors import JobError
+from streaming.subscriptions import Refused, read_change
+
+HOME = Path(__file__).resolve().parent
+JARS = HOME / "jars"
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Content-based publish/subscribe on Kafka and Spark: which subscriptions does an event satisfy, and who gets it?",
+)
+topics_app = typer.Typer(no_args_is_help=True, help="Make and list topics.")
+config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
+app.add_typer(topics_app, name="topics")
+app.add_typer(config_app, name="config")
+err = Console(stderr=True)
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", help="TOML file with settings; config/example.toml shows them all.")
+]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", "-s", help="One setting, over file and environment: -s events.topic=orders")
+]
+Bootstrap = Annotated[
+    str | None, typer.Option("--bootstrap-servers", "-b", help="Brokers: host:port,...", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+
+
+@app.command()
+def run(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None) -> None:
+    """The continuous job: match events as they come, deliver them exactly once. Ctrl-C or SIGTERM stops it."""
+    settings = _settings(config, bootstrap, set_)
+    from streaming import job  # Spark's import takes a second that no other command needs
+
+    logs.configure(settings.log.format, settings.log.level)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    job.run(settings, JARS, stop)
+
+
+@app.command()
+def demo(
+    events: Annotated[int, typer.Option(help="How many events to send.", min=1)] = 8_000,
+    rate: Annotated[int, typer.Option(help="Events a second.", min=1)] = 1_000,
+    algorithm: Annotated[str, typer.Option(help="Matching algorithm.")] = "scan",
+    pull_the_plug: Annotated[
+        bool, typer.Option("--pull-the-plug", help="Kill the job (kill -9) amid the events, and start it again.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Real stock events through a real Kafka and the real job; checks that every delivery came exactly once."""
+    from examples import demo as show_case
+
+    summary = show_case.run(HOME, JARS, events, rate, algorithm, pull_the_plug, Console(stderr=as_json))
+    if as_json:
+        print(json.dumps(summary))
+    raise typer.Exit(0 if summary["missing"] == summary["duplicated"] == 0 else 1)
+
+
+@app.command()
+def broker(
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 9092,
+    directory: Annotated[
+        Path | None, typer.Option(help="Where data is kept; without it, it is gone at the end.", show_default=False)
+    ] = None,
+    host: Annotated[str, typer.Option(help="Name by which clients reach it; other than this, it listens everywhere.")] = LOOPBACK,
+) -> None:
+    """An embedded Kafka of one node, alone, until Ctrl-C."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with EmbeddedBroker(JARS, directory, host, port) as kafka:
+        print(kafka.bootstrap_servers, flush=True)
+        err.print(f"Kafka listens on {kafka.bootstrap_servers}; its log is {kafka.log}. Ctrl-C stops it.")
+        while not stop.wait(0.5):
+            if not kafka.running():
+                raise JobError(f"Kafka ended by itself; its log is {kafka.log}")
+
+
+@topics_app.command("create")
+def topics_create(
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+    partitions: Annotated[int, typer.Option(help="Partitions of events and subscriptions.", min=1)] = 2,
+    replication_factor: Annotated[int, typer.Option(help="Replicas of each topic.", min=1)] = 1,
+) -> None:
+    """Make all topics that the job needs; those that are there already stay as they are."""
+    settings = _settings(config, bootstrap, set_)
+    cluster = _cluster(settings).topics()
+    there = cluster.partitions()
+    wanted = layout.topics(settings, partitions, replication_factor)
+    failed = cluster.create(t for t in wanted if t.name not in there)
+    for topic in wanted:
+        state = failed.get(topic.name) or ("is there already" if topic.name in there else "created")
+        print(f"{topic.name}\t{state}")
+    raise typer.Exit(1 if failed else 0)
+
+
+@topics_app.command("list")
+def topics_list(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None) -> None:
+    """All topics with their number of partitions."""
+    for name, partitions in sorted(_cluster(_settings(config, bootstrap, set_)).topics().partitions().items()):
+        if not name.startswith("__"):
+            print(f"{name}\t{partitions}")
+
+
+@app.command()
+def produce(
+    file: Annotated[Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)] = None,
+    rate: Annotated[float | None, typer.Option(help="Events a second at most.", show_default=False)] = None,
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+) -> None:
+    """Write events, a JSON object a line, to the events topic."""
+    settings = _settings(config, bootstrap, set_)
+    lines = (line for _, line in _lines(file))
+    values = clients.paced(lines, rate) if rate else lines
+    _write(settings, settings.events.topic, ((None, value) for value in values), "events")
+
+
+@app.command()
+def subscribe(
+    file: Annotated[
+        Path | None, typer.Argument(help="Subscriptions as JSON lines; standard input if left out.", show_default=False)
+    ] = None,
+    id: Annotated[str | None, typer.Option(help="Id, to write one subscription by flags.", show_default=False)] = None,
+    subscriber: Annotated[str | None, typer.Option(help="Who gets what it matches.", show_default=False)] = None,
+    pattern: Annotated[
+        str | None, typer.Option(help="""What it matches: '{"symbol": ["IBM"]}' """, show_default=False)
+    ] = None,
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+) -> None:
+    """Add or replace subscriptions: one by --id, --subscriber and --pattern, or many as JSON lines."""
+    settings = _settings(config, bootstrap, set_)
+    if id or subscriber or pattern:
+        if not (id and subscriber and pattern):
+            raise typer.BadParameter("one subscription takes --id, --subscriber and --pattern")
+        try:
+            document = {"id": id, "subscriber": subscriber, "pattern": orjson.loads(pattern)}
+        except orjson.JSONDecodeError as error:
+            raise typer.BadParameter(f"--pattern is not JSON: {error}") from None
+        lines: Iterator[tuple[str, bytes]] = iter([("subscription", orjson.dumps(document))])
+    else:
+        lines = _lines(file)
+    _write(settings, settings.subscriptions.topic, (_checked(where, line) for where, line in lines), "subscriptions")
+
+
+@app.command()
+def unsubscribe(
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids; one a line from standard input if left out.")] = None,
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+) -> None:
+    """Withdraw subscriptions by id."""
+    settings = _settings(config, bootstrap, set_)
+    keys = (id.encode() for id in ids) if ids else (line for _, line in _lines(None))
+    _write(settings, settings.subscriptions.topic, ((key, None) for key in keys), "withdrawals")
+
+
+@app.command()
+def consume(
+    subscriber: Annotated[str, typer.Argument(help="Whose deliveries.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as new ones come.")] = False,
+    count: Annotated[int | None, typer.Option("--count", "-n", help="Stop after so many.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With headers and offset, a JSON object a line.")] = False,
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+) -> None:
+    """Print what a subscriber was delivered, an event a line, from the first on."""
+    settings = _settings(config, bootstrap, set_)
+    shared = settings.deliveries.layout == "shared"
+    topic = settings.deliveries.topic if shared else settings.deliveries.prefix + subscriber
+    seen = 0
+    for message in clients.read(_cluster(settings), [topic], follow=follow):
+        if message is None or (shared and message.key() != subscriber.encode()):
+            continue
+        print(_as_json(message) if as_json else _text(message.value()), flush=follow)
+        seen += 1
+        if seen == count:
+            break
+
+
+@config_app.command("show")
+def config_show(
+    config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None, as_json: Json = False
+) -> None:
+    """The settings in force, without secrets."""
+    settings = show(_settings(config, bootstrap, set_))
+    if as_json:
+        print(json.dumps(settings))
+        return
+    for section, values in settings.items():
+        print(f"[{section}]")
+        for key, value in values.items():
+            print(f"{key} = {json.dumps(value)}")
+        print()
+
+
+def _settings(file: Path | None, bootstrap: str | None, assignments: list[str] | None) -> Settings:
+    flags: dict[str, Any] = {"kafka.bootstrap_servers": bootstrap}
+    for assignment in assignments or ():
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
+        flags[name.strip()] = value
+    return load(file, flags)
+
+
+def _cluster(settings: Settings) -> Cluster:
+    return Cluster(settings.kafka.bootstrap_servers, settings.kafka.client)
+
+
+def _lines(file: Path | None) -> Iterator[tuple[str, bytes]]:
+    """(where, line) of each line that is not blank."""
+    name = str(file) if file else "standard input"
+    with file.open("rb") if file else sys.stdin.buffer as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                yield f"{name}, line {number}", line.strip()
+
+
+def _checked(where: str, line: bytes) -> tuple[bytes, bytes]:
+    """A subscription that the job would refuse is refused here already."""
+    try:
+        return read_change(None, line).subscription.id.encode(), line
+    except Refused as error:
+        raise JobError(f"{where}: {error}") from None
+
+
+def _write(settings: Settings, topic: str, records: Iterator[tuple[bytes | None, bytes | None]], what: str) -> None:
+    with _progress(f"{what} to {topic}") as progress:
+        written = clients.write(_cluster(settings), topic, records, progress)
+    err.print(f"{written:,} {what} written to {topic}")
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Any]:
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} {task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _as_json(message: Any) -> str:
+    headers = {k: (v or b"").decode(errors="replace") for k, v in message.headers() or ()}
+    document = {
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "key": _text(message.key()),
+        "headers": headers,
+        "value": _text(message.value()),
+    }
+    return orjson.dumps(document).decode()
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode(errors="replace")
+
+
+def main() -> None:
+    try:
+        app()
+    except (ConfigError, JobError) as error:
+        logging.getLogger("sluice").debug("", exc_info=True)
+        err.print(f"[bold red]error:[/] {error}", highlight=False, markup=True)
+        sys.exit(2 if isinstance(error, ConfigError) else 1)
+    except BrokenPipeError:  # `| head` has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

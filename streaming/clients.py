@@ -1,0 +1,112 @@
+"""What the command line does with topics: write events and subscriptions, read what became of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from streaming.errors import BrokerUnreachable, TopicMissing
+from streaming.topics import TIMEOUT_S, Topics
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the brokers are and how to speak to them (options of librdkafka)."""
+
+    bootstrap_servers: str
+    options: Mapping[str, str]
+
+    def topics(self) -> Topics:
+        return Topics(self.bootstrap_servers, self.options)
+
+    def client(self, **own: Any) -> dict[str, Any]:
+        settings = {name.replace("_", "."): value for name, value in own.items()}
+        return {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **settings, **self.options}
+
+
+def write(
+    cluster: Cluster,
+    topic: str,
+    records: Iterable[tuple[bytes | None, bytes | None]],
+    progress: Callable[[int], None] = lambda written: None,
+) -> int:
+    """(key, value) to a topic, in order within a partition; returns how many, when the broker has them all."""
+    if topic not in cluster.topics().partitions():
+        raise TopicMissing(
+            f"no topic {topic} at {cluster.bootstrap_servers}; `run_stream.py topics create` makes what the job needs"
+        )
+    failed: list[str] = []
+
+    def delivered(error: Any, message: Message) -> None:
+        if error is not None:
+            failed.append(error.str())
+
+    producer = Producer(cluster.client(enable_idempotence=True, linger_ms=5, compression_type="lz4"))
+    written = 0
+    for key, value in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, on_delivery=delivered)
+                break
+            except BufferError:  # the queue is full: let it send
+                producer.poll(0.1)
+        producer.poll(0)
+        written += 1
+        progress(written)
+    left = producer.flush(TIMEOUT_S)
+    if left or failed:
+        raise BrokerUnreachable(f"{left + len(failed)} of {written} records were not taken: {failed[:1] or 'no answer'}")
+    return written
+
+
+def read(
+    cluster: Cluster, topics: Sequence[str], *, follow: bool, latest: bool = False, idle_s: float = 0.02
+) -> Iterator[Message | None]:
+    """Committed records of topics, without a group. Ends at the present end, or goes on for ever with `follow`,
+    and then yields None whenever there was nothing for `idle_s`."""
+    consumer = Consumer(
+        cluster.client(
+            group_id="unused",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            enable_partition_eof=True,
+            fetch_wait_max_ms=5,
+        )
+    )
+    try:
+        there = cluster.topics().partitions()
+        if missing := [topic for topic in topics if topic not in there]:
+            raise TopicMissing(f"no topic {', '.join(missing)} at {cluster.bootstrap_servers}")
+        partitions = [TopicPartition(topic, p) for topic in topics for p in range(there[topic])]
+        for partition in partitions:
+            low, high = consumer.get_watermark_offsets(partition, TIMEOUT_S)
+            partition.offset = high if latest else low
+        consumer.assign(partitions)
+        open_ends = {(p.topic, p.partition) for p in partitions}
+        while follow or open_ends:
+            messages = consumer.consume(1_000, idle_s)
+            for message in messages:
+                if message.error() is None:
+                    yield message
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    open_ends.discard((message.topic(), message.partition()))
+                else:
+                    raise KafkaException(message.error())
+            if follow and not messages:
+                yield None
+    finally:
+        consumer.close()
+
+
+def paced(records: Iterable[Any], per_second: float) -> Iterator[Any]:
+    """The same records, no faster than a rate."""
+    began = time.monotonic()
+    for n, record in enumerate(records):
+        ahead = began + n / per_second - time.monotonic()
+        if ahead > 0:
+            time.sleep(ahead)
+        yield record
