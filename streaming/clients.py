@@ -74,7 +74,6 @@ def read(
             enable_auto_commit=False,
             isolation_level="read_committed",
             enable_partition_eof=True,
-            fetch_wait_max_ms=5,
         )
     )
     try:

@@ -26,10 +26,22 @@ TUNING = {
     # Arrow hands a worker up to this many rows at once.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # A batch's plan is a source and one Python stage: to compile it, or to adapt it on the way, costs more than it saves.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Workers are forked from a process that has loaded the matching library already.
+    "spark.python.daemon.module": "streaming.daemon",
     # Our own transaction decides what was done, so a batch is never retried within Spark.
     "spark.task.maxFailures": "1",
 }
-LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# On one machine the driver is all there is. The quick compiler alone: what the slow one gains, it does not get back
+# from a machine that it shares with the workers.
+LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 # 35 to 65 ms off each write to the checkpoint. It gives up Spark's check against two drivers in one directory: our
 # lock and the fencing of the older producer do that.
 LOCAL_CHECKPOINT = {
@@ -46,7 +58,7 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, local_
         raise JobError(f"no jars in {jars}; `make setup` puts them there")
     config = {
         **TUNING,
-        **(LOOPBACK if master.startswith("local") else {}),
+        **(LOCAL if master.startswith("local") else {}),
         **(LOCAL_CHECKPOINT if local_checkpoint else {}),
         "spark.jars": ",".join(map(str, files)),
         "spark.executorEnv.PYTHONPATH": str(CODE),
