@@ -31,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Content-based publish/subscribe on Kafka and Spark: which subscriptions does an event satisfy, and who gets it?",
+    help="Content-based publish/subscribe on Kafka and Spark: which subscriptions does an event satisfy, who gets it?",
 )
 topics_app = typer.Typer(no_args_is_help=True, help="Make and list topics.")
 config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
@@ -85,11 +85,13 @@ def demo(
 
 @app.command()
 def broker(
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 9092,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 9092,
     directory: Annotated[
         Path | None, typer.Option(help="Where data is kept; without it, it is gone at the end.", show_default=False)
     ] = None,
-    host: Annotated[str, typer.Option(help="Name by which clients reach it; other than this, it listens everywhere.")] = LOOPBACK,
+    host: Annotated[
+        str, typer.Option(help="Name by which clients reach it; other than this, it listens everywhere.")
+    ] = LOOPBACK,
 ) -> None:
     """An embedded Kafka of one node, alone, until Ctrl-C."""
     stop = threading.Event()
@@ -133,7 +135,9 @@ def topics_list(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Se
 
 @app.command()
 def produce(
-    file: Annotated[Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)
+    ] = None,
     rate: Annotated[float | None, typer.Option(help="Events a second at most.", show_default=False)] = None,
     config: ConfigFile = None,
     bootstrap: Bootstrap = None,

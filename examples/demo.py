@@ -83,7 +83,10 @@ def run(
         with Job(home, settings, Path(directory), seen) as job:
             console.print(f"the job runs: matching with `{algorithm}`, exactly-once deliveries")
             status.stop()
-            with _reading(cluster, settings, subscribers, seen), _publishing(cluster, settings, lines, events, rate, seen):
+            with (
+                _reading(cluster, settings, subscribers, seen),
+                _publishing(cluster, settings, lines, events, rate, seen),
+            ):
                 _watch(console, job, seen, events, pull_the_plug)
         status.update("counting again, by the definition")
         status.start()
@@ -137,7 +140,11 @@ class Job:
     def _start(self) -> None:
         running = threading.Event()
         self._process = subprocess.Popen(
-            self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         self._reader = threading.Thread(target=self._follow, args=(running,), daemon=True)
         self._reader.start()
@@ -266,7 +273,9 @@ def _latency_table(seen: Seen) -> Table:
         table.add_column(name, justify="right")
     for stage in (*STAGES, TOTAL):
         found = seen.latencies[stage].summary().values()
-        table.add_row(stage, *("-" if ms is None else f"{ms:,.0f}" for ms in found), style="bold" if stage == TOTAL else "")
+        table.add_row(
+            stage, *("-" if ms is None else f"{ms:,.0f}" for ms in found), style="bold" if stage == TOTAL else ""
+        )
     return table
 
 
@@ -282,12 +291,14 @@ def _expected(documents: list[dict[str, Any]], lines: list[bytes], events: int) 
     return found
 
 
-def _summary(
-    console: Console, seen: Seen, expected: dict[Delivery, list[str]], subscriptions: int
-) -> dict[str, Any]:
+def _summary(console: Console, seen: Seen, expected: dict[Delivery, list[str]], subscriptions: int) -> dict[str, Any]:
     """A delivery that should not be, or that lists other ids, counts as a duplicate of nothing: `duplicated`."""
     copies = Counter({delivery: len(lists) for delivery, lists in seen.deliveries.items()})
-    right = {d for d, ids in expected.items() if any(sorted(json.loads(c)) == sorted(ids) for c in seen.deliveries.get(d, ()))}
+    right = {
+        d
+        for d, ids in expected.items()
+        if any(sorted(json.loads(c)) == sorted(ids) for c in seen.deliveries.get(d, ()))
+    }
     summary = {
         "events": seen.published,
         "subscriptions": subscriptions,
@@ -301,7 +312,7 @@ def _summary(
         console.print(f"[bold red]wrong:[/] {summary['missing']:,} missing, {summary['duplicated']:,} duplicated")
     else:
         console.print(
-            f"[bold green]right:[/] {summary['events']:,} events x {subscriptions:,} subscriptions make {len(expected):,} "
-            "deliveries by the definition; each arrived exactly once"
+            f"[bold green]right:[/] {summary['events']:,} events x {subscriptions:,} subscriptions make "
+            f"{len(expected):,} deliveries by the definition; each arrived exactly once"
         )
     return summary

@@ -73,7 +73,7 @@ class Snapshot(Generic[Id]):
         remove: Iterable[Id] = (),
         version: int | None = None,
     ) -> Snapshot[Id]:
-        """The next version: `remove`, then `add` (an id that is there already is replaced). Unknown ids do not matter."""
+        """The next version: `remove`, then `add`, which replaces an id that is there. Unknown ids do not matter."""
         fresh = add if isinstance(add, Segment) else Segment.build(add)
         gone = {*remove, *fresh.ids}
         live = []

@@ -21,6 +21,7 @@ from streaming.errors import JobError
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 LOOPBACK = "127.0.0.1"
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 PROPERTIES = """\
 process.roles=broker,controller
@@ -55,7 +56,9 @@ class EmbeddedBroker:
     For containers, `host` is the name that others reach it by; it then listens on all interfaces.
     """
 
-    def __init__(self, jars: Path, directory: Path | None = None, host: str = LOOPBACK, port: int | None = None) -> None:
+    def __init__(
+        self, jars: Path, directory: Path | None = None, host: str = LOOPBACK, port: int | None = None
+    ) -> None:
         self._jars = jars / "broker"
         self._kept = directory
         self._host = host
@@ -179,5 +182,4 @@ def free_port() -> int:
 def _die_with_parent() -> None:
     """Between fork and exec: ask Linux to end this process with the thread that made it, kill -9 included."""
     if sys.platform == "linux":
-        PR_SET_PDEATHSIG = 1
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -59,7 +59,9 @@ def write(
         progress(written)
     left = producer.flush(TIMEOUT_S)
     if left or failed:
-        raise BrokerUnreachable(f"{left + len(failed)} of {written} records were not taken: {failed[:1] or 'no answer'}")
+        raise BrokerUnreachable(
+            f"{left + len(failed)} of {written} records were not taken: {failed[:1] or 'no answer'}"
+        )
     return written
 
 

@@ -8,8 +8,9 @@ import gc
 
 import pandas  # noqa: F401
 import pyspark.worker  # noqa: F401
-import streaming.matching  # noqa: F401
 from pyspark.daemon import manager
+
+import streaming.matching  # noqa: F401
 
 if __name__ == "__main__":
     gc.freeze()

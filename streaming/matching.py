@@ -30,7 +30,10 @@ REFUSED = 3  # a change that was refused: `reason`, `subscriptions` = [id] where
 SEGMENT = 4  # the compiled subscriptions of the CHANGE rows since the last SEGMENT row: `value`
 PROGRESS = 5  # `rows` rows of (source, partition) were seen, the last at `offset`
 
-INPUT = "source int, partition int, offset long, timestamp long, key binary, value binary, headers array<struct<key:string,value:binary>>"
+INPUT = (
+    "source int, partition int, offset long, timestamp long, key binary, value binary, "
+    "headers array<struct<key:string,value:binary>>"
+)
 OUTPUT = (
     "kind int, source int, partition int, offset long, timestamp long, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>, reason string, subscribers array<string>, "

@@ -1,4 +1,7 @@
-"""One batch of the state machine: deliveries(N) = match(state(N), events(N)); state(N + 1) = apply(state(N), changes(N))."""
+"""One batch of the state machine.
+
+deliveries(N) = match(state(N), events(N)), and state(N + 1) = apply(state(N), changes(N)).
+"""
 
 from __future__ import annotations
 

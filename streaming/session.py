@@ -26,7 +26,8 @@ TUNING = {
     # Arrow hands a worker up to this many rows at once.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    # A batch's plan is a source and one Python stage: to compile it, or to adapt it on the way, costs more than it saves.
+    # A batch's plan is a source and one Python stage: to compile it, or to adapt it on the way, costs more than
+    # it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

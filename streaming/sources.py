@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as f
 
 from streaming.matching import EVENTS, SUBSCRIPTIONS
 
@@ -52,10 +52,10 @@ def up_to(spark: SparkSession, kafka: Mapping[str, str], topic: str, ends: Mappi
 
 def _rows(records: DataFrame, source: int) -> DataFrame:
     return records.select(
-        F.lit(source).alias("source"),
+        f.lit(source).alias("source"),
         "partition",
         "offset",
-        F.unix_millis("timestamp").alias("timestamp"),
+        f.unix_millis("timestamp").alias("timestamp"),
         "key",
         "value",
         "headers",

@@ -1,7 +1,9 @@
 """Subscription documents: what a record of the subscriptions topic asks for.
 
-key: s1    value: {"id": "s1", "subscriber": "alice", "pattern": {"symbol": ["IBM"]}, "expires_at": "2030-01-01T00:00:00Z"}
-key: s1    value: null                                      withdraws s1
+    key: s1    value: {"id": "s1", "subscriber": "alice", "pattern": {"symbol": ["IBM"]}}
+    key: s1    value: null                                      withdraws s1
+
+An optional "expires_at" (a time with its zone) ends it by itself.
 """
 
 from __future__ import annotations
@@ -81,7 +83,8 @@ def _read_document(key: str | None, document: dict[str, Any]) -> Change:
     if not isinstance(subscriber, str) or not SUBSCRIBER.fullmatch(subscriber):
         raise Refused(
             id,
-            f"subscriber must be 1 to 200 letters, digits, dots, underscores or hyphens, since it names a topic, not {_short(subscriber)}",
+            "subscriber must be 1 to 200 letters, digits, dots, underscores or hyphens, since it names a topic, "
+            f"not {_short(subscriber)}",
         )
     if "pattern" not in document:
         raise Refused(id, "pattern is missing; write {} for every event")

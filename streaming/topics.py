@@ -52,6 +52,10 @@ class Topics:
                         failed[name] = error.args[0].str()
         return failed
 
+    def delete(self, topics: Iterable[str]) -> None:
+        for future in self._admin.delete_topics(list(topics), operation_timeout=TIMEOUT_S).values():
+            future.result(TIMEOUT_S)
+
     def offsets(self, topic: str) -> Iterator[tuple[int, int, int]]:
         """(partition, first offset, next offset) of a topic that exists."""
         consumer = Consumer({**self._config, "group.id": "unused", "enable.auto.commit": False})

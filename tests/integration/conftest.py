@@ -1,0 +1,119 @@
+"""A real broker for the tests: SLUICE_TEST_KAFKA, else a container where an engine answers, else the embedded one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from streaming.broker import EmbeddedBroker, free_port
+from streaming.clients import Cluster
+from streaming.topics import Topics
+
+HOME = Path(__file__).resolve().parents[2]
+JARS = HOME / "jars"
+IMAGE = os.environ.get("SLUICE_TEST_IMAGE", "sluice:latest")
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Bootstrap servers."""
+    if address := os.environ.get("SLUICE_TEST_KAFKA"):
+        _say(request, f"the broker at {address} (SLUICE_TEST_KAFKA)")
+        yield address
+    elif _engine_has_image():
+        with _container() as address:
+            _say(request, f"a container of {IMAGE}, at {address}")
+            yield address
+    else:
+        with EmbeddedBroker(JARS) as broker:
+            _say(request, f"the embedded one, at {broker.bootstrap_servers} (no Docker engine with {IMAGE})")
+            yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def name(kafka: str) -> Iterator[str]:
+    """A prefix for the topics of one test; all that begin with it are deleted afterwards."""
+    unique = f"t{uuid.uuid4().hex[:8]}"
+    yield unique
+    topics = Topics(kafka, {})
+    if mine := [t for t in topics.partitions() if t.startswith(unique)]:
+        topics.delete(mine)
+
+
+@pytest.fixture
+def cluster(kafka: str) -> Cluster:
+    return Cluster(kafka, {})
+
+
+class CommandLine:
+    """`run_stream.py` as a user runs it, with every topic under one prefix."""
+
+    def __init__(self, kafka: str, name: str, directory: Path) -> None:
+        settings = {
+            "SLUICE_KAFKA__BOOTSTRAP_SERVERS": kafka,
+            "SLUICE_QUERY__NAME": name,
+            "SLUICE_QUERY__CHECKPOINT": str(directory / "checkpoint"),
+            "SLUICE_EVENTS__TOPIC": f"{name}.events",
+            "SLUICE_SUBSCRIPTIONS__TOPIC": f"{name}.subscriptions",
+            "SLUICE_SUBSCRIPTIONS__STATUS_TOPIC": f"{name}.status",
+            "SLUICE_DEAD_LETTERS__TOPIC": f"{name}.dead",
+            "SLUICE_DELIVERIES__PREFIX": f"{name}.to.",
+            "SLUICE_LOG__FORMAT": "json",
+        }
+        self.name = name
+        self.environment = {**os.environ, **settings}
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, str(HOME / "run_stream.py"), *arguments]
+
+    def __call__(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
+        """Standard output; the exit code must be as given. With code != 0, standard error."""
+        done = subprocess.run(
+            self.command(*arguments),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == code, done.stderr + done.stdout
+        return done.stderr if code else done.stdout
+
+
+@pytest.fixture
+def sluice(kafka: str, name: str, tmp_path: Path) -> CommandLine:
+    return CommandLine(kafka, name, tmp_path)
+
+
+def _say(request: pytest.FixtureRequest, what: str) -> None:
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line(f"\nbroker of the integration tests: {what}")
+
+
+def _engine_has_image() -> bool:
+    try:
+        found = subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return found.returncode == 0
+
+
+@contextmanager
+def _container() -> Iterator[str]:
+    from testcontainers.core.container import DockerContainer
+    from testcontainers.core.waiting_utils import wait_for_logs
+
+    port = free_port()  # Kafka tells its clients where it is, so the port must be the same inside and out
+    container = DockerContainer(IMAGE).with_bind_ports(f"{port}/tcp", ("127.0.0.1", port))
+    with container.with_command(f"broker --host localhost --port {port}") as running:
+        wait_for_logs(running, "Kafka listens", timeout=90)
+        yield f"localhost:{port}"

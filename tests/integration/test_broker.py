@@ -1,0 +1,73 @@
+"""The embedded Kafka keeps its promises."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from streaming.broker import EmbeddedBroker
+from streaming.errors import JobError
+from streaming.topics import Topic, Topics
+from tests.integration.conftest import HOME, JARS
+
+
+def test_a_broker_started_again_on_its_directory_still_has_its_records(tmp_path: Path) -> None:
+    with EmbeddedBroker(JARS, tmp_path) as broker:
+        assert Topics(broker.bootstrap_servers, {}).create([Topic("kept")]) == {}
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        producer.send("kept", b"value").get(30)
+        producer.close()
+    with EmbeddedBroker(JARS, tmp_path) as broker:
+        consumer = KafkaConsumer(
+            "kept", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=20_000
+        )
+        assert next(consumer).value == b"value"
+        consumer.close()
+
+
+def test_without_a_directory_nothing_is_left_behind() -> None:
+    with EmbeddedBroker(JARS) as broker:
+        directory = broker.log.parent
+        assert directory.exists()
+    assert not directory.exists()
+
+
+def test_without_jars_the_error_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="make setup"), EmbeddedBroker(tmp_path):
+        pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+def test_a_broker_ends_when_its_parent_is_killed() -> None:
+    parent = subprocess.Popen(
+        [sys.executable, str(HOME / "run_stream.py"), "broker", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        stderr=subprocess.DEVNULL,
+    )
+    assert parent.stdout is not None
+    with parent.stdout as output:
+        assert output.readline().startswith("127.0.0.1:")
+    (child,) = _children(parent.pid)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        fields = stat.read_text().rsplit(")", 1)[1].split()
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found

@@ -1,0 +1,241 @@
+"""The job as a user runs it: a process, a real broker, real Spark."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from tests.integration.conftest import CommandLine
+
+START_S = 90.0
+
+
+class Job:
+    """A running `run_stream.py run` and what it logged."""
+
+    def __init__(self, sluice: CommandLine, *flags: str) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self.other: list[str] = []
+        self.process = subprocess.Popen(
+            sluice.command("run", *flags),
+            env=sluice.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as output:
+            for line in output:
+                try:
+                    self.lines.append(json.loads(line))
+                except json.JSONDecodeError:
+                    self.other.append(line)
+
+    def until(self, what: str, condition: Any, timeout_s: float = START_S) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, f"not {what} in {timeout_s} s: {self.lines[-3:]} {self.other[-30:]}"
+            assert self.process.poll() is None or condition(), f"ended before it was {what}: {self.other[-30:]}"
+            time.sleep(0.05)
+
+    def running(self) -> Job:
+        self.until("running", lambda: any(line["event"] == "running" for line in self.lines))
+        return self
+
+    def total(self, field: str) -> int:
+        return sum(line[field] for line in self.lines if line["event"] == "batch")
+
+    def ended(self, timeout_s: float = 60.0) -> int:
+        code = self.process.wait(timeout_s)
+        self._thread.join()
+        return code
+
+
+@contextmanager
+def job(sluice: CommandLine, *flags: str) -> Iterator[Job]:
+    started = Job(sluice, *flags)
+    try:
+        yield started
+    finally:
+        if started.process.poll() is None:
+            started.process.send_signal(signal.SIGTERM)
+        started.ended()
+
+
+def records(kafka: str, topic: str) -> list[Any]:
+    """All committed records of a topic, read by another client library than the one that wrote them."""
+    consumer = KafkaConsumer(bootstrap_servers=kafka, isolation_level="read_committed", enable_auto_commit=False)
+    try:
+        parts = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic) or ()]
+        consumer.assign(parts)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(parts)
+        found: list[Any] = []
+        deadline = time.monotonic() + 30
+        while any(consumer.position(p) < ends[p] for p in parts) and time.monotonic() < deadline:
+            for batch in consumer.poll(timeout_ms=200).values():
+                found += batch
+        return found
+    finally:
+        consumer.close()
+
+
+def subscription(id: str, subscriber: str, **pattern: Any) -> str:
+    return json.dumps({"id": id, "subscriber": subscriber, "pattern": pattern})
+
+
+def lines(*documents: Any) -> str:
+    return "\n".join(d if isinstance(d, str) else json.dumps(d) for d in documents) + "\n"
+
+
+def test_events_reach_subscribers_and_everything_else_is_answered(sluice: CommandLine, kafka: str) -> None:
+    name = sluice.name
+    sluice("topics", "create")
+    sluice(
+        "subscribe",
+        stdin=lines(
+            subscription("s1", "alice", symbol=["IBM"], price=[{"numeric": [">", 100]}]),
+            subscription("s2", "alice", symbol=[{"prefix": "I"}]),
+            subscription("s3", "bob", symbol=["MSFT"]),
+        ),
+    )
+    with job(sluice) as running:
+        running.running()
+        sluice("produce", stdin=lines({"symbol": "IBM", "price": 150}, "{not json", [1], {"symbol": "IBM", "price": 1}))
+        running.until("done with the events", lambda: running.total("events") == 4)
+
+        # Order is kept within a partition of the events topic, and there are two.
+        (both, one) = sorted(records(kafka, f"{name}.to.alice"), key=lambda record: record.value)
+        assert both.value == b'{"symbol": "IBM", "price": 150}'
+        headers = dict(both.headers)
+        assert orjson.loads(headers["ce_subscriptionids"]) == ["s1", "s2"]
+        assert headers["ce_specversion"] == b"1.0"
+        assert headers["ce_matchversion"] == b"3"
+        assert headers["ce_id"].startswith(f"{name}.events-".encode())
+        assert orjson.loads(dict(one.headers)["ce_subscriptionids"]) == ["s2"]
+        assert records(kafka, f"{name}.to.bob") == []
+        reasons = [dict(r.headers) for r in records(kafka, f"{name}.dead")]
+        assert [r["sluice_reason"] for r in reasons] == [b"undecodable_event"] * 2
+        assert {r["sluice_detail"].split(b":")[0] for r in reasons} == {b"not JSON", b"not a JSON object but an array"}
+
+        # Changes while it runs: one withdrawn, one replaced, two refused.
+        sluice("unsubscribe", "s2")
+        sluice("subscribe", "--id", "s3", "--subscriber", "bob", "--pattern", '{"symbol": ["IBM"]}')
+        bad = [
+            b'{"id": "s4", "subscriber": "../x", "pattern": {}}',
+            b'{"id": "s5", "subscriber": "eve", "pattern": {"x": 5}}',
+        ]
+        _produce(kafka, f"{name}.subscriptions", [(b"s4", bad[0]), (b"s5", bad[1])])
+        running.until("done with the changes", lambda: running.total("changes") == 2 and running.total("refused") == 2)
+        sluice("produce", stdin=lines({"symbol": "IBM", "price": 101}))
+        running.until("done with the last event", lambda: running.total("events") == 5)
+        assert len(records(kafka, f"{name}.to.alice")) == 3
+        assert [r.value for r in records(kafka, f"{name}.to.bob")] == [b'{"symbol": "IBM", "price": 101}']
+
+        statuses = {r.key.decode(): orjson.loads(r.value) for r in records(kafka, f"{name}.status")}
+        assert {id: s["status"] for id, s in statuses.items()} == {
+            "s1": "accepted",
+            "s2": "withdrawn",
+            "s3": "accepted",
+            "s4": "refused",
+            "s5": "refused",
+        }
+        assert "letters, digits" in statuses["s4"]["reason"]
+        assert "field x: needs a list" in statuses["s5"]["reason"]
+        last = records(kafka, f"{name}.to.bob")[-1]
+        version = int(dict(last.headers)["ce_matchversion"])
+        assert version >= statuses["s3"]["version"]
+        assert [r.value for r in records(kafka, f"{name}.dead")][2:] in (bad, bad[::-1])
+
+        out = sluice("consume", "bob")
+        assert out == '{"symbol": "IBM", "price": 101}\n'
+        assert json.loads(sluice("consume", "bob", "--json"))["headers"]["ce_subscriptionids"] == '["s3"]'
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == 0
+        assert running.lines[-1]["event"] == "stopped"
+
+    # It goes on where it stopped, with the subscriptions it had.
+    sluice("produce", stdin=lines({"symbol": "IBM", "price": 102}))
+    with job(sluice) as again:
+        again.running()
+        again.until("done with what came meanwhile", lambda: again.total("events") == 1)
+        assert len(records(kafka, f"{name}.to.alice")) == 4
+        assert len(records(kafka, f"{name}.to.bob")) == 2
+
+
+def test_a_second_job_on_the_same_checkpoint_is_refused_and_one_of_the_same_name_takes_over(
+    sluice: CommandLine, kafka: str, tmp_path: Any
+) -> None:
+    sluice("topics", "create")
+    with job(sluice) as first:
+        first.running()
+        error = sluice("run", code=1)
+        assert "another job is running on the checkpoint" in error
+        error = sluice("run", "-s", f"query.checkpoint={tmp_path}/other", "-s", "matching.algorithm=scam", code=1)
+        assert "did you mean 'scan'" in error
+
+        with job(sluice, "-s", f"query.checkpoint={tmp_path}/other") as second:
+            second.running()
+            sluice("produce", stdin=lines({"x": 1}))
+            assert first.ended() == 1
+            assert any("has taken over" in line for line in first.other)
+            second.until("done with the event", lambda: second.total("events") == 1)
+
+    error = sluice("run", "-s", "query.name=somebody-else", code=1)
+    assert "belongs to the query" in error
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_deleted_topic_of_a_subscriber_is_made_again_or_its_deliveries_are_dead_letters(
+    sluice: CommandLine, kafka: str, create: bool
+) -> None:
+    from streaming.topics import Topic, Topics
+
+    name = sluice.name
+    sluice.environment["SLUICE_DELIVERIES__CREATE_TOPICS"] = str(create).lower()
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("a", "ann", x=[1]), subscription("b", "ben", x=[1])))
+    topics = Topics(kafka, {})
+    topics.create([Topic(f"{name}.to.ann"), Topic(f"{name}.to.ben")])
+    with job(sluice) as running:
+        running.running()
+        sluice("produce", stdin=lines({"x": 1}))
+        running.until("done with one event", lambda: running.total("events") == 1)
+        topics.delete([f"{name}.to.ben"])
+        time.sleep(1)
+        sluice("produce", stdin=lines({"x": 1, "n": 2}))
+        running.until("done with two events", lambda: running.total("events") == 2, timeout_s=150)
+        assert len(records(kafka, f"{name}.to.ann")) == 2
+        dead = records(kafka, f"{name}.dead")
+        if create:
+            assert [r.value for r in records(kafka, f"{name}.to.ben")] == [b'{"x": 1, "n": 2}']
+            assert dead == []
+        else:
+            (letter,) = dead
+            assert dict(letter.headers)["sluice_reason"] == b"missing_topic"
+            assert dict(letter.headers)["sluice_subscriber"] == b"ben"
+
+
+def _produce(kafka: str, topic: str, pairs: list[tuple[bytes, bytes]]) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=kafka)
+    for key, value in pairs:
+        producer.send(topic, value, key=key)
+    producer.close()
