@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from config import ConfigError, Settings, load, show
@@ -298,7 +299,7 @@ def main() -> None:
         app()
     except (ConfigError, JobError) as error:
         logging.getLogger("sluice").debug("", exc_info=True)
-        err.print(f"[bold red]error:[/] {error}", highlight=False, markup=True)
+        err.print("[bold red]error:[/]", escape(str(error)), highlight=False, soft_wrap=True)
         sys.exit(2 if isinstance(error, ConfigError) else 1)
     except BrokenPipeError:  # `| head` has seen enough
         sys.stderr.close()

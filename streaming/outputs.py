@@ -35,6 +35,5 @@ class OutputTopics:
             self._known |= unknown & self._topics.partitions().keys()
         return unknown - self._known
 
-    def forget(self, topics: Iterable[str]) -> None:
-        """They turned out not to exist any more."""
-        self._known -= set(topics)
+    def refresh(self) -> None:
+        self._known = set(self._topics.partitions())

@@ -17,10 +17,12 @@ from streaming import matching, records
 from streaming.matching import CHANGE, DEAD, DELIVER, EVENTS, PROGRESS, REFUSED, SEGMENT, SUBSCRIPTIONS, Position
 from streaming.metrics import TOTAL, Latencies, by_stage
 from streaming.records import Origin, Record
-from streaming.sink import Offsets, TopicsVanished
+from streaming.sink import Aborted, Offsets
 from streaming.state import State
 
 log = logging.getLogger("sluice.batch")
+
+MAX_ATTEMPTS = 5  # at one transaction
 
 Row = Mapping[str, Any]
 
@@ -30,11 +32,12 @@ class Sink(Protocol):
 
 
 class Outputs(Protocol):
-    """The topics of subscribers. `missing` makes those that it may; what it returns does not exist."""
+    """The topics of subscribers. `missing` makes those that it may; what it returns does not exist. `refresh` is
+    called when that may have changed."""
 
     def missing(self, topics: Iterable[str]) -> set[str]: ...
 
-    def forget(self, topics: Iterable[str]) -> None: ...
+    def refresh(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -87,12 +90,13 @@ class Pipeline:
         offsets = {(self.names.source(source), p): offset for (source, p), offset in positions.items()}
         accepted = {s for r in rows if r["kind"] == CHANGE for s in r["subscribers"]}
         self.outputs.missing({self.names.delivery_topic(s) for s in accepted})
-        while True:
+        for _ in range(MAX_ATTEMPTS - 1):
             try:
                 return self.sink.publish(self._records(rows, positions), offsets)
-            except TopicsVanished as vanished:
-                log.warning("output topics were deleted", extra={"fields": {"topics": sorted(vanished.topics)}})
-                self.outputs.forget(vanished.topics)
+            except Aborted as aborted:
+                log.warning("transaction aborted, trying again", extra={"fields": {"reason": str(aborted)}})
+                self.outputs.refresh()
+        return self.sink.publish(self._records(rows, positions), offsets)
 
     def _records(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> list[Record]:
         names, version = self.names, self.state.version

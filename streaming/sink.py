@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from streaming.errors import BrokerUnreachable, Fenced, JobError
 from streaming.records import Record
@@ -15,12 +15,8 @@ TIMEOUT_S = 60.0
 Offsets = Mapping[tuple[str, int], int]  # (topic, partition) -> offset of the first record not yet read
 
 
-class TopicsVanished(Exception):
-    """Some topics of the transaction do not exist; it was aborted, and may be tried again without them."""
-
-    def __init__(self, topics: set[str]) -> None:
-        self.topics = topics
-        super().__init__(f"topics do not exist: {', '.join(sorted(topics))}")
+class Aborted(JobError):
+    """The transaction was given up and nothing of it is visible; a topic may have been deleted. Worth another try."""
 
 
 class TransactionalSink:
@@ -31,26 +27,21 @@ class TransactionalSink:
     """
 
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str], name: str) -> None:
-        self._name = name
         common = {"bootstrap.servers": bootstrap_servers, "log_level": 0, **options}
-        self._producer = Producer(
-            {
-                "linger.ms": 0,
-                "batch.size": 1 << 20,
-                "message.max.bytes": 20_000_000,
-                "queue.buffering.max.messages": 2_000_000,
-                "queue.buffering.max.kbytes": 1 << 20,
-                "compression.type": "lz4",
-                **common,
-                "transactional.id": name,
-            }
-        )
+        self._name = name
+        self._config = {
+            "linger.ms": 0,
+            "batch.size": 1 << 20,
+            "message.max.bytes": 20_000_000,
+            "queue.buffering.max.messages": 2_000_000,
+            "queue.buffering.max.kbytes": 1 << 20,
+            "compression.type": "lz4",
+            **common,
+            "transactional.id": name,
+        }
         self._consumer = Consumer({**common, "group.id": name, "enable.auto.commit": False})
-        self._missing: set[str] = set()
-        try:
-            self._producer.init_transactions(TIMEOUT_S)
-        except KafkaException as error:
-            raise self._translated(error) from error
+        self._last: dict[tuple[str, int], int] = {}  # what we committed last, or found committed
+        self._producer = self._opened()
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where the last committed batch ended; partitions that none has touched are left out."""
@@ -58,51 +49,49 @@ class TransactionalSink:
             found = self._consumer.committed([TopicPartition(t, p) for t, p in partitions], TIMEOUT_S)
         except KafkaException as error:
             raise self._translated(error) from error
-        return {(tp.topic, tp.partition): tp.offset for tp in found if tp.offset >= 0}
+        self._last = {(tp.topic, tp.partition): tp.offset for tp in found if tp.offset >= 0}
+        return dict(self._last)
 
     def publish(self, records: Sequence[Record], offsets: Offsets) -> tuple[float, float]:
         """Commit the records together with the offsets; returns when sending and when committing ended (epoch s).
 
-        Raises TopicsVanished, Fenced, or another JobError; then nothing of it is visible.
+        Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
         """
         positions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
-        while True:
-            self._missing.clear()
-            try:
-                self._producer.begin_transaction()
-                for record in records:
-                    self._produce(record)
-                self._producer.flush(TIMEOUT_S)
-                sent = time.time()
-                self._producer.send_offsets_to_transaction(
-                    positions, self._consumer.consumer_group_metadata(), TIMEOUT_S
-                )
-                self._commit()
-                return sent, time.time()
-            except KafkaException as error:
-                kafka_error: KafkaError = error.args[0]
-                if kafka_error.fatal() or not kafka_error.txn_requires_abort():
-                    raise self._translated(error) from error
-                self._abort()
-                if self._missing:
-                    raise TopicsVanished(set(self._missing)) from error
+        try:
+            self._producer.begin_transaction()
+            for record in records:
+                self._produce(record)
+            self._producer.flush(TIMEOUT_S)
+            sent = time.time()
+            self._producer.send_offsets_to_transaction(positions, self._consumer.consumer_group_metadata(), TIMEOUT_S)
+            self._commit()
+        except KafkaException as error:
+            if error.args[0].fatal() or not error.args[0].txn_requires_abort():
+                raise self._translated(error) from error
+            self._abort()
+            raise Aborted(error.args[0].str()) from error
+        self._last |= offsets
+        return sent, time.time()
 
     def close(self) -> None:
         self._consumer.close()
 
+    def _opened(self) -> Producer:
+        producer = Producer(self._config)
+        try:
+            producer.init_transactions(TIMEOUT_S)
+        except KafkaException as error:
+            raise self._translated(error) from error
+        return producer
+
     def _produce(self, record: Record) -> None:
         while True:
             try:
-                self._producer.produce(
-                    record.topic, record.value, record.key, headers=record.headers, on_delivery=self._delivered
-                )
+                self._producer.produce(record.topic, record.value, record.key, headers=record.headers)
                 return
             except BufferError:  # librdkafka's queue is full: let it send
                 self._producer.poll(0.1)
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
-            self._missing.add(message.topic())
 
     def _commit(self) -> None:
         """Committing may be asked again for as long as the broker says so."""
@@ -119,19 +108,29 @@ class TransactionalSink:
         try:
             self._producer.abort_transaction(TIMEOUT_S)
         except KafkaException as error:
-            raise self._translated(error) from error
+            if error.args[0].code() != KafkaError.INVALID_TXN_STATE:
+                raise self._translated(error) from error
+            self._reopen()
+
+    def _reopen(self) -> None:
+        """When no partition could be added to a transaction, the broker knows of none to abort, and the producer is
+        of no more use. A new one of the name is; but if another job has committed meanwhile, we are the older one."""
+        self._producer = self._opened()
+        before = dict(self._last)
+        if self.committed(list(before)) != before:
+            raise self._fenced()
 
     def _translated(self, error: KafkaException) -> JobError:
         cause: KafkaError = error.args[0]
         if cause.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
-            return Fenced(
-                f"another job with query.name = {self._name!r} has taken over, so this one stops; nothing was lost. "
-                "Two jobs that are to run side by side need two names."
-            )
-        if cause.retriable() or cause.code() in (
-            KafkaError._TIMED_OUT,
-            KafkaError._TRANSPORT,
-            KafkaError._ALL_BROKERS_DOWN,
-        ):
+            return self._fenced()
+        unreachable = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+        if cause.retriable() or cause.code() in unreachable:
             return BrokerUnreachable(f"the broker does not answer: {cause.str()}")
         return JobError(f"Kafka refused the transaction of {self._name!r}: {cause.str()}")
+
+    def _fenced(self) -> Fenced:
+        return Fenced(
+            f"another job with query.name = {self._name!r} has taken over, so this one stops; nothing was lost. "
+            "Two jobs that are to run side by side need two names."
+        )

@@ -1,0 +1,96 @@
+"""Imports point one way, and each package keeps to its own."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).resolve().parents[2]
+PACKAGES = ("matchers", "streaming", "config", "examples")
+MODULES = [*sorted(p for package in PACKAGES for p in (HOME / package).rglob("*.py")), HOME / "run_stream.py"]
+
+# (whose modules, what they may not import)
+FORBIDDEN = [
+    ("matchers", "streaming", "config", "examples", "run_stream", "pyspark", "pyarrow", "confluent_kafka", "orjson"),
+    ("matchers.kernels", "matchers.algorithms", "matchers.tables", "matchers.base", "matchers.model"),
+    ("config", "matchers", "streaming", "examples", "run_stream"),
+    ("streaming", "matchers.algorithms", "matchers.kernels", "examples", "run_stream"),
+    ("examples", "matchers.algorithms", "matchers.kernels", "run_stream"),
+]
+
+
+def name_of(module: Path) -> str:
+    return ".".join(module.relative_to(HOME).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(module: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: imports are absolute"
+            assert node.module is not None
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name_of)
+def test_imports_point_one_way(module: Path) -> None:
+    for package, *forbidden in FORBIDDEN:
+        if within(name_of(module), package):
+            found = [i for i in imports(module) for f in forbidden if within(i, f)]
+            assert not found, f"{name_of(module)} must not import {found}"
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if within(name_of(m), "matchers")], ids=name_of)
+def test_the_matching_library_needs_numpy_and_numba_only(module: Path) -> None:
+    allowed = {"matchers", "numpy", "numba", "llvmlite", "__future__"} | sys.stdlib_module_names
+    assert not [i for i in imports(module) if i.split(".")[0] not in allowed]
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if name_of(m).split(".")[0] in ("matchers", "streaming")], ids=name_of
+)
+def test_only_the_compiler_settings_read_the_environment(module: Path) -> None:
+    reads = [
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv") and isinstance(node.value, ast.Name)
+    ]
+    # streaming.session tells Spark's workers which interpreter to use; Spark takes that from nowhere else.
+    allowed = {"matchers.kernels.jit": 1, "streaming.session": 1}
+    assert len(reads) <= allowed.get(name_of(module), 0), reads
+
+
+def test_every_algorithm_is_a_line_and_two_files() -> None:
+    from matchers import ALGORITHMS
+
+    algorithms = {p.stem for p in (HOME / "matchers" / "algorithms").glob("*.py")} - {"__init__"}
+    assert algorithms == ALGORITHMS.keys()
+    kernels = {p.stem for p in (HOME / "matchers" / "kernels").glob("*.py")}
+    assert ALGORITHMS.keys() - kernels == {"naive"}  # it has no loop worth compiling
+
+
+def test_no_registry_is_named() -> None:
+    hosts = (
+        "pypi" + ".org",
+        "pythonhosted" + ".org",
+        "maven" + ".org",
+        "docker" + ".io/",
+        "quay" + ".io",
+        "ghcr" + ".io",
+    )
+    files = [p for p in HOME.iterdir() if p.suffix in (".lock", ".in", ".toml", ".md") or p.name == "Makefile"]
+    files += [*(HOME / "config").iterdir(), *(HOME / "docker").glob("*")]
+    for file in files:
+        if file.is_file():
+            text = file.read_text()
+            assert not [host for host in hosts if host in text], file

@@ -1,0 +1,111 @@
+"""Settings: where they come from, what is refused, what is shown."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from config import ConfigError, Settings, load, show
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "config" / "example.toml"
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("SLUICE_"):
+            monkeypatch.delenv(name)
+
+
+def write(directory: Path, text: str) -> Path:
+    file = directory / "sluice.toml"
+    file.write_text(text)
+    return file
+
+
+def test_the_example_shows_every_setting_with_its_default() -> None:
+    assert tomllib.loads(EXAMPLE.read_text()) == Settings().model_dump()
+    assert load(EXAMPLE).model_dump() == load().model_dump()
+
+
+def test_every_setting_is_described() -> None:
+    for section in Settings.model_fields.values():
+        for name, field in section.annotation.model_fields.items():  # type: ignore[union-attr]
+            assert field.description, name
+
+
+def test_flags_win_over_the_environment_that_over_the_file_that_over_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, '[events]\ntopic = "file"\n[dead_letters]\ntopic = "file"\n[deliveries]\nprefix = "file."\n')
+    monkeypatch.setenv("SLUICE_EVENTS__TOPIC", "environment")
+    monkeypatch.setenv("SLUICE_DEAD_LETTERS__TOPIC", "environment")
+    settings = load(file, {"events.topic": "flag", "query.name": None})
+    assert settings.events.topic == "flag"
+    assert settings.dead_letters.topic == "environment"
+    assert settings.deliveries.prefix == "file."
+    assert settings.query.name == "sluice"
+
+
+def test_options_pass_through_under_their_own_names(tmp_path: Path) -> None:
+    file = write(tmp_path, '[kafka.client]\n"security.protocol" = "SSL"\n[matching.options]\ngroups = 4\n')
+    settings = load(file, {"spark.options.spark.driver.memory": "4g"})
+    assert settings.kafka.client == {"security.protocol": "SSL"}
+    assert settings.spark.options == {"spark.driver.memory": "4g"}
+    assert settings.matching.options == {"groups": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[evnts]\n", "unknown section 'evnts'; did you mean 'events'?"),
+        ("[events]\ntopik = 'a'\n", "unknown key events.topik; did you mean 'topic'?"),
+        ("events = 5\n", "events is a section, not a value; its keys are topic"),
+        ("[events]\ntopic = 'a b'\n", "events.topic = 'a b': String should match pattern"),
+        ("[events]\nmax_per_batch = 0\n", "events.max_per_batch = 0: Input should be greater than 0"),
+        ("[events\n", "is not TOML"),
+    ],
+)
+def test_what_a_file_may_not_say(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(write(tmp_path, text))
+    assert reason in str(error.value)
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(write(tmp_path, "[evnts]\n[query]\nnmae = 'x'\n"), {"log.levle": "info"})
+    assert len(str(error.value).splitlines()) == 3
+
+
+def test_a_missing_file_and_an_unknown_variable_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        load(tmp_path / "none.toml")
+    monkeypatch.setenv("SLUICE_TEST_KAFKA", "not a setting")
+    load()
+    monkeypatch.setenv("SLUICE_QUERY__NMAE", "x")
+    with pytest.raises(ConfigError, match=r"unknown key query\.nmae; did you mean 'name'"):
+        load()
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load().query.name = "other"  # type: ignore[misc]
+
+
+def test_secrets_are_not_shown() -> None:
+    secrets = {
+        "kafka.client.sasl.password": "hunter2",
+        "kafka.client.ssl.key.pem": "hunter2",
+        "kafka.spark.sasl.jaas.config": 'required username="a" password="hunter2";',
+        "spark.options.spark.hadoop.fs.s3a.secret.key": "hunter2",
+    }
+    shown = str(show(load(flags=secrets)))
+    assert "hunter2" not in shown
+    assert "sasl.password" in shown
+    with pytest.raises(ConfigError) as error:
+        load(flags={"kafka.client.sasl.password": {"hunter2": 1}})
+    assert "hunter2" not in str(error.value)

@@ -1,0 +1,287 @@
+"""What a worker makes of Arrow batches, and the driver's state of it: no Spark, no broker."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from matchers.snapshot import Snapshot
+from streaming import matching, records
+from streaming.matching import (
+    CHANGE,
+    DEAD,
+    DELIVER,
+    EVENTS,
+    PROGRESS,
+    REFUSED,
+    SEGMENT,
+    SUBSCRIPTIONS,
+    Position,
+)
+from streaming.pipeline import Names, Pipeline
+from streaming.records import Record
+from streaming.sink import Aborted, Offsets
+from streaming.state import State
+from streaming.subscriptions import Refused, read_change
+
+pytestmark = pytest.mark.kernels
+INPUT = pa.schema([f for f in matching._SCHEMA if f.name in matching.INPUT])
+
+
+class Value:
+    """A broadcast, as Spark would make it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.destroyed = False
+
+    def destroy(self) -> None:
+        self.destroyed = True
+
+
+def state(positions: dict[Position, int] | None = None) -> State:
+    return State(Snapshot(), Value, positions or {(EVENTS, 0): 0})
+
+
+def event(offset: int, value: Any, timestamp: int = 1_000, partition: int = 0, **more: Any) -> dict[str, Any]:
+    raw = value if isinstance(value, bytes | None) else json.dumps(value).encode()
+    at = {"source": EVENTS, "partition": partition, "offset": offset, "timestamp": timestamp}
+    return at | {"key": None, "value": raw, "headers": None} | more
+
+
+def change(offset: int, id: str, document: Any, partition: int = 0) -> dict[str, Any]:
+    raw = None if document is None else json.dumps({"id": id, **document}).encode()
+    return event(offset, raw, partition=partition) | {"source": SUBSCRIPTIONS, "key": id.encode()}
+
+
+def work(state: State, *batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    given = [pa.RecordBatch.from_pylist(rows, schema=INPUT) for rows in batches]
+    return [row for batch in state.work()(given) for row in batch.to_pylist()]
+
+
+def apply(state: State, *batches: list[dict[str, Any]]) -> None:
+    rows = work(state, *batches)
+    positions = {(r["source"], r["partition"]): r["offset"] + 1 for r in rows if r["kind"] == PROGRESS}
+    state.apply([r for r in rows if r["kind"] in (CHANGE, SEGMENT)], positions)
+
+
+def delivered(state: State, *rows: dict[str, Any]) -> dict[int, dict[str, list[str]]]:
+    return {
+        r["offset"]: {s: json.loads(ids) for s, ids in zip(r["subscribers"], r["subscriptions"], strict=True)}
+        for r in work(state, list(rows))
+        if r["kind"] == DELIVER
+    }
+
+
+ALICE = {"subscriber": "alice", "pattern": {"x": [1]}}
+BOB = {"subscriber": "bob", "pattern": {"x": [{"exists": True}]}}
+
+
+def test_subscriptions_of_one_subscriber_make_one_delivery() -> None:
+    s = state()
+    apply(s, [change(0, "b", ALICE), change(1, "a", ALICE), change(2, "c", BOB)])
+    found = delivered(s, event(0, {"x": 1}), event(1, {"x": 2}), event(2, {}))
+    assert found == {0: {"alice": ["a", "b"], "bob": ["c"]}, 1: {"bob": ["c"]}}
+
+
+def test_the_last_word_on_an_id_counts_within_a_batch_and_across_batches() -> None:
+    s = state()
+    apply(
+        s,
+        [change(0, "a", ALICE), change(1, "b", ALICE), change(2, "a", None)],
+        [change(3, "a", BOB), change(4, "b", None), change(5, "c", ALICE), change(6, "c", BOB)],
+    )
+    assert len(s.snapshot) == 2
+    assert delivered(s, event(0, {"x": 1})) == {0: {"bob": ["a", "c"]}}
+    apply(s, [change(7, "a", ALICE)])
+    assert delivered(s, event(0, {"x": 1})) == {0: {"alice": ["a"], "bob": ["c"]}}
+    apply(s, [change(8, "a", None), change(9, "c", None), change(10, "nobody", None)])
+    assert len(s.snapshot) == 0
+    assert s.version == 11
+
+
+def test_a_part_is_broadcast_once_and_destroyed_when_no_batch_can_use_it() -> None:
+    s = state()
+    apply(s, [change(0, "a", ALICE)])
+    first = s.work().parts[0][0].broadcast
+    assert s.work().parts[0][0].broadcast is first
+    apply(s, [change(1, "a", BOB)])
+    s.work()
+    assert first.destroyed
+    assert not s.work().parts[0][0].broadcast.destroyed
+
+
+def test_rows_that_were_committed_before_are_dropped() -> None:
+    s = state({(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 2})
+    rows = work(s, [event(4, {"x": 1}), event(5, b"{"), change(1, "a", ALICE)])
+    assert [(r["kind"], r["offset"]) for r in rows] == [(DEAD, 5), (PROGRESS, 5)]
+
+
+def test_a_subscription_ends_when_it_expires() -> None:
+    s = state()
+    apply(s, [change(0, "a", ALICE | {"expires_at": "1970-01-01T00:00:02Z"})])
+    assert delivered(s, event(0, {"x": 1}, timestamp=1_999), event(1, {"x": 1}, timestamp=2_000)) == {
+        0: {"alice": ["a"]}
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "the record has no value"),
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b'{"x": NaN}', "not JSON"),
+        (b'{"x": "\\ud800"}', "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[1]", "not a JSON object but an array"),
+        (b"5", "not a JSON object but a number"),
+        (b"null", "not a JSON object but null"),
+        (b"true", "not a JSON object but a boolean"),
+    ],
+)
+def test_what_is_no_event_is_a_dead_letter_and_the_rest_goes_on(value: bytes | None, reason: str) -> None:
+    s = state()
+    apply(s, [change(0, "c", BOB)])
+    by_kind = {r["kind"]: r for r in work(s, [event(0, value), event(1, {"x": 1})])}
+    assert by_kind[DEAD]["reason"].startswith(reason)
+    assert by_kind[DEAD]["value"] == value
+    assert by_kind[DELIVER]["offset"] == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (None, None, "a withdrawal (no value) needs the subscription's id as its key"),
+        (b"\xff", b"{}", "the record's key is not UTF-8"),
+        (b"a", b"{", "not JSON"),
+        (b"a", b"[]", "not a JSON object; a subscription is"),
+        (b"a", b'{"subscriber": "s", "patern": {}}', "unknown key 'patern'; did you mean 'pattern'?"),
+        (b"a", b'{"id": "b", "subscriber": "s", "pattern": {}}', "key is 'a' but the document's id 'b'"),
+        (None, b'{"subscriber": "s", "pattern": {}}', "id must be a text of 1 to 200 characters"),
+        (None, b'{"id": 5, "subscriber": "s", "pattern": {}}', "id must be a text"),
+        (b"a", b'{"pattern": {}}', "subscriber must be 1 to 200 letters"),
+        (b"a", b'{"subscriber": "../etc", "pattern": {}}', "not '../etc'"),
+        (b"a", b'{"subscriber": "a\\n", "pattern": {}}', "subscriber must be"),
+        (b"a", b'{"subscriber": "s"}', "pattern is missing"),
+        (b"a", b'{"subscriber": "s", "pattern": {"x": [{"prefx": 1}]}}', "field x: unknown operator 'prefx'"),
+        (b"a", b'{"subscriber": "s", "pattern": {}, "expires_at": "2030-01-01"}', "a time with its zone"),
+        (b"a", b'{"subscriber": "s", "pattern": {}, "expires_at": 5}', "a time with its zone"),
+    ],
+)
+def test_what_is_no_subscription_is_refused_with_a_reason(key: bytes | None, value: bytes | None, reason: str) -> None:
+    with pytest.raises(Refused) as refused:
+        read_change(key, value)
+    assert reason in str(refused.value)
+
+
+def test_an_id_may_stand_in_the_key_alone_or_in_the_document_alone() -> None:
+    assert read_change(b"a", b'{"subscriber": "s", "pattern": {}}').subscription.id == "a"
+    assert read_change(None, b'{"id": "a", "subscriber": "s", "pattern": {}}').subscription.id == "a"
+
+
+class ListSink:
+    def __init__(self, aborts: int = 0) -> None:
+        self.transactions: list[tuple[list[Record], Offsets]] = []
+        self.aborts = aborts
+
+    def publish(self, records: Any, offsets: Offsets) -> tuple[float, float]:
+        if self.aborts:
+            self.aborts -= 1
+            raise Aborted("a topic was deleted")
+        self.transactions.append((list(records), offsets))
+        return 0.0, 0.0
+
+
+class SomeTopics:
+    def __init__(self, absent: set[str]) -> None:
+        self.absent = absent
+        self.refreshed = 0
+
+    def missing(self, topics: Any) -> set[str]:
+        return set(topics) & self.absent
+
+    def refresh(self) -> None:
+        self.refreshed += 1
+
+
+def pipeline(sink: ListSink, absent: set[str] | None = None, max_bytes: int = 1_000) -> Pipeline:
+    names = Names("events", "subs", "status", "dead", lambda s: f"to.{s}", lambda s, key: key, max_bytes)
+    return Pipeline(state(), sink, SomeTopics(absent or set()), names)
+
+
+def step(p: Pipeline, *rows: dict[str, Any]) -> list[Record]:
+    out = work(p.state, list(rows))
+    p.adopt(out, {(r["source"], r["partition"]): r["offset"] + 1 for r in out if r["kind"] == PROGRESS})
+    return p.sink.transactions[-1][0]  # type: ignore[attr-defined]
+
+
+def test_records_and_offsets_are_one_transaction() -> None:
+    sink = ListSink()
+    p = pipeline(sink)
+    accepted, refused, letter = step(p, change(0, "a", ALICE), change(1, "b", {"subscriber": "?", "pattern": {}}))
+    assert json.loads(accepted.value or b"") == {
+        "id": "a",
+        "status": "accepted",
+        "subscriber": "alice",
+        "version": 2,
+        "in_force_from": {"0": 0},
+        "change": {"partition": 0, "offset": 0},
+    }
+    assert json.loads(refused.value or b"")["status"] == "refused"
+    assert dict(letter.headers)["sluice_reason"] == records.REFUSED_SUBSCRIPTION.encode()
+    assert sink.transactions[-1][1] == {("subs", 0): 2}
+    (delivery,) = step(p, event(0, {"x": 1}, key=b"k", headers=[{"key": "trace", "value": b"t"}]))
+    assert (delivery.topic, delivery.key, delivery.value) == ("to.alice", b"k", b'{"x": 1}')
+    assert delivery.headers == [
+        ("trace", b"t"),
+        ("ce_specversion", b"1.0"),
+        ("ce_id", b"events-0-0"),
+        ("ce_source", b"kafka:events"),
+        ("ce_type", b"sluice.event"),
+        ("ce_time", b"1970-01-01T00:00:01.000Z"),
+        ("ce_matchversion", b"2"),
+        ("ce_subscriptionids", b'["a"]'),
+    ]
+    (withdrawn,) = step(p, change(2, "a", None))
+    assert json.loads(withdrawn.value or b"")["status"] == "withdrawn"
+    assert json.loads(withdrawn.value or b"")["in_force_from"] == {"0": 1}
+
+
+def test_cloudevents_attributes_of_the_event_stay_and_ours_cannot_be_forged() -> None:
+    p = pipeline(ListSink())
+    step(p, change(0, "a", ALICE))
+    forged = [{"key": "ce_id", "value": b"theirs"}, {"key": "ce_matchversion", "value": b"99"}]
+    (delivery,) = step(p, event(0, {"x": 1}, headers=forged))
+    found = [v for k, v in delivery.headers if k in ("ce_id", "ce_matchversion")]
+    assert found == [b"theirs", b"1"]
+
+
+@pytest.mark.parametrize(("absent", "reason"), [({"to.alice"}, "missing_topic"), (set(), "oversize")])
+def test_what_cannot_be_delivered_is_a_dead_letter(absent: set[str], reason: str) -> None:
+    p = pipeline(ListSink(), absent, max_bytes=300)
+    step(p, change(0, "a", ALICE), change(1, "b", BOB))
+    value = {"x": 1, "long": "x" * (300 if reason == "oversize" else 1)}
+    found = {r.topic: dict(r.headers) for r in step(p, event(0, value))}
+    assert found["dead"]["sluice_reason"] == reason.encode()
+    assert ("to.bob" in found) is (reason == "missing_topic")
+    assert found["dead"]["sluice_origin_topic"] == b"events"
+
+
+def test_an_aborted_transaction_is_tried_again_after_another_look_at_the_topics() -> None:
+    p = pipeline(ListSink(aborts=2))
+    step(p, change(0, "a", ALICE))
+    assert p.outputs.refreshed == 2  # type: ignore[attr-defined]
+    p.sink.aborts = 99  # type: ignore[attr-defined]
+    with pytest.raises(Aborted):
+        step(p, event(0, {"x": 1}))
+    assert p.state.positions[EVENTS, 0] == 0
+
+
+def test_refused_rows_carry_the_id_where_it_is_known() -> None:
+    rows = work(state(), [change(0, "a", {"pattern": 5, "subscriber": "s"})])
+    assert [(r["kind"], r["subscriptions"]) for r in rows if r["kind"] == REFUSED] == [(REFUSED, ["a"])]
