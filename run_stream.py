@@ -38,7 +38,7 @@ topics_app = typer.Typer(no_args_is_help=True, help="Make and list topics.")
 config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
-err = Console(stderr=True)
+err = Console(stderr=True, soft_wrap=True)
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with settings; config/example.toml shows them all.")

@@ -136,7 +136,6 @@ def _run(
         pass
     if stop.is_set():
         batches.finish()
-        spark.sparkContext.setLogLevel("OFF")  # the batch refused from now on is no error
         with suppress(StreamingQueryException):
             query.stop()
     if batches.failure is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,10 @@ from streaming.errors import JobError
 
 CODE = Path(__file__).resolve().parent.parent
 
+LOG = f"-Dlog4j2.configurationFile={(CODE / 'config' / 'log4j2.properties').as_uri()}"
+
 TUNING = {
+    "spark.driver.extraJavaOptions": LOG,
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -41,7 +45,7 @@ TUNING = {
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"{LOG} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 # 35 to 65 ms off each write to the checkpoint. It gives up Spark's check against two drivers in one directory: our
 # lock and the fencing of the older producer do that.
@@ -70,6 +74,7 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, local_
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in config.items():
         builder = builder.config(key, value)
+    on_interrupt = signal.getsignal(signal.SIGINT)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    signal.signal(signal.SIGINT, on_interrupt)  # Spark has put its own in its place, which only cancels jobs
     return spark
