@@ -88,9 +88,10 @@ def run(
                 _publishing(cluster, settings, lines, events, rate, seen),
             ):
                 _watch(console, job, seen, events, pull_the_plug)
-        status.update("counting again, by the definition")
-        status.start()
-        expected = _expected(documents, lines, events)
+            job.stop()
+            status.update("counting again, by the definition")
+            status.start()
+            expected = _expected(documents, lines, events)
     return _summary(console, seen, expected, subscriptions)
 
 
@@ -115,11 +116,15 @@ class Job:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(30)
+        self._kill()
+
+    def stop(self) -> None:
+        """Ask it to; it ends after the batch in hand."""
         if self._process.poll() is None:
             self._process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(30)
-        self._kill()
 
     def kill_and_restart(self) -> None:
         self._kill()

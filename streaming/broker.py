@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import shutil
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from pathlib import Path
 from types import TracebackType
 
@@ -118,7 +120,8 @@ class EmbeddedBroker:
             )
         )
         if not (data / "meta.properties").exists():
-            cluster = self._java("kafka.tools.StorageTool", "random-uuid").split()[-1]
+            # Kafka's way to write a UUID; one that began with a hyphen would be taken for a flag.
+            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
             self._java("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

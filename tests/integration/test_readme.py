@@ -55,9 +55,11 @@ def test_the_readme_works_line_by_line(tmp_path: Path) -> None:
             if said.startswith("{"):
                 assert done.stdout.strip() == said
     finally:
+        codes = []
         for process in reversed(background):
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0, log.read_text()
+            codes.append(process.wait(60))
+    assert codes == [0, 0], log.read_text()
 
 
 def wait_for(log: Path, text: str) -> None:
