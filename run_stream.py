@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import signal
 import sys
 import threading
@@ -27,6 +26,7 @@ from streaming.subscriptions import Refused, read_change
 
 HOME = Path(__file__).resolve().parent
 JARS = HOME / "jars"
+TRY_AGAIN = 75  # sysexits.h: a temporary failure
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -298,9 +298,8 @@ def main() -> None:
     try:
         app()
     except (ConfigError, JobError) as error:
-        logging.getLogger("sluice").debug("", exc_info=True)
         err.print("[bold red]error:[/]", escape(str(error)), highlight=False, soft_wrap=True)
-        sys.exit(2 if isinstance(error, ConfigError) else 1)
+        sys.exit(2 if isinstance(error, ConfigError) else TRY_AGAIN if error.retry else 1)
     except BrokenPipeError:  # `| head` has seen enough
         sys.stderr.close()
         sys.exit(0)

@@ -34,7 +34,7 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Se
     document = _read(file) if file else {}
     problems = [
         *_unknown(document, f"{file}: "),
-        *_unknown(_nested(given), "flag "),
+        *_unknown(_nested(given), "flags: "),
         *_unknown(_environment(), f"environment {PREFIX}…: "),
     ]
     if problems:

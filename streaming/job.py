@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from matchers.snapshot import Snapshot
 from streaming import checkpoint, layout, matching, session, sources
 from streaming.errors import JobError, TopicMissing
 from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, Work
 from streaming.outputs import OutputTopics
-from streaming.pipeline import Names, Pipeline
+from streaming.pipeline import OUTPUT, Names, Pipeline
 from streaming.sink import TransactionalSink
 from streaming.state import State
 from streaming.topics import Topics
@@ -100,7 +101,7 @@ def _restored(
 
     ends = {p: position for (source, p), position in positions.items() if source == SUBSCRIPTIONS}
     history = sources.up_to(spark, _source_options(settings), settings.subscriptions.topic, ends)
-    rows = history.mapInArrow(Work((), {}), matching.OUTPUT).toArrow().to_pylist()
+    rows = history.mapInArrow(Work((), {}), OUTPUT).toArrow().to_pylist()
     if first_start:
         pipeline.adopt(rows, positions)
     else:
@@ -172,11 +173,11 @@ class _Batches:
 def _warm_up(spark: SparkSession, state: State) -> None:
     """Start the workers, load the state and the kernels there, so that the first events need not wait for it."""
     row = {"source": EVENTS, "partition": -1, "offset": 0, "timestamp": 0, "value": b"{}"}
-    schema = spark.createDataFrame([], matching.INPUT).schema
+    schema = from_arrow_schema(matching.INPUT)
     n = 2 * spark.sparkContext.defaultParallelism
     rows = spark.createDataFrame([tuple(row.get(field.name) for field in schema)] * n, schema).repartition(n)
     for _ in range(3):
-        result: pa.Table = rows.mapInArrow(state.work(), matching.OUTPUT).toArrow()
+        result: pa.Table = rows.mapInArrow(state.work(), OUTPUT).toArrow()
         assert result.num_rows
 
 

@@ -30,26 +30,22 @@ REFUSED = 3  # a change that was refused: `reason`, `subscriptions` = [id] where
 SEGMENT = 4  # the compiled subscriptions of the CHANGE rows since the last SEGMENT row: `value`
 PROGRESS = 5  # `rows` rows of (source, partition) were seen, the last at `offset`
 
-INPUT = (
-    "source int, partition int, offset long, timestamp long, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>"
-)
-OUTPUT = (
-    "kind int, source int, partition int, offset long, timestamp long, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>, reason string, subscribers array<string>, "
-    "subscriptions array<string>, rows long"
-)
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_SCHEMA = pa.schema(
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+INPUT = pa.schema(
     [
-        ("kind", pa.int32()),
         ("source", pa.int32()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
+        ("timestamp", pa.int64()),  # ms since the epoch
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", _HEADERS),
+        ("headers", HEADERS),
+    ]
+)
+OUTPUT = pa.schema(
+    [
+        ("kind", pa.int32()),
+        *INPUT,
         ("reason", pa.string()),
         ("subscribers", pa.list_(pa.string())),
         ("subscriptions", pa.list_(pa.string())),
@@ -76,7 +72,7 @@ class Work:
                 *_compile([row for row in rows if row["source"] == SUBSCRIPTIONS]),
                 *_progress(rows),
             ]
-            yield pa.RecordBatch.from_pylist(out, schema=_SCHEMA)
+            yield pa.RecordBatch.from_pylist(out, schema=OUTPUT)
 
 
 def _match(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from streaming import matching, records
 from streaming.matching import CHANGE, DEAD, DELIVER, EVENTS, PROGRESS, REFUSED, SEGMENT, SUBSCRIPTIONS, Position
@@ -22,6 +23,7 @@ from streaming.state import State
 
 log = logging.getLogger("sluice.batch")
 
+OUTPUT = from_arrow_schema(matching.OUTPUT)  # made once: Spark would parse a text anew for every batch
 MAX_ATTEMPTS = 5  # at one transaction
 
 Row = Mapping[str, Any]
@@ -71,7 +73,7 @@ class Pipeline:
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         start = time.time()
-        rows = batch.mapInArrow(self.state.work(), matching.OUTPUT).toArrow().to_pylist()
+        rows = batch.mapInArrow(self.state.work(), OUTPUT).toArrow().to_pylist()
         matched = time.time()
         positions = {(r["source"], r["partition"]): r["offset"] + 1 for r in rows if r["kind"] == PROGRESS}
         if not positions:

@@ -33,7 +33,7 @@ class Topics:
     def partitions(self) -> dict[str, int]:
         """How many partitions each topic has. Raises BrokerUnreachable."""
         try:
-            metadata = self._admin.list_topics(timeout=TIMEOUT_S)
+            metadata = self._admin.list_topics(timeout=10)
         except KafkaException as error:
             raise BrokerUnreachable(f"no broker answers at {self._address}: {error.args[0].str()}") from error
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}

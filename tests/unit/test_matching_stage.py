@@ -28,7 +28,6 @@ from streaming.state import State
 from streaming.subscriptions import Refused, read_change
 
 pytestmark = pytest.mark.kernels
-INPUT = pa.schema([f for f in matching._SCHEMA if f.name in matching.INPUT])
 
 
 class Value:
@@ -58,7 +57,7 @@ def change(offset: int, id: str, document: Any, partition: int = 0) -> dict[str,
 
 
 def work(state: State, *batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    given = [pa.RecordBatch.from_pylist(rows, schema=INPUT) for rows in batches]
+    given = [pa.RecordBatch.from_pylist(rows, schema=matching.INPUT) for rows in batches]
     return [row for batch in state.work()(given) for row in batch.to_pylist()]
 
 
