@@ -109,11 +109,16 @@ def _engine_has_image() -> bool:
 
 @contextmanager
 def _container() -> Iterator[str]:
+    from testcontainers.core.config import testcontainers_config
     from testcontainers.core.container import DockerContainer
-    from testcontainers.core.waiting_utils import wait_for_logs
+    from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
     port = free_port()  # Kafka tells its clients where it is, so the port must be the same inside and out
-    container = DockerContainer(IMAGE).with_bind_ports(f"{port}/tcp", ("127.0.0.1", port))
-    with container.with_command(f"broker --host localhost --port {port}") as running:
-        wait_for_logs(running, "Kafka listens", timeout=90)
+    testcontainers_config.ryuk_disabled = True  # it is an image of its own; the context manager cleans up here
+    container = DockerContainer(IMAGE)
+    container.ports[f"{port}/tcp"] = ("127.0.0.1", port)
+    container.with_command(f"broker --host localhost --port {port}").waiting_for(
+        LogMessageWaitStrategy("Kafka listens")
+    )
+    with container:
         yield f"localhost:{port}"
