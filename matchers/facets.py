@@ -1,7 +1,7 @@
 """Facets: the two number lines that a field's values are laid on, so that operators become intervals.
 
     number   the double itself; other types have no place on it
-    token    every value of every type, as bytes in one order:
+    token    every value of every type, as bytes; in the order of the types, and within texts in that of UTF-8:
 
              00        01     02      03     04 <8 bytes>   05 <UTF-8>      06
              absent    null   false   true   numbers        texts           end
@@ -27,8 +27,6 @@ ABSENT_TOKEN = b"\x00"
 ANY = (b"\x01", b"\x06")
 _NUMBER_TAG = b"\x04"
 _TEXT_TAG = b"\x05"
-_SIGN = 1 << 63
-_ALL = (1 << 64) - 1
 
 Interval = tuple[float, float]  # closed
 Range = tuple[bytes, bytes]  # half-open
@@ -54,10 +52,7 @@ def token(value: Scalar) -> bytes:
         return b"\x03"
     if isinstance(value, Absent):
         return ABSENT_TOKEN
-    # The bits of a double, read as an unsigned integer, ascend with it once the sign bit is flipped
-    # (and, below zero, all the others too).
-    (bits,) = struct.unpack(">Q", struct.pack(">d", number(value) + 0.0))
-    return _NUMBER_TAG + struct.pack(">Q", bits ^ (_ALL if bits & _SIGN else _SIGN))
+    return _NUMBER_TAG + struct.pack(">d", number(value) + 0.0)  # + 0.0 makes -0.0 the other zero
 
 
 def number(value: float) -> float:

@@ -182,7 +182,10 @@ def test_events_reach_subscribers_and_everything_else_is_answered(sluice: Comman
 def test_a_second_job_on_the_same_checkpoint_is_refused_and_one_of_the_same_name_takes_over(
     sluice: CommandLine, kafka: str, tmp_path: Any
 ) -> None:
+    sluice.environment["SLUICE_DELIVERIES__LAYOUT"] = "shared"
+    sluice.environment["SLUICE_DELIVERIES__TOPIC"] = f"{sluice.name}.all"
     sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("z", "zoe", x=[1]), subscription("y", "yan", x=[{"exists": True}])))
     with job(sluice) as first:
         first.running()
         error = sluice("run", code=1)
@@ -196,6 +199,9 @@ def test_a_second_job_on_the_same_checkpoint_is_refused_and_one_of_the_same_name
             assert first.ended() == 1
             assert any("has taken over" in line for line in first.other)
             second.until("done with the event", lambda: second.total("events") == 1)
+            # The first one's transaction never came to be, so there is one delivery each, all on one topic.
+            assert sorted(r.key for r in records(kafka, f"{sluice.name}.all")) == [b"yan", b"zoe"]
+            assert sluice("consume", "zoe") == '{"x": 1}\n'
 
     error = sluice("run", "-s", "query.name=somebody-else", code=1)
     assert "belongs to the query" in error
