@@ -67,7 +67,7 @@ def run(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None
 
 @app.command()
 def demo(
-    events: Annotated[int, typer.Option(help="How many events to send.", min=1)] = 8_000,
+    events: Annotated[int, typer.Option(help="How many events to send.", min=1)] = 6_000,
     rate: Annotated[int, typer.Option(help="Events a second.", min=1)] = 1_000,
     algorithm: Annotated[str, typer.Option(help="Matching algorithm.")] = "scan",
     pull_the_plug: Annotated[
@@ -78,6 +78,7 @@ def demo(
     """Real stock events through a real Kafka and the real job; checks that every delivery came exactly once."""
     from examples import demo as show_case
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
     summary = show_case.run(HOME, JARS, events, rate, algorithm, pull_the_plug, Console(stderr=as_json))
     if as_json:
         print(json.dumps(summary))

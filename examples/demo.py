@@ -28,7 +28,7 @@ from config import Settings, load
 from matchers import naive
 from matchers.language import parse
 from streaming import clients, layout
-from streaming.broker import EmbeddedBroker
+from streaming.broker import EmbeddedBroker, die_with_parent
 from streaming.clients import Cluster
 from streaming.errors import JobError
 from streaming.metrics import STAGES, TOTAL, Latencies
@@ -112,7 +112,11 @@ class Job:
         self._seen = seen
 
     def __enter__(self) -> Job:
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,7 +153,8 @@ class Job:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            start_new_session=True,  # so that kill -9 takes all of it
+            preexec_fn=die_with_parent,
         )
         self._reader = threading.Thread(target=self._follow, args=(running,), daemon=True)
         self._reader.start()

@@ -130,7 +130,7 @@ class EmbeddedBroker:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C reaches us first, and we stop it in order
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         self._await(f"{LOOPBACK}:{port}")
 
@@ -182,7 +182,7 @@ def free_port() -> int:
         return port
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Between fork and exec: ask Linux to end this process with the thread that made it, kill -9 included."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

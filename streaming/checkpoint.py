@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +26,7 @@ def opened(location: str, query: str) -> Iterator[str]:
     if not is_local(location):
         yield f"{location.rstrip('/')}/spark"
         return
-    directory = Path(location.removeprefix("file://")).resolve()
+    directory = _directory(location)
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("a") as lock:
         try:
@@ -35,6 +37,33 @@ def opened(location: str, query: str) -> Iterator[str]:
             ) from None
         _claim(directory / "query.json", query)
         yield (directory / "spark").as_uri()
+
+
+@contextmanager
+def scratch(location: str) -> Iterator[Path]:
+    """A fresh directory for what Spark and its JVM leave lying about.
+
+    It goes with the job; where that was killed, it goes when the next one opens the same local checkpoint.
+
+    It lies with other temporary files, not in the checkpoint: the path of a socket in it may have 107 bytes at most.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="sluice-"))
+    last = _directory(location) / "scratch" if is_local(location) else None
+    try:
+        if last is not None:
+            if last.is_symlink():
+                shutil.rmtree(last.readlink(), ignore_errors=True)
+                last.unlink()
+            last.symlink_to(directory)
+        yield directory
+        if last is not None:
+            last.unlink()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _directory(location: str) -> Path:
+    return Path(location.removeprefix("file://")).resolve()
 
 
 def _claim(file: Path, query: str) -> None:

@@ -33,7 +33,11 @@ log = logging.getLogger("sluice.job")
 
 def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
     """Returns when `stop` is set, after the batch in hand. Raises JobError, or what broke the query."""
-    with checkpoint.opened(settings.query.checkpoint, settings.query.name) as spark_checkpoint:
+    location = settings.query.checkpoint
+    with (
+        checkpoint.opened(location, settings.query.name) as spark_checkpoint,
+        checkpoint.scratch(location) as scratch,
+    ):
         began = time.monotonic()
         topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
         _require(topics, settings)
@@ -43,7 +47,8 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
             settings.spark.master,
             settings.spark.options,
             jars / "spark",
-            checkpoint.is_local(settings.query.checkpoint),
+            scratch,
+            checkpoint.is_local(location),
         )
         try:
             pipeline, starts = _restored(settings, spark, topics, sink)
