@@ -59,10 +59,7 @@ def run(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None
     from streaming import job  # Spark's import takes a second that no other command needs
 
     logs.configure(settings.log.format, settings.log.level)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    job.run(settings, JARS, stop)
+    job.run(settings, JARS, _stop_on_signals())
 
 
 @app.command()
@@ -96,9 +93,7 @@ def broker(
     ] = LOOPBACK,
 ) -> None:
     """An embedded Kafka of one node, alone, until Ctrl-C."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = _stop_on_signals()
     with EmbeddedBroker(JARS, directory, host, port) as kafka:
         print(kafka.bootstrap_servers, flush=True)
         err.print(f"Kafka listens on {kafka.bootstrap_servers}; its log is {kafka.log}. Ctrl-C stops it.")
@@ -232,6 +227,20 @@ def config_show(
         for key, value in values.items():
             print(f"{key} = {json.dumps(value)}")
         print()
+
+
+def _stop_on_signals() -> threading.Event:
+    """Set by Ctrl-C and SIGTERM; a second one no longer waits for what is in hand."""
+    stop = threading.Event()
+
+    def on_signal(*_: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    return stop
 
 
 def _settings(file: Path | None, bootstrap: str | None, assignments: list[str] | None) -> Settings:

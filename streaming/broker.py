@@ -185,4 +185,4 @@ def free_port() -> int:
 def die_with_parent() -> None:
     """Between fork and exec: ask Linux to end this process with the thread that made it, kill -9 included."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
