@@ -45,9 +45,9 @@ def test_without_jars_the_error_says_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
-def test_a_broker_ends_when_its_parent_is_killed() -> None:
+def test_a_broker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     parent = subprocess.Popen(
-        [sys.executable, str(HOME / "run_stream.py"), "broker", "--port", "0"],
+        [sys.executable, str(HOME / "run_stream.py"), "broker", "--port", "0", "--directory", str(tmp_path)],
         stdout=subprocess.PIPE,
         text=True,
         stderr=subprocess.DEVNULL,
