@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,8 +11,19 @@ from pathlib import Path
 import pytest
 
 HOME = Path(__file__).resolve().parents[2]
-IMAGE = os.environ.get("SLUICE_TEST_IMAGE", "sluice:latest")
-FILE = ["--project-name", "sluice-test", "--file", str(HOME / "docker" / "compose.yaml")]
+IMAGE = "sluice:latest"
+PROJECT = "sluice-test"
+COMPOSE = (["docker", "compose"], ["docker-compose"])  # the plugin, or the program that it follows
+KINDS = (["ps", "--all"], ["volume", "ls"], ["network", "ls"])
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def answers(*command: str) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=20).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def docker(*command: str, check: bool = True) -> str:
@@ -22,28 +32,35 @@ def docker(*command: str, check: bool = True) -> str:
     return done.stdout
 
 
+def left() -> str:
+    """Ids and names of all that the project has in the engine."""
+    label = f"label=com.docker.compose.project={PROJECT}"
+    return "".join(docker("docker", *kind, "--quiet", "--filter", label) for kind in KINDS)
+
+
 @pytest.fixture
 def compose() -> Iterator[list[str]]:
-    """The command, with everything up."""
-    try:
-        docker("docker", "image", "inspect", IMAGE)
-    except (OSError, AssertionError) as error:
-        pytest.skip(f"no Docker engine that has the image {IMAGE} (`make image`): {str(error).strip()[:200]}")
-    plugin = docker("docker", "compose", "version", check=False)
-    command = [*(["docker", "compose"] if plugin else ["docker-compose"]), *FILE]
+    """The command, with everything up; afterwards nothing is left."""
+    if not answers("docker", "version"):
+        pytest.skip("no Docker engine answers")
+    if not answers("docker", "image", "inspect", IMAGE):
+        pytest.skip(f"the Docker engine has no image {IMAGE}; `make image` builds it")
+    program = next((c for c in COMPOSE if answers(*c, "version")), None)
+    if program is None:
+        pytest.skip("neither `docker compose` nor `docker-compose` is installed")
+    command = [*program, "--project-name", PROJECT, "--file", str(HOME / "docker" / "compose.yaml")]
     try:
         docker(*command, "up", "--detach")
         yield command
     finally:
-        docker(*command, "down", "--volumes", "--timeout", "60")
-        assert docker(*command, "ps", "--quiet") == ""
+        docker(*command, "down", "--volumes", "--remove-orphans")
+        assert left() == ""
 
 
 def test_deliveries_arrive(compose: list[str]) -> None:
     deadline = time.monotonic() + 200
-    found = ""
-    while not found:
-        found = docker(*compose, "run", "--rm", "--no-deps", "sluice", "consume", "trader-09", "--json", check=False)
+    consume = ["run", "--rm", "-T", "--no-deps", "sluice", "consume", "trader-01", "--json"]
+    while not (found := docker(*compose, *consume, check=False)):  # until the topic is made, it fails
         assert time.monotonic() < deadline, docker(*compose, "logs")
     first = json.loads(found.splitlines()[0])
     assert json.loads(first["headers"]["ce_subscriptionids"])
