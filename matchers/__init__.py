@@ -3,11 +3,13 @@
 from matchers.algorithms import ALGORITHMS
 from matchers.base import Matcher
 from matchers.errors import MatchingError, PatternError, TableError
-from matchers.index import Explanation, Index
+from matchers.explanation import Alternatives, Explanation
+from matchers.index import Index
 from matchers.tables import EventBatch, MatchBatch, SubscriptionTable
 
 __all__ = [
     "ALGORITHMS",
+    "Alternatives",
     "EventBatch",
     "Explanation",
     "Index",

@@ -7,30 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from matchers.errors import MatchingError, PatternError
+from matchers.explanation import Line, explain
 from matchers.language import parse
 from matchers.lowering import lower
-from matchers.model import Event, Pattern, Predicate, Scalar, values_at
+from matchers.model import Event, Pattern
 from matchers.snapshot import Snapshot
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why one predicate holds for an event, or does not."""
-
-    predicate: Predicate
-    values: tuple[Scalar, ...]  # what the event has there
-    held_by: tuple[Scalar, ...]  # those of them that satisfy it
-
-    @property
-    def held(self) -> bool:
-        return bool(self.held_by)
-
-    def __str__(self) -> str:
-        wanted = " or ".join(map(str, self.predicate.operators))
-        found = ", ".join(repr(v) for v in (self.held_by or self.values))
-        return (
-            f"{'held    ' if self.held else 'not held'} {'.'.join(self.predicate.path)}: wanted {wanted}; found {found}"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +52,17 @@ class Index:
         """For each event the ids of the subscriptions it satisfies, ascending."""
         return [sorted(ids) for ids in self.snapshot.match(events)]
 
-    def explain(self, event: Event, id: str) -> list[Explanation]:
-        """One explanation per predicate of a subscription: held or not, and the values that decided it."""
+    def explain(self, event: Event, id: str) -> list[Line]:
+        """Why an event satisfies a subscription, or does not: one line per predicate. Raises MatchingError."""
         if id not in self.patterns:
             raise MatchingError(f"cannot explain {id!r}: no such subscription")
-        return [_explain(predicate, event) for predicate in self.patterns[id].predicates]
+        return explain(self.patterns[id], event)
 
-
-def _explain(predicate: Predicate, event: Event) -> Explanation:
-    values = tuple(values_at(event, predicate.path))
-    return Explanation(predicate, values, tuple(v for v in values if any(op.holds(v) for op in predicate.operators)))
+    def near_misses(self, event: Event, ids: Iterable[str] | None = None) -> dict[str, Line]:
+        """Of these subscriptions, or of all, those that the event satisfies but for one line, with that line."""
+        missed = {}
+        for id in self.patterns if ids is None else ids:
+            failed = [line for line in self.explain(event, id) if not line.held]
+            if len(failed) == 1:
+                missed[id] = failed[0]
+        return missed

@@ -3,47 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from matchers import facets
 from matchers.errors import PatternError
-from matchers.facets import NUMBER, TOKEN, Interval, Range
-from matchers.model import Path, Pattern, Predicate
+from matchers.facets import NUMBER, TOKEN, Region, Term
+from matchers.model import OneOf, Operator, Path, Pattern, Predicate
 
 MAX_ALTERNATIVES = 1_000
+MAX_RANGES = 100_000  # of all alternatives together
 
-Column = tuple[Path, str]
-Conjunction = dict[Column, Sequence[Interval] | Sequence[Range]]
+Column = tuple[Path, str]  # a field's place on one facet
+Alternative = Sequence[tuple[Path, Term]]
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """In each column a value of the event lies in the region, and what no facet can express holds too.
+
+    All conditions on one field are about the same value, and those on fields within one array about the same element.
+    """
+
+    regions: dict[Column, Region]
+    residual: tuple[tuple[Path, Operator], ...] = ()
 
 
 def lower(pattern: Pattern) -> list[Conjunction]:
-    """An event satisfies the pattern when it satisfies one of these. Raises PatternError past MAX_ALTERNATIVES."""
-    choices = [_columns(predicate) for predicate in pattern.predicates]
-    total = 1
-    for choice, predicate in zip(choices, pattern.predicates, strict=True):
-        total *= len(choice)
-        if total > MAX_ALTERNATIVES:
-            raise PatternError(
-                predicate.path,
-                f"the pattern expands to more than {MAX_ALTERNATIVES} alternatives; "
-                "use fewer lists that mix numeric ranges with other conditions",
-            )
-    return [dict(conjunction) for conjunction in product(*choices)]
+    """An event satisfies the pattern when it satisfies one of these. Raises PatternError where they are too many."""
+    return [_conjunction(alternative) for alternative in _all(pattern)]
 
 
-def _columns(predicate: Predicate) -> list[tuple[Column, Sequence[Interval] | Sequence[Range]]]:
-    """The columns on which a field may satisfy the predicate: one, or both where ranges of numbers meet tokens."""
-    numbers: list[Interval] = []
-    tokens: list[Range] = []
+def _all(pattern: Pattern) -> list[Alternative]:
+    """Every choice of one alternative of each part."""
+    choices: list[list[Alternative]] = []
+    alternatives, ranges = 1, 0
+    for part in pattern.parts:
+        choice = _terms(part) if isinstance(part, Predicate) else _one_of(part)
+        choices.append(choice)
+        ranges = ranges * len(choice) + _ranges(choice) * alternatives
+        alternatives *= len(choice)
+        _check(part, alternatives, ranges)
+    return [[term for alternative in chosen for term in alternative] for chosen in product(*choices)]
+
+
+def _one_of(part: OneOf) -> list[Alternative]:
+    found: list[Alternative] = []
+    ranges = 0
+    for pattern in part.patterns:
+        alternatives = _all(pattern)
+        found += alternatives
+        ranges += _ranges(alternatives)
+        _check(part, len(found), ranges)
+    return found
+
+
+def _terms(predicate: Predicate) -> list[Alternative]:
+    """The operators as alternatives: those that need one facet only, and the same, become one region of it."""
+    regions: dict[str, list[object]] = {}
+    found: list[Alternative] = []
     for operator in predicate.operators:
-        region = operator.region()
-        numbers += region.numbers
-        tokens += region.tokens
-    if tokens and all(low == high for low, high in numbers):
-        tokens += [facets.exactly(facets.token(low)) for low, _ in numbers]
-        numbers = []
-    on_tokens = ((predicate.path, TOKEN), facets.union(tokens))
-    on_numbers = ((predicate.path, NUMBER), numbers)
-    if not tokens:
-        return [on_numbers]
-    return [on_numbers, on_tokens] if numbers else [on_tokens]
+        term = operator.term()
+        if term.residual or len(term.regions) > 1:
+            found.append([(predicate.path, term)])
+            continue
+        for facet, region in term.regions.items():
+            regions.setdefault(facet, []).extend(region)
+    if TOKEN in regions and NUMBER in regions:
+        regions[TOKEN] += facets.as_tokens(regions.pop(NUMBER))  # type: ignore[arg-type]
+    return [*([(predicate.path, Term({facet: region}))] for facet, region in regions.items()), *found]  # type: ignore[dict-item]
+
+
+def _conjunction(alternative: Alternative) -> Conjunction:
+    terms: dict[Path, Term] = {}
+    for path, term in alternative:
+        terms[path] = facets.both(terms[path], term) if path in terms else term
+    return Conjunction(
+        {(path, facet): region for path, term in terms.items() for facet, region in term.regions.items()},
+        tuple((path, operator) for path, term in terms.items() for operator in term.residual),
+    )
+
+
+def _ranges(alternatives: Sequence[Alternative]) -> int:
+    return sum(len(region) for a in alternatives for _, term in a for region in term.regions.values())
+
+
+def _check(part: Predicate | OneOf, alternatives: int, ranges: int) -> None:
+    path = part.path if isinstance(part, Predicate) else ("$or",)
+    if alternatives > MAX_ALTERNATIVES:
+        raise PatternError(
+            path,
+            f"the pattern expands to more than {MAX_ALTERNATIVES} alternatives; use fewer $or, and fewer lists that "
+            "mix numbers or exact texts with suffix, wildcard, cidr or equals-ignore-case",
+        )
+    if ranges > MAX_RANGES:
+        raise PatternError(path, f"the pattern expands to more than {MAX_RANGES} values and ranges; list fewer")

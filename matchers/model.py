@@ -1,4 +1,4 @@
-"""What a subscription asks for: a conjunction of predicates, each on one field of an event."""
+"""What a subscription asks for: predicates on the fields of an event, joined by "all" and "one of"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from matchers.facets import Region
+    from matchers.facets import Term
 
 Path = tuple[str, ...]
 Event = Mapping[str, Any]
@@ -22,57 +22,74 @@ class Absent:
 
 ABSENT = Absent()
 Scalar = str | float | int | bool | None | Absent
+View = Mapping[Path, Scalar]
 
 
 class Operator(Protocol):
-    """A condition on one value: its definition, and the region of values that meet it."""
+    """A condition on one value: its definition, and where on the facets the values lie that meet it."""
 
     def holds(self, value: Scalar) -> bool: ...
 
-    def region(self) -> Region: ...
+    def term(self) -> Term: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Predicate:
-    """Holds when one of its operators holds for one of the field's values."""
+    """Holds when one of its operators does for the field's value."""
 
     path: Path
     operators: tuple[Operator, ...]
 
-    def holds(self, event: Event) -> bool:
-        return any(op.holds(value) for value in values_at(event, self.path) for op in self.operators)
+    def holds(self, view: View) -> bool:
+        value = view.get(self.path, ABSENT)
+        return any(operator.holds(value) for operator in self.operators)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Holds when one of its patterns does: `$or`."""
+
+    patterns: tuple[Pattern, ...]
+
+    def holds(self, view: View) -> bool:
+        return any(pattern.holds(view) for pattern in self.patterns)
+
+
+@dataclass(frozen=True, slots=True)
 class Pattern:
-    """Holds when all its predicates hold; without predicates it always does."""
+    """Holds when all its parts do; without parts it always does."""
 
-    predicates: tuple[Predicate, ...]
+    parts: tuple[Predicate | OneOf, ...]
+
+    def holds(self, view: View) -> bool:
+        return all(part.holds(view) for part in self.parts)
+
+    def predicates(self) -> Iterator[Predicate]:
+        for part in self.parts:
+            if isinstance(part, Predicate):
+                yield part
+            else:
+                for pattern in part.patterns:
+                    yield from pattern.predicates()
 
 
-def values_at(event: Event, path: Path) -> list[Scalar]:
-    """The scalars an event holds at a path; `[ABSENT]` when there are none.
+def values_at(event: Any, path: Path) -> list[Scalar]:
+    """The values that an event may hold at a path: one, or where arrays lie on the way one for each element.
 
-    An array stands for its elements, at any depth. An object is no value, nor is an object within an array.
+    An empty array, an object and what is missing are ABSENT.
     """
-    node: Any = event
-    for key in path:
-        if not isinstance(node, Mapping) or key not in node:
-            return [ABSENT]
-        node = node[key]
-    if isinstance(node, list | tuple):
-        return list(_elements(node)) or [ABSENT]
-    return [ABSENT] if isinstance(node, Mapping) else [node]
-
-
-def _elements(array: list[Any] | tuple[Any, ...]) -> Iterator[Scalar]:
-    stack = [iter(array)]
+    found: list[Scalar] = []
+    stack = [(event, 0)]
     while stack:
-        for element in stack[-1]:
-            if isinstance(element, list | tuple):
-                stack.append(iter(element))
-                break
-            if not isinstance(element, Mapping):
-                yield element
+        node, depth = stack.pop()
+        if isinstance(node, list | tuple) and node:
+            stack += [(element, depth) for element in reversed(node)]
+        elif depth < len(path):
+            child = node.get(path[depth], ABSENT) if isinstance(node, Mapping) else ABSENT
+            if child is ABSENT:
+                found.append(ABSENT)
+            else:
+                stack.append((child, depth + 1))
         else:
-            stack.pop()
+            found.append(ABSENT if isinstance(node, Mapping | list | tuple) else node)
+    return found

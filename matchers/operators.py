@@ -1,40 +1,39 @@
-"""The operators of the language: how each is written, when it holds, and which region it accepts."""
+"""The operators of the language: when each holds, and where the values lie for which it does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, isfinite, nan
-from typing import Any, TypeGuard
+from functools import cached_property
+from ipaddress import IPv4Network, IPv6Network
+from math import inf
+from typing import TypeGuard
 
 from matchers import facets
-from matchers.facets import Region
+from matchers.facets import ADDRESS, ANY, FOLDED, FOLDED_REVERSED, NUMBER, PLACE, REVERSED, TOKEN, Term
 from matchers.model import Absent, Operator, Scalar
 
 
-class OperatorError(ValueError):
-    """An operator's argument cannot be used; `language` adds the field."""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Equals:
     """The same type and the same value; all numbers are of one type."""
 
     value: Scalar
 
     def holds(self, value: Scalar) -> bool:
-        return _same(self.value, value)
+        if is_number(self.value) and is_number(value):
+            return facets.number(self.value) == facets.number(value)
+        return type(self.value) is type(value) and self.value == value
 
-    def region(self) -> Region:
-        if _is_number(self.value):
-            return Region(numbers=((self.value, self.value),))
-        return Region(tokens=(facets.exactly(facets.token(self.value)),))
+    def term(self) -> Term:
+        if is_number(self.value):
+            return Term({NUMBER: ((self.value, self.value),)})
+        return Term({TOKEN: (facets.exactly(facets.token(self.value)),)})
 
     def __str__(self) -> str:
-        return _show(self.value)
+        return show(self.value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Numeric:
     """A number between two bounds."""
 
@@ -44,55 +43,151 @@ class Numeric:
     high_closed: bool
 
     def holds(self, value: Scalar) -> bool:
-        if not _is_number(value):
+        if not is_number(value):
             return False
         value = facets.number(value)
         above = value >= self.low if self.low_closed else value > self.low
         below = value <= self.high if self.high_closed else value < self.high
         return above and below
 
-    def region(self) -> Region:
-        return Region(numbers=facets.interval(self.low, self.low_closed, self.high, self.high_closed))
+    def term(self) -> Term:
+        return Term({NUMBER: facets.interval(self.low, self.low_closed, self.high, self.high_closed)})
 
     def __str__(self) -> str:
-        low = f"{'>=' if self.low_closed else '>'} {self.low:.17g}" if self.low != -inf else ""
-        high = f"{'<=' if self.high_closed else '<'} {self.high:.17g}" if self.high != inf else ""
-        return " and ".join(filter(None, (low, high))) or "a number"
+        low = f"{'>=' if self.low_closed else '>'} {_number(self.low)}" if self.low != -inf else ""
+        high = f"{'<=' if self.high_closed else '<'} {_number(self.high)}" if self.high != inf else ""
+        return " and ".join(filter(None, (low, high)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Prefix:
     """A text that starts with another."""
 
-    prefix: str
+    text: str
+    ignore_case: bool = False
 
     def holds(self, value: Scalar) -> bool:
-        return isinstance(value, str) and value.startswith(self.prefix)
+        if not isinstance(value, str):
+            return False
+        return (
+            facets.fold(value).startswith(facets.fold(self.text)) if self.ignore_case else value.startswith(self.text)
+        )
 
-    def region(self) -> Region:
-        return Region(tokens=(facets.starting_with(self.prefix),))
+    def term(self) -> Term:
+        facet = FOLDED if self.ignore_case else TOKEN
+        return Term({facet: (facets.starting_with(PLACE[facet](self.text)),)})
 
     def __str__(self) -> str:
-        return f"prefix {_show(self.prefix)}"
+        return f"prefix {show(self.text)}{_ignoring(self.ignore_case)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Suffix:
+    """A text that ends with another."""
+
+    text: str
+    ignore_case: bool = False
+
+    def holds(self, value: Scalar) -> bool:
+        if not isinstance(value, str):
+            return False
+        return facets.fold(value).endswith(facets.fold(self.text)) if self.ignore_case else value.endswith(self.text)
+
+    def term(self) -> Term:
+        facet = FOLDED_REVERSED if self.ignore_case else REVERSED
+        return Term({facet: (facets.starting_with(PLACE[facet](self.text)),)})
+
+    def __str__(self) -> str:
+        return f"suffix {show(self.text)}{_ignoring(self.ignore_case)}"
+
+
+@dataclass(frozen=True, slots=True)
+class EqualsIgnoreCase:
+    """A text that differs from another in case at most."""
+
+    text: str
+
+    def holds(self, value: Scalar) -> bool:
+        return isinstance(value, str) and facets.fold(value) == facets.fold(self.text)
+
+    def term(self) -> Term:
+        return Term({FOLDED: (facets.exactly(PLACE[FOLDED](self.text)),)})
+
+    def __str__(self) -> str:
+        return f"{show(self.text)}{_ignoring(True)}"
 
 
 @dataclass(frozen=True)
+class Wildcard:
+    """A text made of these pieces in this order with anything between them.
+
+    ("a", "b") is a*b, ("", "") is *, ("a",) is a text without a star.
+    """
+
+    pieces: tuple[str, ...]
+
+    def holds(self, value: Scalar) -> bool:
+        """Takes the first place for each piece, which leaves the most for the rest: no backtracking."""
+        if not isinstance(value, str):
+            return False
+        first, *middle, last = self.pieces if len(self.pieces) > 1 else (*self.pieces, "")
+        if len(self.pieces) == 1:
+            return value == first
+        at, end = len(first), len(value) - len(last)
+        if at > end or not value.startswith(first) or not value.endswith(last):
+            return False
+        for piece in middle:
+            found = value.find(piece, at, end)
+            if found < 0:
+                return False
+            at = found + len(piece)
+        return True
+
+    @cached_property
+    def exact(self) -> Operator | None:
+        """The operator of another kind that says the same, where there is one."""
+        if len(self.pieces) == 1:
+            return Equals(self.pieces[0])
+        if len(self.pieces) == 2 and "" in self.pieces:
+            return Prefix(self.pieces[0]) if self.pieces[1] == "" else Suffix(self.pieces[1])
+        return None
+
+    def term(self) -> Term:
+        if self.exact:
+            return self.exact.term()
+        first, last = self.pieces[0], self.pieces[-1]
+        ends = {TOKEN: Prefix(first)} | ({REVERSED: Suffix(last)} if last else {})
+        return Term({facet: end.term().regions[facet] for facet, end in ends.items()}, residual=(self,))
+
+    def __str__(self) -> str:
+        escaped = (piece.replace("\\", "\\\\").replace("*", "\\*") for piece in self.pieces)
+        return f"wildcard {show('*'.join(escaped))}"
+
+
+@dataclass(frozen=True, slots=True)
 class AnythingBut:
-    """A value, of whatever type, that equals none of these."""
+    """A value, of whatever type, for which none of these holds."""
 
-    values: tuple[Scalar, ...]
+    operators: tuple[Operator, ...]
 
     def holds(self, value: Scalar) -> bool:
-        return not isinstance(value, Absent) and not any(_same(value, other) for other in self.values)
+        return not isinstance(value, Absent) and not any(operator.holds(value) for operator in self.operators)
 
-    def region(self) -> Region:
-        return Region(tokens=facets.complement(facets.exactly(facets.token(v)) for v in self.values))
+    def term(self) -> Term:
+        terms = [operator.term() for operator in self.operators]
+        if any(term.residual or len(term.regions) != 1 for term in terms):
+            return Term({TOKEN: (ANY,)}, residual=(self,))
+        united: dict[str, list[facets.Range]] = {}
+        for term in terms:
+            for facet, ranges in facets.on_tokens(term.regions).items():
+                united.setdefault(facet, []).extend(ranges)
+        return Term({facet: facets.complement(ranges) for facet, ranges in united.items()})
 
     def __str__(self) -> str:
-        return f"anything but {', '.join(_show(v) for v in self.values)}"
+        return f"anything but {', '.join(map(str, self.operators))}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Exists:
     """The field holds a value, or it holds none."""
 
@@ -101,103 +196,77 @@ class Exists:
     def holds(self, value: Scalar) -> bool:
         return isinstance(value, Absent) is not self.wanted
 
-    def region(self) -> Region:
-        return Region(tokens=(facets.ANY if self.wanted else facets.exactly(facets.ABSENT_TOKEN),))
+    def term(self) -> Term:
+        return Term({TOKEN: (ANY if self.wanted else facets.exactly(facets.ABSENT_TOKEN),)})
 
     def __str__(self) -> str:
         return "any value" if self.wanted else "no value"
 
 
-def literal(value: Any) -> Scalar:
-    """A text, boolean, null, or a number that a double holds."""
-    if value is None or isinstance(value, str | bool):
-        return value
-    if isinstance(value, int | float):
-        return _number_literal(value)
-    raise OperatorError(f"{_show(value)} is neither a text, a number, a boolean nor null")
+@dataclass(frozen=True, slots=True)
+class Cidr:
+    """A text that is an IP address of a network. IPv4 and IPv6 are apart."""
+
+    network: IPv4Network | IPv6Network
+
+    def holds(self, value: Scalar) -> bool:
+        low, high = self._ends()
+        return isinstance(value, str) and low <= (facets.address(value) or b"") <= high
+
+    def term(self) -> Term:
+        low, high = self._ends()
+        return Term({ADDRESS: ((b"\x05" + low, b"\x05" + high + b"\x00"),)})
+
+    def _ends(self) -> tuple[bytes, bytes]:
+        version = bytes([self.network.version])
+        return version + self.network.network_address.packed, version + self.network.broadcast_address.packed
+
+    def __str__(self) -> str:
+        return f"an address in {self.network}"
 
 
-def _numeric(argument: Any) -> Numeric:
-    if not isinstance(argument, list) or len(argument) not in (2, 4):
-        raise OperatorError(f'numeric takes [">", 5] or [">", 5, "<=", 9], not {_show(argument)}')
-    low, low_closed, high, high_closed = -inf, True, inf, True
-    seen = ""
-    for symbol, bound in zip(argument[::2], argument[1::2], strict=True):
-        if symbol not in ("<", "<=", ">", ">=", "="):
-            raise OperatorError(f"numeric knows <, <=, >, >= and =, not {_show(symbol)}")
-        side = symbol[0]
-        if seen and (side == seen or "=" in (side, seen)):
-            raise OperatorError(f"numeric takes one lower and one upper bound, or one =, not {_show(argument)}")
-        seen = side
-        value = _number_literal(bound)
-        if side in ">=":
-            low, low_closed = value, symbol != ">"
-        if side in "<=":
-            high, high_closed = value, symbol != "<"
-    return Numeric(low, low_closed, high, high_closed)
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All of these hold for the same value: `$and`."""
+
+    operators: tuple[Operator, ...]
+
+    def holds(self, value: Scalar) -> bool:
+        return all(operator.holds(value) for operator in self.operators)
+
+    def term(self) -> Term:
+        first, *rest = (operator.term() for operator in self.operators)
+        for term in rest:
+            first = facets.both(first, term)
+        return first
+
+    def __str__(self) -> str:
+        return f"({' and '.join(map(str, self.operators))})"
 
 
-def _between(argument: Any) -> Numeric:
-    if not isinstance(argument, list) or len(argument) != 2:
-        raise OperatorError(f"between takes [low, high], not {_show(argument)}")
-    return Numeric(_number_literal(argument[0]), True, _number_literal(argument[1]), True)
-
-
-def _prefix(argument: Any) -> Prefix:
-    if not isinstance(argument, str):
-        raise OperatorError(f"prefix takes a text, not {_show(argument)}")
-    return Prefix(argument)
-
-
-def _anything_but(argument: Any) -> AnythingBut:
-    values = argument if isinstance(argument, list) else [argument]
-    if not values:
-        raise OperatorError(
-            'anything-but takes a value or a list of at least one; for any value write {"exists": true}'
-        )
-    return AnythingBut(tuple(literal(v) for v in values))
-
-
-def _exists(argument: Any) -> Exists:
-    if not isinstance(argument, bool):
-        raise OperatorError(f"exists takes true or false, not {_show(argument)}")
-    return Exists(argument)
-
-
-OPERATORS: dict[str, Callable[[Any], Operator]] = {
-    "anything-but": _anything_but,
-    "between": _between,
-    "exists": _exists,
-    "numeric": _numeric,
-    "prefix": _prefix,
-}
-
-
-def _number_literal(value: Any) -> float:
-    if not _is_number(value):
-        raise OperatorError(f"{_show(value)} is not a number")
-    try:
-        exact = float(value)
-    except OverflowError:
-        exact = nan
-    if not isfinite(exact):
-        raise OperatorError(f"{value} lies outside the range of a double")
-    if isinstance(value, int) and int(exact) != value:
-        raise OperatorError(f"{value} cannot be held exactly by a double; the nearest are below and above it")
-    return exact
-
-
-def _is_number(value: object) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _same(a: Scalar, b: Scalar) -> bool:
-    if _is_number(a) and _is_number(b):
-        return facets.number(a) == facets.number(b)
-    return type(a) is type(b) and a == b
-
-
-def _show(value: object) -> str:
-    text = {None: "null", True: "true", False: "false"}.get(value, "") if isinstance(value, bool | None) else ""
-    text = text or (f'"{value}"' if isinstance(value, str) else repr(value))
+def show(value: object) -> str:
+    """A value as JSON writes it, cut where it is long."""
+    if isinstance(value, bool | None):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        text = f'"{value[:80]}"'
+    elif is_number(value):
+        text = _number(value)
+    else:
+        try:
+            text = repr(value)
+        except RecursionError:
+            text = "something nested deeply"
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == value and abs(value) < 1e15 and value == int(value) else repr(value)
+
+
+def _ignoring(case: bool) -> str:
+    return " ignoring case" if case else ""

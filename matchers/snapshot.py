@@ -7,8 +7,9 @@ a subscription is moved O(log n) times in its life and matching asks O(log n) in
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -16,10 +17,12 @@ import numpy as np
 from matchers.algorithms import ALGORITHMS
 from matchers.base import Matcher
 from matchers.errors import MatchingError, known
+from matchers.fields import Fields
 from matchers.lowering import Conjunction
 from matchers.model import Event
 from matchers.segment import Segment
 from matchers.tables import Int32
+from matchers.values import Values, read_documents
 
 Id = TypeVar("Id", bound=Hashable)
 
@@ -34,10 +37,16 @@ class Part(Generic[Id]):
     segment: Segment[Id]
     matcher: Matcher
 
-    def match(self, events: Sequence[Event], removed: Int32) -> tuple[Int32, Int32]:
-        """(event, position in the segment's ids) of every match, ascending, without the removed positions."""
-        found = self.segment.subscriptions(self.matcher.match(self.segment.vocabulary.encode(events)))
-        event = np.repeat(np.arange(len(events), dtype=np.int32), np.diff(found.offsets))
+    def match(
+        self, values: Values, fields: Fields, document: Callable[[int], Event], removed: Int32
+    ) -> tuple[Int32, Int32]:
+        """(event, position in the segment's ids) of every match, ascending, without the removed positions.
+
+        `document` gives an event whole, for the few cases in which its values do not decide.
+        """
+        rows = self.matcher.match(self.segment.vocabulary.encode(values, fields))
+        found = self.segment.subscriptions(self.segment.confirmed(rows, values.several, document))
+        event = np.repeat(np.arange(len(values), dtype=np.int32), np.diff(found.offsets))
         position = found.subscription
         if len(removed):
             at = np.minimum(np.searchsorted(removed, position), len(removed) - 1)
@@ -66,6 +75,10 @@ class Snapshot(Generic[Id]):
             (position := part.segment.position.get(id)) is not None and position not in removed
             for part, removed in zip(self.parts, self.removed, strict=True)
         )
+
+    @cached_property
+    def fields(self) -> Fields:
+        return fields_of(self.parts)
 
     def update(
         self,
@@ -98,11 +111,19 @@ class Snapshot(Generic[Id]):
     def match(self, events: Sequence[Event]) -> list[list[Id]]:
         """For each event the ids it satisfies, in no particular order."""
         matched: list[list[Id]] = [[] for _ in events]
+        values = read_documents(events, self.fields)
         for part, removed in zip(self.parts, self.removed, strict=True):
             ids = part.segment.ids
-            for event, position in zip(*(a.tolist() for a in part.match(events, removed)), strict=True):
+            for event, position in zip(
+                *(a.tolist() for a in part.match(values, self.fields, events.__getitem__, removed)), strict=True
+            ):
                 matched[event].append(ids[position])
         return matched
+
+
+def fields_of(parts: Iterable[Part[Id]]) -> Fields:
+    """All that must be read of an event for these."""
+    return Fields.of(path for part in parts for path, _ in part.segment.vocabulary.columns)
 
 
 def _untouched(sizes: Sequence[tuple[int, int]], added: int) -> int:

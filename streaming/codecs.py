@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 
+MAX_DEPTH = 64  # objects and arrays within each other
+
 
 class Undecodable(ValueError):
     """The bytes are no event; the text says why, for the person who reads the dead letter."""
@@ -21,7 +23,19 @@ def decode_event(value: bytes | None) -> dict[str, Any]:
         raise Undecodable(f"not JSON: {error}") from None
     if not isinstance(event, dict):
         raise Undecodable(f"not a JSON object but {_kind(event)}")
+    if value.count(b"{") + value.count(b"[") > MAX_DEPTH and _depth(event) > MAX_DEPTH:
+        raise Undecodable(f"nested deeper than {MAX_DEPTH}")
     return event
+
+
+def _depth(event: dict[str, Any]) -> int:
+    depth = 0
+    level: list[Any] = [event]
+    while level:
+        depth += 1
+        inner = [v for node in level for v in (node.values() if isinstance(node, dict) else node)]
+        level = [v for v in inner if isinstance(v, dict | list)]
+    return depth
 
 
 def _kind(value: object) -> str:

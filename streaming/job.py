@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from matchers.lowering import Conjunction
 from matchers.snapshot import Snapshot
 from streaming import checkpoint, layout, matching, session, sources
 from streaming.errors import JobError, TopicMissing
@@ -194,7 +195,7 @@ def _source_options(settings: Settings) -> dict[str, str]:
 def _check_options(snapshot: Snapshot[Any]) -> None:
     """A wrong option of the algorithm must show before the first subscription does."""
     try:
-        snapshot.update([(None, [{}])])
+        snapshot.update([(None, [Conjunction({})])])
     except TypeError as error:
         raise JobError(f"matching.options do not fit matching.algorithm = {snapshot.algorithm!r}: {error}") from None
 

@@ -9,15 +9,19 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from matchers.fields import Fields
 from matchers.segment import Segment
-from matchers.snapshot import Part
+from matchers.snapshot import Part, fields_of
 from matchers.tables import Int32
-from streaming.codecs import Undecodable, decode_event
+from streaming.reading import read_json_events
 from streaming.subscriptions import Refused, Subscription, read_change
 
 EVENTS, SUBSCRIPTIONS = 0, 1  # `source`: which topic a row came from
@@ -65,40 +69,53 @@ class Work:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = [(handle(), removed) for handle, removed in self.parts]
+        fields = _fields(tuple(part for part, _ in parts))
         for batch in batches:
-            rows = [row for row in batch.to_pylist() if row["offset"] >= self.positions.get(_position(row), 0)]
-            out = [
-                *_match([row for row in rows if row["source"] == EVENTS], parts),
-                *_compile([row for row in rows if row["source"] == SUBSCRIPTIONS]),
-                *_progress(rows),
-            ]
+            batch = batch.filter(self._fresh(batch))
+            is_event = pc.equal(batch["source"], EVENTS)
+            events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
+            out = [*_match(events, parts, fields), *_compile(changes.to_pylist()), *_progress(batch)]
             yield pa.RecordBatch.from_pylist(out, schema=OUTPUT)
+
+    def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Which rows were not committed before."""
+        at = zip(batch["source"].to_pylist(), batch["partition"].to_pylist(), strict=True)
+        begin = np.array([self.positions.get(position, 0) for position in at], np.int64)
+        return pa.array(np.asarray(batch["offset"]) >= begin)
+
+
+@lru_cache(maxsize=1)
+def _fields(parts: tuple[Part[Subscription], ...]) -> Fields:
+    return fields_of(parts)
 
 
 def _match(
-    rows: Sequence[dict[str, Any]], parts: Sequence[tuple[Part[Subscription], Int32]]
+    rows: pa.RecordBatch, parts: Sequence[tuple[Part[Subscription], Int32]], fields: Fields
 ) -> Iterator[dict[str, Any]]:
-    events, decoded = [], []
-    for row in rows:
-        try:
-            events.append(decode_event(row["value"]))
-            decoded.append(row)
-        except Undecodable as error:
-            yield row | {"kind": DEAD, "reason": str(error)}
-    deliveries: list[dict[str, list[str]]] = [{} for _ in events]  # ids by subscriber, of each event
+    """Rows become Python objects only where they leave as output."""
+    reading = read_json_events(rows["value"], fields)
+    timestamps = rows["timestamp"].to_pylist()
+    deliveries: dict[int, dict[str, list[str]]] = {}  # ids by subscriber, of each event
     for part, removed in parts:
         ids = part.segment.ids
-        for event, position in zip(*(a.tolist() for a in part.match(events, removed)), strict=True):
+        found = part.match(reading.values, fields, reading.document, removed)
+        for event, position in zip(*(a.tolist() for a in found), strict=True):
             subscription = ids[position]
-            if subscription.in_force(decoded[event]["timestamp"]):
-                deliveries[event].setdefault(subscription.subscriber, []).append(subscription.id)
-    for row, matched in zip(decoded, deliveries, strict=True):
-        if matched:
-            yield row | {
-                "kind": DELIVER,
-                "subscribers": list(matched),
-                "subscriptions": [orjson.dumps(sorted(ids)).decode() for ids in matched.values()],
-            }
+            if subscription.in_force(timestamps[event]) and event not in reading.undecodable:
+                deliveries.setdefault(event, {}).setdefault(subscription.subscriber, []).append(subscription.id)
+    for event, reason in reading.undecodable.items():
+        yield _row(rows, event) | {"kind": DEAD, "reason": reason}
+    for event in sorted(deliveries):
+        matched = deliveries[event]
+        yield _row(rows, event) | {
+            "kind": DELIVER,
+            "subscribers": list(matched),
+            "subscriptions": [orjson.dumps(sorted(ids)).decode() for ids in matched.values()],
+        }
+
+
+def _row(rows: pa.RecordBatch, number: int) -> dict[str, Any]:
+    return rows.slice(number, 1).to_pylist()[0]
 
 
 def _compile(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -123,16 +140,14 @@ def _compile(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {"kind": SEGMENT, "source": SUBSCRIPTIONS, "value": segment}
 
 
-def _progress(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     last: dict[Position, int] = {}
     count: dict[Position, int] = {}
-    for row in rows:
-        last[_position(row)] = row["offset"]
-        count[_position(row)] = count.get(_position(row), 0) + 1
+    for source, partition, offset in zip(
+        *(rows[name].to_pylist() for name in ("source", "partition", "offset")), strict=True
+    ):
+        last[source, partition] = offset
+        count[source, partition] = count.get((source, partition), 0) + 1
     for (source, partition), offset in last.items():
         at = {"source": source, "partition": partition, "offset": offset}
         yield {"kind": PROGRESS, **at, "rows": count[source, partition]}
-
-
-def _position(row: dict[str, Any]) -> Position:
-    return row["source"], row["partition"]

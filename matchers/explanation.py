@@ -1,0 +1,89 @@
+"""Say why an event satisfies a pattern, or what of it does not: predicate by predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from matchers.fields import Fields, Node
+from matchers.model import ABSENT, Absent, Event, OneOf, Pattern, Predicate, Scalar, View, values_at
+from matchers.naive import views
+from matchers.operators import show
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why one predicate holds, or does not."""
+
+    predicate: Predicate
+    held: bool
+    value: Scalar  # what decided it
+    values: tuple[Scalar, ...]  # all that the event has there; several where it holds arrays
+
+    def __str__(self) -> str:
+        found = _show(self.value)
+        if len(self.values) > 1:
+            found += f" of {', '.join(map(_show, self.values))}"
+        wanted = " or ".join(map(str, self.predicate.operators))
+        return f"{_verdict(self.held)} {'.'.join(self.predicate.path)}: wanted {wanted}; found {found}"
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """Why one of the patterns of an `$or` holds, or none does."""
+
+    patterns: tuple[tuple[Explanation | Alternatives, ...], ...]
+    held: bool
+
+    def __str__(self) -> str:
+        lines = [f"{_verdict(self.held)} one of {len(self.patterns)}:"]
+        for number, parts in enumerate(self.patterns, 1):
+            for part in parts:
+                lines += [f"    {number}. {line}" for line in str(part).splitlines()]
+        return "\n".join(lines)
+
+
+Line = Explanation | Alternatives
+
+
+def explain(pattern: Pattern, event: Event) -> list[Line]:
+    """One line for each predicate and each `$or`; the event satisfies the pattern when all of them held.
+
+    An event with arrays can be seen in several ways (`naive`): the lines are about one that meets the most.
+    """
+    fields = Fields.of(predicate.path for predicate in pattern.predicates())
+    best, most = {}, -1
+    for view in views(_pruned(event, fields.root)):
+        met = sum(part.holds(view) for part in pattern.parts)
+        if met > most:
+            best, most = dict(view), met
+        if met == len(pattern.parts):
+            break
+    return _lines(pattern, best, event)
+
+
+def _lines(pattern: Pattern, view: View, event: Event) -> list[Line]:
+    return [
+        Alternatives(tuple(tuple(_lines(p, view, event)) for p in part.patterns), part.holds(view))
+        if isinstance(part, OneOf)
+        else Explanation(part, part.holds(view), view.get(part.path, ABSENT), tuple(values_at(event, part.path)))
+        for part in pattern.parts
+    ]
+
+
+def _pruned(value: Any, node: Node) -> Any:
+    """A value without what lies beside the fields, so that there are no more ways to see it than matter."""
+    if isinstance(value, list | tuple):
+        return [_pruned(element, node) for element in value]
+    if isinstance(value, Mapping):
+        return {name: _pruned(value[name], child) for name, child in node.children.items() if name in value}
+    return value
+
+
+def _show(value: Scalar) -> str:
+    return "nothing" if isinstance(value, Absent) else show(value)
+
+
+def _verdict(held: bool) -> str:
+    return "held    " if held else "not held"

@@ -1,0 +1,212 @@
+"""An event read from its bytes holds what the same event holds as a document; what the kernel cannot, it leaves."""
+
+from __future__ import annotations
+
+import json
+import struct
+from random import Random
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matchers.fields import Fields
+from matchers.model import Path
+from matchers.values import Values, read_documents, read_json_values, spliced
+from tests import workloads
+
+pytestmark = [
+    pytest.mark.kernels,
+    # Without compilation, numpy's scalars warn where 64 bits overflow, as they do on purpose here.
+    pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning"),
+]
+seeds = st.integers(0, 2**32)
+PATHS: list[Path] = [("x",), ("x", "x"), ("x", "y"), ("y", "x.y", "é"), ("x.y",), ("é", "é"), ("é", "x")]
+
+
+def read(events: list[bytes], paths: list[Path]) -> tuple[Values, list[int]]:
+    ends = np.cumsum([len(e) for e in events], dtype=np.int64)
+    begins = ends - [len(e) for e in events]
+    text = np.frombuffer(b"".join(events), np.uint8)
+    values, hard = read_json_values(text, begins, ends, Fields.of(paths))
+    return values, hard.tolist()
+
+
+def held(values: Values, event: int) -> list[tuple[Any, ...]]:
+    """Path, kind and value, each once. That a field is absent need not be said, unless an array also holds a value."""
+    found = set()
+    for v in range(values.offsets[event], values.offsets[event + 1]):
+        path, kind = int(values.path[v]), int(values.kind[v])
+        begin = int(values.start[v])
+        what: Any = values.text[begin : begin + int(values.length[v])].tobytes() if kind == 5 else None
+        found.add((path, kind, struct.pack("d", values.number[v] + 0.0) if kind == 4 else what))
+    there = {path for path, kind, _ in found if kind}
+    return sorted((entry for entry in found if entry[0] in there), key=repr)
+
+
+def check(events: list[bytes], paths: list[Path]) -> int:
+    """How many events the kernel took."""
+    values, hard = read(events, paths)
+    for number, event in enumerate(events):
+        if number in hard:
+            assert held(values, number) == []
+            continue
+        document = orjson.loads(event)
+        assert isinstance(document, dict)
+        expected = read_documents([document], Fields.of(paths))
+        assert held(values, number) == held(expected, 0), event
+        assert values.several[number] == expected.several[0], event
+    return len(events) - len(hard)
+
+
+def written(r: Random, event: Any) -> bytes:
+    return json.dumps(
+        event,
+        ensure_ascii=r.random() < 0.3,
+        indent=r.choice([None, None, 1]),
+        separators=r.choice([(",", ":"), (" , ", " : ")]),
+    ).encode()
+
+
+@given(seed=seeds)
+def test_what_is_read_from_bytes_is_what_the_document_holds(seed: int) -> None:
+    r = Random(seed)
+    check([written(r, workloads.event(r, exotic=False)) for _ in range(8)], r.sample(PATHS, r.randint(0, len(PATHS))))
+
+
+@given(seed=seeds)
+def test_spoiled_bytes_are_left_or_read_as_any_other_reader_does(seed: int) -> None:
+    r = Random(seed)
+    events = []
+    for _ in range(8):
+        event = bytearray(written(r, workloads.event(r, exotic=False)))
+        for _ in range(r.randint(1, 3)):
+            at = r.randint(0, len(event))
+            event[at : at + r.randint(0, 2)] = r.choice(
+                [
+                    bytes([r.randrange(256)]),
+                    b"",
+                    b'"',
+                    b",",
+                    b"\\",
+                    b"0",
+                    b"}",
+                    b"]",
+                    b"e",
+                    b"\xed\xa0\x80",
+                    b"\\ud800",
+                    b"{}",
+                ]
+            )
+        events.append(bytes(event))
+    check(events, PATHS)
+
+
+@given(seed=seeds)
+def test_numbers_are_read_to_the_last_bit(seed: int) -> None:
+    r = Random(seed)
+    numbers = [
+        repr(struct.unpack("d", struct.pack("Q", r.getrandbits(64)))[0]),
+        repr(r.uniform(-1000, 1000)),
+        f"{r.randrange(10 ** r.randint(1, 19))}e{r.randint(-330, 330)}",
+        f"-{r.randrange(10**10)}.{r.randrange(10 ** r.randint(1, 10)):0{r.randint(1, 12)}}",
+        str(r.randrange(10 ** r.randint(1, 25))),
+        f"{r.randrange(2**53, 2**54)}.5",
+    ]
+    numbers = [n for n in numbers if "n" not in n]
+    check([f'{{"x": [{n}], "z": {n}}}'.encode() for n in numbers], [("x",)])
+
+
+TAKEN = [
+    b"{}",
+    b' \t\r\n{ "x" : 1 } \n',
+    b'{"x": 0, "y": -0.0, "z": 1E+2}',
+    b'{"x": 1.7976931348623157e280, "z": [[1, [{"x": {}}]], {}]}',
+    b'{"x": [true, false, null, "a", 1]}',
+    b'{"z": "\\u00e9\\ud83d\\ude00\\n\\/"}',
+    '{"x": "é漢\U0010ffff", "漢": 1}'.encode(),
+    b'{"y": {"x.y": 5}, "x": {"z": 1}}',
+    b'{"x": [], "z": ' + b"[" * 60 + b"]" * 60 + b"}",
+    b'{"x": 9007199254740993}',
+    b'{"x": 0.1, "z": 123456789012345678}',
+    b'{"z": 1, "z": 2}',
+]
+LEFT = [
+    b"",
+    b" ",
+    b"[]",
+    b"1",
+    b'"x"',
+    b"null",
+    b"{} {}",
+    b"{},",
+    b"{",
+    b"}",
+    b'{"x"}',
+    b'{"x":}',
+    b'{"x":1,}',
+    b'{,"x":1}',
+    b'{"x":1 "y":2}',
+    b'{"x":[1,]}',
+    b'{"x":[,1]}',
+    b'{"x":[1}',
+    b'{"z":{]}',
+    b"{x:1}",
+    b'{"x":01}',
+    b'{"x":+1}',
+    b'{"x":1.}',
+    b'{"x":.5}',
+    b'{"x":1e}',
+    b'{"x":-}',
+    b'{"x":NaN}',
+    b'{"x":Infinity}',
+    b'{"z":tru}',
+    b'{"z":truex}',
+    b'{"x":"a',
+    b'{"x":"\x01"}',
+    b'{"z":"\\x"}',
+    b'{"z":"\\ud800"}',
+    b'{"z":"\\udc00"}',
+    b'{"z":"\\u12g4"}',
+    b'{"z":"\xff"}',
+    b'{"z":"\xc0\x80"}',
+    b'{"z":"\xed\xa0\x80"}',
+    b'{"z":"\xf5\x80\x80\x80"}',
+    b'{"z":"\xe6\xbc"}',
+    b'\xef\xbb\xbf{"x":1}',
+    b'{"z":1e999}',
+    b'{"x":1,"x":2}',
+    b'{"y":{"x.y":1},"y":{}}',
+    b'{"\\u0078":1}',
+    b'{"x":"\\n"}',
+    b'{"x":[[1]]}',
+    b'{"x":[{"x":1}]}',
+    b'{"x":12345678901234567890123}',
+    b'{"z":' + b"[" * 64 + b"]" * 64 + b"}",
+]
+
+
+def test_what_the_kernel_takes_and_what_it_leaves() -> None:
+    assert check(TAKEN, [("x",), ("y", "x.y"), ("漢",)]) == len(TAKEN)
+    assert check(LEFT, [("x",), ("y", "x.y")]) == 0
+    for event in [*TAKEN, *LEFT]:
+        for end in range(len(event)):
+            check([event[:end]], PATHS)
+
+
+def test_a_name_with_a_quote_is_not_taken_for_the_end_of_another() -> None:
+    assert check([b'{"a"b": 1}', b'{"a\\"b": 1}'], [('a"b',), ("a",)]) == 0
+
+
+def test_events_that_another_reader_took_are_put_in_their_places() -> None:
+    paths = [("x",), ("x", "y")]
+    documents: list[dict[str, Any]] = [{"x": "a"}, {"x": [{"y": 1}, {"y": "b\n"}]}, {}, {"x": ["c", None]}]
+    values, hard = read([json.dumps(d).encode() for d in documents], paths)
+    assert hard == [1]
+    whole = spliced(values, np.array(hard), read_documents([documents[1]], Fields.of(paths)))
+    expected = read_documents(documents, Fields.of(paths))
+    assert [held(whole, e) for e in range(4)] == [held(expected, e) for e in range(4)]
+    assert whole.several.tolist() == [False, True, False, True]
