@@ -17,7 +17,7 @@ import pyarrow as pa
 from matchers.segment import Segment
 from matchers.snapshot import Part
 from matchers.tables import Int32
-from streaming.codecs import Undecodable, decode_event
+from streaming.codecs import Decode, RegistrySettings, Undecodable, open_codec
 from streaming.subscriptions import Refused, Subscription, read_change
 
 EVENTS, SUBSCRIPTIONS = 0, 1  # `source`: which topic a row came from
@@ -62,13 +62,16 @@ class Work:
 
     parts: tuple[tuple[Callable[[], Part[Subscription]], Int32], ...]
     positions: Mapping[Position, int]  # rows below these were committed already and are dropped
+    codec: str = "json"  # how events are written
+    registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = [(handle(), removed) for handle, removed in self.parts]
+        decode = open_codec(self.codec, self.registry)
         for batch in batches:
             rows = [row for row in batch.to_pylist() if row["offset"] >= self.positions.get(_position(row), 0)]
             out = [
-                *_match([row for row in rows if row["source"] == EVENTS], parts),
+                *_match([row for row in rows if row["source"] == EVENTS], parts, decode),
                 *_compile([row for row in rows if row["source"] == SUBSCRIPTIONS]),
                 *_progress(rows),
             ]
@@ -76,12 +79,12 @@ class Work:
 
 
 def _match(
-    rows: Sequence[dict[str, Any]], parts: Sequence[tuple[Part[Subscription], Int32]]
+    rows: Sequence[dict[str, Any]], parts: Sequence[tuple[Part[Subscription], Int32]], decode: Decode
 ) -> Iterator[dict[str, Any]]:
     events, decoded = [], []
     for row in rows:
         try:
-            events.append(decode_event(row["value"]))
+            events.append(decode(row["value"], {h["key"]: h["value"] or b"" for h in row["headers"] or ()}))
             decoded.append(row)
         except Undecodable as error:
             yield row | {"kind": DEAD, "reason": str(error)}
