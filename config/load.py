@@ -17,8 +17,10 @@ from config.model import Settings
 
 PREFIX = "SLUICE_"
 _NOT_SETTINGS = "SLUICE_TEST_"
-_SECRET = re.compile(r"password|secret|token|credential|jaas|\.key|key\.pem|private", re.IGNORECASE)
+_SECRET = re.compile(r"password|secret|token|credential|jaas|user\.info|\.key|key\.pem|private", re.IGNORECASE)
+_USER_IN_URL = re.compile(r"//[^/\s]*@")
 REDACTED = "(secret)"
+_WITH_SCHEMAS = ("avro", "protobuf")
 
 
 class ConfigError(Exception):
@@ -40,9 +42,15 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Se
     if problems:
         raise ConfigError("\n".join(problems))
     try:
-        return _sources(file)(**_nested(given))
+        settings = _sources(file)(**_nested(given))
     except ValidationError as error:
         raise ConfigError("\n".join(_readable(e) for e in error.errors())) from None
+    if settings.events.codec in _WITH_SCHEMAS and not settings.schema_registry.url:
+        raise ConfigError(
+            f"schema_registry.url = '': events.codec = {settings.events.codec!r} needs a schema registry, "
+            "such as http://127.0.0.1:8081"
+        )
+    return settings
 
 
 def show(settings: Settings) -> dict[str, Any]:
@@ -123,7 +131,8 @@ def _nearest(name: str, known: list[str]) -> str:
 def _readable(error: Any) -> str:
     name = ".".join(str(part) for part in error["loc"])
     secret = _SECRET.search(name)
-    return f"{name} = {REDACTED if secret else repr(error['input'])}: {error['msg']}"
+    given = _USER_IN_URL.sub(f"//{REDACTED}@", repr(error["input"]))
+    return f"{name} = {REDACTED if secret else given}: {error['msg']}"
 
 
 def _redacted(value: Any, name: str = "") -> Any:

@@ -33,10 +33,19 @@ class Kafka(Section):
 class Events(Section):
     topic: TopicName = "events"
     """Where events are read."""
+    codec: Literal["json", "cloudevents", "avro", "protobuf"] = "json"
+    """How they are written. The schemas of "avro" and "protobuf" are in a schema registry."""
     starting: Literal["earliest", "latest"] = "earliest"
     """Where a query that has never run begins: with the oldest event there is, or with the next to come."""
     max_per_batch: Annotated[int, Field(gt=0)] = 100_000
     """Events a batch takes at most."""
+
+
+class SchemaRegistry(Section):
+    url: Annotated[str, Field(pattern=r"^(https?://[^@\s]+)?$")] = ""
+    """Where the schema registry is asked: http or https, without a user in it."""
+    options: Options = {}
+    """Credentials, TLS and patience: basic.auth.user.info, ssl.ca.location, timeout and others."""
 
 
 class Subscriptions(Section):
@@ -95,6 +104,7 @@ class Settings(Section):
     query: Query = Query()
     kafka: Kafka = Kafka()
     events: Events = Events()
+    schema_registry: SchemaRegistry = SchemaRegistry()
     subscriptions: Subscriptions = Subscriptions()
     deliveries: Deliveries = Deliveries()
     dead_letters: DeadLetters = DeadLetters()

@@ -133,6 +133,14 @@ def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) ->
     return values, np.flatnonzero(hard)
 
 
+def none_read(n: int) -> Values:
+    """Of n events nothing yet."""
+    return Values(
+        *(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0)),
+        *(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.zeros(n, np.bool_)),
+    )
+
+
 def spliced(values: Values, at: Int64, others: Values) -> Values:
     """`values` with its events `at`, which must be empty there, taken from `others`, in order."""
     if not len(at):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class JobError(Exception):
     """The job cannot start or go on. `retry` tells whether the same may work later without a change."""
@@ -23,3 +25,18 @@ class CheckpointInUse(JobError):
 
 class TopicMissing(JobError):
     """A topic that the job itself needs does not exist."""
+
+
+class RegistryUnreachable(JobError):
+    """The schema registry does not answer. The events it is needed for are good: they wait."""
+
+    retry = True
+
+
+def of_worker(trace: str) -> JobError | None:
+    """The JobError that a worker raised, if it did. Of its exceptions Spark brings only the traceback's text."""
+    for name, text in re.findall(rf"^{re.escape(__name__)}\.(\w+): (.+)$", trace, re.MULTILINE):
+        error = globals().get(name)
+        if isinstance(error, type) and issubclass(error, JobError):
+            return error(text)
+    return None

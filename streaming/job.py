@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from matchers.lowering import Conjunction
 from matchers.snapshot import Snapshot
 from streaming import checkpoint, layout, matching, session, sources
-from streaming.errors import JobError, TopicMissing
+from streaming.codecs import RegistrySettings
+from streaming.errors import JobError, TopicMissing, of_worker
 from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, Work
 from streaming.outputs import OutputTopics
 from streaming.pipeline import OUTPUT, Names, Pipeline
@@ -40,6 +42,7 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
         checkpoint.scratch(location) as scratch,
     ):
         began = time.monotonic()
+        _registry(settings)  # a wrong option must show before Spark starts
         topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
         _require(topics, settings)
         sink = TransactionalSink(settings.kafka.bootstrap_servers, settings.kafka.client, settings.query.name)
@@ -96,7 +99,13 @@ def _restored(
 
     snapshot: Snapshot[Any] = Snapshot(algorithm=settings.matching.algorithm, options=settings.matching.options)
     _check_options(snapshot)
-    state = State(snapshot, spark.sparkContext.broadcast, {at: p for at, p in positions.items() if at[0] == EVENTS})
+    state = State(
+        snapshot,
+        spark.sparkContext.broadcast,
+        {at: p for at, p in positions.items() if at[0] == EVENTS},
+        settings.events.codec,
+        _registry(settings),
+    )
     outputs = OutputTopics(
         topics,
         settings.deliveries.partitions,
@@ -146,7 +155,7 @@ def _run(
         with suppress(StreamingQueryException):
             query.stop()
     if batches.failure is not None:
-        raise batches.failure
+        raise of_worker(str(batches.failure)) or batches.failure
     if not stop.is_set():
         raise JobError(f"Spark stopped the query: {query.exception()}")
 
@@ -182,8 +191,10 @@ def _warm_up(spark: SparkSession, state: State) -> None:
     schema = from_arrow_schema(matching.INPUT)
     n = 2 * spark.sparkContext.defaultParallelism
     rows = spark.createDataFrame([tuple(row.get(field.name) for field in schema)] * n, schema).repartition(n)
-    for _ in range(3):
-        result: pa.Table = rows.mapInArrow(state.work(), OUTPUT).toArrow()
+    own = state.work()
+    match = replace(own, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
+    for work in (own, match, match):
+        result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
         assert result.num_rows
 
 
@@ -198,6 +209,11 @@ def _check_options(snapshot: Snapshot[Any]) -> None:
         snapshot.update([(None, [Conjunction({})])])
     except TypeError as error:
         raise JobError(f"matching.options do not fit matching.algorithm = {snapshot.algorithm!r}: {error}") from None
+
+
+def _registry(settings: Settings) -> RegistrySettings | None:
+    url = settings.schema_registry.url
+    return RegistrySettings.of(url, settings.schema_registry.options) if url else None
 
 
 def _names(settings: Settings) -> Names:

@@ -21,7 +21,8 @@ from matchers.fields import Fields
 from matchers.segment import Segment
 from matchers.snapshot import Part, fields_of
 from matchers.tables import Int32
-from streaming.reading import read_json_events
+from streaming.codecs import Decode, RegistrySettings, open_codec
+from streaming.reading import read_events
 from streaming.subscriptions import Refused, Subscription, read_change
 
 EVENTS, SUBSCRIPTIONS = 0, 1  # `source`: which topic a row came from
@@ -66,15 +67,18 @@ class Work:
 
     parts: tuple[tuple[Callable[[], Part[Subscription]], Int32], ...]
     positions: Mapping[Position, int]  # rows below these were committed already and are dropped
+    codec: str = "json"  # how events are written
+    registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = [(handle(), removed) for handle, removed in self.parts]
         fields = _fields(tuple(part for part, _ in parts))
+        decode = open_codec(self.codec, self.registry)
         for batch in batches:
             batch = batch.filter(self._fresh(batch))
             is_event = pc.equal(batch["source"], EVENTS)
             events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
-            out = [*_match(events, parts, fields), *_compile(changes.to_pylist()), *_progress(batch)]
+            out = [*_match(events, parts, fields, decode), *_compile(changes.to_pylist()), *_progress(batch)]
             yield pa.RecordBatch.from_pylist(out, schema=OUTPUT)
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -90,10 +94,10 @@ def _fields(parts: tuple[Part[Subscription], ...]) -> Fields:
 
 
 def _match(
-    rows: pa.RecordBatch, parts: Sequence[tuple[Part[Subscription], Int32]], fields: Fields
+    rows: pa.RecordBatch, parts: Sequence[tuple[Part[Subscription], Int32]], fields: Fields, decode: Decode
 ) -> Iterator[dict[str, Any]]:
     """Rows become Python objects only where they leave as output."""
-    reading = read_json_events(rows["value"], fields)
+    reading = read_events(rows, fields, decode)
     timestamps = rows["timestamp"].to_pylist()
     deliveries: dict[int, dict[str, list[str]]] = {}  # ids by subscriber, of each event
     for part, removed in parts:

@@ -10,41 +10,57 @@ import numpy as np
 import pyarrow as pa
 
 from matchers.fields import Fields
-from matchers.values import Values, read_documents, read_json_values, spliced
-from streaming.codecs import Undecodable, decode_event
+from matchers.values import Values, none_read, read_documents, read_json_values, spliced
+from streaming.codecs import Decode, Undecodable, decode_event
+
+MAX_DEPTH = 64  # objects and arrays within each other
 
 
 @dataclass(frozen=True)
 class Reading:
     values: Values
     undecodable: dict[int, str]  # row -> reason; these rows hold nothing, and must match nothing
-    document: Callable[[int], dict[str, Any]]  # of a row: the whole event
+    document: Callable[[int], dict[str, Any]]  # of another row: the whole event
 
 
-def read_json_events(value: pa.BinaryArray, fields: Fields) -> Reading:
-    """From JSON, by the kernel; the few that it leaves, and those that are no events, one by one."""
-    begins, ends, text = _bytes_of(value)
-    values, hard = read_json_values(text, begins, ends, fields)
+def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Reading:
+    """JSON by the kernel; what it leaves, and all other codecs' events, one by one."""
+    value = rows["value"]
+    if decode is decode_event:
+        values, left = read_json_values(*_bytes_of(value), fields)
+    else:
+        values, left = none_read(len(value)), np.arange(len(value))
     documents: dict[int, dict[str, Any]] = {}
     undecodable = {}
-    for row in hard.tolist():
-        try:
-            documents[row] = decode_event(value[row].as_py())
-        except Undecodable as error:
-            undecodable[row] = str(error)
-    values = spliced(values, np.array(list(documents), np.int64), read_documents(list(documents.values()), fields))
 
     def document(row: int) -> dict[str, Any]:
         if row not in documents:
-            documents[row] = decode_event(value[row].as_py())
+            headers = rows["headers"][row].as_py() or ()
+            documents[row] = _checked(decode(value[row].as_py(), {h["key"]: h["value"] or b"" for h in headers}))
         return documents[row]
 
-    return Reading(values, undecodable, document)
+    for row in left.tolist():
+        try:
+            document(row)
+        except Undecodable as error:
+            undecodable[row] = str(error)
+    at = np.array(list(documents), np.int64)
+    return Reading(spliced(values, at, read_documents(list(documents.values()), fields)), undecodable, document)
 
 
 def _bytes_of(value: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Begins and ends within the array's own bytes, and these, not copied. Null is empty."""
+    """The array's own bytes, not copied, and where in them each value begins and ends. Null is empty."""
     _, offsets, data = value.buffers()
     at = np.frombuffer(offsets, np.int32)[value.offset : value.offset + len(value) + 1].astype(np.int64)
     text = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return at[:-1], at[1:], text
+    return text, at[:-1], at[1:]
+
+
+def _checked(event: dict[str, Any]) -> dict[str, Any]:
+    level: list[Any] = [event]
+    for _ in range(MAX_DEPTH):
+        inner = [v for node in level for v in (node.values() if isinstance(node, dict) else node)]
+        level = [v for v in inner if isinstance(v, dict | list)]
+        if not level:
+            return event
+    raise Undecodable(f"nested deeper than {MAX_DEPTH}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from matchers.segment import Segment
 from matchers.snapshot import Part, Snapshot
+from streaming.codecs import RegistrySettings
 from streaming.matching import CHANGE, EVENTS, SEGMENT, SUBSCRIPTIONS, Position, Work
 from streaming.subscriptions import Subscription
 
@@ -26,6 +27,8 @@ class State:
     snapshot: Snapshot[Subscription]
     broadcast: Callable[[Any], Any]
     positions: dict[Position, int]  # (source, partition) -> offset of the first row not yet taken into account
+    codec: str = "json"
+    registry: RegistrySettings | None = None
     _handles: dict[Part[Subscription], Any] = field(default_factory=dict)
 
     @property
@@ -41,7 +44,8 @@ class State:
             if part not in self._handles:
                 self._handles[part] = self.broadcast(part)
         parts = zip(self.snapshot.parts, self.snapshot.removed, strict=True)
-        return Work(tuple((_Handle(self._handles[part]), gone) for part, gone in parts), dict(self.positions))
+        handles = tuple((_Handle(self._handles[part]), gone) for part, gone in parts)
+        return Work(handles, dict(self.positions), self.codec, self.registry)
 
     def apply(self, changes: Iterable[Mapping[str, Any]], positions: Mapping[Position, int]) -> None:
         """Take the CHANGE and SEGMENT rows of a batch, in order, into account. Call only between batches."""

@@ -67,6 +67,16 @@ def test_options_pass_through_under_their_own_names(tmp_path: Path) -> None:
         ("[events]\ntopic = 'a b'\n", "events.topic = 'a b': String should match pattern"),
         ("[events]\nmax_per_batch = 0\n", "events.max_per_batch = 0: Input should be greater than 0"),
         ("[events\n", "is not TOML"),
+        ("[events]\ncodec = 'avro'\n", "schema_registry.url = '': events.codec = 'avro' needs a schema registry"),
+        (
+            "[events]\ncodec = 'protobuf'\n",
+            "schema_registry.url = '': events.codec = 'protobuf' needs a schema registry",
+        ),
+        (
+            "[events]\ncodec = 'xml'\n",
+            "events.codec = 'xml': Input should be 'json', 'cloudevents', 'avro' or 'protobuf'",
+        ),
+        ("[schema_registry]\nurl = 'http://a:hunter2@r'\n", "schema_registry.url = 'http://(secret)@r': String should"),
     ],
 )
 def test_what_a_file_may_not_say(tmp_path: Path, text: str, reason: str) -> None:
@@ -91,6 +101,11 @@ def test_a_missing_file_and_an_unknown_variable_are_refused(tmp_path: Path, monk
         load()
 
 
+def test_a_codec_with_schemas_has_a_registry() -> None:
+    settings = load(flags={"events.codec": "avro", "schema_registry.url": "https://registry:8081/"})
+    assert settings.schema_registry.url == "https://registry:8081/"
+
+
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load().query.name = "other"  # type: ignore[misc]
@@ -100,12 +115,16 @@ def test_secrets_are_not_shown() -> None:
     secrets = {
         "kafka.client.sasl.password": "hunter2",
         "kafka.client.ssl.key.pem": "hunter2",
+        "schema_registry.options.basic.auth.user.info": "alice:hunter2",
+        "schema_registry.options.bearer.auth.token": "hunter2",
+        "schema_registry.options.ssl.key.password": "hunter2",
         "kafka.spark.sasl.jaas.config": 'required username="a" password="hunter2";',
         "spark.options.spark.hadoop.fs.s3a.secret.key": "hunter2",
     }
     shown = str(show(load(flags=secrets)))
     assert "hunter2" not in shown
     assert "sasl.password" in shown
-    with pytest.raises(ConfigError) as error:
-        load(flags={"kafka.client.sasl.password": {"hunter2": 1}})
-    assert "hunter2" not in str(error.value)
+    for name in ("kafka.client.sasl.password", "schema_registry.options.basic.auth.user.info"):
+        with pytest.raises(ConfigError) as error:
+            load(flags={name: {"hunter2": 1}})
+        assert "hunter2" not in str(error.value)

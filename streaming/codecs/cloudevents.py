@@ -1,0 +1,96 @@
+"""CloudEvents 1.0 over Kafka: both modes of its Kafka protocol binding come out in the shape of the JSON envelope."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from streaming.codecs.contract import Undecodable
+from streaming.codecs.json import decode_event
+
+VERSION = "1.0"
+REQUIRED = ("id", "source", "specversion", "type")
+ENVELOPE = "application/cloudevents+json"
+ANY_ENVELOPE = "application/cloudevents"
+BATCH = "application/cloudevents-batch"
+_DATA = ("data", "data_base64")  # members of the envelope that are no attributes
+_JSON = re.compile(r"[^/]+/([^/]+\+)?json")
+_CHARSET = re.compile(r';\s*charset\s*=\s*"?([^\s";]+)', re.IGNORECASE)
+
+
+def decode(value: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
+    """Raises Undecodable."""
+    content_type = _content_type(headers)
+    media = _media(content_type)
+    if media.startswith(BATCH):
+        raise Undecodable(f"{media}: a batch of CloudEvents in one record; a record is one event")
+    if media == ENVELOPE:
+        return _checked(decode_event(value))
+    if media.startswith(ANY_ENVELOPE):
+        raise Undecodable(f"{media}: a CloudEvent in a format that is not read here; {ENVELOPE} is")
+    if "ce_specversion" in headers:
+        return _binary(value, headers, content_type)
+    raise Undecodable(f"no CloudEvent: neither the content-type {ENVELOPE} nor a header ce_specversion")
+
+
+def _binary(value: bytes | None, headers: Mapping[str, bytes], content_type: str | None) -> dict[str, Any]:
+    event: dict[str, Any] = {}
+    for key, raw in headers.items():
+        name = key.removeprefix("ce_")
+        if name != key and name not in _DATA:
+            event[name] = _text(raw, f"header {key}")
+    _checked(event)
+    if content_type is not None:
+        event["datacontenttype"] = content_type
+    if value:
+        media = _media(content_type) or "application/json"  # what the specification takes it for
+        if _JSON.fullmatch(media):
+            event["data"] = _parsed(value)
+        elif media.startswith("text/"):
+            event["data"] = _text(value, "data", _charset(content_type))
+        else:
+            event["data_base64"] = b64encode(value).decode()
+    return event
+
+
+def _checked(event: dict[str, Any]) -> dict[str, Any]:
+    missing = [name for name in REQUIRED if not (isinstance(event.get(name), str) and event[name])]
+    if missing:
+        raise Undecodable(f"no CloudEvent: without {', '.join(missing)}, or with no text there")
+    if event["specversion"] != VERSION:
+        raise Undecodable(f"a CloudEvent of the specversion {event['specversion']!r}; {VERSION} is read here")
+    return event
+
+
+def _content_type(headers: Mapping[str, bytes]) -> str | None:
+    for key, value in headers.items():
+        if key.lower() == "content-type":
+            return _text(value, f"header {key}")
+    return None
+
+
+def _media(content_type: str | None) -> str:
+    return (content_type or "").partition(";")[0].strip().lower()
+
+
+def _charset(content_type: str | None) -> str:
+    named = _CHARSET.search(content_type or "")
+    return named[1] if named else "utf-8"
+
+
+def _text(raw: bytes, what: str, charset: str = "utf-8") -> str:
+    try:
+        return raw.decode(charset)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise Undecodable(f"{what} is no text: {error}") from None
+
+
+def _parsed(value: bytes) -> Any:
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise Undecodable(f"data is not JSON: {error}") from None

@@ -1,0 +1,18 @@
+"""What every codec promises: a record's value and headers in, an event out, or the reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Decode = Callable[[bytes | None, Mapping[str, bytes]], dict[str, Any]]  # raises Undecodable
+
+
+class Undecodable(ValueError):
+    """The bytes are no event; the text says why, for the person who reads the dead letter."""
+
+
+def kind(value: object) -> str:
+    """What a JSON value is, in words."""
+    names = {list: "an array", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
+    return names.get(type(value), "null")

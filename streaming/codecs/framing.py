@@ -1,0 +1,18 @@
+"""The frame around a value whose schema is in a registry: one zero byte, and the schema's id in four, big-endian."""
+
+from __future__ import annotations
+
+from streaming.codecs.contract import Undecodable
+
+LENGTH = 5
+
+
+def schema_id(value: bytes | None) -> int:
+    """The payload follows at LENGTH."""
+    if value is None:
+        raise Undecodable("the record has no value")
+    if len(value) < LENGTH:
+        raise Undecodable(f"the value has {len(value)} bytes; a zero byte and a schema id alone are {LENGTH}")
+    if value[0] != 0:
+        raise Undecodable(f"the value begins with the byte 0x{value[0]:02x}, not with a zero byte and a schema id")
+    return int.from_bytes(value[1:LENGTH], "big")

@@ -1,0 +1,139 @@
+"""A protobuf message as JSON would have it, under the names of the .proto file, with all numbers as numbers.
+
+A field that has presence and is not set is absent; any other is there, with its default if need be.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from streaming.codecs.floats import shortest
+
+Plain = Callable[[Any], Any]
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _base64(value: bytes) -> str:
+    return b64encode(value).decode()
+
+
+def _struct(message: Any) -> dict[str, Any]:
+    return {key: _value(value) for key, value in message.fields.items()}
+
+
+def _list(message: Any) -> list[Any]:
+    return [_value(value) for value in message.values]
+
+
+def _value(message: Any) -> Any:
+    kind = message.WhichOneof("kind")
+    if kind is None or kind == "null_value":
+        return None
+    if kind == "struct_value":
+        return _struct(message.struct_value)
+    if kind == "list_value":
+        return _list(message.list_value)
+    return getattr(message, kind)
+
+
+def _json_text(message: Any) -> str:
+    text: str = message.ToJsonString()
+    return text
+
+
+# Types that JSON writes in a way of their own.
+_OWN_FORM: dict[str, Plain] = {
+    "google.protobuf.Timestamp": _json_text,
+    "google.protobuf.Duration": _json_text,
+    "google.protobuf.FieldMask": _json_text,
+    "google.protobuf.Struct": _struct,
+    "google.protobuf.Value": _value,
+    "google.protobuf.ListValue": _list,
+}
+_WRAPPERS = {
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
+_ANY = "google.protobuf.Any"
+_NULL = "google.protobuf.NullValue"
+
+
+class Messages:
+    """Turns messages of one pool into plain values. What a field needs is worked out once for each message type."""
+
+    def __init__(self) -> None:
+        self._plains: dict[str, Plain] = {}
+
+    def plain(self, message: Message) -> Any:
+        return self._of(message.DESCRIPTOR)(message)
+
+    def _of(self, descriptor: Descriptor) -> Plain:
+        name = descriptor.full_name
+        if name not in self._plains:
+            self._plains[name] = self._made(descriptor)
+        return self._plains[name]
+
+    def _made(self, descriptor: Descriptor) -> Plain:
+        name = descriptor.full_name
+        if name in _OWN_FORM:
+            return _OWN_FORM[name]
+        if name in _WRAPPERS:
+            one = self._single(descriptor.fields_by_name["value"])
+            return lambda message: one(message.value)
+        if name == _ANY:
+            return lambda message: self._any(message, descriptor)
+        fields = [(field.name, field.has_presence, self._field(field)) for field in descriptor.fields]
+
+        def plain(message: Any) -> dict[str, Any]:
+            return {
+                name: read(getattr(message, name))
+                for name, presence, read in fields
+                if not presence or message.HasField(name)
+            }
+
+        return plain
+
+    def _field(self, field: FieldDescriptor) -> Plain:
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            key = _key if field.message_type.fields_by_name["key"].type == FieldDescriptor.TYPE_BOOL else str
+            one = self._single(field.message_type.fields_by_name["value"])
+            return lambda entries: {key(k): one(entries[k]) for k in entries}
+        one = self._single(field)
+        return (lambda values: [one(value) for value in values]) if field.is_repeated else one
+
+    def _single(self, field: FieldDescriptor) -> Plain:
+        if field.message_type is not None:
+            descriptor = field.message_type
+            return lambda message: self._of(descriptor)(message)  # not before it is needed: it may hold itself
+        if field.enum_type is not None:
+            return _enum(field.enum_type)
+        return {FieldDescriptor.TYPE_BYTES: _base64, FieldDescriptor.TYPE_FLOAT: shortest}.get(field.type, _as_it_is)
+
+    def _any(self, message: Any, descriptor: Descriptor) -> dict[str, Any]:
+        url = {"@type": message.type_url}
+        try:
+            inner = descriptor.file.pool.FindMessageTypeByName(message.TypeName())
+        except KeyError:  # a type of another file: its bytes are all there is
+            return url | {"value": _base64(message.value)}
+        plain = self._of(inner)(GetMessageClass(inner).FromString(message.value))
+        return url | (plain if isinstance(plain, Mapping) and inner.full_name not in _OWN_FORM else {"value": plain})
+
+
+def _key(key: bool) -> str:
+    return "true" if key else "false"
+
+
+def _enum(enum: EnumDescriptor) -> Plain:
+    if enum.full_name == _NULL:
+        return lambda number: None
+    names = {value.number: value.name for value in reversed(enum.values)}  # of two names for a number the first
+    return lambda number: names.get(number, number)  # a name newer than the schema is its number

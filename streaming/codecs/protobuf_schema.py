@@ -1,0 +1,77 @@
+"""The messages of a protobuf schema in a registry: a file and the files it imports, in a pool of their own.
+
+A pool for each schema, because two versions of a file may not be in one.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+
+from google.protobuf import (
+    any_pb2,
+    api_pb2,
+    descriptor_pb2,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    source_context_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    type_pb2,
+    wrappers_pb2,
+)
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from streaming.codecs.registry import Registry, Schema
+
+FORMAT = "serialized"  # a FileDescriptorProto in base64
+WELL_KNOWN = {
+    module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb
+    for module in (
+        any_pb2,
+        api_pb2,
+        descriptor_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        source_context_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        type_pb2,
+        wrappers_pb2,
+    )
+}
+
+
+def file_of(registry: Registry, schema: Schema, name: str) -> FileDescriptor:
+    """`name` is for the file itself, which the registry need not name."""
+    files: dict[str, FileDescriptorProto] = {}
+    _collect(registry, schema, name, files)
+    pool = DescriptorPool()
+    _add(pool, name, files, set())
+    return pool.FindFileByName(name)
+
+
+def _collect(registry: Registry, schema: Schema, name: str, files: dict[str, FileDescriptorProto]) -> None:
+    files[name] = FileDescriptorProto.FromString(b64decode(schema.text, validate=True))
+    files[name].name = name
+    for reference in schema.references:
+        if reference.name not in files:
+            _collect(registry, registry.referenced(reference, FORMAT), reference.name, files)
+
+
+def _add(pool: DescriptorPool, name: str, files: dict[str, FileDescriptorProto], done: set[str]) -> None:
+    """The files that a file imports come before it.
+
+    One that nobody has is taken as empty. Mostly it only holds options for other tools, and where it does not, the
+    pool says which type is missing.
+    """
+    done.add(name)
+    file = files.get(name) or FileDescriptorProto.FromString(WELL_KNOWN.get(name, b""))
+    file.name = name
+    for imported in file.dependency:
+        if imported not in done:
+            _add(pool, imported, files, done)
+    pool.Add(file)

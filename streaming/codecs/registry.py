@@ -1,0 +1,142 @@
+"""Ask a schema registry for schemas, over its REST interface.
+
+A schema never changes under its id, nor under its subject and version: what was answered once is kept for ever. A
+schema that is new to this process is asked for when a record first names it.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+import urllib3
+
+from streaming.codecs.contract import Undecodable
+from streaming.codecs.settings import RegistrySettings
+from streaming.errors import JobError, RegistryUnreachable
+
+GREATEST_ID = 2**31 - 1
+REMEMBER_UNKNOWN_S = 5.0  # so that many records of one unknown id are not as many requests
+WAIT_S = 0.5  # before the third try, doubled with each one after
+BUSY = (429, 500, 502, 503, 504)
+UNKNOWN = (40401, 40402, 40403)  # the registry's own codes: no such subject, version, schema
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A schema that another one needs: `name` is what the other one calls it."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Schema:
+    type: str
+    text: str
+    references: tuple[Reference, ...]
+
+
+class Registry:
+    """Raises Undecodable for what the registry does not know, and JobError when it gives no answer."""
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        self._url = settings.url.rstrip("/")
+        options = dict(settings.options)
+        headers = {"accept": "application/vnd.schemaregistry.v1+json, application/json", "connection": "close"}
+        if "basic.auth.user.info" in options:
+            headers["authorization"] = f"Basic {b64encode(options['basic.auth.user.info'].encode()).decode()}"
+        if "bearer.auth.token" in options:
+            headers["authorization"] = f"Bearer {options['bearer.auth.token']}"
+        self._http = urllib3.PoolManager(
+            headers=headers,
+            timeout=float(options.get("timeout", 10)),
+            retries=urllib3.Retry(
+                total=int(options.get("max.retries", 3)),
+                backoff_factor=WAIT_S,
+                status_forcelist=BUSY,
+                raise_on_status=False,
+                respect_retry_after_header=False,  # it may ask for hours; the job says sooner that it cannot go on
+            ),
+            ca_certs=options.get("ssl.ca.location"),
+            cert_file=options.get("ssl.certificate.location"),
+            key_file=options.get("ssl.key.location"),
+            key_password=options.get("ssl.key.password"),
+        )
+        self._answers: dict[str, Schema] = {}
+        self._unknown: dict[str, tuple[float, str]] = {}  # until when, and what the registry said
+
+    def by_id(self, id: int, type: str, format: str | None = None) -> Schema:
+        """The schema of a record. `type` is the only one that the caller can use; `format` is how it is to be written.
+
+        The type is asked for first: what a registry makes of a format that the type does not have is not said.
+        """
+        if id > GREATEST_ID:  # the registry would not understand the question
+            raise Undecodable(f"schema {id} is not known to the registry")
+        schema = self._get(f"schemas/ids/{id}", f"schema {id}")
+        if schema.type != type:
+            raise Undecodable(f"schema {id} is of the type {schema.type}; this stream reads {type}")
+        return self._get(f"schemas/ids/{id}", f"schema {id}", format=format) if format else schema
+
+    def referenced(self, reference: Reference, format: str | None = None) -> Schema:
+        path = f"subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
+        # A version that was withdrawn since is still needed for the records that were written before.
+        options = {"deleted": "true"} | ({"format": format} if format else {})
+        return self._get(path, f"version {reference.version} of the subject {reference.subject!r}", **options)
+
+    def _get(self, path: str, what: str, **options: str) -> Schema:
+        path = f"{path}?{urlencode(options)}" if options else path
+        if path not in self._answers:
+            until, said = self._unknown.get(path, (0.0, ""))
+            if time.monotonic() < until:
+                raise Undecodable(said)
+            self._answers[path] = self._asked(path, what)
+        return self._answers[path]
+
+    def _asked(self, path: str, what: str) -> Schema:
+        where = f"{self._url}/{path}"
+        try:
+            response = self._http.request("GET", where)
+        except urllib3.exceptions.HTTPError as error:
+            raise RegistryUnreachable(f"the schema registry at {self._url} does not answer: {error}") from None
+        status = response.status
+        if status in BUSY:
+            raise RegistryUnreachable(f"the schema registry at {self._url} cannot answer now: status {status}")
+        document = _document(response.data)
+        if status == 404 and document.get("error_code") in UNKNOWN:
+            said = f"{what} is not known to the registry"
+            now = time.monotonic()
+            self._unknown = {p: known for p, known in self._unknown.items() if known[0] > now}
+            self._unknown[path] = now + REMEMBER_UNKNOWN_S, said
+            raise Undecodable(said)
+        if status in (401, 403):
+            raise JobError(
+                f"the schema registry refuses {where}: status {status}; credentials belong into schema_registry.options"
+            )
+        schema = _schema(document) if status == 200 else None
+        if schema is None:
+            raise JobError(f"{where} is no answer of a schema registry: status {status}; is schema_registry.url right?")
+        return schema
+
+
+def _document(body: bytes) -> Mapping[str, Any]:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _schema(document: Mapping[str, Any]) -> Schema | None:
+    try:
+        references = [Reference(r["name"], r["subject"], r["version"]) for r in document.get("references") or ()]
+        # Registries leave the type out for the one that they knew first.
+        return Schema(document.get("schemaType") or "AVRO", document["schema"], tuple(references))
+    except (KeyError, TypeError):
+        return None

@@ -1,0 +1,50 @@
+"""Where the schema registry is, as a value that travels to the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streaming.errors import JobError
+
+# The names are those of the registry's other clients.
+OPTIONS = (
+    "basic.auth.user.info",  # name:password
+    "bearer.auth.token",
+    "ssl.ca.location",  # PEM files, where the workers run
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+    "timeout",  # seconds, of one try
+    "max.retries",
+)
+_LEAST = {"timeout": 1, "max.retries": 0}
+_NEEDS = {"ssl.key.location": "ssl.certificate.location", "ssl.key.password": "ssl.certificate.location"}
+
+
+@dataclass(frozen=True)
+class RegistrySettings:
+    url: str
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # they hold secrets
+
+    def __post_init__(self) -> None:
+        given = dict(self.options)
+        for name, value in self.options:
+            if name not in OPTIONS:
+                raise _wrong(f"unknown option {name!r}; known: {', '.join(OPTIONS)}")
+            if name in _LEAST and not (value.isdecimal() and int(value) >= _LEAST[name]):
+                raise _wrong(f"{name} = {value!r} is no number from {_LEAST[name]} up")
+            if name in _NEEDS and _NEEDS[name] not in given:
+                raise _wrong(f"{name} is of no use without {_NEEDS[name]}")
+        if ":" not in given.get("basic.auth.user.info", ":"):
+            raise _wrong("basic.auth.user.info is name:password, and there is no colon in it")
+        if {"basic.auth.user.info", "bearer.auth.token"} <= given.keys():
+            raise _wrong("basic.auth.user.info and bearer.auth.token are two ways to say who asks; keep one")
+
+    @classmethod
+    def of(cls, url: str, options: Mapping[str, str]) -> RegistrySettings:
+        return cls(url, tuple(sorted(options.items())))
+
+
+def _wrong(why: str) -> JobError:
+    return JobError(f"schema_registry.options: {why}")

@@ -1,0 +1,71 @@
+"""CloudEvents in both modes come to one event; what is none says why."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streaming.codecs.cloudevents import decode as cloudevent
+from tests.schemas import reason
+
+ATTRIBUTES = {"specversion": "1.0", "id": "7", "source": "/shop", "type": "order.placed", "subject": "Grüße"}
+BINARY = {f"ce_{name}": text.encode() for name, text in ATTRIBUTES.items()}
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/vnd.order+json", "text/json; charset=utf-8"])
+def test_both_modes_of_cloudevents_come_to_the_same_event(content_type: str) -> None:
+    data = {"price": 150.5, "tags": ["a", None], "deep": {"x": 1}}
+    envelope = ATTRIBUTES | {"datacontenttype": content_type, "data": data}
+    structured = cloudevent(
+        json.dumps(envelope).encode(), {"Content-Type": b"application/cloudevents+json; charset=UTF-8"}
+    )
+    binary = cloudevent(json.dumps(data).encode(), BINARY | {"Content-Type": content_type.encode()})
+    assert structured == binary == envelope
+
+
+@pytest.mark.parametrize(
+    ("content_type", "value", "data"),
+    [
+        (None, b"[1]", {"data": [1]}),
+        (b"application/json", b"null", {"data": None}),
+        (b"text/plain", "Grüße".encode(), {"data": "Grüße"}),
+        (b"text/plain; charset=iso-8859-1", "Grüße".encode("iso-8859-1"), {"data": "Grüße"}),
+        (b"image/png", b"\x89PNG", {"data_base64": "iVBORw=="}),
+        (b"application/json", None, {}),
+        (b"application/json", b"", {}),
+    ],
+)
+def test_data_of_the_binary_mode(content_type: bytes | None, value: bytes | None, data: dict[str, Any]) -> None:
+    headers = BINARY | ({"content-type": content_type} if content_type else {}) | {"traceparent": b"\xff"}
+    typed = {"datacontenttype": content_type.decode()} if content_type else {}
+    assert cloudevent(value, headers) == ATTRIBUTES | typed | data
+
+
+STRUCTURED = {"content-type": b"application/cloudevents+json"}
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "why"),
+    [
+        (b"{}", {}, "neither the content-type application/cloudevents+json nor a header ce_specversion"),
+        (b"{}", {"content-type": b"application/json"}, "neither the content-type"),
+        (b"[]", {"content-type": b"application/cloudevents-batch+json"}, "a batch of CloudEvents in one record"),
+        (b"\0", {"content-type": b"application/cloudevents+avro"}, "in a format that is not read here"),
+        (None, STRUCTURED, "the record has no value"),
+        (b"[]", STRUCTURED, "not a JSON object but an array"),
+        (b"{", STRUCTURED, "not JSON"),
+        (b"{}", STRUCTURED, "without id, source, specversion, type"),
+        (json.dumps(ATTRIBUTES | {"id": 7}).encode(), STRUCTURED, "without id, or with no text there"),
+        (json.dumps(ATTRIBUTES | {"specversion": "0.3"}).encode(), STRUCTURED, "specversion '0.3'; 1.0 is read here"),
+        (b"{}", BINARY | {"ce_type": b""}, "without type"),
+        (b"{}", BINARY | {"ce_specversion": b"2.0"}, "specversion '2.0'"),
+        (b"{}", BINARY | {"ce_subject": b"\xff"}, "header ce_subject is no text"),
+        (b"{", BINARY, "data is not JSON"),
+        (b"\xff", BINARY | {"content-type": b"text/plain"}, "data is no text"),
+        (b"x", BINARY | {"content-type": b"text/plain; charset=none"}, "data is no text"),
+    ],
+)
+def test_what_is_no_cloudevent(value: bytes | None, headers: dict[str, bytes], why: str) -> None:
+    assert why in reason(cloudevent, value, headers)
