@@ -120,7 +120,6 @@ def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) ->
         names.inner,
         path,
         kind,
-        number,
         number.view(np.uint64),
         start,
         length,

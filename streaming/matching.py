@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from matchers.fields import Fields
-from matchers.segment import Segment
 from matchers.snapshot import Part, fields_of
 from matchers.tables import Int32
 from streaming.codecs import Decode, RegistrySettings, open_codec
+from streaming.compiling import Withdrawn, compile_changes
 from streaming.reading import read_events
-from streaming.subscriptions import Refused, Subscription, read_change
+from streaming.subscriptions import Refused, Subscription
 
 EVENTS, SUBSCRIPTIONS = 0, 1  # `source`: which topic a row came from
 
@@ -78,7 +78,7 @@ class Work:
             batch = batch.filter(self._fresh(batch))
             is_event = pc.equal(batch["source"], EVENTS)
             events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
-            out = [*_match(events, parts, fields, decode), *_compile(changes.to_pylist()), *_progress(batch)]
+            out = [*_match(events, parts, fields, decode), *_compile(changes), *_progress(batch)]
             yield pa.RecordBatch.from_pylist(out, schema=OUTPUT)
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -122,26 +122,18 @@ def _row(rows: pa.RecordBatch, number: int) -> dict[str, Any]:
     return rows.slice(number, 1).to_pylist()[0]
 
 
-def _compile(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    latest = {}
-    for row in rows:
-        try:
-            change = read_change(row["key"], row["value"])
-        except Refused as error:
-            yield row | {"kind": REFUSED, "reason": str(error), "subscriptions": [error.id] if error.id else []}
-            continue
-        subscription = change.subscription
-        latest.pop(subscription, None)  # so that the newer one's subscriber counts, not only its pattern
-        if change.conjunctions is not None:
-            latest[subscription] = change.conjunctions
-        yield row | {
-            "kind": CHANGE,
-            "subscriptions": [subscription.id],
-            "subscribers": [subscription.subscriber] if change.conjunctions is not None else [],
-        }
-    if rows:
-        segment = pickle.dumps(Segment.build(latest.items()), pickle.HIGHEST_PROTOCOL)
-        yield {"kind": SEGMENT, "source": SUBSCRIPTIONS, "value": segment}
+def _compile(changes: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    if not len(changes):
+        return
+    compiled = compile_changes(changes["key"].to_pylist(), changes["value"])
+    for row, outcome in zip(changes.to_pylist(), compiled.outcomes, strict=True):
+        if isinstance(outcome, Refused):
+            yield row | {"kind": REFUSED, "reason": str(outcome), "subscriptions": [outcome.id] if outcome.id else []}
+        else:
+            subscribers = [] if isinstance(outcome, Withdrawn) else [outcome.subscriber]
+            yield row | {"kind": CHANGE, "subscriptions": [outcome.id], "subscribers": subscribers}
+    segment = pickle.dumps(compiled.segment, pickle.HIGHEST_PROTOCOL)
+    yield {"kind": SEGMENT, "source": SUBSCRIPTIONS, "value": segment}
 
 
 def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from matchers.fields import Fields
 from matchers.values import Values, none_read, read_documents, read_json_values, spliced
+from streaming.buffers import bytes_of
 from streaming.codecs import Decode, Undecodable, decode_event
 
 MAX_DEPTH = 64  # objects and arrays within each other
@@ -27,7 +28,7 @@ def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Reading
     """JSON by the kernel; what it leaves, and all other codecs' events, one by one."""
     value = rows["value"]
     if decode is decode_event:
-        values, left = read_json_values(*_bytes_of(value), fields)
+        values, left = read_json_values(*bytes_of(value), fields)
     else:
         values, left = none_read(len(value)), np.arange(len(value))
     documents: dict[int, dict[str, Any]] = {}
@@ -46,14 +47,6 @@ def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Reading
             undecodable[row] = str(error)
     at = np.array(list(documents), np.int64)
     return Reading(spliced(values, at, read_documents(list(documents.values()), fields)), undecodable, document)
-
-
-def _bytes_of(value: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The array's own bytes, not copied, and where in them each value begins and ends. Null is empty."""
-    _, offsets, data = value.buffers()
-    at = np.frombuffer(offsets, np.int32)[value.offset : value.offset + len(value) + 1].astype(np.int64)
-    text = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return text, at[:-1], at[1:]
 
 
 def _checked(event: dict[str, Any]) -> dict[str, Any]:

@@ -16,3 +16,8 @@ _CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
 
 def kernel(function: Function) -> Function:
     return cast(Function, numba.njit(nogil=True, cache=not _CHECKED)(function))
+
+
+def inlined(function: Function) -> Function:
+    """A kernel that becomes a part of those that call it."""
+    return cast(Function, numba.njit(nogil=True, inline="always")(function))

@@ -18,11 +18,7 @@ from matchers.model import Path
 from matchers.values import Values, read_documents, read_json_values, spliced
 from tests import workloads
 
-pytestmark = [
-    pytest.mark.kernels,
-    # Without compilation, numpy's scalars warn where 64 bits overflow, as they do on purpose here.
-    pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning"),
-]
+pytestmark = pytest.mark.kernels
 seeds = st.integers(0, 2**32)
 PATHS: list[Path] = [("x",), ("x", "x"), ("x", "y"), ("y", "x.y", "é"), ("x.y",), ("é", "é"), ("é", "x")]
 

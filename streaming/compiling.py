@@ -1,0 +1,151 @@
+"""Records of the subscriptions topic, many at once, to what became of each and the segment that all of them make."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from matchers import PatternError
+from matchers.language import parse
+from matchers.lowering import Conjunction
+from matchers.segment import Segment
+from matchers.skeletons import Skeletons, filled, slot_of
+from matchers.tables import Int32
+from matchers.templates import Template
+from streaming.buffers import bytes_of
+from streaming.subscriptions import KEYS, MAX_ID_LENGTH, SUBSCRIBER, Refused, Subscription, read_change
+
+WORTHWHILE = 8  # documents of one shape, for which it pays to compile them together
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    id: str
+
+
+Outcome = Subscription | Withdrawn | Refused
+
+
+@dataclass(frozen=True)
+class Compiled:
+    outcomes: list[Outcome]  # of each record
+    segment: Segment[Subscription]  # the last word on each id; without those withdrawn
+
+
+def compile_changes(keys: Sequence[bytes | None], values: pa.BinaryArray) -> Compiled:
+    collecting = gc.isenabled()
+    gc.disable()  # many objects are made and none is garbage, but the collector would look at all of them many times
+    try:
+        return _compile(keys, values)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _compile(keys: Sequence[bytes | None], values: pa.BinaryArray) -> Compiled:
+    outcomes: list[Any] = [None] * len(keys)
+    parts = list(_by_shape(keys, values, outcomes))
+    conjunctions: list[tuple[Subscription, list[Conjunction]]] = []
+    rows = []
+    for row, outcome in enumerate(outcomes):
+        if outcome is not None:
+            continue
+        try:
+            change = read_change(keys[row], values[row].as_py())
+        except Refused as refused:
+            outcomes[row] = refused
+            continue
+        if change.conjunctions is None:
+            outcomes[row] = Withdrawn(change.subscription.id)
+        else:
+            outcomes[row] = change.subscription
+            conjunctions.append((change.subscription, change.conjunctions))
+            rows.append(row)
+    parts.append((Segment.build(conjunctions), rows))
+
+    last = {outcome.id: row for row, outcome in enumerate(outcomes) if type(outcome) is not Refused}
+    live: list[tuple[Segment[Subscription], Int32]] = []
+    for segment, rows in parts:
+        stale = [
+            i
+            for i, (row, subscription) in enumerate(zip(rows, segment.ids, strict=True))
+            if last[subscription.id] != row
+        ]
+        if len(stale) < len(rows):
+            live.append((segment, np.array(stale, np.int32)))
+    whole = len(live) == 1 and not len(live[0][1])
+    return Compiled(outcomes, live[0][0] if whole else Segment.merge(live) if live else Segment.build(()))
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What documents of one shape have in common: where their parts are."""
+
+    id: int | None  # slots
+    subscriber: int
+    template: Template
+
+
+def _by_shape(
+    keys: Sequence[bytes | None], values: pa.BinaryArray, outcomes: list[Any]
+) -> list[tuple[Segment[Subscription], list[int]]]:
+    """Segments of the documents that are like many others, with the row of each subscription; fills their outcomes.
+
+    What is not plainly right is left to `read_change`, which says what is wrong.
+    """
+    found = Skeletons.of(*bytes_of(values))
+    parts = []
+    for shape, count in sorted(Counter(found.shape.tolist()).items()):
+        form = _form(found.shapes[shape]) if shape >= 0 and count >= WORTHWHILE else None
+        if form is None:
+            continue
+        documents = np.flatnonzero(found.shape == shape)
+        first = found.offsets[documents]
+        subscribers = [t.decode() for t in found.texts(first + form.subscriber)]
+        ids = [None] * len(documents) if form.id is None else found.texts(first + form.id)
+        valid = {s for s in set(subscribers) if SUBSCRIBER.fullmatch(s)}
+        taken, rows, subscriptions = [], [], []
+        for i, (row, written, subscriber) in enumerate(zip(documents.tolist(), ids, subscribers, strict=True)):
+            key = keys[row] or written
+            id = _text(key)
+            if id and len(id) <= MAX_ID_LENGTH and written in (None, key) and subscriber in valid:
+                taken.append(i)
+                rows.append(row)
+                outcomes[row] = subscription = Subscription(id, subscriber)
+                subscriptions.append(subscription)
+        parts.append((form.template.segment(subscriptions, found, first[taken]), rows))
+    return parts
+
+
+def _form(shape: bytes) -> _Form | None:
+    """None where not all of it can be compiled by its shape, or nothing of it is right."""
+    try:
+        document = orjson.loads(filled(shape))
+        template = Template.of(parse(document["pattern"]))
+    except (orjson.JSONDecodeError, PatternError, TypeError, KeyError):
+        return None
+    names = set(document)
+    slots = [document.get(name, "") for name in ("id", "subscriber")]
+    if template is None or not names <= set(KEYS) or "expires_at" in names or not all(map(_is_text, slots)):
+        return None
+    if not slots[1]:
+        return None
+    return _Form(slot_of(slots[0]) if slots[0] else None, slot_of(slots[1]), template)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _text(key: bytes | None) -> str | None:
+    try:
+        return key.decode() if key else None
+    except UnicodeDecodeError:
+        return None

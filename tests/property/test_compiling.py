@@ -1,0 +1,106 @@
+"""Subscriptions compiled together, by their shapes, are what they are when read one by one."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matchers import naive
+from matchers.language import parse
+from matchers.lowering import lower
+from matchers.segment import Segment
+from matchers.snapshot import Snapshot
+from streaming.compiling import Withdrawn, compile_changes
+from streaming.subscriptions import Change, Refused, Subscription, read_change
+from tests import workloads
+
+pytestmark = pytest.mark.kernels
+seeds = st.integers(0, 2**32)
+
+
+def varied(r: Random, node: Any) -> Any:
+    """The same shape with other values, mostly."""
+    if isinstance(node, dict):
+        return {k: varied(r, v) for k, v in node.items()}
+    if isinstance(node, list):
+        return [varied(r, v) for v in node]
+    if isinstance(node, bool | None) or node in ("<", "<=", ">", ">=", "="):
+        return node
+    if isinstance(node, str):
+        return workloads.text(r) if r.random() < 0.9 else workloads.literal(r)
+    return workloads.number(r) if r.random() < 0.9 else workloads.literal(r)
+
+
+def records(r: Random) -> list[tuple[bytes | None, bytes | None]]:
+    found: list[tuple[bytes | None, bytes | None]] = []
+    for _ in range(r.randint(1, 3)):
+        pattern = workloads.fields(r, r.choice([0, 0, 2]))
+        for _ in range(r.choice([2, 12])):
+            id = f"s{r.randint(0, 15)}"
+            document: dict[str, Any] = {"id": id, "subscriber": r.choice(["alice", "bob", "no such name"])}
+            document["pattern"] = varied(r, pattern)
+            if r.random() < 0.1:
+                del document[r.choice(list(document))]
+            if r.random() < 0.05:
+                document["expires_at"] = "2030-01-01T00:00:00Z"
+            value = json.dumps(document, ensure_ascii=r.random() < 0.2).encode("utf-8", "surrogatepass")
+            if r.random() < 0.05:
+                value = value[: r.randrange(len(value))]
+            key = r.choice([None, id.encode(), id.encode(), b"other", b"\xff"])
+            found.append((key, None if r.random() < 0.1 else value))
+    return found
+
+
+def one_by_one(key: bytes | None, value: bytes | None) -> Change | Refused:
+    try:
+        return read_change(key, value)
+    except Refused as refused:
+        return refused
+
+
+@given(seed=seeds)
+def test_compiled_together_or_one_by_one(seed: int) -> None:
+    given = records(Random(seed))
+    compiled = compile_changes([key for key, _ in given], pa.array([value for _, value in given], pa.binary()))
+    expected: dict[str, tuple[Subscription, Any]] = {}
+    for (key, value), outcome in zip(given, compiled.outcomes, strict=True):
+        change = one_by_one(key, value)
+        if isinstance(change, Refused):
+            assert isinstance(outcome, Refused)
+            assert (outcome.id, str(outcome)) == (change.id, str(change))
+            continue
+        expected.pop(change.subscription.id, None)
+        if change.conjunctions is None:
+            assert outcome == Withdrawn(change.subscription.id)
+        else:
+            assert tuple(outcome) == tuple(change.subscription)  # type: ignore[arg-type]
+            assert value is not None
+            expected[change.subscription.id] = (change.subscription, orjson.loads(value)["pattern"])
+    assert sorted(map(tuple, compiled.segment.ids)) == sorted(tuple(s) for s, _ in expected.values())
+
+    r = Random(seed)
+    events = [workloads.event(r) for _ in range(5)]
+    found = Snapshot[Subscription]().update(compiled.segment).match(events)
+    patterns = {id: parse(pattern) for id, (_, pattern) in expected.items()}
+    assert [sorted(s.id for s in ids) for ids in found] == [sorted(ids) for ids in naive.match(patterns, events)]
+
+
+def test_many_of_one_shape_are_compiled_as_columns() -> None:
+    documents = [
+        {"id": f"s{i}", "subscriber": "alice", "pattern": {"symbol": [f"S{i % 3}"], "price": [{"numeric": [">", i]}]}}
+        for i in range(20)
+    ]
+    values = [json.dumps(d).encode() for d in documents]
+    segment = compile_changes([None] * 20, pa.array(values, pa.binary())).segment
+    expected = Segment.build((Subscription(d["id"]), lower(parse(d["pattern"]))) for d in documents)  # type: ignore[arg-type]
+    for name in ("subscription", "column", "low", "high"):
+        assert getattr(segment.table, name).tolist() == getattr(expected.table, name).tolist()
+    assert segment.vocabulary.columns == expected.vocabulary.columns
+    assert segment.vocabulary.cuts == expected.vocabulary.cuts
