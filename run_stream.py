@@ -22,6 +22,7 @@ from streaming import clients, layout, logs
 from streaming.broker import LOOPBACK, EmbeddedBroker
 from streaming.clients import Cluster
 from streaming.errors import JobError
+from streaming.schema import subscription_schema
 from streaming.subscriptions import Refused, read_change
 
 HOME = Path(__file__).resolve().parent
@@ -211,6 +212,12 @@ def consume(
         seen += 1
         if seen == count:
             break
+
+
+@app.command()
+def schema() -> None:
+    """The JSON Schema of a subscription, for editors and checks; config/subscription.schema.json is a copy."""
+    print(json.dumps(subscription_schema(), indent=2))
 
 
 @config_app.command("show")
