@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from matchers import naive
+from matchers import Index, naive
 from matchers.language import parse
+from streaming.codecs import Undecodable, decode_event
 from streaming.subscriptions import read_change
 
 HOME = Path(__file__).resolve().parents[2]
@@ -43,21 +44,60 @@ def test_the_language_examples_are_accepted() -> None:
     parse(json.loads(pattern))
 
 
+def rows(header: str) -> list[list[str]]:
+    """The cells of all tables of SUBSCRIPTIONS.md that have this header."""
+    lines = (HOME / "SUBSCRIPTIONS.md").read_text().splitlines()
+    found = []
+    for start in [i for i, line in enumerate(lines) if line.startswith(header)]:
+        for line in lines[start + 2 :]:
+            if not line.startswith("|"):
+                break
+            found.append([cell.strip() for cell in line.strip("|").split("|")])
+    return found
+
+
+def in_backticks(cell: str) -> list[str]:
+    return re.findall(r"`([^`]*)`", cell)
+
+
+def test_every_rule_has_an_example_that_is_so() -> None:
+    examples = rows("| pattern | yes | no |")
+    assert len(examples) > 40
+    for pattern, yes, no in examples:
+        (text,) = in_backticks(pattern)
+        index = Index.build({"s": json.loads(text)})
+        for cell, expected in ((yes, [["s"]]), (no, [[]])):
+            for event in map(json.loads, in_backticks(cell)):
+                assert index.match([event]) == expected, (pattern, event)
+                assert naive.matches(index.patterns["s"], event) is bool(expected[0])
+
+
+def test_what_is_no_event() -> None:
+    for value, reason in rows("| value | reason |"):
+        with pytest.raises(Undecodable) as error:
+            decode_event(in_backticks(value)[0].encode())
+        assert reason.split(":")[0] in str(error.value)
+
+
 def test_the_truth_table() -> None:
-    rows = [line for line in (HOME / "SUBSCRIPTIONS.md").read_text().splitlines() if line.startswith("|")]
-    (start,) = [i for i, row in enumerate(rows) if row.startswith("| event's")]
+    lines = (HOME / "SUBSCRIPTIONS.md").read_text().splitlines()
+    (header,) = [line for line in lines if line.startswith("| event's")]
     entries = {
-        "`numeric >= 0`": {"numeric": [">=", 0]},
-        '`prefix ""`': {"prefix": ""},
-        "`anything-but 5`": {"anything-but": 5},
-        "`exists true`": {"exists": True},
-        "`exists false`": {"exists": False},
+        "numeric >= 0": {"numeric": [">=", 0]},
+        'prefix ""': {"prefix": ""},
+        'suffix "5"': {"suffix": "5"},
+        "wildcard *": {"wildcard": "*"},
+        "cidr 0.0.0.0/0": {"cidr": "0.0.0.0/0"},
+        "anything-but 5": {"anything-but": 5},
+        'anything-but suffix "5"': {"anything-but": {"suffix": "5"}},
+        "exists true": {"exists": True},
+        "exists false": {"exists": False},
     }
-    header = [cell.strip() for cell in rows[start].strip("|").split("|")][1:]
-    patterns = [{"x": [entries[h] if h in entries else json.loads(h.strip("`"))]} for h in header]
-    for row in rows[start + 2 :]:
-        value, *cells = (cell.strip() for cell in row.strip("|").split("|"))
-        for text in value.split("`, `"):
-            event = {} if value == "absent" else {"x": json.loads(text.strip("`"))}
+    columns = [in_backticks(cell)[0] for cell in header.strip("|").split("|")[1:]]
+    patterns = [{"x": [entries[c] if c in entries else json.loads(c)]} for c in columns]
+    table = rows("| event's")
+    assert len(table) == 12
+    for value, *cells in table:
+        for event in [{}] if value == "absent" else [{"x": json.loads(text)} for text in in_backticks(value)]:
             found = ["yes" if naive.matches(parse(p), event) else "no" for p in patterns]
             assert found == cells, value
