@@ -10,7 +10,7 @@ PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check format lock image test-containers clean
+.PHONY: help setup demo test test-long fuzz check format lock image test-containers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -27,6 +27,9 @@ test: setup check ## every check and every test
 
 test-long: ## the same with many more random cases
 	$(MAKE) test HYPOTHESIS=long
+
+fuzz: setup ## spoiled patterns and events through all that the workers do, for MINUTES
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
 
 check: setup ## style and types
 	$(BIN)/ruff check

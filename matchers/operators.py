@@ -235,10 +235,11 @@ class AllOf:
         return all(operator.holds(value) for operator in self.operators)
 
     def term(self) -> Term:
-        first, *rest = (operator.term() for operator in self.operators)
-        for term in rest:
-            first = facets.both(first, term)
-        return first
+        terms = [operator.term() for operator in self.operators]
+        while len(terms) > 1:  # pairs of pairs: what many have in common is found in n log n
+            odd = terms[len(terms) & ~1 :]
+            terms = [facets.both(a, b) for a, b in zip(terms[::2], terms[1::2], strict=False)] + odd
+        return terms[0]
 
     def __str__(self) -> str:
         return f"({' and '.join(map(str, self.operators))})"
