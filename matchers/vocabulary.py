@@ -81,7 +81,7 @@ class Vocabulary:
         room = int(np.diff(first)[values.path].sum()) + len(values) * len(self._absent)
         offsets = np.zeros(len(values) + 1, np.int64)
         column, place = np.empty(room, np.int32), np.empty(room)
-        encode(
+        n = encode(
             values.offsets,
             values.path,
             values.kind,
@@ -99,7 +99,7 @@ class Vocabulary:
             column,
             place,
         )
-        return EventBatch(offsets, column, place, len(self.columns))
+        return EventBatch(offsets, column[:n], place[:n], len(self.columns))
 
     def _columns_of(self, fields: Fields) -> tuple[Int32, Int32]:
         """[P + 1], [A]: the columns of each of the fields."""

@@ -109,6 +109,12 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
         {"x": [{"z": 1}], "y": [{"z": 2}]},
         True,
     ),
+    (
+        "an empty array beside one of several",
+        {"x": {"y": [{"exists": False}], "z": [1]}},
+        {"x": {"y": [], "z": [1, 2]}},
+        True,
+    ),
     ("an empty array beside a value", {"x": [{"exists": False}]}, {"x": [[], 1]}, True),
     ("an object beside a value, the value", {"x": [1]}, {"x": [1, {"y": 2}]}, True),
     ("an object beside a value, the object", {"x": {"y": [2]}}, {"x": [1, {"y": 2}]}, True),

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from matchers import ALGORITHMS, EventBatch, SubscriptionTable, TableError
+from matchers.fields import Fields
 from matchers.kernels import jit
+from matchers.language import parse
+from matchers.lowering import lower
+from matchers.segment import Segment
+from matchers.values import read_documents
 
 pytestmark = pytest.mark.kernels
 inf, nan = float("inf"), float("nan")
@@ -64,6 +69,14 @@ def test_what_batches_refuse() -> None:
         EventBatch.from_dense([1.0, 2.0])
     with pytest.raises(TableError, match="arrays of one length"):
         EventBatch.from_values([0], [0, 1], [1.0], n_events=1, n_columns=2)
+
+
+def test_nan_has_no_place_on_a_column() -> None:
+    segment = Segment.build([("s", lower(parse({"x": [{"numeric": [">", 0]}]})))])
+    fields = Fields.of([("x",)])
+    batch = segment.vocabulary.encode(read_documents([{"x": nan}, {"x": [nan, 5]}], fields), fields)
+    assert batch.offsets.tolist() == [0, 0, 1]
+    assert batch.value.tolist() == [5]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
