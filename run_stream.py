@@ -269,16 +269,15 @@ def validate(
     as_json: Json = False,
 ) -> None:
     """Which subscriptions would the job refuse, and why? Exit code 1 if there are any."""
-    summary = validating.Summary()
-    for refusal in validating.validate(files, datetime.now(UTC), summary):
-        _print(refusal, as_json)
-    if as_json:
-        _print(summary, as_json)
-    else:
-        for note in summary.notes:
-            _tell(str(note))
-        _tell(str(summary))
-    raise typer.Exit(1 if summary.refused else 0)
+    code = 0
+    for found in validating.validate(files, datetime.now(UTC)):
+        if isinstance(found, Refusal):
+            code = 1
+        if isinstance(found, Refusal) or as_json:
+            _print(found, as_json)
+        else:
+            _tell(str(found))
+    raise typer.Exit(code)
 
 
 @app.command(rich_help_panel=OFFLINE)
@@ -300,7 +299,7 @@ def match(
     events_file = events_file or STDIN
     if file == events_file == STDIN:
         raise typer.BadParameter("subscriptions and events cannot both come from standard input")
-    refused = _Refused()
+    refused = _Complaints()
     now = datetime.now(UTC)
     counting = [d for d in latest(subscriptions(file), refused).values() if d.in_force(now)]
     snapshot = matching.snapshot_of(counting, algorithm)
@@ -333,7 +332,7 @@ def explain(
     """
     if file == STDIN == Path(event):
         raise typer.BadParameter("subscriptions and the event cannot both come from standard input")
-    asked = explaining.asked(latest(subscriptions(file), _Refused()), id, subscriber)
+    asked = explaining.asked(latest(subscriptions(file), _Complaints()), id, subscriber)
     found = explaining.explained(asked, explaining.event_of(event), datetime.now(UTC))
     _print(found, as_json)
     raise typer.Exit(0 if found.matches else 1)
@@ -368,7 +367,7 @@ def run_cases(
     raise typer.Exit(1 if summary["failed"] else 0)
 
 
-class _Refused:
+class _Complaints:
     """Says what is refused, and counts it."""
 
     def __init__(self) -> None:

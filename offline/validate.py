@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,30 +26,34 @@ class Note:
         return {**self.place.as_data(), "id": self.id, "note": self.text}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Summary:
-    accepted: int = 0
-    refused: int = 0
-    notes: list[Note] = field(default_factory=list)
+    accepted: int
+    refused: int
+    notes: tuple[Note, ...]
 
     def __str__(self) -> str:
-        return f"{self.accepted:,} of {self.accepted + self.refused:,} accepted"
+        counts = f"{self.accepted:,} of {self.accepted + self.refused:,} accepted"
+        return "\n".join((*map(str, self.notes), counts))
 
     def as_data(self) -> dict[str, Any]:
         return {"accepted": self.accepted, "refused": self.refused, "notes": [note.as_data() for note in self.notes]}
 
 
-def validate(files: list[Path], now: datetime, summary: Summary) -> Iterator[Refusal]:
-    """What is refused, as it is read; counts and notes go to the summary. Raises InputError."""
+def validate(files: Iterable[Path], now: datetime) -> Iterator[Refusal | Summary]:
+    """What is refused, as it is read, and at the end the summary. Raises InputError."""
+    accepted = refused = 0
+    notes: list[Note] = []
     first: dict[str, Place] = {}
     for file in files:
         for document in subscriptions(file):
             if isinstance(document, Refusal):
-                summary.refused += 1
+                refused += 1
                 yield document
-                continue
-            summary.accepted += 1
-            summary.notes += _notes(document, first, now)
+            else:
+                accepted += 1
+                notes += _notes(document, first, now)
+    yield Summary(accepted, refused, tuple(notes))
 
 
 def _notes(document: Document, first: dict[str, Place], now: datetime) -> Iterator[Note]:
