@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +17,16 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from config import ConfigError, Settings, load, show
+from matchers.snapshot import Snapshot
+from offline import cases as case_files
+from offline import explain as explaining
+from offline import match as matching
+from offline import validate as validating
+from offline.documents import Refusal, events, latest, subscriptions
+from offline.files import STDIN, InputError, lines, name_of
 from streaming import clients, layout, logs
 from streaming.broker import LOOPBACK, EmbeddedBroker
 from streaming.clients import Cluster
@@ -39,6 +48,7 @@ topics_app = typer.Typer(no_args_is_help=True, help="Make and list topics.")
 config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
+out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True)
 
 ConfigFile = Annotated[
@@ -51,6 +61,16 @@ Bootstrap = Annotated[
     str | None, typer.Option("--bootstrap-servers", "-b", help="Brokers: host:port,...", show_default=False)
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+Algorithm = Annotated[str, typer.Option(help="Matching algorithm; all give the same result.")]
+Subscriptions = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SUBSCRIPTIONS",
+        help="JSON lines, or a .json file with one subscription or an array; - is standard input.",
+        show_default=False,
+    ),
+]
+OFFLINE = "Without a broker"  # the heading above these commands in the help
 
 
 @app.command()
@@ -236,6 +256,136 @@ def config_show(
         print()
 
 
+@app.command(rich_help_panel=OFFLINE)
+def validate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE",
+            help="JSON lines, or a .json file with one subscription or an array; - is standard input.",
+            show_default=False,
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Which subscriptions would the job refuse, and why? Exit code 1 if there are any."""
+    code = 0
+    for found in validating.validate(files, datetime.now(UTC)):
+        if isinstance(found, Refusal):
+            code = 1
+        if isinstance(found, Refusal) or as_json:
+            _print(found, as_json)
+        else:
+            _tell(str(found))
+    raise typer.Exit(code)
+
+
+@app.command(rich_help_panel=OFFLINE)
+def match(
+    file: Subscriptions,
+    events_file: Annotated[
+        Path | None,
+        typer.Argument(metavar="EVENTS", help="JSON lines; standard input if left out.", show_default=False),
+    ] = None,
+    algorithm: Algorithm = Snapshot.algorithm,
+    as_json: Json = False,
+) -> None:
+    """Who gets which event, and by which subscriptions?
+
+    A subscription replaces one before it with the same id; one that has expired by now does not count.
+
+    What is no event or no subscription is named on standard error, and the exit code is 1.
+    """
+    events_file = events_file or STDIN
+    if file == events_file == STDIN:
+        raise typer.BadParameter("subscriptions and events cannot both come from standard input")
+    refused = _Complaints()
+    now = datetime.now(UTC)
+    counting = [d for d in latest(subscriptions(file), refused).values() if d.in_force(now)]
+    snapshot = matching.snapshot_of(counting, algorithm)
+    for batch in matching.match(snapshot, events(events_file)):
+        for found in batch:
+            if isinstance(found, Refusal):
+                refused(found)
+            else:
+                _print(found, as_json)
+        sys.stdout.flush()
+    raise typer.Exit(1 if refused.count else 0)
+
+
+@app.command(rich_help_panel=OFFLINE)
+def explain(
+    file: Subscriptions,
+    event: Annotated[
+        str,
+        typer.Argument(
+            metavar="EVENT", help="""A file with one event, - for standard input, or the event: '{"symbol": "IBM"}' """
+        ),
+    ],
+    id: Annotated[str | None, typer.Option(help="This subscription only.", show_default=False)] = None,
+    subscriber: Annotated[str | None, typer.Option(help="Those of this subscriber only.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Why does an event satisfy a subscription, or why not? Exit code 1 if it satisfies none.
+
+    At the end come the near misses: subscriptions that it satisfies but for one line.
+    """
+    if file == STDIN == Path(event):
+        raise typer.BadParameter("subscriptions and the event cannot both come from standard input")
+    asked = explaining.asked(latest(subscriptions(file), _Complaints()), id, subscriber)
+    found = explaining.explained(asked, explaining.event_of(event), datetime.now(UTC))
+    _print(found, as_json)
+    raise typer.Exit(0 if found.matches else 1)
+
+
+@app.command("test", rich_help_panel=OFFLINE)
+def run_cases(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="CASES", help="YAML such as examples/cases.yaml.", show_default=False)
+    ],
+    algorithm: Algorithm = Snapshot.algorithm,
+    as_json: Json = False,
+) -> None:
+    """Does each event satisfy the subscriptions that it should? Cases in YAML; examples/cases.yaml shows how.
+
+    Expired subscriptions count, so that a case that holds today holds tomorrow.
+
+    Exit code 1 if a case fails, 2 if a file is wrong.
+    """
+    summary = {"passed": 0, "failed": 0}
+    for file in files:
+        for outcome in case_files.run(file, algorithm):
+            summary["passed" if outcome.passed else "failed"] += 1
+            if as_json:
+                _print(outcome, as_json)
+            elif not outcome.passed:
+                out.print(Text("failed", "bold red"), Text(f"{outcome.case.file}: {outcome.case.name}\n{outcome}"))
+    if as_json:
+        print(orjson.dumps(summary).decode())
+    else:
+        out.print(Text(f"{summary['passed']:,} passed, {summary['failed']:,} failed"))
+    raise typer.Exit(1 if summary["failed"] else 0)
+
+
+class _Complaints:
+    """Says what is refused, and counts it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, refusal: Refusal) -> None:
+        self.count += 1
+        _tell(str(refusal))
+
+
+def _print(what: Any, as_json: bool) -> None:
+    print(orjson.dumps(what.as_data()).decode() if as_json else what)
+
+
+def _tell(text: str) -> None:
+    err.print(Text(text))
+
+
 def _stop_on_signals() -> threading.Event:
     """Set by Ctrl-C and SIGTERM; a second one no longer waits for what is in hand."""
     stop = threading.Event()
@@ -266,11 +416,8 @@ def _cluster(settings: Settings) -> Cluster:
 
 def _lines(file: Path | None) -> Iterator[tuple[str, bytes]]:
     """(where, line) of each line that is not blank."""
-    name = str(file) if file else "standard input"
-    with file.open("rb") if file else sys.stdin.buffer as stream:
-        for number, line in enumerate(stream, 1):
-            if line.strip():
-                yield f"{name}, line {number}", line.strip()
+    file = file or STDIN
+    return ((f"{name_of(file)}, line {number}", line) for number, line in lines(file))
 
 
 def _checked(where: str, line: bytes) -> tuple[bytes, bytes]:
@@ -314,9 +461,9 @@ def _text(value: bytes | None) -> str | None:
 def main() -> None:
     try:
         app()
-    except (ConfigError, JobError) as error:
+    except (ConfigError, InputError, JobError) as error:
         err.print("[bold red]error:[/]", escape(str(error)), highlight=False, soft_wrap=True)
-        sys.exit(2 if isinstance(error, ConfigError) else TRY_AGAIN if error.retry else 1)
+        sys.exit(2 if isinstance(error, ConfigError | InputError) else TRY_AGAIN if error.retry else 1)
     except BrokenPipeError:  # `| head` has seen enough
         sys.stderr.close()
         sys.exit(0)

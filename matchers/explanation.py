@@ -63,6 +63,20 @@ def explain(pattern: Pattern, event: Event) -> list[Line]:
     return _lines(pattern, best, event)
 
 
+def as_data(line: Line) -> dict[str, Any]:
+    """A line as JSON can hold it. Without `found`, the event has nothing there."""
+    if isinstance(line, Alternatives):
+        return {"held": line.held, "one_of": [[as_data(part) for part in parts] for parts in line.patterns]}
+    found = {} if isinstance(line.value, Absent) else {"found": line.value}
+    return {
+        "field": list(line.predicate.path),
+        "held": line.held,
+        "wanted": [str(operator) for operator in line.predicate.operators],
+        **found,
+        "all_found": [value for value in line.values if not isinstance(value, Absent)],
+    }
+
+
 def _lines(pattern: Pattern, view: View, event: Event) -> list[Line]:
     return [
         Alternatives(tuple(tuple(_lines(p, view, event)) for p in part.patterns), part.holds(view))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
@@ -254,7 +255,7 @@ def show(value: object) -> str:
     if isinstance(value, bool | None):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
-        text = f'"{value[:80]}"'
+        text = json.dumps(value[:80], ensure_ascii=False)
     elif is_number(value):
         text = _number(value)
     else:

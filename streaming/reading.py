@@ -13,8 +13,7 @@ from matchers.fields import Fields
 from matchers.values import Values, none_read, read_documents, read_json_values, spliced
 from streaming.buffers import bytes_of
 from streaming.codecs import Decode, Undecodable, decode_event
-
-MAX_DEPTH = 64  # objects and arrays within each other
+from streaming.codecs.depth import checked
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Reading
     def document(row: int) -> dict[str, Any]:
         if row not in documents:
             headers = rows["headers"][row].as_py() or ()
-            documents[row] = _checked(decode(value[row].as_py(), {h["key"]: h["value"] or b"" for h in headers}))
+            documents[row] = checked(decode(value[row].as_py(), {h["key"]: h["value"] or b"" for h in headers}))
         return documents[row]
 
     for row in left.tolist():
@@ -47,13 +46,3 @@ def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Reading
             undecodable[row] = str(error)
     at = np.array(list(documents), np.int64)
     return Reading(spliced(values, at, read_documents(list(documents.values()), fields)), undecodable, document)
-
-
-def _checked(event: dict[str, Any]) -> dict[str, Any]:
-    level: list[Any] = [event]
-    for _ in range(MAX_DEPTH):
-        inner = [v for node in level for v in (node.values() if isinstance(node, dict) else node)]
-        level = [v for v in inner if isinstance(v, dict | list)]
-        if not level:
-            return event
-    raise Undecodable(f"nested deeper than {MAX_DEPTH}")

@@ -73,12 +73,13 @@ def read_change(key: bytes | None, value: bytes | None) -> Change:
         document = orjson.loads(value)
     except orjson.JSONDecodeError as error:
         raise Refused(id, f"not JSON: {error}") from None
+    return read_document(id, document)
+
+
+def read_document(key: str | None, document: Any) -> Change:
+    """A record's value as JSON gives it. Raises Refused."""
     if not isinstance(document, dict):
-        raise Refused(id, 'not a JSON object; a subscription is {"id": ..., "subscriber": ..., "pattern": {...}}')
-    return _read_document(id, document)
-
-
-def _read_document(key: str | None, document: dict[str, Any]) -> Change:
+        raise Refused(key, 'not a JSON object; a subscription is {"id": ..., "subscriber": ..., "pattern": {...}}')
     for name in document:
         if name not in KEYS:
             raise Refused(key, f"unknown key {name!r}; {known(name, KEYS)}")
@@ -123,5 +124,8 @@ def _text_of(key: bytes | None) -> str | None:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "something nested deeply"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 
 HOME = Path(__file__).resolve().parents[2]
-PACKAGES = ("matchers", "streaming", "config", "examples")
+PACKAGES = ("matchers", "streaming", "config", "offline", "examples")
 MODULES = [*sorted(p for package in PACKAGES for p in (HOME / package).rglob("*.py")), HOME / "run_stream.py"]
 
 # (whose modules, what they may not import)
 FORBIDDEN = [
-    ("matchers", "streaming", "config", "examples", "run_stream", "pyspark", "pyarrow", "confluent_kafka", "orjson"),
+    ("matchers", "streaming", "config", "offline", "examples", "run_stream"),
+    ("matchers", "pyspark", "pyarrow", "confluent_kafka", "orjson"),
     ("matchers.kernels", "matchers.algorithms", "matchers.tables", "matchers.base", "matchers.model"),
-    ("config", "matchers", "streaming", "examples", "run_stream"),
-    ("streaming", "matchers.algorithms", "matchers.kernels", "examples", "run_stream"),
+    ("config", "matchers", "streaming", "offline", "examples", "run_stream"),
+    ("streaming", "matchers.algorithms", "matchers.kernels", "offline", "examples", "run_stream"),
+    ("offline", "matchers.algorithms", "matchers.kernels", "config", "examples", "run_stream"),
+    ("offline", "pyspark", "pyarrow", "confluent_kafka"),
     ("examples", "matchers.algorithms", "matchers.kernels", "run_stream"),
 ]
 
@@ -50,6 +53,12 @@ def test_imports_point_one_way(module: Path) -> None:
             assert not found, f"{name_of(module)} must not import {found}"
 
 
+@pytest.mark.parametrize("module", [m for m in MODULES if within(name_of(m), "offline")], ids=name_of)
+def test_offline_takes_from_the_stream_what_reads_documents_only(module: Path) -> None:
+    taken = [i for i in imports(module) if within(i, "streaming")]
+    assert not [i for i in taken if not within(i, "streaming.subscriptions") and not within(i, "streaming.codecs")]
+
+
 @pytest.mark.parametrize("module", [m for m in MODULES if within(name_of(m), "matchers")], ids=name_of)
 def test_the_matching_library_needs_numpy_and_numba_only(module: Path) -> None:
     allowed = {"matchers", "numpy", "numba", "llvmlite", "__future__"} | sys.stdlib_module_names
@@ -57,7 +66,7 @@ def test_the_matching_library_needs_numpy_and_numba_only(module: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [m for m in MODULES if name_of(m).split(".")[0] in ("matchers", "streaming")], ids=name_of
+    "module", [m for m in MODULES if name_of(m).split(".")[0] in ("matchers", "streaming", "offline")], ids=name_of
 )
 def test_only_the_compiler_settings_read_the_environment(module: Path) -> None:
     reads = [

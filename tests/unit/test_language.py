@@ -87,6 +87,8 @@ def test_an_explanation_says_what_was_wanted_and_what_was_found() -> None:
     price, symbol = index.explain({"symbol": ["X", "MSFT"], "price": 99}, "s1")
     assert str(price) == "not held price: wanted > 100 and <= 200; found 99"
     assert str(symbol) == 'held     symbol: wanted "IBM" or prefix "MS"; found "MSFT" of "X", "MSFT"'
+    (_, text) = index.explain({"symbol": 'a"\n\x1b'}, "s1")
+    assert str(text).endswith('found "a\\"\\n\\u001b"')  # as JSON writes it: on one line
     (absent, _) = index.explain({}, "s1")
     assert str(absent).endswith("found nothing")
     with pytest.raises(MatchingError, match="no such subscription"):

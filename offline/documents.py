@@ -1,0 +1,167 @@
+"""Subscriptions and events from files, each with its place, and what is wrong with those that are none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from matchers.errors import known
+from offline.files import batches, content, lines, name_of
+from streaming.codecs import Undecodable, decode_event
+from streaming.codecs.depth import checked
+from streaming.subscriptions import Change, Refused, Subscription, read_document
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file, or within it the line or document of a number, or the subscription of an id."""
+
+    file: str
+    kind: str = ""
+    at: int | str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}, {self.kind} {self.at}" if self.kind else self.file
+
+    def as_data(self) -> dict[str, int | str]:
+        return {"file": self.file} | ({self.kind: self.at} if self.kind else {})
+
+
+@dataclass(frozen=True)
+class Document:
+    """A subscription that the job would take."""
+
+    place: Place
+    change: Change
+    pattern: Any  # as written
+
+    @property
+    def subscription(self) -> Subscription:
+        return self.change.subscription
+
+    def in_force(self, now: datetime) -> bool:
+        return self.subscription.in_force(int(now.timestamp() * 1000))
+
+    @property
+    def expired(self) -> str:
+        """When it ends or ended, in words."""
+        moment = datetime.fromtimestamp((self.subscription.expires_at_ms or 0) / 1000, UTC)
+        return f"expired {moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What is no event, or a subscription that the job would not take."""
+
+    place: Place
+    id: str | None  # as far as it is known
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {'' if self.id is None else f'id {plain(self.id)}: '}{self.reason}"
+
+    def as_data(self) -> dict[str, Any]:
+        return {**self.place.as_data(), "id": self.id, "reason": self.reason}
+
+
+def plain(id: str) -> str:
+    """An id that would not stay on its line is written as JSON writes it."""
+    return id if id.isprintable() else dumps(id)
+
+
+def nearest(name: str, names: Collection[str]) -> str:
+    """The end of an error about an unknown name. There may be many names."""
+    text = known(name, names)
+    return text if len(text) <= 200 else f"there are {len(names):,} others"
+
+
+def subscriptions(file: Path) -> Iterator[Document | Refusal]:
+    """From JSON lines; from a .json file also one document, or an array of them. Raises InputError."""
+    name = name_of(file)
+    if file.suffix != ".json":
+        return (_read_text(Place(name, "line", number), line) for number, line in lines(file))
+    return _from_json(name, content(file))
+
+
+def read(place: Place, key: str | None, document: Any) -> Document | Refusal:
+    """A subscription as JSON gives it; the key is the id that it has from elsewhere."""
+    try:
+        return Document(place, read_document(key, document), document["pattern"])
+    except Refused as error:
+        id = document.get("id") if isinstance(document, dict) else None
+        return Refusal(place, error.id or (id if isinstance(id, str) else None), str(error))
+
+
+def latest(found: Iterable[Document | Refusal], refused: Callable[[Refusal], None]) -> dict[str, Document]:
+    """By id, of each the last that is not refused: as the job has them after it has read them all."""
+    documents = {}
+    for document in found:
+        if isinstance(document, Refusal):
+            refused(document)
+        else:
+            documents[document.subscription.id] = document
+    return documents
+
+
+def events(file: Path) -> Iterator[list[tuple[int, Event | Refusal]]]:
+    """Lists of (number of the line, event). Raises InputError."""
+    for batch in batches(file):
+        yield [(number, read_event(Place(name_of(file), "line", number), line)) for number, line in batch]
+
+
+def read_event(place: Place, text: bytes) -> Event | Refusal:
+    try:
+        return checked(decode_event(text))
+    except Undecodable as error:
+        return Refusal(place, None, _of_line(str(error), text))
+
+
+def _from_json(name: str, text: bytes) -> Iterator[Document | Refusal]:
+    try:
+        whole = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        numbered = [(n, line.strip()) for n, line in enumerate(text.split(b"\n"), 1) if line.strip()]
+        if numbered and _is_json(numbered[0][1]):  # JSON lines after all
+            yield from (_read_text(Place(name, "line", number), line) for number, line in numbered)
+        elif numbered:
+            yield Refusal(Place(name), None, f"not JSON: {error}")
+        return
+    if isinstance(whole, list):
+        for number, document in enumerate(whole, 1):
+            yield read(Place(name, "document", number), None, document)
+    else:
+        yield read(Place(name), None, whole)
+
+
+def _read_text(place: Place, text: bytes) -> Document | Refusal:
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return Refusal(place, None, _of_line(f"not JSON: {error}", text))
+    return read(place, None, document)
+
+
+def _of_line(reason: str, text: bytes) -> str:
+    """What the parser says, without its own count of lines, which would stand beside the file's."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        return f"not UTF-8: byte {error.start + 1} of the line is 0x{text[error.start]:02x}"
+    return re.sub(r": line 1 column (\d+) \(char \d+\)$", r" at character \1", reason)
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True

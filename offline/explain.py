@@ -1,0 +1,119 @@
+"""Say of one event and each subscription why they match, or what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from matchers.explanation import Line, as_data, explain
+from matchers.language import parse
+from offline.documents import Document, Event, Place, Refusal, nearest, plain, read_event
+from offline.files import InputError, content, name_of
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a subscription gets an event, line by line."""
+
+    document: Document
+    lines: list[Line]
+    in_force: bool
+
+    @property
+    def matches(self) -> bool:
+        return self.in_force and not self.failed
+
+    @property
+    def failed(self) -> list[Line]:
+        return [line for line in self.lines if not line.held]
+
+    @property
+    def near_miss(self) -> bool:
+        """All but one line held."""
+        return self.in_force and len(self.failed) == 1
+
+    @property
+    def who(self) -> str:
+        return f"{plain(self.document.subscription.id)} ({self.document.subscription.subscriber})"
+
+    def __str__(self) -> str:
+        said = "matches" if self.matches else "does not match" if self.in_force else self.document.expired
+        return "\n".join((f"{self.who}: {said}", indented(self.lines or ["held     {}: every event"])))
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "id": self.document.subscription.id,
+            "subscriber": self.document.subscription.subscriber,
+            "matches": self.matches,
+            "expired": not self.in_force,
+            "predicates": [as_data(line) for line in self.lines],
+            "near_miss": self.near_miss,
+        }
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One event, and what each of the subscriptions asked for makes of it."""
+
+    verdicts: list[Verdict]
+
+    @property
+    def matches(self) -> bool:
+        """At least one does."""
+        return any(v.matches for v in self.verdicts)
+
+    def __str__(self) -> str:
+        lines = list(map(str, self.verdicts))
+        near = [v for v in self.verdicts if v.near_miss]
+        if near:
+            missed = (f"{v.who}: {str(v.failed[0]).removeprefix('not held ')}" for v in near)
+            lines += ["", "near misses:", indented(missed)]
+        return "\n".join(lines)
+
+    def as_data(self) -> dict[str, Any]:
+        return {"matches": self.matches, "subscriptions": [v.as_data() for v in self.verdicts]}
+
+
+def explained(documents: Iterable[Document], event: Event, now: datetime) -> Explained:
+    return Explained([verdict(document, event, now) for document in documents])
+
+
+def verdict(document: Document, event: Event, now: datetime | None = None) -> Verdict:
+    """Without a time, all subscriptions are in force."""
+    lines = explain(parse(document.pattern), event)
+    return Verdict(document, lines, now is None or document.in_force(now))
+
+
+def asked(documents: Mapping[str, Document], id: str | None, subscriber: str | None) -> list[Document]:
+    """Those of this id and this subscriber, if given. Raises InputError where there are none."""
+    if not documents:
+        raise InputError("there is no subscription to explain")
+    if id is not None and id not in documents:
+        raise InputError(f"no subscription has the id {id!r}; {nearest(id, documents)}")
+    subscribers = {d.subscription.subscriber for d in documents.values()}
+    if subscriber is not None and subscriber not in subscribers:
+        raise InputError(f"subscriber {subscriber!r} has no subscription; {nearest(subscriber, subscribers)}")
+    found = [documents[id]] if id is not None else list(documents.values())
+    found = [d for d in found if subscriber in (None, d.subscription.subscriber)]
+    if not found:
+        raise InputError(f"subscription {id!r} is not {subscriber}'s")
+    return found
+
+
+def event_of(argument: str) -> Event:
+    """The event that an argument is, or that the file of this name or standard input holds. Raises InputError."""
+    if argument.lstrip().startswith("{"):
+        place, text = Place("EVENT"), argument.encode(errors="surrogateescape")
+    else:
+        place, text = Place(name_of(Path(argument))), content(Path(argument))
+    event = read_event(place, text.strip())
+    if isinstance(event, Refusal):
+        raise InputError(f"{event}; it takes one event, a JSON object")
+    return event
+
+
+def indented(lines: Iterable[object], by: str = "    ") -> str:
+    return "\n".join(by + part for line in lines for part in str(line).split("\n"))

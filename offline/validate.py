@@ -1,0 +1,65 @@
+"""Check subscription documents in files as the job would: which are refused, and what is odd about the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from offline.documents import Document, Place, Refusal, plain, subscriptions
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is no error but may be a mistake."""
+
+    place: Place
+    id: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: note: id {plain(self.id)}: {self.text}"
+
+    def as_data(self) -> dict[str, Any]:
+        return {**self.place.as_data(), "id": self.id, "note": self.text}
+
+
+@dataclass(frozen=True)
+class Summary:
+    accepted: int
+    refused: int
+    notes: tuple[Note, ...]
+
+    def __str__(self) -> str:
+        counts = f"{self.accepted:,} of {self.accepted + self.refused:,} accepted"
+        return "\n".join((*map(str, self.notes), counts))
+
+    def as_data(self) -> dict[str, Any]:
+        return {"accepted": self.accepted, "refused": self.refused, "notes": [note.as_data() for note in self.notes]}
+
+
+def validate(files: Iterable[Path], now: datetime) -> Iterator[Refusal | Summary]:
+    """What is refused, as it is read, and at the end the summary. Raises InputError."""
+    accepted = refused = 0
+    notes: list[Note] = []
+    first: dict[str, Place] = {}
+    for file in files:
+        for document in subscriptions(file):
+            if isinstance(document, Refusal):
+                refused += 1
+                yield document
+            else:
+                accepted += 1
+                notes += _notes(document, first, now)
+    yield Summary(accepted, refused, tuple(notes))
+
+
+def _notes(document: Document, first: dict[str, Place], now: datetime) -> Iterator[Note]:
+    id = document.subscription.id
+    before = first.setdefault(id, document.place)
+    if before is not document.place:
+        yield Note(document.place, id, f"replaces that of {before}")
+    if not document.in_force(now):
+        yield Note(document.place, id, document.expired)

@@ -1,0 +1,115 @@
+"""Read YAML that means what JSON would: texts, numbers, true, false, null, lists, and mappings with texts as keys.
+
+A plain word is a number, true, false or null where YAML 1.2 says so, and else a text: `NO`, `on`, `12:30`, `2026-01-01`
+and `007` stay as they are written.
+"""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+from typing import Any
+
+import yaml
+from yaml.nodes import MappingNode, ScalarNode, SequenceNode
+
+from offline.files import InputError
+
+_64_BITS = range(-(2**63), 2**64)
+_TAG = "tag:yaml.org,2002:"
+
+
+class _Loader(yaml.SafeLoader):
+    """Knows only what is said below."""
+
+
+def load(text: bytes, name: str) -> Any:
+    """Raises InputError."""
+    try:
+        return yaml.load(text.decode("utf-8-sig"), _Loader)  # a SafeLoader
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: not UTF-8: byte {error.start + 1} is 0x{text[error.start]:02x}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        syntax = "" if isinstance(error, yaml.constructor.ConstructorError) else "not YAML: "
+        raise InputError(f"{name}, line {mark.line + 1 if mark else 1}: {syntax}{said}") from None
+    except yaml.reader.ReaderError as error:
+        raise InputError(f"{name}: not YAML: {error.reason}: {error.character!r}") from None
+    except RecursionError:
+        raise InputError(f"{name}: nested too deeply") from None
+
+
+def _text(loader: _Loader, node: ScalarNode) -> str:
+    text: str = loader.construct_scalar(node)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _error(node, "a text holds an unpaired surrogate, which UTF-8 cannot") from None
+    return text
+
+
+def _number(loader: _Loader, node: ScalarNode) -> float:
+    """As from JSON: an integer beyond 64 bits is read as a double."""
+    text: str = loader.construct_scalar(node)
+    try:
+        number = int(text) if re.fullmatch(r"[-+]?[0-9]{1,20}", text) else float(text)
+    except ValueError:
+        raise _error(node, f"{text!r} is not a number") from None
+    if not isinstance(number, int) and not isfinite(number):
+        raise _error(node, f"{text!r} is beyond all doubles")
+    return number if isinstance(number, float) or number in _64_BITS else float(number)
+
+
+def _truth(loader: _Loader, node: ScalarNode) -> bool:
+    text: str = loader.construct_scalar(node).lower()
+    if text not in ("true", "false"):
+        raise _error(node, f"{text!r} is neither true nor false")
+    return text == "true"
+
+
+def _list(loader: _Loader, node: SequenceNode) -> list[Any]:
+    return loader.construct_sequence(node, deep=True)
+
+
+def _mapping(loader: _Loader, node: MappingNode) -> dict[str, Any]:
+    seen = set()
+    for key, _ in node.value if isinstance(node, MappingNode) else ():
+        if key.tag == _TAG + "merge":
+            continue
+        name = loader.construct_object(key, deep=True)
+        if not isinstance(name, str):
+            raise _error(key, f"a key is a text; put {key.value if isinstance(key, ScalarNode) else 'it'!r} in quotes")
+        if name in seen:
+            raise _error(key, f"the key {name!r} was there before")
+        seen.add(name)
+    return loader.construct_mapping(node, deep=True)
+
+
+def _unknown(loader: _Loader, node: yaml.Node) -> Any:
+    raise _error(node, f"the tag {node.tag.replace(_TAG, '!!')!r} means nothing in JSON; leave it out")
+
+
+def _error(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _kind, _words, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
+    ("float", r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    ("merge", r"<<", ["<"]),
+):
+    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(f"(?:{_words})$"), _first)
+_Loader.yaml_constructors = {
+    None: _unknown,
+    _TAG + "null": lambda loader, node: None,
+    _TAG + "bool": _truth,
+    _TAG + "int": _number,
+    _TAG + "float": _number,
+    _TAG + "str": _text,
+    _TAG + "seq": _list,
+    _TAG + "map": _mapping,
+}
