@@ -16,6 +16,7 @@ import numpy as np
 
 from matchers.algorithms import ALGORITHMS
 from matchers.base import Matcher
+from matchers.encoding import Encoder
 from matchers.errors import MatchingError, known
 from matchers.fields import Fields
 from matchers.lowering import Conjunction
@@ -38,13 +39,13 @@ class Part(Generic[Id]):
     matcher: Matcher
 
     def match(
-        self, values: Values, fields: Fields, document: Callable[[int], Event], removed: Int32
+        self, values: Values, encoder: Encoder, document: Callable[[int], Event], removed: Int32
     ) -> tuple[Int32, Int32]:
         """(event, position in the segment's ids) of every match, ascending, without the removed positions.
 
         `document` gives an event whole, for the few cases in which its values do not decide.
         """
-        rows = self.matcher.match(self.segment.vocabulary.encode(values, fields))
+        rows = self.matcher.match(encoder.encode(values))
         found = self.segment.subscriptions(self.segment.confirmed(rows, values.several, document))
         event = np.repeat(np.arange(len(values), dtype=np.int32), np.diff(found.offsets))
         position = found.subscription
@@ -77,8 +78,8 @@ class Snapshot(Generic[Id]):
         )
 
     @cached_property
-    def fields(self) -> Fields:
-        return fields_of(self.parts)
+    def _reading(self) -> tuple[Fields, list[Encoder]]:
+        return reading_of(self.parts)
 
     def update(
         self,
@@ -111,19 +112,22 @@ class Snapshot(Generic[Id]):
     def match(self, events: Sequence[Event]) -> list[list[Id]]:
         """For each event the ids it satisfies, in no particular order."""
         matched: list[list[Id]] = [[] for _ in events]
-        values = read_documents(events, self.fields)
-        for part, removed in zip(self.parts, self.removed, strict=True):
+        fields, encoders = self._reading
+        values = read_documents(events, fields)
+        for part, encoder, removed in zip(self.parts, encoders, self.removed, strict=True):
             ids = part.segment.ids
             for event, position in zip(
-                *(a.tolist() for a in part.match(values, self.fields, events.__getitem__, removed)), strict=True
+                *(a.tolist() for a in part.match(values, encoder, events.__getitem__, removed)), strict=True
             ):
                 matched[event].append(ids[position])
         return matched
 
 
-def fields_of(parts: Iterable[Part[Id]]) -> Fields:
-    """All that must be read of an event for these."""
-    return Fields.of(path for part in parts for path, _ in part.segment.vocabulary.columns)
+def reading_of(parts: Sequence[Part[Id]]) -> tuple[Fields, list[Encoder]]:
+    """What must be read of an event for these, and how each of them encodes it."""
+    vocabularies = [part.segment.vocabulary for part in parts]
+    fields = Fields.of(path for vocabulary in vocabularies for path, _ in vocabulary.columns)
+    return fields, [Encoder(vocabulary, fields) for vocabulary in vocabularies]
 
 
 def _untouched(sizes: Sequence[tuple[int, int]], added: int) -> int:

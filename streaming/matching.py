@@ -17,8 +17,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from matchers.fields import Fields
-from matchers.snapshot import Part, fields_of
+from matchers.snapshot import Part, reading_of
 from matchers.tables import Int32
 from streaming.codecs import Decode, RegistrySettings, open_codec
 from streaming.compiling import Withdrawn, compile_changes
@@ -72,13 +71,12 @@ class Work:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = [(handle(), removed) for handle, removed in self.parts]
-        fields = _fields(tuple(part for part, _ in parts))
         decode = open_codec(self.codec, self.registry)
         for batch in batches:
             batch = batch.filter(self._fresh(batch))
             is_event = pc.equal(batch["source"], EVENTS)
             events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
-            out = [*_match(events, parts, fields, decode), *_compile(changes), *_progress(batch)]
+            out = [*_match(events, parts, decode), *_compile(changes), *_progress(batch)]
             yield pa.RecordBatch.from_pylist(out, schema=OUTPUT)
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -88,21 +86,20 @@ class Work:
         return pa.array(np.asarray(batch["offset"]) >= begin)
 
 
-@lru_cache(maxsize=1)
-def _fields(parts: tuple[Part[Subscription], ...]) -> Fields:
-    return fields_of(parts)
+_reading = lru_cache(maxsize=1)(reading_of)  # of the parts in force
 
 
 def _match(
-    rows: pa.RecordBatch, parts: Sequence[tuple[Part[Subscription], Int32]], fields: Fields, decode: Decode
+    rows: pa.RecordBatch, parts: Sequence[tuple[Part[Subscription], Int32]], decode: Decode
 ) -> Iterator[dict[str, Any]]:
     """Rows become Python objects only where they leave as output."""
+    fields, encoders = _reading(tuple(part for part, _ in parts))
     reading = read_events(rows, fields, decode)
     timestamps = rows["timestamp"].to_pylist()
     deliveries: dict[int, dict[str, list[str]]] = {}  # ids by subscriber, of each event
-    for part, removed in parts:
+    for (part, removed), encoder in zip(parts, encoders, strict=True):
         ids = part.segment.ids
-        found = part.match(reading.values, fields, reading.document, removed)
+        found = part.match(reading.values, encoder, reading.document, removed)
         for event, position in zip(*(a.tolist() for a in found), strict=True):
             subscription = ids[position]
             if subscription.in_force(timestamps[event]) and event not in reading.undecodable:

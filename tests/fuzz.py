@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from matchers import naive
 from matchers.language import parse
-from matchers.snapshot import Part, Snapshot, fields_of
+from matchers.snapshot import Part, Snapshot, reading_of
 from streaming.codecs import Undecodable, decode_event
 from streaming.compiling import compile_changes
 from streaming.reading import read_events
@@ -116,11 +116,11 @@ def run(seed: int) -> None:
 
     parts: tuple[Part[Subscription], ...] = Snapshot[Subscription]().update(compiled.segment).parts
     schema = {"value": pa.array(events, pa.binary()), "headers": pa.array([None] * len(events), pa.list_(pa.null()))}
-    fields = fields_of(parts)
+    fields, encoders = reading_of(parts)
     reading = read_events(pa.record_batch(schema), fields, decode_event)
     found: list[set[str]] = [set() for _ in events]
-    for part in parts:
-        matched = part.match(reading.values, fields, reading.document, np.empty(0, np.int32))
+    for part, encoder in zip(parts, encoders, strict=True):
+        matched = part.match(reading.values, encoder, reading.document, np.empty(0, np.int32))
         for event, position in zip(*(a.tolist() for a in matched), strict=True):
             found[event].add(part.segment.ids[position].id)
     for number, event in enumerate(events):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -90,6 +91,37 @@ def test_compiled_together_or_one_by_one(seed: int) -> None:
     found = Snapshot[Subscription]().update(compiled.segment).match(events)
     patterns = {id: parse(pattern) for id, (_, pattern) in expected.items()}
     assert [sorted(s.id for s in ids) for ids in found] == [sorted(ids) for ids in naive.match(patterns, events)]
+
+
+SHAPES: list[Callable[[Random], Any]] = [
+    lambda r: [workloads.text(r)],
+    lambda r: [workloads.number(r), workloads.number(r)],
+    lambda r: [{"prefix": workloads.text(r)}],
+    lambda r: [{"prefix": workloads.text(r)}, workloads.text(r), None, {"exists": False}],
+    lambda r: [{"prefix": {"equals-ignore-case": workloads.text(r)}}],
+    lambda r: [{"suffix": workloads.text(r)}],
+    lambda r: [{"numeric": [">", workloads.number(r), "<", workloads.number(r)]}],
+    lambda r: [{"numeric": ["<=", workloads.number(r), ">=", workloads.number(r)]}, workloads.number(r)],
+    lambda r: [{"between": [workloads.number(r), workloads.number(r)]}, workloads.text(r)],
+    lambda r: [True, {"exists": True}],
+    lambda r: [{"anything-but": [workloads.text(r), workloads.number(r)]}],
+    lambda r: [{"$and": [{"prefix": workloads.text(r)}]}],
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_shape_means_what_its_documents_mean(shape: Callable[[Random], Any]) -> None:
+    r = Random(7)
+    patterns = {f"s{i}": {"x": shape(r), "y": {"z": shape(r)}} for i in range(60)}
+    documents = [{"subscriber": "alice", "pattern": p} for p in patterns.values()]
+    values = pa.array([json.dumps(d).encode() for d in documents], pa.binary())
+    segment = compile_changes([id.encode() for id in patterns], values).segment
+    events = [
+        {"x": r.choice([workloads.text, workloads.number])(r), "y": {"z": workloads.literal(r)}} for _ in range(300)
+    ]
+    found = Snapshot[Subscription]().update(segment).match(events)
+    parsed = {id: parse(pattern) for id, pattern in patterns.items()}
+    assert [sorted(s.id for s in ids) for ids in found] == [sorted(ids) for ids in naive.match(parsed, events)]
 
 
 def test_many_of_one_shape_are_compiled_as_columns() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from matchers import ALGORITHMS, EventBatch, SubscriptionTable, TableError
+from matchers.encoding import Encoder
 from matchers.fields import Fields
 from matchers.kernels import jit
 from matchers.language import parse
@@ -74,7 +75,7 @@ def test_what_batches_refuse() -> None:
 def test_nan_has_no_place_on_a_column() -> None:
     segment = Segment.build([("s", lower(parse({"x": [{"numeric": [">", 0]}]})))])
     fields = Fields.of([("x",)])
-    batch = segment.vocabulary.encode(read_documents([{"x": nan}, {"x": [nan, 5]}], fields), fields)
+    batch = Encoder(segment.vocabulary, fields).encode(read_documents([{"x": nan}, {"x": [nan, 5]}], fields))
     assert batch.offsets.tolist() == [0, 0, 1]
     assert batch.value.tolist() == [5]
 
