@@ -76,8 +76,8 @@ class Work:
             batch = batch.filter(self._fresh(batch))
             is_event = pc.equal(batch["source"], EVENTS)
             events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
-            out = [*_match(events, parts, decode), *_compile(changes), *_progress(batch)]
-            yield pa.RecordBatch.from_pylist(out, schema=OUTPUT)
+            yield _match(events, parts, decode)
+            yield pa.RecordBatch.from_pylist([*_compile(changes), *_progress(batch)], schema=OUTPUT)
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Which rows were not committed before."""
@@ -89,10 +89,8 @@ class Work:
 _reading = lru_cache(maxsize=1)(reading_of)  # of the parts in force
 
 
-def _match(
-    rows: pa.RecordBatch, parts: Sequence[tuple[Part[Subscription], Int32]], decode: Decode
-) -> Iterator[dict[str, Any]]:
-    """Rows become Python objects only where they leave as output."""
+def _match(rows: pa.RecordBatch, parts: Sequence[tuple[Part[Subscription], Int32]], decode: Decode) -> pa.RecordBatch:
+    """DEAD and DELIVER rows, made of the input's columns: no row becomes a Python object."""
     fields, encoders = _reading(tuple(part for part, _ in parts))
     reading = read_events(rows, fields, decode)
     timestamps = rows["timestamp"].to_pylist()
@@ -104,19 +102,19 @@ def _match(
             subscription = ids[position]
             if subscription.in_force(timestamps[event]) and event not in reading.undecodable:
                 deliveries.setdefault(event, {}).setdefault(subscription.subscriber, []).append(subscription.id)
-    for event, reason in reading.undecodable.items():
-        yield _row(rows, event) | {"kind": DEAD, "reason": reason}
-    for event in sorted(deliveries):
-        matched = deliveries[event]
-        yield _row(rows, event) | {
-            "kind": DELIVER,
-            "subscribers": list(matched),
-            "subscriptions": [orjson.dumps(sorted(ids)).decode() for ids in matched.values()],
-        }
-
-
-def _row(rows: pa.RecordBatch, number: int) -> dict[str, Any]:
-    return rows.slice(number, 1).to_pylist()[0]
+    dead, delivered = sorted(reading.undecodable), sorted(deliveries)
+    matched = [deliveries[event] for event in delivered]
+    nothing = [None] * len(dead)
+    added = {
+        "kind": [DEAD] * len(dead) + [DELIVER] * len(delivered),
+        "reason": [reading.undecodable[event] for event in dead] + [None] * len(delivered),
+        "subscribers": nothing + [list(m) for m in matched],
+        "subscriptions": nothing + [[orjson.dumps(sorted(ids)).decode() for ids in m.values()] for m in matched],
+        "rows": nothing + [None] * len(delivered),
+    }
+    left = rows.take(pa.array(dead + delivered, pa.int64()))
+    columns = [pa.array(added[f.name], f.type) if f.name in added else left[f.name] for f in OUTPUT]
+    return pa.RecordBatch.from_arrays(columns, schema=OUTPUT)
 
 
 def _compile(changes: pa.RecordBatch) -> Iterator[dict[str, Any]]:
