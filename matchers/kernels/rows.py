@@ -1,4 +1,4 @@
-"""Lay one event out by column, so that a kernel finds the values of a column at once.
+"""Lay one event out by column, so that a kernel finds the values of a column at once, and check rows of a table on it.
 
 An event has its values sorted by column, and may hold several in one:
 
@@ -30,3 +30,26 @@ def clear(column: Any, begin: int, end: int, first: Any, last: Any) -> None:
         if c < first.shape[0]:
             first[c] = 0
             last[c] = 0
+
+
+@kernel
+def satisfies(s: int, start: Any, column: Any, low: Any, high: Any, value: Any, first: Any, last: Any) -> bool:
+    """Whether the event laid out in first and last hits an interval of subscription s in each of its columns.
+
+    Subscription s owns intervals start[s] .. start[s + 1], those of one column side by side. Ends at the first miss:
+
+        column:  2      2        7            value of column 2 = 8: misses 1..5, hits 8..9, go on with column 7
+        range:   1..5   8..9     0..inf
+    """
+    i = start[s]
+    end = start[s + 1]
+    while i < end:
+        c = column[i]
+        hit = False
+        while i < end and column[i] == c:
+            for k in range(first[c], last[c]):
+                hit |= low[i] <= value[k] <= high[i]
+            i += 1
+        if not hit:
+            return False
+    return True

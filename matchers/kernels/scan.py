@@ -1,9 +1,5 @@
 """Test every subscription until its first column that the event misses.
 
-    subscription s owns intervals start[s] .. start[s + 1], those of one column side by side
-        column:  2      2        7            value of column 2 = 8: misses 1..5, hits 8..9, go on with column 7
-        range:   1..5   8..9     0..inf
-
 Cost: O(S * intervals looked at before the first miss) per event, all of it in the order of memory.
 """
 
@@ -14,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from matchers.kernels.jit import kernel
-from matchers.kernels.rows import clear, lay_out
+from matchers.kernels.rows import clear, lay_out, satisfies
 
 
 @kernel
@@ -39,20 +35,7 @@ def scan(
         lay_out(e_column, offsets[event], offsets[event + 1], first, last)
         before = m
         for s in range(n_subscriptions):
-            i = start[s]
-            end = start[s + 1]
-            satisfied = True
-            while i < end:
-                c = column[i]
-                hit = False
-                while i < end and column[i] == c:
-                    for k in range(first[c], last[c]):
-                        hit |= low[i] <= e_value[k] <= high[i]
-                    i += 1
-                if not hit:
-                    satisfied = False
-                    break
-            if satisfied:
+            if satisfies(s, start, column, low, high, e_value, first, last):
                 out[m] = s
                 m += 1
         counts[event] = m - before

@@ -1,0 +1,53 @@
+"""Sets of subscriptions as bits: subscription s is bit s & 63 of word s >> 6."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from matchers.kernels.jit import inlined, kernel
+
+
+@inlined
+def mark(bits: Any, s: int) -> None:
+    bits[s >> 6] |= np.uint64(1) << np.uint64(s & 63)
+
+
+@kernel
+def unite(into: Any, other: Any) -> None:
+    """into |= other. Contiguous words without a branch, which the compiler turns into its widest registers."""
+    for w in range(into.shape[0]):
+        into[w] |= other[w]
+
+
+@kernel
+def unmarked(bits: Any, n: int, out: Any, m: int) -> int:
+    """Write the subscriptions below n whose bit is 0 into `out` from m on, ascending; says where they end.
+
+    A word that is all ones costs one comparison; of the others each zero is found by the lowest set bit of the
+    complement: x & -x isolates it, and the number of ones below it is its place.
+    """
+    one = np.uint64(1)
+    for w in range(bits.shape[0]):
+        free = ~bits[w]
+        while free != np.uint64(0):
+            lowest = free & (~free + one)
+            s = (w << 6) + _ones_below(lowest)
+            if s >= n:
+                break
+            out[m] = s
+            m += 1
+            free ^= lowest
+    return m
+
+
+@inlined
+def _ones_below(power: Any) -> int:
+    """The logarithm of a power of two: the count of the bits below it, by halves."""
+    at = 0
+    for half in (32, 16, 8, 4, 2, 1):
+        if power >> np.uint64(half):
+            power >>= np.uint64(half)
+            at += half
+    return at
