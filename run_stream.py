@@ -19,6 +19,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from bench.command import app as bench_app
 from config import ConfigError, Settings, load, show
 from matchers.snapshot import Snapshot
 from offline import cases as case_files
@@ -48,6 +49,7 @@ topics_app = typer.Typer(no_args_is_help=True, help="Make and list topics.")
 config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
+app.add_typer(bench_app, name="bench")
 out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True)
 

@@ -1,0 +1,60 @@
+"""What is to be measured: an algorithm with its options, by the names under which a command line gives them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from inspect import Parameter, signature
+from typing import Any
+
+from bench.errors import BenchError
+from matchers import ALGORITHMS, Matcher, SubscriptionTable, algorithms
+from matchers.errors import known
+
+
+@dataclass(frozen=True)
+class Candidate:
+    algorithm: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self, table: SubscriptionTable) -> Matcher:
+        return ALGORITHMS[self.algorithm](table, **self.options)
+
+    @property
+    def adaptive(self) -> bool:
+        """May it list more than what matches?"""
+        return self.algorithm in getattr(algorithms, "ADAPTIVE", ())
+
+
+def candidates(names: Iterable[str], assignments: Iterable[str]) -> list[Candidate]:
+    """Of names and of options such as `hem.g=32`. Raises BenchError."""
+    options: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for name in options:
+        if name not in ALGORITHMS:
+            raise BenchError(f"unknown algorithm {name!r}; {known(name, ALGORITHMS)}")
+    for assignment in assignments:
+        target, equals, text = assignment.partition("=")
+        name, dot, option = target.partition(".")
+        if not (equals and dot):
+            raise BenchError(f"an option is algorithm.name=value, such as hem.g=32, not {assignment!r}")
+        if name not in options:
+            raise BenchError(f"option {target}: {name!r} is not measured; {known(name, options)}")
+        if option not in options_of(name):
+            takes = f"; {known(option, options_of(name))}" if options_of(name) else ": it takes none"
+            raise BenchError(f"{name} has no option {option!r}{takes}")
+        options[name][option] = _value(text)
+    return [Candidate(name, given) for name, given in options.items()]
+
+
+def options_of(algorithm: str) -> list[str]:
+    """What its `build` takes besides the table."""
+    parameters = list(signature(ALGORITHMS[algorithm]).parameters.values())[1:]
+    return [p.name for p in parameters if p.kind in (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

@@ -1,0 +1,204 @@
+"""The commands `bench matchers` and `bench sweep`: flags in, a table or JSON lines out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from bench import tables
+from bench.candidates import candidates
+from bench.distributions import Distribution
+from bench.draw import draw
+from bench.errors import BenchError
+from bench.measure import Effort, Measurement, measure
+from bench.papers import PAPERS
+from bench.sweeps import figures, run
+from bench.workloads import Workload
+from matchers import ALGORITHMS
+
+app = typer.Typer(no_args_is_help=True, help="How fast is each matching algorithm, and is its answer right?")
+out = Console(soft_wrap=True)
+err = Console(stderr=True, soft_wrap=True)
+WORKLOAD = "Workload"  # the heading above these flags in the help
+
+Seconds = Annotated[float, typer.Option(help="Time to match in, for each algorithm and workload.", min=0)]
+Rounds = Annotated[int, typer.Option(help="Turns that each algorithm has; the least of them counts.", min=1)]
+Batch = Annotated[int, typer.Option(help="Events that an algorithm is given at once, at most.", min=1)]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same workload.", min=0, rich_help_panel=WORKLOAD)]
+Dataset = Annotated[
+    Path | None,
+    typer.Option(
+        help="Real events: a text file, a row of numbers each; predicates lie around its values.",
+        rich_help_panel=WORKLOAD,
+    ),
+]
+
+
+@app.command()
+def matchers(
+    algorithms: Annotated[
+        str | None, typer.Option("--algorithms", "-a", help="Names with commas between; all but naive if left out.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Of an algorithm: --option hem.g=32")] = None,
+    seconds: Seconds = Effort.seconds,
+    rounds: Rounds = Effort.rounds,
+    batch: Batch = Effort.batch,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object per algorithm and line.")] = False,
+    subscriptions: Annotated[
+        int, typer.Option("--subscriptions", "-n", help="How many.", rich_help_panel=WORKLOAD)
+    ] = Workload.subscriptions,
+    attributes: Annotated[
+        int, typer.Option("--attributes", "-d", help="How many there are.", rich_help_panel=WORKLOAD)
+    ] = Workload.attributes,
+    predicates: Annotated[
+        str, typer.Option("--predicates", "-k", help="Of a subscription; or a range, 1-10.", rich_help_panel=WORKLOAD)
+    ] = "10",
+    width: Annotated[
+        float, typer.Option("--width", "-w", help="Of predicates, within 0 .. 1.", rich_help_panel=WORKLOAD)
+    ] = Workload.width,
+    width_spread: Annotated[
+        float, typer.Option(help="Widths lie between the width and so much more.", rich_help_panel=WORKLOAD)
+    ] = Workload.width_spread,
+    events: Annotated[int, typer.Option(help="How many at most.", rich_help_panel=WORKLOAD)] = Workload.events,
+    event_size: Annotated[
+        int | None, typer.Option(help="Attributes of an event; all if left out.", rich_help_panel=WORKLOAD)
+    ] = None,
+    attribute_distribution: Annotated[
+        str, typer.Option(help="uniform or zipf:EXPONENT; of subscriptions and events.", rich_help_panel=WORKLOAD)
+    ] = "uniform",
+    value_distribution: Annotated[
+        str,
+        typer.Option(
+            help="uniform, normal:VARIANCE, pareto:SHAPE or zipf:EXPONENT; of predicates and events.",
+            rich_help_panel=WORKLOAD,
+        ),
+    ] = "uniform",
+    event_value_distribution: Annotated[
+        str | None, typer.Option(help="Of events, if it is another one.", rich_help_panel=WORKLOAD)
+    ] = None,
+    dataset: Dataset = None,
+    seed: Seed = Workload.seed,
+) -> None:
+    """Algorithms side by side on one workload. Every answer is checked against scan; exit code 1 if one is wrong."""
+    names = algorithms.split(",") if algorithms is not None else [name for name in ALGORITHMS if name != "naive"]
+    with _wrong_flags(), _progress() as tell:
+        workload = Workload(
+            subscriptions=subscriptions,
+            attributes=attributes,
+            predicates=_range(predicates),
+            width=width,
+            width_spread=width_spread,
+            events=events,
+            event_size=event_size,
+            attribute_distribution=Distribution.parse(attribute_distribution),
+            values=Distribution.parse(value_distribution),
+            event_values=Distribution.parse(event_value_distribution or value_distribution),
+            dataset=dataset,
+            seed=seed,
+        )
+        chosen = candidates((name.strip() for name in names), option or ())
+        measured = measure(workload, chosen, Effort(seconds, rounds, batch), tell)
+    if as_json:
+        for one in measured:
+            typer.echo(json.dumps(one.as_data()))
+    else:
+        out.print(_table(measured), width=None if out.is_terminal else 200)
+    raise typer.Exit(0 if all(one.checked for one in measured) else 1)
+
+
+@app.command()
+def sweep(
+    paper: Annotated[str, typer.Argument(help=f"{', '.join(PAPERS)}.")],
+    numbers: Annotated[
+        str | None, typer.Option("--figures", help="Numbers with commas between; all if left out.", show_default=False)
+    ] = None,
+    scale: Annotated[float, typer.Option(help="Share of the paper's subscriptions.")] = 0.01,
+    directory: Annotated[Path, typer.Option("--out", "-o", help="Where the files go.")] = Path("figures"),
+    seconds: Seconds = 0.3,
+    rounds: Rounds = 2,
+    batch: Batch = Effort.batch,
+    dataset: Dataset = None,
+    seed: Seed = Workload.seed,
+) -> None:
+    """The experiments of a paper, each as a CSV file and a PNG with what its text states beside ours.
+
+    Algorithms that are not there are left out with a note. Exit code 1 if an answer is wrong.
+    """
+    right = True
+    with _wrong_flags(), _progress() as tell:
+        chosen = figures(paper, None if numbers is None else [number.strip() for number in numbers.split(",")])
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BenchError(f"{directory}: no files can be written there: {error.strerror}") from None
+        for figure in chosen:
+            outcome = run(figure, scale, Effort(seconds, rounds, batch), dataset, seed, tell)
+            for note in outcome.notes:
+                err.print(Text(f"{figure.name}: {note}"))
+            if not outcome.rows:
+                err.print(Text(f"{figure.name}: left out"))
+                continue
+            for file in [*tables.write(outcome, directory), draw(outcome, directory)]:
+                typer.echo(file)
+            for row in outcome.rows:
+                if not row.measurement.checked:
+                    right = False
+                    err.print(Text(f"{figure.name}: {row.label} at {row.x:g} is WRONG", "bold red"))
+    raise typer.Exit(0 if right else 1)
+
+
+def _table(measured: list[Measurement]) -> Table:
+    scan = next((one.us_per_event for one in measured if one.candidate.algorithm == "scan"), None)
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("algorithm")
+    for name in ("µs/event", "median", "times scan", "build s", "MB", "matches", "events"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("checked", no_wrap=True)
+    for one in measured:
+        wrong = f"WRONG: {one.answer.missed:,} missed, {one.answer.extra:,} too many"
+        right = f"{one.answer.false_positive_rate:.2%} false" if one.candidate.adaptive else "yes"
+        table.add_row(
+            " ".join([one.candidate.algorithm, *(f"{k}={v}" for k, v in one.candidate.options.items())]),
+            f"{one.us_per_event:,.1f}",
+            f"{one.us_per_event_median:,.1f}",
+            f"{scan / one.us_per_event:,.2f}" if scan else "",
+            f"{one.build_s:,.3f}",
+            f"{one.memory_bytes / 1e6:,.1f}",
+            f"{one.matches:,}",
+            f"{one.events_measured:,}",
+            Text(right) if one.checked else Text(wrong, "bold red"),
+        )
+    return table
+
+
+def _range(text: str) -> tuple[int, int]:
+    least, dash, most = text.partition("-")
+    try:
+        return int(least), int(most if dash else least)
+    except ValueError:
+        raise BenchError(f"predicates cannot be {text!r}; a number or a range such as 1-10 would work") from None
+
+
+@contextmanager
+def _wrong_flags() -> Iterator[None]:
+    try:
+        yield
+    except BenchError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what: bar.update(task, description=what)

@@ -1,0 +1,155 @@
+"""Draw an experiment: ours as lines, the paper's numbers as stars where they are of a point, and all of them below."""
+
+from __future__ import annotations
+
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+from bench.figures import METRICS, Value
+from bench.sweeps import Outcome, Statement
+
+# Okabe and Ito's colours, which the colour-blind tell apart, without the yellow, which paper hides.
+COLOURS = {
+    "scan": "#000000",
+    "counting": "#999999",
+    "rein": "#0072B2",
+    "ada_rein": "#56B4E9",
+    "wpa_rein": "#D55E00",
+    "tama": "#E69F00",
+    "opindex": "#CC79A7",
+    "pem": "#009E73",
+    "hem": "#009E73",
+}
+OTHERS = ("#009E73", "#D55E00", "#0072B2", "#E69F00", "#CC79A7", "#56B4E9")
+MARKERS = "osD^vPX<>h"
+INK = "#444444"
+PANEL_INCHES = (6.4, 4.0)
+LINE_INCHES = 0.19
+
+
+def draw(outcome: Outcome, directory: Path) -> Path:
+    """`PAPER-NUMBER.png`."""
+    from matplotlib.figure import Figure as Canvas  # half a second that no other command needs
+
+    figure = outcome.figure
+    lines = _caption(outcome)
+    below = LINE_INCHES * len(lines)
+    width, height = PANEL_INCHES
+    canvas = Canvas(
+        figsize=(max(width * len(figure.metrics), 7.6), height + below + 1.0), layout="constrained", dpi=150
+    )
+    rows = canvas.add_gridspec(2 if lines else 1, len(figure.metrics), height_ratios=[height, below] if lines else None)
+    styles = _styles(outcome)
+    handles: dict[str, Any] = {}
+    for column, metric in enumerate(figure.metrics):
+        axes = canvas.add_subplot(rows[0, column])
+        (_scatter if figure.scatter else _panel)(axes, outcome, metric, styles)
+        axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    canvas.suptitle(
+        f"{figure.paper.upper()}, {_number(figure.number)}: {figure.title}\n{_settings(outcome)}", fontsize=10
+    )
+    canvas.legend(handles.values(), handles, loc="outside right upper", frameon=False, fontsize=9)
+    if lines:
+        text = canvas.add_subplot(rows[1, :])
+        text.axis("off")
+        text.text(0, 1, "\n".join(lines), va="top", family="monospace", fontsize=8, color=INK, transform=text.transAxes)
+    file = directory / f"{figure.name}.png"
+    canvas.savefig(file)
+    return file
+
+
+def _panel(axes: Any, outcome: Outcome, metric: str, styles: dict[str, tuple[str, str]]) -> None:
+    figure, measure = outcome.figure, METRICS[metric]
+    factor = outcome.scale if figure.grows else 1.0
+    labels = outcome.labels[:1] if metric == "selectivity" else outcome.labels  # the same for all
+    for label in labels:
+        values = outcome.values(label, metric)
+        colour, marker = styles[label]
+        name = "ours" if metric == "selectivity" else label
+        drawn = [v if v > 0 or not measure.log else float("nan") for v in values.values()]
+        axes.plot([x * factor for x in values], drawn, color=colour, marker=marker, markersize=5, label=name)
+    for stated in figure.stated:
+        if isinstance(stated, Value) and stated.metric == metric and stated.x is not None:
+            colour, _ = styles.get(stated.label, (COLOURS.get(stated.label, INK), ""))
+            name = f"paper: {stated.label}" if metric != "selectivity" else "paper"
+            style = {"marker": "*", "markersize": 12, "linestyle": "", "markerfacecolor": "none"}
+            axes.plot([stated.x * factor], [stated.value], color=colour, label=name, **style)
+    axes.set_xlabel(figure.axis)
+    axes.set_ylabel(measure.axis)
+    if measure.log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    points = figure.points
+    if figure.log_x:
+        axes.set_xscale("log")
+    if figure.log_x or any(point.label for point in points) or len(points) <= 6:
+        ticks = [point.x * factor for point in points]
+        axes.set_xticks(ticks, [point.label or f"{x:,.10g}" for point, x in zip(points, ticks, strict=True)])
+        axes.minorticks_off() if figure.log_x else None
+
+
+def _scatter(axes: Any, outcome: Outcome, metric: str, styles: dict[str, tuple[str, str]]) -> None:
+    for row in outcome.rows:
+        colour, marker = styles[row.label]
+        measured = row.measurement
+        axes.scatter(measured.matched, measured.us, s=12, alpha=0.6, color=colour, marker=marker, label=row.label)
+    axes.set_xlabel(outcome.figure.axis)
+    axes.set_ylabel(METRICS[metric].axis)
+    axes.set_yscale("log")
+
+
+def _styles(outcome: Outcome) -> dict[str, tuple[str, str]]:
+    """A colour and a marker for each series. An algorithm has its own colour, the same in all figures."""
+    labels = outcome.labels
+    others = chain(OTHERS, repeat(INK))
+    return {label: (COLOURS.get(label) or next(others), MARKERS[i % len(MARKERS)]) for i, label in enumerate(labels)}
+
+
+def _number(number: str) -> str:
+    return f"table {number.removeprefix('table')}" if number.startswith("table") else f"figure {number}"
+
+
+def _settings(outcome: Outcome) -> str:
+    """What stands still."""
+    varied = {name for point in outcome.figure.points for name in point.workload}
+    workload = outcome.rows[0].workload
+    least, most = workload.predicates
+    size = workload.event_size
+    known = {
+        "subscriptions": f"{workload.subscriptions:,} subscriptions",
+        "attributes": f"{workload.attributes} attributes",
+        "predicates": f"{least} predicates" if least == most else f"{least} to {most} predicates",
+        "width": f"width {workload.width:g}"
+        + (f" to {workload.width + workload.width_spread:g}" if workload.width_spread else ""),
+        "event_size": f"{size} in an event" if size is not None else "",
+        "dataset": workload.dataset.name if workload.dataset else "",
+    }
+    standing = [text for name, text in known.items() if text and name not in varied]
+    return ", ".join([*standing, f"{outcome.scale:g} of the paper's subscriptions"])
+
+
+def _caption(outcome: Outcome) -> list[str]:
+    statements = outcome.statements()
+    shown = [s for s in statements if s.metric != "selectivity"]  # their stars say it all
+    lines = []
+    if shown:
+        wide = max(len(_said(s, outcome)) for s in shown)
+        lines.append(f"{'what the text states':{wide}}  {'paper':>10}  {'here':>10}")
+        lines += [f"{_said(s, outcome):{wide}}  {_short(s.paper):>10}  {_short(s.ours):>10}" for s in shown]
+    if any(isinstance(s, Value) for s in outcome.figure.stated):
+        lines.append("Times and bytes of the paper are of all its subscriptions, on its machine.")
+    return [*lines, *outcome.notes]
+
+
+def _said(statement: Statement, outcome: Outcome) -> str:
+    return statement.said + (f" ({METRICS[statement.metric].column})" if len(outcome.figure.metrics) > 1 else "")
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,7 @@
+"""What can be wrong with a benchmark that somebody asks for."""
+
+from __future__ import annotations
+
+
+class BenchError(ValueError):
+    """It cannot be run as asked; the text names the thing, the reason and what would work."""

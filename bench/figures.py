@@ -1,0 +1,114 @@
+"""An experiment of a paper as data: what is varied, what stands still, what is measured, what the paper says came out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a figure."""
+
+    label: str
+    algorithm: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where on the x axis, and what is different there: of the workload, or in the options of all algorithms."""
+
+    x: float
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""  # if x is no number
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number that the paper's text gives, in the unit of the metric."""
+
+    label: str  # of the series
+    x: float | None  # None: it is of no point that is drawn
+    value: float
+    metric: str = "us"
+    said: str = ""  # what it is, if not just what the axes say
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The paper's text says that one takes so much of another: at a point, or on average over all."""
+
+    of: str
+    to: str
+    value: float
+    x: float | None = None
+    to_x: float | None = None  # where the other is, if it is not at the same point
+    metric: str = "us"
+    said: str = "on average"
+
+
+@dataclass(frozen=True)
+class Figure:
+    paper: str
+    number: str
+    title: str
+    axis: str  # what x is
+    points: tuple[Point, ...]
+    workload: Workload  # at the paper's full size
+    series: tuple[Series, ...]
+    metrics: tuple[str, ...] = ("us",)  # names of METRICS, a panel each
+    stated: tuple[Value | Ratio, ...] = ()
+    log_x: bool = False
+    scatter: bool = False  # of single events, one metric over their matches
+    batch: int | None = None  # events that are measured together, where it matters
+    note: str = ""  # how it differs from the paper's
+
+    @property
+    def name(self) -> str:
+        return f"{self.paper}-{self.number}"
+
+    @property
+    def grows(self) -> bool:
+        """Is x the number of subscriptions, so that it shrinks with the scale?"""
+        return any("subscriptions" in point.workload for point in self.points)
+
+
+@dataclass(frozen=True)
+class Metric:
+    axis: str
+    column: str  # of the CSV file
+    log: bool = True
+
+
+METRICS = {
+    "us": Metric("matching time (µs per event)", "us_per_event"),
+    "us_std": Metric("standard deviation of matching time (µs)", "us_std"),
+    "insertion": Metric("insertion time (µs per subscription)", "us_per_insertion"),
+    "memory": Metric("memory (bytes)", "memory_bytes"),
+    "selectivity": Metric("share of subscriptions that match", "selectivity"),
+    "false": Metric("false positives (share of what is listed)", "false_positive_rate", log=False),
+}
+
+
+def over(setting: str, values: Iterable[Any]) -> tuple[Point, ...]:
+    """Points that differ in one setting of the workload."""
+    return tuple(Point(value, {setting: value}) for value in values)
+
+
+def over_option(option: str, values: Iterable[Any]) -> tuple[Point, ...]:
+    """Points that differ in one option of the algorithms."""
+    return tuple(Point(value, options={option: value}) for value in values)
+
+
+def sizes(values: Iterable[int], least: int | None = None) -> tuple[Point, ...]:
+    """Points that differ in the predicates of a subscription: so many, or from `least` to so many."""
+    return tuple(Point(k, {"predicates": (least or k, k)}) for k in values)
+
+
+def lines(*algorithms: str) -> tuple[Series, ...]:
+    return tuple(Series(name, name) for name in algorithms)

@@ -1,0 +1,13 @@
+"""The experiments of the papers, with the numbers that their texts state."""
+
+from __future__ import annotations
+
+from bench.figures import Figure
+from bench.papers import eem, hem, pem, rein
+
+PAPERS: dict[str, tuple[Figure, ...]] = {
+    "hem": hem.FIGURES,
+    "eem": eem.FIGURES,
+    "pem": pem.FIGURES,
+    "rein": rein.FIGURES,
+}

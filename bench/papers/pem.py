@@ -1,0 +1,100 @@
+"""PEM, a parallel ensemble of REIN and TAMA, SEKE 2022, section V.
+
+Subscriptions have 1 to K predicates, and events all M attributes. COMAT, which chooses between REIN and TAMA by a neural network,
+is not among the algorithms. It has TAMA at level 17.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bench.figures import Figure, Point, Ratio, Series, lines, over, sizes
+from bench.workloads import Workload
+
+DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(1, 10), width=0.5, events=1_000)
+TAMA = Series("tama", "tama", {"level": 17})
+ALL = (*lines("scan", "counting", "rein"), TAMA, Series("pem", "pem"))
+MILLIONS = (1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000)
+
+
+def less(x: float, rein: float, tama: float, said: str) -> tuple[Ratio, ...]:
+    """By how much PEM reduces the matching time of the others."""
+    return (
+        Ratio("pem", "rein", round(1 - rein, 4), x, said=said),
+        Ratio("pem", "tama", round(1 - tama, 4), x, said=said),
+    )
+
+
+FIGURES = (
+    Figure(
+        "pem",
+        "3",
+        "Effect of the number of subscriptions",
+        "N, subscriptions",
+        over("subscriptions", MILLIONS),
+        DEFAULT,
+        ALL,
+        stated=(*less(1_000_000, 0.686, 0.469, "N = 1M"), *less(5_000_000, 0.558, 0.642, "N = 5M")),
+    ),
+    Figure(
+        "pem",
+        "4",
+        "Spread of matching time",
+        "N, subscriptions",
+        over("subscriptions", MILLIONS),
+        DEFAULT,
+        ALL,
+        metrics=("us_std",),
+        batch=1,
+    ),
+    Figure(
+        "pem",
+        "5",
+        "Effect of the subscription size",
+        "K, predicates of a subscription at most",
+        sizes((5, 10, 15, 20), least=1),
+        DEFAULT,
+        ALL,
+        stated=(*less(5, 0.677, 0.494, "K = 5"), *less(20, 0.529, 0.2587, "K = 20")),
+    ),
+    Figure(
+        "pem",
+        "6",
+        "Effect of the event size",
+        "M, attributes",
+        over("attributes", (20, 50, 100)),
+        DEFAULT,
+        ALL,
+        stated=(*less(20, 0.675, 0.541, "M = 20"), *less(100, 0.726, 0.237, "M = 100")),
+    ),
+    Figure(
+        "pem",
+        "7",
+        "Effect of the predicate width",
+        "W, width of predicates",
+        over("width", (0.1, 0.3, 0.5, 0.7, 0.9)),
+        DEFAULT,
+        ALL,
+        stated=(*less(0.1, 0.809, 0.045, "W = 0.1"), *less(0.9, 0.136, 0.471, "W = 0.9")),
+    ),
+    Figure(
+        "pem",
+        "8",
+        "Split points, fixed and adjusted",
+        "N, subscriptions",
+        tuple(Point(n, {"subscriptions": n}) for n in (200_000, 400_000, 600_000, 800_000, 1_000_000)),
+        replace(DEFAULT, events=2_000),
+        (
+            Series("adjusted", "pem"),
+            *(Series(f"SP = {split}", "pem", {"split": split, "adjust": False}) for split in (0.4, 0.5, 0.6)),
+        ),
+        stated=tuple(
+            Ratio("adjusted", f"SP = {split}", round(1 - share, 4), n, said=said)
+            for n, said, shares in (
+                (200_000, "N = 200k", (0.505, 0.273, 0.364)),
+                (1_000_000, "N = 1M", (0.312, 0.066, 0.208)),
+            )
+            for split, share in zip((0.4, 0.5, 0.6), shares, strict=True)
+        ),
+    ),
+)

@@ -1,0 +1,168 @@
+"""Qian and others, "REIN: A Fast Event Matching Approach", INFOCOM 2014, section V.
+
+Its SIENA counts the satisfied constraints and is `counting` here; H-TREE is not among the algorithms. It has TAMA at level 13.
+Figure 13 is about deletion, which no matcher has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bench.distributions import Distribution
+from bench.figures import Figure, Point, Ratio, Value, lines, over, over_option
+from bench.workloads import UNIFORM, Workload
+
+DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(10, 10), width=0.5, events=400)
+ALL = lines("scan", "counting", "tama", "rein")
+THOUSANDS = (200_000, 600_000, 1_000_000, 1_400_000, 2_000_000)
+EVENTS_MATCHED = 400 * 1_000_000  # pairs of events and subscriptions behind the counts of tables IV and VI
+
+# Table V, uniform: seconds per event
+SECONDS = {200_000: 0.1551, 600_000: 0.4607, 1_000_000: 0.7708, 1_400_000: 1.0812, 2_000_000: 1.5387}
+# Table IV: matches of 400 events by number of constraints; with 5, 7 ... of twice as many attributes
+BY_SIZE = {
+    5: 11_745_128,
+    7: 3_015_656,
+    9: 752_285,
+    11: 178_837,
+    13: 43_162,
+    15: 10_727,
+    17: 2_769,
+    19: 762,
+    21: 251,
+    23: 54,
+}
+# Table VI: matches of 400 events by width
+BY_WIDTH = {
+    0.01: 0,
+    0.05: 0,
+    0.1: 0,
+    0.2: 32,
+    0.3: 2_369,
+    0.4: 40_166,
+    0.5: 378_886,
+    0.6: 2_329_247,
+    0.7: 10_843_737,
+    0.8: 42_023_835,
+}
+
+
+def selectivity(counts: dict[int, int] | dict[float, int]) -> tuple[Value, ...]:
+    return tuple(Value("rein", x, matches / EVENTS_MATCHED, "selectivity") for x, matches in counts.items() if matches)
+
+
+FIGURES = (
+    Figure(
+        "rein",
+        "7",
+        "Effect of the number of subscriptions",
+        "n, subscriptions",
+        over("subscriptions", THOUSANDS),
+        DEFAULT,
+        ALL,
+        stated=(
+            *(Value("rein", n, seconds * 1e6, said="table V, uniform") for n, seconds in SECONDS.items()),
+            Ratio("rein", "counting", round(1 / 14, 4), 2_000_000, said="n = 2M, almost"),
+            Ratio("rein", "tama", round(1 / 9, 4), 2_000_000, said="n = 2M, almost"),
+        ),
+    ),
+    Figure(
+        "rein",
+        "8",
+        "Effect of the number of constraints",
+        "k, constraints of a subscription, on 2k attributes",
+        tuple(Point(k, {"attributes": 2 * k, "predicates": (k, k)}) for k in BY_SIZE),
+        DEFAULT,
+        ALL,
+        metrics=("us", "selectivity"),
+        stated=(
+            *selectivity(BY_SIZE),
+            Ratio("rein", "counting", round(1 / 16, 4), 23, said="k = 23"),
+            Ratio("rein", "tama", round(1 / 10, 4), 23, said="k = 23"),
+        ),
+    ),
+    Figure(
+        "rein",
+        "9",
+        "Effect of the number of buckets",
+        "b, buckets per attribute",
+        over_option("c", (50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)),
+        replace(DEFAULT, subscriptions=2_000_000),
+        lines("rein"),
+        stated=(Value("rein", 1_000, 1_538_700, said="the least; table V, uniform"),),
+        log_x=True,
+    ),
+    Figure(
+        "rein",
+        "10",
+        "Matching time and matches of single events",
+        "subscriptions that the event matches",
+        (Point(0),),
+        replace(DEFAULT, subscriptions=2_000_000),
+        ALL,
+        batch=1,
+        scatter=True,
+    ),
+    Figure(
+        "rein",
+        "11",
+        "Effect of the width of constraints",
+        "w, width of constraints",
+        over("width", BY_WIDTH),
+        DEFAULT,
+        ALL,
+        metrics=("us", "selectivity"),
+        stated=(
+            *selectivity(BY_WIDTH),
+            Ratio("rein", "counting", round(1 / 17, 4), 0.6, said="w = 0.6"),
+            Ratio("rein", "tama", round(1 / 12, 4), 0.6, said="w = 0.6"),
+        ),
+    ),
+    Figure(
+        "rein",
+        "12",
+        "Insertion time",
+        "n, subscriptions",
+        over("subscriptions", THOUSANDS),
+        DEFAULT,
+        ALL,
+        metrics=("insertion",),
+        stated=(
+            Ratio("rein", "counting", 1.04, 2_000_000, metric="insertion", said="n = 2M"),
+            Ratio("tama", "counting", 18.0, 2_000_000, metric="insertion", said="n = 2M"),
+        ),
+        note="Ours is the time to build from a table, per subscription.",
+    ),
+    Figure(
+        "rein",
+        "14",
+        "Memory",
+        "n, subscriptions",
+        over("subscriptions", THOUSANDS),
+        DEFAULT,
+        ALL,
+        metrics=("memory",),
+        stated=tuple(
+            Value(name, n, share(n), "memory", said="table VII")
+            for name, share in (
+                ("counting", lambda n: 16 * 20 + 16 * 10 * n + 4 * n),
+                ("tama", lambda n: 8 * 20 * 2**13 + 40 * 10 * n + 4 * n),
+                ("rein", lambda n: 8 * 1000 + 16 * 10 * n),
+            )
+            for n in THOUSANDS
+        ),
+    ),
+    Figure(
+        "rein",
+        "table5",
+        "Distribution of constraint values",
+        "distribution of constraint values",
+        tuple(
+            Point(x, {"values": values}, label=values.name)
+            for x, values in enumerate((UNIFORM, Distribution("normal", 0.02), Distribution("pareto", 2.0)))
+        ),
+        DEFAULT,
+        ALL,
+        stated=tuple(Value("rein", x, us) for x, us in enumerate((770_800, 775_400, 774_300))),
+    ),
+)

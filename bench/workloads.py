@@ -1,0 +1,126 @@
+"""Subscriptions and events as the papers' experiments generate them, the same for the same settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench import dataset
+from bench.attributes import draw_attributes
+from bench.distributions import Distribution
+from bench.errors import BenchError
+from matchers.tables import EventBatch, Float64, Int32, Int64, SubscriptionTable
+
+UNIFORM = Distribution("uniform")
+ROWS = 1 << 16  # generated at a time, so that little is held besides the result
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A predicate is an interval of [0, 1] as wide as `width`, up to `width_spread` more, on an attribute of its own.
+
+    Where the narrowest could lie, there its position is drawn from `values`. With a dataset its centre is the
+    attribute's value in a random row, moved inwards if it would reach out of [0, 1], and events are rows.
+    """
+
+    subscriptions: int = 1_000_000
+    attributes: int = 20
+    predicates: tuple[int, int] = (10, 10)  # the least and the most of a subscription
+    width: float = 0.3
+    width_spread: float = 0.0
+    events: int = 200
+    event_size: int | None = None  # attributes of an event; None: all
+    attribute_distribution: Distribution = UNIFORM
+    values: Distribution = UNIFORM  # of predicates
+    event_values: Distribution = UNIFORM
+    dataset: Path | None = None
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        least, most = self.predicates
+        size = self.attributes if self.event_size is None else self.event_size
+        _check(1 <= self.subscriptions < 2**31, "subscriptions", self.subscriptions, "from 1 to 2^31 - 1")
+        _check(self.events >= 1, "events", self.events, "1 or more")
+        _check(self.attributes >= 1, "attributes", self.attributes, "1 or more")
+        _check(0 <= least <= most <= self.attributes, "predicates", f"{least}-{most}", f"within 0 .. {self.attributes}")
+        _check(0 <= size <= self.attributes, "event size", size, f"within 0 .. {self.attributes}, the attributes")
+        _check(0 <= self.width <= 1, "width", self.width, "within 0 .. 1, the values")
+        room = 1 - self.width
+        _check(0 <= self.width_spread <= room + 1e-9, "width spread", self.width_spread, f"within 0 .. {room:g}")
+
+    def table(self) -> SubscriptionTable:
+        """Raises BenchError. What a table promises holds by construction: distinct attributes, ascending."""
+        rng = np.random.default_rng([self.seed, 0])
+        least, most = self.predicates
+        sizes = rng.integers(least, most, self.subscriptions, endpoint=True, dtype=np.int64)
+        offsets = _offsets(sizes)
+        column, low, high = np.empty(offsets[-1], np.int32), np.empty(offsets[-1]), np.empty(offsets[-1])
+        rows, start = self._rows(), self._start()
+        for part in _parts(offsets):
+            begin, end = part[0], part[-1]
+            columns = _draw(rng, part, start)
+            width = self.width + self.width_spread * rng.random(end - begin) if self.width_spread else self.width
+            if rows is None:
+                lows = self.values.values(rng, end - begin) * (1 - width)
+            else:
+                centres = rows[rng.integers(len(rows), size=end - begin), columns]
+                lows = np.clip(centres - width / 2, 0, 1 - width)
+            column[begin:end], low[begin:end], high[begin:end] = columns, lows, np.minimum(lows + width, 1.0)
+        subscription = np.repeat(np.arange(self.subscriptions, dtype=np.int32), sizes)
+        for array in (subscription, column, low, high):
+            array.flags.writeable = False
+        return SubscriptionTable(subscription, column, low, high, self.subscriptions, self.attributes)
+
+    def batch(self) -> EventBatch:
+        """All events. Raises BenchError."""
+        rng = np.random.default_rng([self.seed, 1])
+        size = self.attributes if self.event_size is None else self.event_size
+        offsets = np.arange(self.events + 1, dtype=np.int64) * size
+        rows, start = self._rows(), self._start()
+        columns = [_draw(rng, part, start) for part in _parts(offsets)]
+        column = np.concatenate(columns)
+        if rows is None:
+            value = self.event_values.values(rng, len(column))
+        else:
+            order = np.resize(rng.permutation(len(rows)), self.events)
+            value = rows[np.repeat(order, size), column]
+        return EventBatch(offsets, column, value, self.attributes)
+
+    def _rows(self) -> Float64 | None:
+        if self.dataset is None:
+            return None
+        rows = dataset.read(self.dataset)
+        if rows.shape[1] < self.attributes:
+            raise BenchError(
+                f"{self.dataset}: has {rows.shape[1]} columns, fewer than the {self.attributes} attributes"
+            )
+        return rows
+
+    def _start(self) -> Float64:
+        """[A + 1]: where each attribute begins on the line of their weights."""
+        return np.concatenate(([0.0], np.cumsum(self.attribute_distribution.weights(self.attributes))))
+
+
+def _draw(rng: np.random.Generator, offsets: Int64, start: Float64) -> Int32:
+    n = offsets[-1] - offsets[0]
+    out = np.empty(n, np.int32)
+    draw_attributes(offsets - offsets[0], rng.random(n), start, out)
+    return out
+
+
+def _parts(offsets: Int64) -> Iterator[Int64]:
+    """The ends of up to ROWS rows at a time."""
+    for first in range(0, len(offsets) - 1, ROWS):
+        yield offsets[first : first + ROWS + 1]
+
+
+def _offsets(sizes: Int64) -> Int64:
+    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+
+
+def _check(holds: bool, name: str, value: object, wanted: str) -> None:
+    if not holds:
+        raise BenchError(f"{name} cannot be {value}; it must be {wanted}")
