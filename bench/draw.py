@@ -24,8 +24,10 @@ COLOURS = {
 OTHERS = ("#009E73", "#D55E00", "#0072B2", "#E69F00", "#CC79A7", "#56B4E9")
 MARKERS = "osD^vPX<>h"
 INK = "#444444"
-PANEL_INCHES = (6.4, 4.0)
-LINE_INCHES = 0.19
+PANEL_INCHES = (5.6, 4.0)
+LEGEND_INCHES = 1.6
+TITLE_INCHES = 0.6
+LINE_INCHES = 0.16
 
 
 def draw(outcome: Outcome, directory: Path) -> Path:
@@ -36,9 +38,8 @@ def draw(outcome: Outcome, directory: Path) -> Path:
     lines = _caption(outcome)
     below = LINE_INCHES * len(lines)
     width, height = PANEL_INCHES
-    canvas = Canvas(
-        figsize=(max(width * len(figure.metrics), 7.6), height + below + 1.0), layout="constrained", dpi=150
-    )
+    size = (width * len(figure.metrics) + LEGEND_INCHES, height + below + TITLE_INCHES)
+    canvas = Canvas(figsize=size, layout="constrained", dpi=150)
     rows = canvas.add_gridspec(2 if lines else 1, len(figure.metrics), height_ratios=[height, below] if lines else None)
     styles = _styles(outcome)
     handles: dict[str, Any] = {}
@@ -50,10 +51,9 @@ def draw(outcome: Outcome, directory: Path) -> Path:
         axes.spines[["top", "right"]].set_visible(False)
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    canvas.suptitle(
-        f"{figure.paper.upper()}, {_number(figure.number)}: {figure.title}\n{_settings(outcome)}", fontsize=10
-    )
-    canvas.legend(handles.values(), handles, loc="outside right upper", frameon=False, fontsize=9)
+    axes.legend(handles.values(), handles, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, fontsize=9)
+    title = f"{figure.paper.upper()}, {_number(figure.number)}: {figure.title}"
+    canvas.suptitle(f"{title}\n{_settings(outcome)}", x=0.01, ha="left", fontsize=10)
     if lines:
         text = canvas.add_subplot(rows[1, :])
         text.axis("off")
@@ -90,8 +90,9 @@ def _panel(axes: Any, outcome: Outcome, metric: str, styles: dict[str, tuple[str
         axes.set_xscale("log")
     if figure.log_x or any(point.label for point in points) or len(points) <= 6:
         ticks = [point.x * factor for point in points]
-        axes.set_xticks(ticks, [point.label or f"{x:,.10g}" for point, x in zip(points, ticks, strict=True)])
-        axes.minorticks_off() if figure.log_x else None
+        axes.set_xticks(ticks, [point.label or _tick(x) for point, x in zip(points, ticks, strict=True)])
+    if figure.log_x:
+        axes.minorticks_off()
 
 
 def _scatter(axes: Any, outcome: Outcome, metric: str, styles: dict[str, tuple[str, str]]) -> None:
@@ -109,6 +110,13 @@ def _styles(outcome: Outcome) -> dict[str, tuple[str, str]]:
     labels = outcome.labels
     others = chain(OTHERS, repeat(INK))
     return {label: (COLOURS.get(label) or next(others), MARKERS[i % len(MARKERS)]) for i, label in enumerate(labels)}
+
+
+def _tick(x: float) -> str:
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if x >= size:
+            return f"{x / size:g}{unit}"
+    return f"{x:g}"
 
 
 def _number(number: str) -> str:

@@ -1,4 +1,4 @@
-"""An experiment of a paper as data: what is varied, what stands still, what is measured, what the paper says came out."""
+"""An experiment of a paper as data: what is varied, what is measured, and what the paper says came out."""
 
 from __future__ import annotations
 

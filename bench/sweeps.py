@@ -115,31 +115,31 @@ def run(
     if not scale > 0:
         raise BenchError(f"scale cannot be {scale:g}; it must be above 0, the share of the paper's subscriptions")
     effort = replace(effort, batch=min(effort.batch, figure.batch or effort.batch))
-    notes = dict.fromkeys(filter(None, [figure.note, *(_missing(s, figure.points) for s in figure.series)]))
-    series = [s for s in figure.series if not _missing(s, figure.points)]
+    absent = dict.fromkeys(s.algorithm for s in figure.series if s.algorithm not in ALGORITHMS)
+    there = [s for s in figure.series if s.algorithm in ALGORITHMS]
+    unknown = {s.label: _unknown(s, figure.points) for s in there}
+    there = [s for s in there if not unknown[s.label]]
+    notes = [
+        figure.note,
+        f"Not among the algorithms: {', '.join(absent)}." if absent else "",
+        *(f"Left out, for want of its option {', '.join(options)}: {s}." for s, options in unknown.items() if options),
+    ]
     rows: list[Row] = []
-    for point in figure.points if series else ():
+    for point in figure.points if there else ():
         workload = replace(figure.workload, **point.workload, seed=seed)
         workload = replace(workload, subscriptions=max(1, round(workload.subscriptions * scale)))
-        if data:
-            columns = dataset.read(data).shape[1]
-            if workload.attributes <= columns:
-                workload = replace(workload, dataset=data)
-            else:
-                notes[f"{workload.attributes} attributes are more than the data's {columns}: uniform values there."] = (
-                    None
-                )
-        chosen = [Candidate(s.algorithm, {**s.options, **point.options}) for s in series]
-        where = f"{figure.name}, {figure.axis} {point.label or f'{point.x:g}'}"
-        measured = measure(workload, chosen, effort, lambda what, where=where: tell(f"{where}: {what}"))
-        rows += [Row(point.x, s.label, workload, m) for s, m in zip(series, measured, strict=True)]
-    return Outcome(figure, scale, tuple(rows), tuple(notes))
+        if data and workload.attributes <= dataset.read(data).shape[1]:
+            workload = replace(workload, dataset=data)
+        elif data:
+            notes.append(f"With {workload.attributes} attributes, more than {data.name} has, values are uniform.")
+        tell(f"{figure.name}, {figure.axis}: {point.label or f'{point.x:g}'}")
+        chosen = [Candidate(series.algorithm, {**series.options, **point.options}) for series in there]
+        measured = measure(workload, chosen, effort)
+        rows += [Row(point.x, series.label, workload, m) for series, m in zip(there, measured, strict=True)]
+    return Outcome(figure, scale, tuple(rows), tuple(dict.fromkeys(filter(None, notes))))
 
 
-def _missing(series: Series, points: Iterable[Point]) -> str:
-    """Why it cannot be measured."""
-    if series.algorithm not in ALGORITHMS:
-        return f"{series.algorithm} is not among the algorithms."
+def _unknown(series: Series, points: Iterable[Point]) -> list[str]:
+    """Options that it should have here and its algorithm does not take."""
     wanted: list[Mapping[str, Any]] = [series.options, *(point.options for point in points)]
-    unknown = {option for options in wanted for option in options} - set(options_of(series.algorithm))
-    return f"{series.label}: {series.algorithm} has no option {', '.join(sorted(unknown))}." if unknown else ""
+    return sorted({option for options in wanted for option in options} - set(options_of(series.algorithm)))

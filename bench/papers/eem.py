@@ -1,8 +1,8 @@
 """The technical report of EEM, whose WPA-REIN is measured in section 2.2.
 
-It compares REIN, Ada-REIN and WPA-REIN at a false positive rate of 0.001, L = 5 levels and b = 1000 buckets. Widths are said to be
-uniformly distributed with mean 0.5. The values on the axes of figures 3(a), 5 and 7 to 9 stand in its images only; ours span
-what the text says of them.
+It compares REIN, Ada-REIN and WPA-REIN at a false positive rate of 0.001, L = 5 levels and b = 1000 buckets. Widths are
+said to be uniformly distributed; their mean is 0.5. The values on the axes of figures 3(a), 5 and 7 to 9 stand in its
+images only; ours span what the text says of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bench.workloads import Workload
 DEFAULT = Workload(
     subscriptions=1_000_000, attributes=500, predicates=(5, 5), width=0.0, width_spread=1.0, events=1_000
 )
-RATE = {"false_positive_rate": 0.001}
+RATE = {"false_positives": 0.001}
 WPA = Series("wpa_rein", "wpa_rein", RATE)
 ALL = (Series("scan", "scan"), Series("rein", "rein"), Series("ada_rein", "ada_rein", RATE), WPA)
 REINS = ALL[1:]
@@ -91,7 +91,7 @@ FIGURES = (
         "7",
         "Effect of the number of buckets",
         "b, buckets per attribute",
-        over_option("c", BUCKETS),
+        over_option("buckets", BUCKETS),
         DEFAULT,
         REINS,
         metrics=("us", "false"),

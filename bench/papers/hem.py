@@ -1,7 +1,7 @@
 """Shi and Qian, "HEM: A Hardware-Aware Event Matching Algorithm", DASFAA 2022, section 6.
 
-Its events are stock data (--dataset); without them values are uniform. It has c = 1000 cells, g = 32 groups, TAMA's level
-is 13 and Ada-REIN's rate 0.05.
+Its events are stock data (--dataset); without them values are uniform. It has c = 1000 cells and g = 32 groups,
+TAMA's level is 13 and Ada-REIN's rate of false positives 0.05.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PEM, a parallel ensemble of REIN and TAMA, SEKE 2022, section V.
 
-Subscriptions have 1 to K predicates, and events all M attributes. COMAT, which chooses between REIN and TAMA by a neural network,
-is not among the algorithms. It has TAMA at level 17.
+Subscriptions have 1 to K predicates, and events all M attributes. It has TAMA at level 17. COMAT, which chooses between
+REIN and TAMA by a neural network, is not among the algorithms.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bench.figures import Figure, Point, Ratio, Series, lines, over, sizes
 from bench.workloads import Workload
 
 DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(1, 10), width=0.5, events=1_000)
-TAMA = Series("tama", "tama", {"level": 17})
+TAMA = Series("tama", "tama", {"levels": 17})
 ALL = (*lines("scan", "counting", "rein"), TAMA, Series("pem", "pem"))
 MILLIONS = (1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000)
 
