@@ -44,7 +44,7 @@ def draw(outcome: Outcome, directory: Path) -> Path:
     styles = _styles(outcome)
     handles: dict[str, Any] = {}
     for column, metric in enumerate(figure.metrics):
-        axes = canvas.add_subplot(rows[0, column])
+        axes = canvas.add_subplot(rows[0, column], sharex=canvas.axes[0] if column else None)
         (_scatter if figure.scatter else _panel)(axes, outcome, metric, styles)
         axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
@@ -77,6 +77,7 @@ def _panel(axes: Any, outcome: Outcome, metric: str, styles: dict[str, tuple[str
         if isinstance(stated, Value) and stated.metric == metric and stated.x is not None:
             colour, _ = styles.get(stated.label, (COLOURS.get(stated.label, INK), ""))
             name = f"paper: {stated.label}" if metric != "selectivity" else "paper"
+            name += f"\n({stated.said})" if stated.said else ""
             style = {"marker": "*", "markersize": 12, "linestyle": "", "markerfacecolor": "none"}
             axes.plot([stated.x * factor], [stated.value], color=colour, label=name, **style)
     axes.set_xlabel(figure.axis)
@@ -143,14 +144,14 @@ def _settings(outcome: Outcome) -> str:
 
 
 def _caption(outcome: Outcome) -> list[str]:
-    statements = outcome.statements()
-    shown = [s for s in statements if s.metric != "selectivity"]  # their stars say it all
+    stars = [isinstance(s, Value) and s.x is not None for s in outcome.figure.stated]
+    shown = [s for s, star in zip(outcome.statements(), stars, strict=True) if not star]
     lines = []
     if shown:
         wide = max(len(_said(s, outcome)) for s in shown)
-        lines.append(f"{'what the text states':{wide}}  {'paper':>10}  {'here':>10}")
-        lines += [f"{_said(s, outcome):{wide}}  {_short(s.paper):>10}  {_short(s.ours):>10}" for s in shown]
-    if any(isinstance(s, Value) for s in outcome.figure.stated):
+        lines.append(f"{'what the text states':{wide}}  {'paper':>11}  {'here':>11}")
+        lines += [f"{_said(s, outcome):{wide}}  {_short(s.paper):>11}  {_short(s.ours):>11}" for s in shown]
+    if any(isinstance(s, Value) and s.metric in ("us", "memory") for s in outcome.figure.stated):
         lines.append("Times and bytes of the paper are of all its subscriptions, on its machine.")
     return [*lines, *outcome.notes]
 

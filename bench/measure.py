@@ -9,7 +9,7 @@ machine who disturbs a round disturbs all algorithms, and the least of the round
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -36,7 +36,7 @@ class Effort:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Of one algorithm. `us` and `matched` are of the first round: microseconds and matches per event of each batch."""
+    """Of one algorithm."""
 
     candidate: Candidate
     us_per_event: float  # least of the rounds
@@ -48,8 +48,8 @@ class Measurement:
     batch: int
     rounds: int
     answer: Answer
-    us: Float64 = field(repr=False)
-    matched: Float64 = field(repr=False)
+    us: Float64  # per event of each batch, in the least of the rounds
+    matched: Float64  # likewise, matches
 
     @property
     def checked(self) -> bool:
@@ -156,7 +156,7 @@ class _Run:
             batch=self.batch,
             rounds=len(rounds),
             answer=self.answer,
-            us=np.array(self.seconds[0]) / sizes * 1e6,
+            us=np.min(self.seconds, axis=0) / sizes * 1e6,
             matched=np.array(self.matched) / sizes,
         )
 

@@ -75,7 +75,7 @@ class Outcome:
 
     def _compared(self, stated: Value | Ratio) -> Statement:
         if isinstance(stated, Value):
-            at = "" if stated.x is None else f" at {stated.x:g}"
+            at = "" if stated.x is None else f" at {stated.x:,.10g}"
             said = f"{stated.label}{at}" + (f": {stated.said}" if stated.said else "")
             found = self.values(stated.label, stated.metric)
             return Statement(stated.metric, said, stated.value, None if stated.x is None else found.get(stated.x))

@@ -10,19 +10,21 @@ from pathlib import Path
 import pytest
 
 HOME = Path(__file__).resolve().parents[2]
-PACKAGES = ("matchers", "streaming", "config", "offline", "examples")
+PACKAGES = ("matchers", "streaming", "config", "offline", "examples", "bench")
 MODULES = [*sorted(p for package in PACKAGES for p in (HOME / package).rglob("*.py")), HOME / "run_stream.py"]
 
 # (whose modules, what they may not import)
 FORBIDDEN = [
-    ("matchers", "streaming", "config", "offline", "examples", "run_stream"),
+    ("matchers", "streaming", "config", "offline", "examples", "bench", "run_stream"),
     ("matchers", "pyspark", "pyarrow", "confluent_kafka", "orjson"),
     ("matchers.kernels", "matchers.algorithms", "matchers.tables", "matchers.base", "matchers.model"),
-    ("config", "matchers", "streaming", "offline", "examples", "run_stream"),
-    ("streaming", "matchers.algorithms", "matchers.kernels", "offline", "examples", "run_stream"),
-    ("offline", "matchers.algorithms", "matchers.kernels", "config", "examples", "run_stream"),
+    ("config", "matchers", "streaming", "offline", "examples", "bench", "run_stream"),
+    ("streaming", "matchers.algorithms", "matchers.kernels", "offline", "examples", "bench", "run_stream"),
+    ("offline", "matchers.algorithms", "matchers.kernels", "config", "examples", "bench", "run_stream"),
     ("offline", "pyspark", "pyarrow", "confluent_kafka"),
-    ("examples", "matchers.algorithms", "matchers.kernels", "run_stream"),
+    ("examples", "matchers.algorithms", "matchers.kernels", "bench", "run_stream"),
+    ("bench", "streaming", "config", "offline", "examples", "run_stream"),
+    ("bench", "pyspark", "pyarrow", "confluent_kafka"),
 ]
 
 
@@ -66,7 +68,9 @@ def test_the_matching_library_needs_numpy_and_numba_only(module: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [m for m in MODULES if name_of(m).split(".")[0] in ("matchers", "streaming", "offline")], ids=name_of
+    "module",
+    [m for m in MODULES if name_of(m).split(".")[0] in ("matchers", "streaming", "offline", "bench")],
+    ids=name_of,
 )
 def test_only_the_compiler_settings_read_the_environment(module: Path) -> None:
     reads = [
@@ -77,6 +81,17 @@ def test_only_the_compiler_settings_read_the_environment(module: Path) -> None:
     # streaming.session tells Spark's workers which interpreter to use; Spark takes that from nowhere else.
     allowed = {"matchers.kernels.jit": 1, "streaming.session": 1}
     assert len(reads) <= allowed.get(name_of(module), 0), reads
+
+
+def test_only_what_draws_imports_what_draws_and_only_when_it_draws() -> None:
+    at_the_top = [
+        name_of(module)
+        for module in MODULES
+        for node in ast.parse(module.read_text()).body
+        if isinstance(node, ast.Import | ast.ImportFrom) and "matplotlib" in ast.unparse(node)
+    ]
+    anywhere = {name_of(m) for m in MODULES if any(within(i, "matplotlib") for i in imports(m))}
+    assert (at_the_top, anywhere) == ([], {"bench.draw"})
 
 
 def test_every_algorithm_is_a_line_and_two_files() -> None:

@@ -1,0 +1,181 @@
+"""`bench matchers`: toy sizes, where the answers are checked and never the time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import run_stream
+from bench.answers import Answer, compare
+from bench.candidates import Candidate
+from bench.errors import BenchError
+from bench.measure import Effort, measure
+from bench.workloads import Workload
+from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, SubscriptionTable, algorithms
+
+TINY = ("-n", "300", "-d", "5", "-k", "1-3", "-w", "0.6", "--events", "12", "--seconds", "0.01", "--batch", "5")
+KEYS = ["algorithm", "us_per_event", "build_s", "memory_bytes", "matches", "events_measured", "batch", "checked"]
+
+
+def bench(*arguments: str) -> Result:
+    return CliRunner(env={"COLUMNS": "200"}).invoke(run_stream.app, ["bench", "matchers", *arguments])
+
+
+def objects(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@dataclass(frozen=True, eq=False)
+class Spoiled(Matcher):
+    """Lists what `scan` lists, spoiled."""
+
+    inner: Matcher
+    spoil: Callable[[list[int]], list[int]]
+
+    def match(self, events: EventBatch) -> MatchBatch:
+        found = self.inner.match(events)
+        spoiled = [self.spoil(found.of(e).tolist()) for e in range(len(found))]
+        offsets = np.concatenate(([0], np.cumsum([len(s) for s in spoiled]))).astype(np.int64)
+        return MatchBatch(offsets, np.array([i for s in spoiled for i in s], np.int32))
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, how: Callable[[list[int]], list[int]]) -> None:
+    """Put a matcher `spoiled` among the algorithms."""
+
+    def build(table: SubscriptionTable) -> Matcher:
+        return Spoiled(ALGORITHMS["scan"](table), how)
+
+    monkeypatch.setitem(ALGORITHMS, "spoiled", build)
+
+
+def with_all(ids: list[int]) -> list[int]:
+    return sorted({*ids, 0, 1, 2})
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_is_measured_and_its_answer_checked(name: str) -> None:
+    result = bench("-a", name, "--json", *TINY)
+    assert result.exit_code == 0, result.output
+    (one,) = objects(result)
+    assert list(one)[: len(KEYS)] == KEYS
+    assert one["algorithm"] == name
+    assert one["checked"] is True
+    assert one["matches"] > 0
+    assert 1 <= one["events_measured"] <= 12
+    assert 1 <= one["batch"] <= 5
+    assert 0 < one["us_per_event"] <= one["us_per_event_median"]
+    assert one["memory_bytes"] > 0
+    assert one["build_s"] >= 0
+
+
+def test_algorithms_come_in_the_order_asked_for() -> None:
+    assert [one["algorithm"] for one in objects(bench("-a", "counting, scan", "--json", *TINY))] == ["counting", "scan"]
+
+
+def test_without_names_all_but_naive_are_measured() -> None:
+    found = [one["algorithm"] for one in objects(bench("--json", *TINY))]
+    assert found == [name for name in ALGORITHMS if name != "naive"]
+
+
+def test_people_get_a_table() -> None:
+    result = bench("-a", "scan,counting", *TINY)
+    heads, scan, counting = result.stdout.splitlines()
+    assert heads.split("  ")[0] == "algorithm"
+    assert scan.split()[0::3][:2] == ["scan", "1.00"]
+    assert counting.split()[0] == "counting"
+    assert counting.split()[-1] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (lambda ids: ids[1:], "missed"),
+        (with_all, "too many"),
+        (lambda ids: ids[::-1], "WRONG"),
+        (lambda ids: ids + ids[-1:], "WRONG"),
+    ],
+)
+def test_a_wrong_answer_is_told(monkeypatch: pytest.MonkeyPatch, how: Callable[[Any], Any], said: str) -> None:
+    spoil(monkeypatch, how)
+    result = bench("-a", "spoiled", "--json", *TINY)
+    assert result.exit_code == 1
+    assert objects(result)[0]["checked"] is False
+    result = bench("-a", "scan,spoiled", *TINY)
+    assert result.exit_code == 1
+    assert said in result.stdout
+
+
+def test_an_adaptive_algorithm_may_list_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, with_all)
+    monkeypatch.setattr(algorithms, "ADAPTIVE", {"spoiled"}, raising=False)
+    result = bench("-a", "spoiled", "--json", *TINY)
+    assert result.exit_code == 0
+    (one,) = objects(result)
+    assert one["checked"] is True
+    assert 0 < one["false_positive_rate"] < 1
+
+
+def test_an_adaptive_algorithm_must_not_miss(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, lambda ids: ids[1:])
+    monkeypatch.setattr(algorithms, "ADAPTIVE", {"spoiled"}, raising=False)
+    assert bench("-a", "spoiled", *TINY).exit_code == 1
+
+
+def test_options_reach_their_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, object] = {}
+
+    def build(table: SubscriptionTable, g: int = 1, way: str = "") -> Matcher:
+        given.update(g=g, way=way)
+        return ALGORITHMS["scan"](table)
+
+    monkeypatch.setitem(ALGORITHMS, "optional", build)
+    result = bench("-a", "optional", "--option", "optional.g=32", "--option", "optional.way=fast", "--json", *TINY)
+    assert given == {"g": 32, "way": "fast"}
+    assert objects(result)[0]["options"] == given
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-a", "scna"], "unknown algorithm 'scna'; did you mean 'scan'?"),
+        (["--option", "scan.g=1"], "scan has no option 'g': it takes none"),
+        (["--option", "scan"], "an option is algorithm.name=value, such as hem.g=32"),
+        (["-a", "scan", "--option", "counting.g=1"], "'counting' is not measured"),
+        (["--predicates", "many"], "a number or a range such as 1-10 would work"),
+        (["--value-distribution", "nromal"], "did you mean 'normal'?"),
+        (["--dataset", "nowhere.txt"], "nowhere.txt: cannot be read"),
+        (["--width", "2"], "width cannot be 2.0"),
+    ],
+)
+def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], said: str) -> None:
+    result = bench(*TINY, *arguments)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_the_first_round_decides_how_many_events_the_others_repeat() -> None:
+    workload = Workload(subscriptions=50, attributes=3, predicates=(1, 2), events=9)
+    (one,) = measure(workload, [Candidate("counting")], Effort(seconds=0.0, rounds=4, batch=4))
+    assert (one.rounds, one.batch, one.events_measured) == (4, 1, 1)
+    (one,) = measure(workload, [Candidate("counting")], Effort(seconds=60.0, rounds=2, batch=4))
+    assert (one.rounds, one.batch, one.events_measured) == (2, 4, 9)
+    assert len(one.us) == len(one.matched) == 3
+
+
+def test_answers_are_compared_on_the_events_that_both_have() -> None:
+    def batch(*events: list[int]) -> MatchBatch:
+        offsets = np.concatenate(([0], np.cumsum([len(e) for e in events]))).astype(np.int64)
+        return MatchBatch(offsets, np.array([i for e in events for i in e], np.int32))
+
+    reference = batch([1, 2], [], [3])
+    assert compare(batch([1, 2]), reference) == Answer(2)
+    assert compare(batch([1, 2], [], [3], [4]), reference) == Answer(3)
+    assert compare(batch([1], [2]), reference) == Answer(2, missed=1, extra=1, same=False)
+    with pytest.raises(BenchError, match="no event"):
+        compare(batch(), reference)

@@ -1,0 +1,164 @@
+"""`bench sweep`: the papers' experiments at a toy size, as files."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import run_stream
+from bench import sweeps
+from bench.draw import draw
+from bench.figures import METRICS, Figure, Ratio, Value, lines, over, over_option
+from bench.measure import Effort
+from bench.papers import PAPERS
+from bench.workloads import Workload
+from matchers import ALGORITHMS, Matcher, SubscriptionTable
+
+QUICK = Effort(seconds=0.0, rounds=1)
+TOY = Figure(
+    "toy",
+    "1",
+    "A toy",
+    "n, subscriptions",
+    over("subscriptions", (1_000, 2_000)),
+    Workload(attributes=4, predicates=(2, 2), events=3),
+    lines("scan", "counting", "nobody"),
+    metrics=("us", "memory"),
+    stated=(
+        Value("scan", 1_000, 10.0),
+        Value("scan", None, 20.0, said="elsewhere"),
+        Ratio("scan", "counting", 2.0),
+        Ratio("counting", "counting", 0.5, 2_000, 1_000, "memory", "twice as many"),
+        Ratio("nobody", "scan", 0.1),
+    ),
+)
+
+
+def sweep(directory: Path, *arguments: str) -> Result:
+    flags = ["--scale", "0.0002", "--seconds", "0", "--rounds", "1", "--out", str(directory)]
+    return CliRunner().invoke(run_stream.app, ["bench", "sweep", *arguments, *flags])
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_a_figure_becomes_tables_and_a_picture(tmp_path: Path) -> None:
+    result = sweep(tmp_path, "hem", "--figures", "5")
+    assert result.exit_code == 0, result.output
+    files = ["hem-5.csv", "hem-5-stated.csv", "hem-5.png"]
+    assert result.stdout.splitlines() == [str(tmp_path / name) for name in files]
+    found = rows(tmp_path / "hem-5.csv")
+    assert [row["value"] for row in found if row["series"] == "scan"] == ["60", "200", "600", "1000", "1400", "1800"]
+    assert {row["checked"] for row in found} == {"True"}
+    assert float(found[0]["us_per_event"]) > 0
+    assert {row["series"] for row in found} == {s.label for s in PAPERS["hem"][2].series} & ALGORITHMS.keys()
+    assert rows(tmp_path / "hem-5-stated.csv")[0]["paper"] == "0.099"
+    assert (tmp_path / "hem-5.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_several_panels_of_single_events_and_names_are_drawn(tmp_path: Path) -> None:
+    result = sweep(tmp_path, "rein", "--figures", "8,10,table5")
+    assert result.exit_code == 0, result.output
+    assert {file.name for file in tmp_path.glob("*.png")} == {"rein-8.png", "rein-10.png", "rein-table5.png"}
+    assert [row["value"] for row in rows(tmp_path / "rein-table5.csv") if row["series"] == "scan"] == [
+        "uniform",
+        "normal",
+        "pareto",
+    ]
+
+
+def test_real_data_serve_where_they_have_attributes_enough(tmp_path: Path) -> None:
+    data = tmp_path / "data.txt"
+    data.write_text("\n".join(" ".join(str((i * j) % 7) for j in range(1, 31)) for i in range(40)))
+    (figure,) = sweeps.figures("hem", ["9"])
+    outcome = sweeps.run(replace(figure, points=figure.points[:2]), 1e-4, QUICK, data)
+    assert [row.workload.dataset for row in outcome.rows if row.label == "scan"] == [data, None]
+    assert "With 100 attributes, more than data.txt has, values are uniform." in outcome.notes
+
+
+def test_what_the_paper_states_stands_beside_ours(tmp_path: Path) -> None:
+    outcome = sweeps.run(TOY, 0.5, QUICK)
+    assert outcome.notes == ("Not among the algorithms: nobody.",)
+    assert [row.workload.subscriptions for row in outcome.rows] == [500, 500, 1_000, 1_000]
+    scan, counting = outcome.values("scan", "us"), outcome.values("counting", "us")
+    memory = outcome.values("counting", "memory")
+    mean = sum(scan[x] / counting[x] for x in (1_000, 2_000)) / 2
+    expected = [scan[1_000], None, pytest.approx(mean), memory[2_000] / memory[1_000], None]
+    assert [statement.ours for statement in outcome.statements()] == expected
+    assert draw(outcome, tmp_path).exists()
+
+
+def test_a_series_without_the_option_that_is_varied_is_left_out() -> None:
+    figure = replace(TOY, points=over_option("g", (1, 2)), series=lines("scan"), stated=())
+    outcome = sweeps.run(figure, 1.0, QUICK)
+    assert outcome.rows == ()
+    assert outcome.notes == ("Left out, for want of its option g: scan.",)
+
+
+def test_options_are_varied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = []
+
+    def build(table: SubscriptionTable, g: int = 0) -> Matcher:
+        given.append(g)
+        return ALGORITHMS["scan"](table)
+
+    monkeypatch.setitem(ALGORITHMS, "optional", build)
+    small = replace(TOY.workload, subscriptions=100)
+    figure = replace(TOY, points=over_option("g", (1, 8)), series=lines("optional"), workload=small, log_x=True)
+    outcome = sweeps.run(figure, 1.0, QUICK)
+    assert sorted(set(given)) == [1, 8]
+    assert draw(outcome, tmp_path).exists()
+
+
+def test_a_wrong_answer_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def build(table: SubscriptionTable) -> Matcher:
+        nothing = SubscriptionTable.from_intervals(
+            [0], [0], [2.0], [3.0], n_subscriptions=table.n_subscriptions, n_columns=table.n_columns
+        )
+        return ALGORITHMS["scan"](nothing)
+
+    monkeypatch.setitem(ALGORITHMS, "counting", build)
+    result = sweep(tmp_path, "hem", "--figures", "8")
+    assert result.exit_code == 1
+    assert "counting at 0.1 is WRONG" in result.stderr
+
+
+@pytest.mark.parametrize("figure", [f for paper in PAPERS.values() for f in paper], ids=lambda figure: figure.name)
+def test_every_experiment_states_what_can_be_run(figure: Figure) -> None:
+    labels = {series.label for series in figure.series}
+    assert len(labels) == len(figure.series)
+    assert figure.metrics
+    assert set(figure.metrics) <= METRICS.keys()
+    xs = [point.x for point in figure.points]
+    assert len(set(xs)) == len(xs)
+    for point in figure.points:
+        replace(figure.workload, **point.workload)
+    for stated in figure.stated:
+        assert stated.metric in figure.metrics
+        assert stated.x is None or stated.x in xs
+        assert ({stated.label} if isinstance(stated, Value) else {stated.of, stated.to}) <= labels
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["hme"], "unknown paper 'hme'; did you mean 'hem'?"),
+        (["rein", "--figures", "13"], "rein has no experiment '13'; known: 7, 8, 9"),
+    ],
+)
+def test_unknown_papers_and_figures_are_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
+    result = sweep(tmp_path, *arguments)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_scale_of_nothing_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(run_stream.app, ["bench", "sweep", "hem", "--scale", "0", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "scale cannot be 0" in result.stderr

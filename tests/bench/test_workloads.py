@@ -1,0 +1,192 @@
+"""Workloads: what is generated is what was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.distributions import Distribution
+from bench.errors import BenchError
+from bench.workloads import ROWS, Workload
+from matchers import SubscriptionTable
+
+SMALL = Workload(subscriptions=500, attributes=12, predicates=(4, 4), events=60)
+ARRAYS = ("subscription", "column", "low", "high")
+
+
+def zipf(exponent: float) -> Distribution:
+    return Distribution("zipf", exponent)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        SMALL,
+        replace(SMALL, predicates=(0, 12)),
+        replace(SMALL, predicates=(12, 12), attribute_distribution=zipf(5)),
+        replace(SMALL, attributes=900, predicates=(30, 30), attribute_distribution=zipf(1.5)),
+        replace(SMALL, width=0.0, width_spread=1.0),
+        replace(SMALL, values=zipf(1.2)),
+        replace(SMALL, subscriptions=ROWS + 1, attributes=2, predicates=(1, 2)),
+    ],
+)
+def test_a_table_is_what_from_intervals_would_make_of_it(workload: Workload) -> None:
+    table = workload.table()
+    made = SubscriptionTable.from_intervals(
+        *(getattr(table, name) for name in ARRAYS),
+        n_subscriptions=workload.subscriptions,
+        n_columns=workload.attributes,
+    )
+    for name in ARRAYS:
+        theirs, ours = getattr(made, name), getattr(table, name)
+        assert np.array_equal(ours, theirs)
+        assert (ours.dtype, ours.flags.writeable) == (theirs.dtype, theirs.flags.writeable)
+    assert table.low.min() >= 0
+    assert table.high.max() <= 1
+
+
+def test_each_subscription_has_as_many_attributes_as_asked_for() -> None:
+    assert (SMALL.table().needed == 4).all()
+    sizes = replace(SMALL, predicates=(1, 10)).table().needed
+    assert np.unique(sizes).tolist() == list(range(1, 11))
+
+
+def test_the_same_seed_gives_the_same_and_another_seed_another() -> None:
+    assert np.array_equal(SMALL.table().low, SMALL.table().low)
+    assert np.array_equal(SMALL.batch().value, SMALL.batch().value)
+    other = replace(SMALL, seed=2)
+    assert not np.array_equal(SMALL.table().low, other.table().low)
+    assert not np.array_equal(SMALL.batch().value, other.batch().value)
+
+
+def test_events_do_not_depend_on_the_subscriptions() -> None:
+    assert np.array_equal(SMALL.batch().value, replace(SMALL, subscriptions=7, width=0.9).batch().value)
+
+
+def test_predicates_are_as_wide_as_asked_for() -> None:
+    table = SMALL.table()
+    assert np.allclose(table.high - table.low, 0.3)
+    table = replace(SMALL, width=0.2, width_spread=0.5).table()
+    widths = table.high - table.low
+    assert 0.2 <= widths.min() < 0.22
+    assert 0.68 < widths.max() <= 0.7
+
+
+def test_without_more_said_low_ends_and_values_are_uniform() -> None:
+    large = replace(SMALL, subscriptions=20_000, events=2_000)
+    low, value = large.table().low, large.batch().value
+    for q in (0.1, 0.5, 0.9):
+        assert abs(np.quantile(low, q) - q * 0.7) < 0.01
+        assert abs(np.quantile(value, q) - q) < 0.02
+    assert np.allclose(np.bincount(large.table().column) / 20_000, 4 / 12, atol=0.02)
+
+
+def test_an_event_has_all_attributes_or_as_many_as_asked_for() -> None:
+    assert SMALL.batch().column.tolist() == [*range(12)] * 60
+    events = replace(SMALL, event_size=5).batch()
+    assert np.diff(events.offsets).tolist() == [5] * 60
+    assert all(len(set(events.column[b : b + 5])) == 5 for b in events.offsets[:-1])
+
+
+def test_weights_decide_which_attributes_are_drawn() -> None:
+    skewed = replace(SMALL, subscriptions=20_000, predicates=(1, 1), attribute_distribution=zipf(1.0))
+    weights = 1 / np.arange(1, 13)
+    drawn = np.bincount(skewed.table().column, minlength=12) / 20_000
+    assert np.allclose(drawn, weights / weights.sum(), atol=0.02)
+
+
+def test_those_drawn_before_leave_their_weight_to_the_others() -> None:
+    skewed = replace(SMALL, subscriptions=40_000, attributes=3, predicates=(2, 2), attribute_distribution=zipf(1.0))
+    w = np.array([6, 3, 2]) / 11
+    without = [w[a] * w[b] / (1 - w[a]) + w[b] * w[a] / (1 - w[b]) for a, b in ((1, 2), (0, 2), (0, 1))]
+    drawn = np.bincount(skewed.table().column, minlength=3) / 40_000
+    assert np.allclose(drawn, 1 - np.array(without), atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "mean", "deviation"),
+    [("uniform", 0.5, 0.289), ("normal", 0.5, 0.141), ("normal:0.01", 0.5, 0.1), ("pareto:2", 0.4, 0.155)],
+)
+def test_values_have_the_mean_and_the_deviation_of_their_distribution(text: str, mean: float, deviation: float) -> None:
+    values = Distribution.parse(text).values(np.random.default_rng(0), 50_000)
+    assert values.min() >= 0
+    assert values.max() <= 1
+    assert values.mean() == pytest.approx(mean, abs=0.01)
+    assert values.std() == pytest.approx(deviation, abs=0.01)
+
+
+def test_most_values_of_a_zipf_distribution_are_small() -> None:
+    values = Distribution.parse("zipf:1").values(np.random.default_rng(0), 50_000)
+    assert (values < 0.001).mean() == pytest.approx(1 / 7.485, abs=0.01)
+
+
+def test_with_a_dataset_predicates_lie_around_its_values(tmp_path: Path) -> None:
+    file = tmp_path / "data.txt"
+    file.write_text("0 100, 7\n10 200, 7\n5 100, 7\n")  # scaled: 0, 1, 0.5 and 0, 1, 0 and 0, 0, 0
+    workload = replace(SMALL, attributes=3, predicates=(3, 3), width=0.2, events=7, dataset=file)
+    table, events = workload.table(), workload.batch()
+    assert {round(low, 9) for low in table.low[table.column == 0].tolist()} == {0.0, 0.4, 0.8}
+    assert {round(low, 9) for low in table.low[table.column == 1].tolist()} == {0.0, 0.8}
+    rows = events.value.reshape(7, 3).tolist()
+    assert {tuple(row) for row in rows} == {(0, 0, 0), (1, 1, 0), (0.5, 0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"subscriptions": 0}, "subscriptions cannot be 0"),
+        ({"events": 0}, "events cannot be 0"),
+        ({"predicates": (3, 13)}, "predicates cannot be 3-13; it must be within 0 .. 12"),
+        ({"event_size": 13}, "event size cannot be 13"),
+        ({"width": 1.1}, "width cannot be 1.1"),
+        ({"width_spread": 0.8}, r"width spread cannot be 0.8; it must be within 0 .. 0.7"),
+    ],
+)
+def test_what_cannot_be_is_refused(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(BenchError, match=said):
+        replace(SMALL, **change)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("unifrom", "did you mean 'uniform'"),
+        ("uniform:1", "takes no parameter"),
+        ("zipf", "zipf:1.5"),
+        ("zipf:x", "not a number"),
+        ("zipf:-1", "above 0"),
+        ("pareto:1", "above 1"),
+    ],
+)
+def test_unknown_distributions_are_refused(text: str, said: str) -> None:
+    with pytest.raises(BenchError, match=said):
+        Distribution.parse(text)
+
+
+def test_attributes_have_no_normal_distribution() -> None:
+    with pytest.raises(BenchError, match="attributes cannot be distributed as normal"):
+        replace(SMALL, attribute_distribution=Distribution("normal", 0.02)).table()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "No such file"),
+        ("1 2\n3\n", "as many numbers"),
+        ("1 x\n", "as many numbers"),
+        ("", "holds no rows"),
+        ("1 nan\n", "not finite"),
+        ("1 2\n3 4\n", "2 columns, fewer than the 12"),
+    ],
+)
+def test_data_that_cannot_be_used_is_refused_with_its_file(tmp_path: Path, content: str | None, said: str) -> None:
+    file = tmp_path / "data.txt"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(BenchError, match=said) as refused:
+        replace(SMALL, dataset=file).batch()
+    assert str(file) in str(refused.value)
