@@ -17,7 +17,6 @@ from rich.text import Text
 from bench import tables
 from bench.candidates import candidates
 from bench.distributions import Distribution
-from bench.draw import draw
 from bench.errors import BenchError
 from bench.measure import Effort, Measurement, measure
 from bench.papers import PAPERS
@@ -133,6 +132,8 @@ def sweep(
 
     Algorithms that are not there are left out with a note. Exit code 1 if an answer is wrong.
     """
+    from bench.draw import draw  # its import takes half a second that no other command needs
+
     right = True
     with _wrong_flags(), _progress() as tell:
         chosen = figures(paper, None if numbers is None else [number.strip() for number in numbers.split(",")])

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from itertools import chain, repeat
 from pathlib import Path
+from textwrap import fill
 from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from bench.figures import METRICS, Value
 from bench.sweeps import Outcome, Statement
@@ -27,13 +32,12 @@ INK = "#444444"
 PANEL_INCHES = (5.6, 4.0)
 LEGEND_INCHES = 1.6
 TITLE_INCHES = 0.6
+TITLE_LETTERS = 90  # in a line above a panel
 LINE_INCHES = 0.16
 
 
 def draw(outcome: Outcome, directory: Path) -> Path:
     """`PAPER-NUMBER.png`."""
-    from matplotlib.figure import Figure as Canvas  # half a second that no other command needs
-
     figure = outcome.figure
     lines = _caption(outcome)
     below = LINE_INCHES * len(lines)
@@ -53,7 +57,8 @@ def draw(outcome: Outcome, directory: Path) -> Path:
             handles.setdefault(label, handle)
     axes.legend(handles.values(), handles, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, fontsize=9)
     title = f"{figure.paper.upper()}, {_number(figure.number)}: {figure.title}"
-    canvas.suptitle(f"{title}\n{_settings(outcome)}", x=0.01, ha="left", fontsize=10)
+    settings = fill(_settings(outcome), TITLE_LETTERS * len(figure.metrics))
+    canvas.suptitle(f"{title}\n{settings}", x=0.01, ha="left", fontsize=10)
     if lines:
         text = canvas.add_subplot(rows[1, :])
         text.axis("off")
@@ -63,7 +68,7 @@ def draw(outcome: Outcome, directory: Path) -> Path:
     return file
 
 
-def _panel(axes: Any, outcome: Outcome, metric: str, styles: dict[str, tuple[str, str]]) -> None:
+def _panel(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[str, str]]) -> None:
     figure, measure = outcome.figure, METRICS[metric]
     factor = outcome.scale if figure.grows else 1.0
     labels = outcome.labels[:1] if metric == "selectivity" else outcome.labels  # the same for all
@@ -78,12 +83,12 @@ def _panel(axes: Any, outcome: Outcome, metric: str, styles: dict[str, tuple[str
             colour, _ = styles.get(stated.label, (COLOURS.get(stated.label, INK), ""))
             name = f"paper: {stated.label}" if metric != "selectivity" else "paper"
             name += f"\n({stated.said})" if stated.said else ""
-            style = {"marker": "*", "markersize": 12, "linestyle": "", "markerfacecolor": "none"}
-            axes.plot([stated.x * factor], [stated.value], color=colour, label=name, **style)
+            at = [stated.x * factor], [stated.value]
+            axes.plot(*at, marker="*", markersize=12, markerfacecolor="none", linestyle="", color=colour, label=name)
     axes.set_xlabel(figure.axis)
     axes.set_ylabel(measure.axis)
     if measure.log:
-        axes.set_yscale("log")
+        _logarithmic(axes)
     else:
         axes.set_ylim(bottom=0)
     points = figure.points
@@ -96,14 +101,23 @@ def _panel(axes: Any, outcome: Outcome, metric: str, styles: dict[str, tuple[str
         axes.minorticks_off()
 
 
-def _scatter(axes: Any, outcome: Outcome, metric: str, styles: dict[str, tuple[str, str]]) -> None:
+def _scatter(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[str, str]]) -> None:
     for row in outcome.rows:
         colour, marker = styles[row.label]
         measured = row.measurement
         axes.scatter(measured.matched, measured.us, s=12, alpha=0.6, color=colour, marker=marker, label=row.label)
     axes.set_xlabel(outcome.figure.axis)
     axes.set_ylabel(METRICS[metric].axis)
+    _logarithmic(axes)
+
+
+def _logarithmic(axes: Axes) -> None:
+    """With numbers that people read, and enough of them."""
     axes.set_yscale("log")
+    least, most = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most / least < 300 else (1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: _tick(y)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _styles(outcome: Outcome) -> dict[str, tuple[str, str]]:
@@ -114,7 +128,7 @@ def _styles(outcome: Outcome) -> dict[str, tuple[str, str]]:
 
 
 def _tick(x: float) -> str:
-    for unit, size in (("M", 1e6), ("k", 1e3)):
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if x >= size:
             return f"{x / size:g}{unit}"
     return f"{x:g}"
