@@ -53,7 +53,7 @@ test-containers: setup image ## compose up, deliveries arrive, compose down
 	$(BIN)/python -m pytest tests/containers
 
 clean: ## everything that setup and runs made
-	rm -rf .venv jars .cache checkpoint run .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv jars .cache checkpoint run figures .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PACKAGES): requirements-build.lock requirements-dev.lock

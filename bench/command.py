@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -25,7 +25,6 @@ from bench.workloads import Workload
 from matchers import ALGORITHMS
 
 app = typer.Typer(no_args_is_help=True, help="How fast is each matching algorithm, and is its answer right?")
-out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True)
 WORKLOAD = "Workload"  # the heading above these flags in the help
 
@@ -110,7 +109,9 @@ def matchers(
         for one in measured:
             typer.echo(json.dumps(one.as_data()))
     else:
-        out.print(_table(measured), width=None if out.is_terminal else 200)
+        out = Console()
+        out.width = out.width if out.is_terminal else max(out.width, 120)  # a pipe has room
+        out.print(_table(measured))
     raise typer.Exit(0 if all(one.checked for one in measured) else 1)
 
 
@@ -160,7 +161,7 @@ def sweep(
 def _table(measured: list[Measurement]) -> Table:
     scan = next((one.us_per_event for one in measured if one.candidate.algorithm == "scan"), None)
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("algorithm")
+    table.add_column("algorithm", no_wrap=True)
     for name in ("µs/event", "median", "times scan", "build s", "MB", "matches", "events"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("checked", no_wrap=True)
@@ -199,7 +200,8 @@ def _wrong_flags() -> Iterator[None]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+    """Drawn only when there is something to tell: a spinner would turn in the time that is measured."""
+    columns = (TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=err, transient=True, auto_refresh=False, disable=not err.is_terminal) as bar:
         task = bar.add_task("", total=None)
-        yield lambda what: bar.update(task, description=what)
+        yield lambda what: bar.update(task, description=what, refresh=True)

@@ -154,7 +154,7 @@ def _settings(outcome: Outcome) -> str:
         "dataset": workload.dataset.name if workload.dataset else "",
     }
     standing = [text for name, text in known.items() if text and name not in varied]
-    return ", ".join([*standing, f"{outcome.scale:g} of the paper's subscriptions"])
+    return ", ".join([*standing, f"at scale {outcome.scale:g}"])
 
 
 def _caption(outcome: Outcome) -> list[str]:

@@ -46,6 +46,7 @@ def _columns(outcome: Outcome, row: Row) -> dict[str, Any]:
         "algorithm": measurement.candidate.algorithm,
         "options": json.dumps(dict(measurement.candidate.options)),
         **{metric.column: row.value(name) for name, metric in METRICS.items()},
+        **({} if measurement.batch == 1 else {METRICS["us_std"].column: ""}),  # of batches it would mean nothing
         "us_per_event_median": measurement.us_per_event_median,
         "build_s": measurement.build_s,
         "matches": measurement.matches,
