@@ -77,6 +77,7 @@ class Hem(Matcher):
     column: Int32  # [I]
     table_low: Float64  # [I]
     table_high: Float64  # [I]
+    constrained: Words  # [n] bits: has predicates
     gone: Words  # [n] bits: places that are free
     later: Later
 
@@ -110,7 +111,6 @@ class Hem(Matcher):
             events.offsets,
             events.column,
             *self._located(events, first, last),
-            self.n,
             self.block,
             self.c,
             self.cells,
@@ -125,6 +125,7 @@ class Hem(Matcher):
             self.high,
             self.high_id,
             self.needed,
+            self.constrained,
             self.gone,
             *self.later.arrays(),
             marks,
@@ -214,7 +215,10 @@ class Hem(Matcher):
         self.start[s + 1 :] = end + psi
         self.needed[s] = psi
         later.used[:] = later.used[0] + 1, i + psi
-        self.gone[s >> 6] &= ~(np.uint64(1) << np.uint64(s & 63))
+        bit = np.uint64(1) << np.uint64(s & 63)
+        self.gone[s >> 6] &= ~bit
+        if psi:
+            self.constrained[s >> 6] |= bit
         return s
 
     def _cell(self, a: int, r: int, value: float) -> int:
@@ -307,10 +311,8 @@ def build(
     several = np.zeros(n, np.bool_)
     same = (np.diff(table.subscription) == 0) & (np.diff(table.column) == 0)
     several[table.subscription[1:][same]] = True
-    gone = np.zeros(blocks * words, np.uint64)
-    free = np.ones(blocks * block, np.bool_)
-    free[: table.n_subscriptions] = False
-    gone[:] = np.packbits(free, bitorder="little").view(np.uint64)
+    places = np.arange(blocks * block)
+    constrained = np.isin(places, s)
     spare = capacity * psi
     return Hem(
         n,
@@ -335,7 +337,8 @@ def build(
         np.concatenate((table.column, np.zeros(spare, np.int32))),
         np.concatenate((table.low, np.zeros(spare))),
         np.concatenate((table.high, np.zeros(spare))),
-        gone,
+        np.packbits(constrained, bitorder="little").view(np.uint64),
+        np.packbits(places >= table.n_subscriptions, bitorder="little").view(np.uint64),
         Later.room(capacity, spare, blocks * d, int(first_cell[-1])),
     )
 

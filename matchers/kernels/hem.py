@@ -16,8 +16,6 @@ from matchers.kernels.cells import cell_of
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.rows import clear, lay_out, satisfies
 
-ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-
 
 @kernel
 def locate(
@@ -106,7 +104,6 @@ def mark_mismatches(
     greatest: Any,
     least_cell: Any,
     greatest_cell: Any,
-    n: int,
     block: int,
     c: int,
     cells: Any,
@@ -121,6 +118,7 @@ def mark_mismatches(
     high: Any,
     high_id: Any,
     needed: Any,
+    constrained: Any,
     gone: Any,
     later: Any,
     later_low: Any,
@@ -161,7 +159,7 @@ def mark_mismatches(
                 some_lack |= lacking[e] > 0
                 continue
             lacking[e] = 0
-            all_but_free(bits, b * block, min((b + 1) * block, n), needed)
+            bits[:] = constrained[b * words : (b + 1) * words]
             count_present(
                 offsets[first_event + e],
                 offsets[first_event + e + 1],
@@ -265,15 +263,6 @@ def unite_two(bits: Any, one: Any, two: Any) -> None:
     """Both ends in one pass: B is loaded and stored once."""
     for w in range(bits.shape[0]):
         bits[w] |= one[w] | two[w]
-
-
-@kernel
-def all_but_free(bits: Any, begin: int, end: int, needed: Any) -> None:
-    """Mark all but the subscriptions without predicates."""
-    bits[:] = ALL
-    for s in range(begin, end):
-        if needed[s] == 0:
-            unmark(bits, s - begin)
 
 
 @kernel
