@@ -38,16 +38,16 @@ LINE_INCHES = 0.16
 
 def draw(outcome: Outcome, directory: Path) -> Path:
     """`PAPER-NUMBER.png`."""
-    figure = outcome.figure
+    figure, metrics = outcome.figure, outcome.metrics()
     lines = _caption(outcome)
     below = LINE_INCHES * len(lines)
     width, height = PANEL_INCHES
-    size = (width * len(figure.metrics) + LEGEND_INCHES, height + below + TITLE_INCHES)
+    size = (width * len(metrics) + LEGEND_INCHES, height + below + TITLE_INCHES)
     canvas = Canvas(figsize=size, layout="constrained", dpi=150)
-    rows = canvas.add_gridspec(2 if lines else 1, len(figure.metrics), height_ratios=[height, below] if lines else None)
+    rows = canvas.add_gridspec(2 if lines else 1, len(metrics), height_ratios=[height, below] if lines else None)
     styles = _styles(outcome)
     handles: dict[str, Any] = {}
-    for column, metric in enumerate(figure.metrics):
+    for column, metric in enumerate(metrics):
         axes = canvas.add_subplot(rows[0, column], sharex=canvas.axes[0] if column else None)
         (_scatter if figure.scatter else _panel)(axes, outcome, metric, styles)
         axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
@@ -57,7 +57,7 @@ def draw(outcome: Outcome, directory: Path) -> Path:
             handles.setdefault(label, handle)
     axes.legend(handles.values(), handles, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, fontsize=9)
     title = f"{figure.paper.upper()}, {_number(figure.number)}: {figure.title}"
-    settings = fill(_settings(outcome), TITLE_LETTERS * len(figure.metrics))
+    settings = fill(_settings(outcome), TITLE_LETTERS * len(metrics))
     canvas.suptitle(f"{title}\n{settings}", x=0.01, ha="left", fontsize=10)
     if lines:
         text = canvas.add_subplot(rows[1, :])
@@ -76,6 +76,8 @@ def _panel(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[st
         values = outcome.values(label, metric)
         colour, marker = styles[label]
         name = "ours" if metric == "selectivity" else label
+        if not values:
+            continue
         drawn = [v if v > 0 or not measure.log else float("nan") for v in values.values()]
         axes.plot([x * factor for x in values], drawn, color=colour, marker=marker, markersize=5, label=name)
     for stated in figure.stated:
@@ -171,7 +173,7 @@ def _caption(outcome: Outcome) -> list[str]:
 
 
 def _said(statement: Statement, outcome: Outcome) -> str:
-    return statement.said + (f" ({METRICS[statement.metric].column})" if len(outcome.figure.metrics) > 1 else "")
+    return statement.said + (f" ({METRICS[statement.metric].column})" if len(outcome.metrics()) > 1 else "")
 
 
 def _short(value: float | None) -> str:

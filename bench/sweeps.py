@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import isnan, nan
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,6 +15,7 @@ from bench import dataset
 from bench.candidates import Candidate, options_of
 from bench.errors import BenchError
 from bench.figures import Figure, Point, Ratio, Series, Value
+from bench.inserting import us_per_insert
 from bench.measure import Effort, Measurement, measure
 from bench.papers import PAPERS
 from bench.workloads import Workload
@@ -29,6 +31,7 @@ class Row:
     label: str
     workload: Workload
     measurement: Measurement
+    us_per_insert: float = nan  # where a figure asks for it
 
     def value(self, metric: str) -> float:
         measured, n = self.measurement, self.workload.subscriptions
@@ -36,6 +39,7 @@ class Row:
             "us": lambda: measured.us_per_event,
             "us_std": lambda: float(np.std(measured.us)),
             "insertion": lambda: measured.build_s / n * 1e6,
+            "insert": lambda: self.us_per_insert,
             "memory": lambda: measured.memory_bytes,
             "selectivity": lambda: measured.matches / measured.events_measured / n,
             "false": lambda: measured.answer.false_positive_rate,
@@ -67,8 +71,13 @@ class Outcome:
         return list(dict.fromkeys(row.label for row in self.rows))
 
     def values(self, label: str, metric: str) -> dict[float, float]:
-        """By x."""
-        return {row.x: row.value(metric) for row in self.rows if row.label == label}
+        """By x, where there are any."""
+        values = {row.x: row.value(metric) for row in self.rows if row.label == label}
+        return {x: value for x, value in values.items() if not isnan(value)}
+
+    def metrics(self) -> list[str]:
+        """Those of the figure that something was measured of."""
+        return [m for m in self.figure.metrics if any(self.values(label, m) for label in self.labels)]
 
     def statements(self) -> list[Statement]:
         return [self._compared(stated) for stated in self.figure.stated]
@@ -135,7 +144,9 @@ def run(
         tell(f"{figure.name}, {figure.axis}: {point.label or f'{point.x:g}'}")
         chosen = [Candidate(series.algorithm, {**series.options, **point.options}) for series in there]
         measured = measure(workload, chosen, effort)
-        rows += [Row(point.x, series.label, workload, m) for series, m in zip(there, measured, strict=True)]
+        for series, candidate, measurement in zip(there, chosen, measured, strict=True):
+            us = us_per_insert(candidate, workload) if "insert" in figure.metrics else nan
+            rows.append(Row(point.x, series.label, workload, measurement, us))
     return Outcome(figure, scale, tuple(rows), tuple(dict.fromkeys(filter(None, notes))))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def _columns(outcome: Outcome, row: Row) -> dict[str, Any]:
         "series": row.label,
         "algorithm": measurement.candidate.algorithm,
         "options": json.dumps(dict(measurement.candidate.options)),
-        **{metric.column: row.value(name) for name, metric in METRICS.items()},
+        **{metric.column: "" if isnan(row.value(name)) else row.value(name) for name, metric in METRICS.items()},
         **({} if measurement.batch == 1 else {METRICS["us_std"].column: ""}),  # of batches it would mean nothing
         "us_per_event_median": measurement.us_per_event_median,
         "build_s": measurement.build_s,

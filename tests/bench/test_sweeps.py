@@ -16,7 +16,7 @@ from bench.figures import METRICS, Figure, Ratio, Value, lines, over, over_optio
 from bench.measure import Effort
 from bench.papers import PAPERS
 from bench.workloads import Workload
-from matchers import ALGORITHMS, Matcher, SubscriptionTable
+from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, SubscriptionTable
 
 QUICK = Effort(seconds=0.0, rounds=1)
 TOY = Figure(
@@ -113,6 +113,32 @@ def test_options_are_varied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     figure = replace(TOY, points=over_option("g", (1, 8)), series=lines("optional"), workload=small, log_x=True)
     outcome = sweeps.run(figure, 1.0, QUICK)
     assert sorted(set(given)) == [1, 8]
+    assert draw(outcome, tmp_path).exists()
+
+
+def test_insertion_is_measured_where_a_matcher_can(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    inserted = []
+
+    class Growing(Matcher):
+        def __init__(self, table: SubscriptionTable) -> None:
+            self.inner = ALGORITHMS["scan"](table)
+
+        def match(self, events: EventBatch) -> MatchBatch:
+            return self.inner.match(events)
+
+        def memory_bytes(self) -> int:
+            return 1
+
+        def insert(self, column: list[int], low: list[float], high: list[float]) -> None:
+            inserted.append((len(column), len(low), len(high)))
+
+    monkeypatch.setitem(ALGORITHMS, "growing", Growing)
+    figure = replace(TOY, series=lines("scan", "growing"), metrics=("insertion", "insert"), stated=())
+    outcome = sweeps.run(figure, 0.1, QUICK)
+    assert set(inserted) == {(2, 2, 2)}
+    assert outcome.values("scan", "insert") == {}
+    assert outcome.values("growing", "insert").keys() == {1_000, 2_000}
+    assert outcome.metrics() == ["insertion", "insert"]
     assert draw(outcome, tmp_path).exists()
 
 
