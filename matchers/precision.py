@@ -30,7 +30,8 @@ from matchers.tables import EventBatch, Float64, Int64
 
 BELIEVED_BY_HALF = 100  # false positives, or matches, counted in the sample
 COMPARED_PER_GROUP = 2.0  # predicates: what skipping a whole group saves besides its marks
-PREDICATES_MEASURED = 1 << 27  # tests of a predicate that one calibration may take: below a second
+PREDICATES_MARKED = 1 << 29  # events times predicates that one calibration may take: below a second
+WORST = 0.9  # the rate, by the model, up to which is measured; more is never skipped
 EVENTS = (64, 10_000)  # in a sample, least and most
 
 
@@ -45,17 +46,16 @@ class Precision:
     def kept(self, false_positives: float) -> Int64:
         """[G]: how many of each group, the narrowest, must be looked at for F to stay below that."""
         skipped = int(np.searchsorted(self.rate, false_positives, side="right")) - 1
-        return self.size - np.clip(skipped - self.skip_begin, 0, self.size)
+        return _kept(self.size, self.skip_begin, skipped)
 
 
 def sample_size(lists: Lists) -> int:
-    return int(np.clip(PREDICATES_MEASURED // max(len(lists.of_low), 1), *EVENTS))
+    return int(np.clip(PREDICATES_MARKED // max(len(lists.of_low), 1), *EVENTS))
 
 
 def calibrate(lists: Lists, sample: EventBatch) -> Precision:
     matching, present = _probabilities(lists, sample)
     n, n_predicates, n_events = len(lists.start) - 1, len(lists.of_low), max(len(sample), 1)
-    attribute = _attribute(lists)
     zeros = np.bincount(lists.of_width[matching == 0], minlength=n)
     chance = np.ones(n)
     np.multiply.at(chance, lists.of_width, np.where(matching > 0, matching, 1.0))
@@ -78,26 +78,36 @@ def calibrate(lists: Lists, sample: EventBatch) -> Precision:
     )
     expected *= n_events
 
-    group = np.repeat(np.arange(len(size)), size)
-    place = skip_begin[group] + lists.begin[group + 1] - 1 - np.arange(n_predicates)
-    by_subscription = np.argsort(lists.of_width, kind="stable")
+    most = int(np.searchsorted(expected, true_expected * WORST / (1.0 - WORST), side="right")) - 1
     counted = np.zeros(n_predicates + 1, np.int64)
     true_counted = measure_skips(
         sample.offsets,
         sample.column,
         sample.value,
-        len(lists.cell_begin),
-        np.searchsorted(lists.of_width[by_subscription], np.arange(n + 1)).astype(np.int64),
-        attribute[by_subscription],
-        lists.width_low[by_subscription],
-        lists.width_high[by_subscription],
-        place[by_subscription],
+        lists,
+        np.flatnonzero(size),
+        _kept(size, skip_begin, most),
+        *_by_subscription(lists, skip_begin),
         counted,
     )
     wrong = np.maximum.accumulate(_believed(np.cumsum(counted), expected))
     right = float(_believed(np.array([true_counted]), np.array([true_expected]))[0])
     rate = np.divide(wrong, right + wrong, out=np.zeros(len(wrong)), where=wrong > 0)
+    rate[most + 1 :] = 1.0
     return Precision(size, skip_begin, rate)
+
+
+def _kept(size: Int64, skip_begin: Int64, skipped: int) -> Int64:
+    return size - np.clip(skipped - skip_begin, 0, size)
+
+
+def _by_subscription(lists: Lists, skip_begin: Int64) -> tuple[Int64, Int64, Float64, Float64, Int64]:
+    """(start [S + 1], and of each predicate [P] its attribute, low, high and place in the order of skipping)."""
+    group = np.repeat(np.arange(len(skip_begin)), np.diff(lists.begin))
+    place = skip_begin[group] + lists.begin[group + 1] - 1 - np.arange(len(group))
+    order = np.argsort(lists.of_width, kind="stable")
+    start = np.searchsorted(lists.of_width[order], np.arange(len(lists.start))).astype(np.int64)
+    return start, _attribute(lists)[order], lists.width_low[order], lists.width_high[order], place[order]
 
 
 def _believed(counted: Int64, expected: Float64) -> Float64:

@@ -194,6 +194,9 @@ def _lists(
     begin = np.searchsorted(np.sort(group), np.arange(table.n_columns * levels + 1)).astype(np.int64)
     by_low, by_high, by_width = (np.lexsort((key, group)) for key in (low, high, width))
 
+    rank = np.empty(len(group), np.int32)
+    rank[by_width] = np.arange(len(group)) - begin[group[by_width]]
+
     frequency = np.diff(begin[::levels])
     n_buckets = np.minimum(frequency, buckets)  # more than predicates find nothing faster
     bucket_begin = np.concatenate(([0], np.cumsum(n_buckets))).astype(np.int64)
@@ -215,8 +218,10 @@ def _lists(
         begin=begin,
         low=ascending[0],
         of_low=subscription[by_low],
+        rank_low=rank[by_low],
         high=ascending[1],
         of_high=subscription[by_high],
+        rank_high=rank[by_high],
         width_low=low[by_width],
         width_high=high[by_width],
         of_width=subscription[by_width],

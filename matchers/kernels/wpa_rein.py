@@ -4,12 +4,16 @@ Group g = a * L + l holds the predicates of attribute a on width level l: begin[
 
     low   of_low     ascending by low       3 4 4|6 9      v = 5 -> mark what lies right of the bar: low > 5
     high  of_high    ascending by high      4|5 8 9 9      v = 5 -> mark what lies left of the bar: high < 5
-    width of_width   ascending by width     for the group of which only the narrowest are kept: all compared
+    width of_width   ascending by width     of which the narrowest are kept
 
 The buckets of a list lie one behind the other, so "all buckets right of the anchor" is one run of subscriptions without
 a switch of buckets, and bucket_at needs only say where each bucket begins. It keeps the levels of one bucket side by
 side, for low and for high, so that an attribute costs one cache miss instead of 2 L. Within the anchor bucket values
 ascend: the comparing ends at the bar, and what it went over needs no mark or gets it with the run.
+
+Of a group that is kept in part, the narrow ones are compared each, in the list by width, if they are the lesser part.
+Else the runs are marked, of each subscription only if its predicate is narrow enough: by `rank`, the place by width,
+and without a branch, which would often be mispredicted.
 
 Cost per event: one mark for each mismatch of a kept predicate, half a bucket compared per list, and n / 64 words.
 """
@@ -31,10 +35,12 @@ class Lists(NamedTuple):
 
     levels: int  # L
     begin: Any  # [G + 1] int64
-    low: Any  # [P] float64, and the subscription it belongs to
+    low: Any  # [P] float64, the subscription it belongs to, and the predicate's place by width within the group
     of_low: Any  # [P] int32
+    rank_low: Any  # [P] int32
     high: Any  # [P]
     of_high: Any  # [P]
+    rank_high: Any  # [P]
     width_low: Any  # [P] both ends of the predicates by width, and their subscriptions
     width_high: Any  # [P]
     of_width: Any  # [P]
@@ -93,6 +99,17 @@ def mark_run(of: Any, i: int, end: int, bits: Any) -> None:
 
 
 @inlined
+def mark_run_of_narrow(of: Any, rank: Any, kept: int, i: int, end: int, bits: Any) -> None:
+    for k in range(i, end):
+        mark_if(rank[k] < kept, bits, of[k])
+
+
+@inlined
+def mark_if(condition: bool, bits: Any, s: int) -> None:
+    bits[s >> 6] |= np.uint64(condition) << np.uint64(s & 63)
+
+
+@inlined
 def first_at(bucket_at: Any, bucket: int, level: int, end: int) -> Any:
     return np.int64(bucket_at[bucket, level, end])
 
@@ -134,20 +151,27 @@ def mark_groups(lists: Any, e_value: Any, first: Any, last: Any, groups: Any, ke
             low_bucket = lists.bucket_begin[a] + cell_of(greatest, lists.cell_begin[a], lists.cell_per_unit[a], n)
             high_bucket = lists.bucket_begin[a] + cell_of(least, lists.cell_begin[a], lists.cell_per_unit[a], n)
         end = begin[g + 1]
-        if kept[g] < end - begin[g]:
+        partly = kept[g] < end - begin[g]
+        if 2 * kept[g] < end - begin[g]:
             for i in range(begin[g], begin[g] + kept[g]):
-                if greatest < lists.width_low[i] or least > lists.width_high[i]:
-                    mark(bits, lists.of_width[i])
+                missed = (greatest < lists.width_low[i]) | (least > lists.width_high[i])
+                mark_if(missed, bits, lists.of_width[i])
             continue
         level = g - a * levels
         i = first_at(lists.bucket_at, low_bucket, level, 0)
         while i < end and lists.low[i] <= greatest:
             i += 1
-        mark_run(lists.of_low, i, end, bits)
+        if partly:
+            mark_run_of_narrow(lists.of_low, lists.rank_low, kept[g], i, end, bits)
+        else:
+            mark_run(lists.of_low, i, end, bits)
         i = first_at(lists.bucket_at, high_bucket, level, 1)
         while i < end and lists.high[i] < least:
             i += 1
-        mark_run(lists.of_high, begin[g], i, bits)
+        if partly:
+            mark_run_of_narrow(lists.of_high, lists.rank_high, kept[g], begin[g], i, bits)
+        else:
+            mark_run(lists.of_high, begin[g], i, bits)
 
 
 @kernel
@@ -345,7 +369,9 @@ def measure_skips(
     offsets: Any,
     e_column: Any,
     e_value: Any,
-    n_columns: int,
+    lists: Any,
+    groups: Any,
+    kept: Any,
     start: Any,
     column: Any,
     low: Any,
@@ -355,31 +381,33 @@ def measure_skips(
 ) -> int:
     """Count the matches of a sample, and at how many skipped predicates each false positive begins to be one.
 
-    A subscription that has all its columns and misses some stays unmarked as soon as all predicates it misses are
-    skipped: so from the last of them on, in the order of skipping. One pass thus measures every rate at once.
+    A subscription that misses some predicates stays unmarked as soon as all of these are skipped: so from the last of
+    them on, in the order of skipping. Those that do when only `kept` are looked at are few; one pass over them measures
+    every rate below at once.
 
     subscription s has predicates start[s] .. start[s + 1]; skip is a predicate's place in the order.
     """
-    first = np.zeros(n_columns, np.int64)
-    last = np.zeros(n_columns, np.int64)
+    n = lists.start.shape[0] - 1
+    first = np.zeros(lists.cell_begin.shape[0], np.int64)
+    last = np.zeros(lists.cell_begin.shape[0], np.int64)
+    bits = np.zeros(lists.dense.shape[1], np.uint64)
+    out = np.empty(n, np.int32)
     matches = 0
     for event in range(offsets.shape[0] - 1):
         lay_out(e_column, offsets[event], offsets[event + 1], first, last)
-        for s in range(start.shape[0] - 1):
+        bits[:] = np.uint64(0)
+        mark_absent(lists, last, bits)
+        mark_groups(lists, e_value, first, last, groups, kept, bits)
+        for k in range(unmarked(bits, n, out, 0)):
             latest = -1
-            complete = True
-            for i in range(start[s], start[s + 1]):
+            for i in range(start[out[k]], start[out[k] + 1]):
                 c = column[i]
-                if last[c] == 0:
-                    complete = False
-                    break
                 least, greatest = extremes(e_value, first[c], last[c])
                 if greatest < low[i] or least > high[i]:
                     latest = max(latest, skip[i])
-            if complete:
-                if latest < 0:
-                    matches += 1
-                else:
-                    false_positives[latest + 1] += 1
+            if latest < 0:
+                matches += 1
+            else:
+                false_positives[latest + 1] += 1
         clear(e_column, offsets[event], offsets[event + 1], first, last)
     return matches
