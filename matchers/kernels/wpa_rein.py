@@ -106,7 +106,8 @@ def mark_run_of_narrow(of: Any, rank: Any, kept: int, i: int, end: int, bits: An
 
 @inlined
 def mark_if(condition: bool, bits: Any, s: int) -> None:
-    bits[s >> 6] |= np.uint64(condition) << np.uint64(s & 63)
+    at = np.uint64(s)
+    bits[at >> np.uint64(6)] |= np.uint64(condition) << (at & np.uint64(63))
 
 
 @inlined
