@@ -29,7 +29,8 @@ class Cells:
             finite = np.isfinite(bound)
             np.minimum.at(begin, table.column[finite], bound[finite])
             np.maximum.at(end, table.column[finite], bound[finite])
-        begin[begin > end] = 0.0
+        nowhere = begin > end
+        begin[nowhere] = end[nowhere] = 0.0
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             per_unit = n / (end - begin)
         per_unit[~np.isfinite(per_unit)] = 0.0

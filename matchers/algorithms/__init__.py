@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import counting, naive, scan, wpa_rein
+from matchers.algorithms import counting, hem, naive, scan, wpa_rein
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "naive": naive.build,
     "scan": scan.build,
     "counting": counting.build,
+    "hem": hem.build,
     "wpa_rein": wpa_rein.build,
 }

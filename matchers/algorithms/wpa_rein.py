@@ -202,6 +202,7 @@ def _lists(
     bucket_begin = np.concatenate(([0], np.cumsum(n_buckets))).astype(np.int64)
     with np.errstate(over="ignore"):
         per_unit = domain.per_unit * n_buckets
+    per_unit[~np.isfinite(per_unit)] = 0.0
     bucket_at = np.zeros((int(bucket_begin[-1]), levels, 2), np.int32)
     ascending = low[by_low], high[by_high]
     fill_buckets(levels, begin, *ascending, bucket_begin, domain.begin, per_unit, bucket_at)

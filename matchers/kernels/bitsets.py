@@ -24,8 +24,8 @@ def unite(into: Any, other: Any) -> None:
 
 
 @kernel
-def unmarked(bits: Any, n: int, out: Any, m: int) -> int:
-    """Write the subscriptions below n whose bit is 0 into `out` from m on, ascending; says where they end.
+def unmarked(bits: Any, n: int, out: Any, m: int, origin: int = 0) -> int:
+    """Write the subscriptions below n whose bit is 0, counted from `origin`, into `out` from m on; says where they end.
 
     A word that is all ones costs one comparison; of the others each zero is found by the lowest set bit of the
     complement: x & -x isolates it, and the number of ones below it is its place.
@@ -38,7 +38,7 @@ def unmarked(bits: Any, n: int, out: Any, m: int) -> int:
             s = (w << 6) + _ones_below(lowest)
             if s >= n:
                 break
-            out[m] = s
+            out[m] = origin + s
             m += 1
             free ^= lowest
     return m

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from matchers.kernels.jit import kernel
+from matchers.kernels.jit import inlined, kernel
 
 
 @kernel
@@ -32,7 +32,7 @@ def clear(column: Any, begin: int, end: int, first: Any, last: Any) -> None:
             last[c] = 0
 
 
-@kernel
+@inlined
 def satisfies(s: int, start: Any, column: Any, low: Any, high: Any, value: Any, first: Any, last: Any) -> bool:
     """Whether the event laid out in first and last hits an interval of subscription s in each of its columns.
 
@@ -43,13 +43,12 @@ def satisfies(s: int, start: Any, column: Any, low: Any, high: Any, value: Any, 
     """
     i = start[s]
     end = start[s + 1]
-    while i < end:
+    hit = True
+    while hit and i < end:
         c = column[i]
         hit = False
         while i < end and column[i] == c:
             for k in range(first[c], last[c]):
                 hit |= low[i] <= value[k] <= high[i]
             i += 1
-        if not hit:
-            return False
-    return True
+    return hit

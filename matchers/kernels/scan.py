@@ -1,5 +1,8 @@
 """Test every subscription until its first column that the event misses.
 
+The loop is that of `rows.satisfies`, written out: the baseline of all benchmarks should be the best scan there is, and
+calling it instead takes half as long again.
+
 Cost: O(S * intervals looked at before the first miss) per event, all of it in the order of memory.
 """
 
@@ -10,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from matchers.kernels.jit import kernel
-from matchers.kernels.rows import clear, lay_out, satisfies
+from matchers.kernels.rows import clear, lay_out
 
 
 @kernel
@@ -35,7 +38,20 @@ def scan(
         lay_out(e_column, offsets[event], offsets[event + 1], first, last)
         before = m
         for s in range(n_subscriptions):
-            if satisfies(s, start, column, low, high, e_value, first, last):
+            i = start[s]
+            end = start[s + 1]
+            satisfied = True
+            while i < end:
+                c = column[i]
+                hit = False
+                while i < end and column[i] == c:
+                    for k in range(first[c], last[c]):
+                        hit |= low[i] <= e_value[k] <= high[i]
+                    i += 1
+                if not hit:
+                    satisfied = False
+                    break
+            if satisfied:
                 out[m] = s
                 m += 1
         counts[event] = m - before

@@ -124,6 +124,13 @@ def test_a_shape_means_what_its_documents_mean(shape: Callable[[Random], Any]) -
     assert [sorted(s.id for s in ids) for ids in found] == [sorted(ids) for ids in naive.match(parsed, events)]
 
 
+def test_one_of_many_of_a_shape_is_refused_alone() -> None:
+    numbers = [*range(12), 2**53 + 1, 2**53]
+    values = [json.dumps({"id": f"s{n}", "subscriber": "alice", "pattern": {"x": [n]}}).encode() for n in numbers]
+    outcomes = compile_changes([None] * len(values), pa.array(values, pa.binary())).outcomes
+    assert [type(outcome) for outcome in outcomes] == [*([Subscription] * 12), Refused, Subscription]
+
+
 def test_many_of_one_shape_are_compiled_as_columns() -> None:
     documents = [
         {"id": f"s{i}", "subscriber": "alice", "pattern": {"symbol": [f"S{i % 3}"], "price": [{"numeric": [">", i]}]}}

@@ -116,6 +116,11 @@ def test_numbers_are_read_to_the_last_bit(seed: int) -> None:
     check([f'{{"x": [{n}], "z": {n}}}'.encode() for n in numbers], [("x",)])
 
 
+@pytest.mark.parametrize("number", ["7254656076277653429e-53", "5474601078393962203e-161", "9475014545230071786e-168"])
+def test_numbers_for_which_64_bits_of_a_power_of_ten_are_not_enough(number: str) -> None:
+    assert check([f'{{"x": {number}}}'.encode()], [("x",)]) == 1
+
+
 TAKEN = [
     b"{}",
     b' \t\r\n{ "x" : 1 } \n',

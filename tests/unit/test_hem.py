@@ -1,0 +1,152 @@
+"""HEM: what its paper claims, and what ours adds."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import pytest
+
+from matchers import ALGORITHMS, EventBatch, MatchBatch, MatchingError, SubscriptionTable
+from matchers.algorithms import hem
+
+pytestmark = pytest.mark.kernels
+
+
+def uniform(n: int, d: int, psi: int, w: float, seed: int = 1) -> SubscriptionTable:
+    rng = np.random.default_rng(seed)
+    column = np.argsort(rng.random((n, d)), axis=1)[:, :psi].ravel()
+    low = rng.random(n * psi) * (1 - w)
+    return SubscriptionTable.from_intervals(
+        np.repeat(np.arange(n), psi), column, low, low + w, n_subscriptions=n, n_columns=d
+    )
+
+
+def full_events(n: int, d: int, seed: int = 2) -> EventBatch:
+    return EventBatch.from_dense(np.random.default_rng(seed).random((n, d)))
+
+
+def listed(result: MatchBatch) -> list[list[int]]:
+    return [result.of(e).tolist() for e in range(len(result))]
+
+
+@pytest.mark.parametrize("g", [2, 4, 16, 32])
+def test_theorem_1_the_sets_save_all_but_one_in_g_of_the_marks(g: int) -> None:
+    table, events = uniform(6_000, 6, 4, 0.01), full_events(60, 6)  # narrow, so both ends are uniform in [0, 1]
+    without = hem.build(table, g=0).marks(events)
+    with_sets = hem.build(table, g=g).marks(events)
+    assert 1 - with_sets / without == pytest.approx(1 - 1 / g, abs=0.02)
+
+
+def test_doubling_g_halves_the_marks() -> None:
+    table, events = uniform(6_000, 6, 4, 0.01), full_events(60, 6)  # narrow, so both ends are uniform in [0, 1]
+    marks = [hem.build(table, g=g).marks(events) for g in (2, 4, 8, 16)]
+    for more, fewer in pairwise(marks):
+        assert fewer / more == pytest.approx(0.5, abs=0.06)  # lemma 2
+
+
+def test_the_sets_are_those_of_the_papers_example() -> None:
+    """Figure 2 and Table 1: sixteen cells, four groups. Event (a_1 = 0.64, a_2 = 0.32) matches S_4."""
+    rows = [
+        *((0, 0, 0.9, 0.95), (0, 1, 0.8, 0.9), (1, 0, 0.0, 0.3), (1, 1, 0.5, 0.7), (2, 0, 0.63, 0.69)),
+        *((2, 1, 0.1, 0.2), (3, 0, 0.38, 0.76), (4, 1, 0.4, 0.57)),
+    ]
+    s, a, low, high = (list(x) for x in zip(*rows, strict=True))
+    table = SubscriptionTable.from_intervals(s, a, low, high, n_subscriptions=5, n_columns=2)
+    events = EventBatch.from_values([0, 0], [0, 1], [0.64, 0.32], n_events=1, n_columns=2)
+    assert (
+        listed(hem.build(table, c=16, g=4, block=64).match(events)) == [[3]] == listed(hem.build(table).match(events))
+    )
+
+
+def test_the_memory_is_that_of_the_space_model() -> None:
+    n, d, psi = 40_000, 10, 5
+    index = hem.build(uniform(n, d, psi, 0.3))
+    assert index.memory_bytes() == pytest.approx(hem.space_model(n, d, psi), rel=0.1)
+
+
+def test_g_is_chosen_by_the_memory_there_is() -> None:
+    assert hem.choose_g(hem.space_model(1_000_000, 20, 10, g=32), 1_000_000, 20, 10) == 32
+    assert hem.choose_g(hem.space_model(1_000_000, 20, 10, g=32) - 1, 1_000_000, 20, 10) == 16
+    assert hem.choose_g(0, 1_000_000, 20, 10) == 1
+
+
+def test_many_attributes_cost_what_their_predicates_weigh() -> None:
+    """The bit sets of all groups would take 2 * 32 * 10,000 * 2,000 bits, 160 MB."""
+    d = 10_000
+    rng = np.random.default_rng(3)
+    n, psi = 2_000, 5
+    column, low = rng.integers(0, d // psi, (n, psi)) * psi + np.arange(psi), rng.random((n, psi)) * 0.5
+    table = SubscriptionTable.from_intervals(
+        np.repeat(np.arange(n), psi), column.ravel(), low.ravel(), low.ravel() + 0.5, n_subscriptions=n, n_columns=d
+    )
+    index = hem.build(table)
+    assert index.memory_bytes() < 5_000_000
+    values = np.full((20, d), np.nan)
+    for e in range(20):  # the attributes of some subscriptions, and others
+        for s in rng.integers(0, n, 4):
+            values[e, column[s]] = low[s] + 0.25
+        values[e, rng.integers(0, d, 20)] = 0.4
+    events = EventBatch.from_dense(values)
+    expected = listed(ALGORITHMS["scan"](table).match(events))
+    assert sum(map(len, expected)) >= 20
+    assert listed(index.match(events)) == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("options", [{"c": 7, "g": 3, "block": 64}, {"g": 0, "block": 64}, {"c": 50, "g": 50}])
+def test_subscriptions_come_and_go_in_place(seed: int, options: dict[str, int]) -> None:
+    r = Random(seed)
+    d, n = 4, r.choice([0, 50, 150])
+    subscriptions: dict[int, dict[int, tuple[float, float]]] = {}
+
+    def drawn() -> dict[int, tuple[float, float]]:
+        bounds = [float("-inf"), float("inf"), 0.0, *(r.random() for _ in range(6))]
+        pairs = (sorted((r.choice(bounds), r.choice(bounds))) for _ in range(d))
+        return dict(sorted(r.sample([(a, (low, high)) for a, (low, high) in enumerate(pairs)], r.randint(0, 3))))
+
+    for s in range(n):
+        subscriptions[s] = drawn()
+    rows = [(s, a, low, high) for s, predicates in subscriptions.items() for a, (low, high) in predicates.items()]
+    columns = [[row[i] for row in rows] for i in range(4)]
+    table = SubscriptionTable.from_intervals(*columns, n_subscriptions=n, n_columns=d)
+    index = hem.build(table, capacity=80, psi=3, **options)
+    for _ in range(80):
+        predicates = drawn()
+        s = index.insert(list(predicates), *([b[i] for b in predicates.values()] for i in range(2)))
+        assert s not in subscriptions
+        subscriptions[s] = predicates
+        if r.random() < 0.5:
+            gone = r.choice(list(subscriptions))
+            index.delete(gone)
+            del subscriptions[gone]
+            with pytest.raises(MatchingError, match="no such subscription"):
+                index.delete(gone)
+    values = [
+        (e, a, r.choice([r.random(), 0.0])) for e in range(30) for a in range(d + 1) for _ in range(r.randint(0, 2))
+    ]
+    events = EventBatch.from_values(*([v[i] for v in values] for i in range(3)), n_events=30, n_columns=d + 1)
+    expected = [
+        sorted(
+            s
+            for s, predicates in subscriptions.items()
+            if all(
+                any(low <= v <= high for e2, a2, v in values if (e2, a2) == (e, a))
+                for a, (low, high) in predicates.items()
+            )
+        )
+        for e in range(30)
+    ]
+    assert listed(index.match(events)) == expected
+    with pytest.raises(MatchingError, match="no place for another"):
+        index.insert([0], [0.0], [1.0])
+
+
+def test_what_cannot_be_inserted_or_built() -> None:
+    index = hem.build(uniform(10, 3, 2, 0.3), capacity=5)
+    for columns in ([0, 0], [3], [-1]):
+        with pytest.raises(MatchingError, match="attributes must be different and within"):
+            index.insert(columns, [0.0] * len(columns), [1.0] * len(columns))
+    with pytest.raises(MatchingError, match="a multiple of 64"):
+        hem.build(uniform(10, 3, 2, 0.3), block=100)
