@@ -126,6 +126,12 @@ class Calibration:
     n_events: int = 0  # that the precision was worked out from
     _lock: Any = field(default_factory=Lock)
 
+    @classmethod
+    def on(cls, lists: Lists, sample: EventBatch) -> Calibration:
+        """Once and for all."""
+        most = sample_size(lists)
+        return cls([], calibrate(lists, _sample([sample], most)), most)
+
     def of(self, lists: Lists, events: EventBatch) -> Precision:
         with self._lock:
             most = sample_size(lists)
@@ -156,15 +162,21 @@ def build(
     false_positives: float = 0.0,
     exact: bool = False,
     threads: int | Literal["auto"] = 1,
+    sample: EventBatch | None = None,
     clock: Clock = time.perf_counter,
 ) -> WpaRein:
+    """`sample`: events to calibrate rates of false positives on, instead of those that are matched.
+
+    `threads`: "auto" for as many as the model of the time finds best; `clock` then measures this machine once.
+    """
     for name, value in (("levels", levels), ("buckets", buckets), ("threads", 1 if threads == "auto" else threads)):
         if not isinstance(value, int) or value < 1:
             raise MatchingError(f"{name} must be an integer of at least 1, not {value!r}")
     _rates(false_positives, 0)
     predicates = _predicates(table)
     lists = _lists(table, *predicates, levels, buckets)
-    return WpaRein(lists, false_positives, exact, buckets, threads, clock, Calibration())
+    calibration = Calibration() if sample is None else Calibration.on(lists, sample)
+    return WpaRein(lists, false_positives, exact, buckets, threads, clock, calibration)
 
 
 def _predicates(table: SubscriptionTable) -> tuple[Int32, Int32, Float64, Float64, Any]:

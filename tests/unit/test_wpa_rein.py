@@ -22,23 +22,23 @@ inf, nan = float("inf"), float("nan")
 
 def uniform(r: np.random.Generator) -> tuple[Any, ...]:
     low = r.random((N, K)) * 0.5
-    return columns(r, np.ones(D)), low, low + 0.5, r.random((1200, D))
+    return columns(r, np.ones(D)), low, low + 0.5, r.random((4200, D))
 
 
 def normal_values(r: np.random.Generator) -> tuple[Any, ...]:
     centre = r.normal(0.5, 0.15, (N, K))
-    return columns(r, np.ones(D)), centre - 0.2, centre + 0.2, r.normal(0.5, 0.2, (1200, D))
+    return columns(r, np.ones(D)), centre - 0.2, centre + 0.2, r.normal(0.5, 0.2, (4200, D))
 
 
 def zipf_attributes(r: np.random.Generator) -> tuple[Any, ...]:
     low = r.random((N, K)) * 0.5
-    return columns(r, 1 / np.arange(1, D + 1)), low, low + 0.5, r.random((1200, D))
+    return columns(r, 1 / np.arange(1, D + 1)), low, low + 0.5, r.random((4200, D))
 
 
 def mixed_widths(r: np.random.Generator) -> tuple[Any, ...]:
     width = np.where(r.random((N, K)) < 0.5, 0.1, 0.7) + 0.3 * r.random((N, K))
     low = r.random((N, K)) * (1 - width)
-    return columns(r, np.ones(D)), low, low + width, r.random((1200, D))
+    return columns(r, np.ones(D)), low, low + width, r.random((4200, D))
 
 
 def partial_events(r: np.random.Generator) -> tuple[Any, ...]:
@@ -62,7 +62,7 @@ def workload(request: pytest.FixtureRequest) -> tuple[SubscriptionTable, EventBa
 
 
 def drawn(workload: Any) -> tuple[SubscriptionTable, EventBatch, EventBatch]:
-    """A table and two batches of 600 events."""
+    """A table, 600 events and 3,600 others."""
     column, low, high, values = workload(np.random.default_rng(11))
     table = table_of(np.repeat(np.arange(N), K), column.ravel(), low.ravel(), high.ravel())
     return table, EventBatch.from_dense(values[:600]), EventBatch.from_dense(values[600:])
@@ -92,27 +92,9 @@ def test_about_as_many_false_positives_as_asked_for_and_no_match_missed(workload
 @pytest.mark.parametrize("name", WORKLOADS, ids=lambda workload: workload.__name__)
 def test_events_it_was_not_calibrated_on_have_the_rate_as_well(name: Any) -> None:
     table, events, others = drawn(name)
-    matcher = build(table, false_positives=0.05)
-    matcher.match(events)
-    n_events = matcher.calibration.n_events
-    found = [matcher.match(part) for part in quarters(others)]
-    assert matcher.calibration.n_events == n_events
-    true = [ALGORITHMS["scan"](table).match(part) for part in quarters(others)]
-    listed, right = (sum(len(batch.subscription) for batch in batches) for batches in (found, true))
-    assert 1 - right / listed == pytest.approx(0.05, rel=0.1)
-
-
-def quarters(events: EventBatch) -> list[EventBatch]:
-    """The first and the second quarter, fewer than make it calibrate again."""
-    of = np.repeat(np.arange(len(events)), np.diff(events.offsets))
-    quarter = len(events) // 4
-    return [
-        EventBatch.from_values(
-            of[at] - i * quarter, events.column[at], events.value[at], n_events=quarter, n_columns=events.n_columns
-        )
-        for i in (0, 1)
-        for at in [of // quarter == i]
-    ]
+    found = build(table, false_positives=0.05, sample=others).match(events)
+    # False positives come in bursts, with the events at the rim of a domain: 600 tell less of them than 3,600.
+    assert measured(found, ALGORITHMS["scan"](table).match(events)) == pytest.approx(0.05, rel=0.2)
 
 
 def test_a_rate_of_zero_is_exact(workload: Any) -> None:
@@ -127,7 +109,7 @@ def test_exact_checks_what_is_unmarked(workload: Any) -> None:
 
 def test_events_have_their_own_rates_without_building_again(workload: Any) -> None:
     table, events, true = workload
-    matcher = build(table)
+    matcher = build(table, sample=events)
     rates = np.tile([0.0, 0.05, 0.2], len(events) // 3)
     found = matcher.match(events, false_positives=rates)
     whole = {rate: matcher.match(events, false_positives=rate) for rate in (0.0, 0.05, 0.2)}
