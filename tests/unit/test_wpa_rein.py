@@ -257,16 +257,16 @@ def test_unit_times_are_read_from_the_clock_once() -> None:
         read.append(next(ticks))
         return float(read[-1])
 
-    times = unit_times(clock)
+    times = unit_times(clock, 1000)
     # one tick for each task: nothing is left of beta, gamma and delta, which are differences of two
     assert (times.beta_s, times.gamma_s, times.delta_s) == (0.0, 0.0, 0.0)
     assert times.epsilon_s == 1 / (4096 * 16)
     assert times.handover_s == 1.0
     so_far = len(read)
-    assert unit_times(clock) is times
+    assert unit_times(clock, 1000) is times
     assert len(read) == so_far
 
 
 def test_unit_times_of_this_machine_are_times() -> None:
-    times = unit_times(time.perf_counter)
+    times = unit_times(time.perf_counter, 1000)
     assert all(0 <= t < 1e-3 for t in (times.beta_s, times.gamma_s, times.delta_s, times.epsilon_s))
