@@ -33,7 +33,10 @@ def marking_s(times: UnitTimes, frequency: Float64, *, levels: int, buckets: int
 
 
 def matching_s(times: UnitTimes, frequency: Float64, n: int, *, levels: int, buckets: int) -> float:
-    """T = sum of z_i (2 beta + b gamma) + m b delta + n epsilon (Equation 1): one event, f_i predicates looked at."""
+    """T = sum of z_i (2 beta + b gamma) + m b delta + n epsilon (Equation 1): one event, f_i predicates looked at.
+
+    The lemma has all b buckets of both lists traversed: a bound, of which an event within the domain takes a part.
+    """
     return marking_s(times, frequency, levels=levels, buckets=buckets) + n * times.epsilon_s
 
 
