@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import counting, naive, scan
+from matchers.algorithms import counting, naive, rein, scan
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "naive": naive.build,
     "scan": scan.build,
     "counting": counting.build,
+    "rein": rein.build,
 }
+
+# Those that may list more than what matches, never less; with the option exact=True they list what matches.
+ADAPTIVE: frozenset[str] = frozenset()
