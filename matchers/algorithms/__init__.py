@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import counting, naive, rein, scan
+from matchers.algorithms import ada_rein, counting, naive, rein, scan
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
@@ -12,7 +12,8 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "scan": scan.build,
     "counting": counting.build,
     "rein": rein.build,
+    "ada_rein": ada_rein.build,
 }
 
 # Those that may list more than what matches, never less; with the option exact=True they list what matches.
-ADAPTIVE: frozenset[str] = frozenset()
+ADAPTIVE: frozenset[str] = frozenset({"ada_rein"})

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchers import ALGORITHMS, EventBatch, Index, SubscriptionTable, naive
+from matchers.algorithms import ADAPTIVE
 from matchers.language import parse
 from tests import workloads
 from tests.algorithms import EXACTLY
@@ -72,6 +73,16 @@ def test_every_algorithm_agrees_with_the_definition(name: str, seed: int) -> Non
     for _ in range(PAIRS):
         subscriptions, events = workloads.subscriptions(r), workloads.events(r)
         compare(Index.build(subscriptions, algorithm=name, **EXACTLY[name]).match(events), subscriptions, events)
+
+
+@pytest.mark.parametrize("name", sorted(ADAPTIVE))
+@given(table=tables(), batch=batches())
+def test_an_adaptive_algorithm_misses_no_match(name: str, table: dict[str, Any], batch: dict[str, Any]) -> None:
+    built, events = SubscriptionTable.from_intervals(**table), EventBatch.from_values(**batch)
+    expected = listed(ALGORITHMS["naive"](built).match(events))
+    for found, matched in zip(listed(ALGORITHMS[name](built).match(events)), expected, strict=True):
+        assert set(found) >= set(matched)
+        assert found == sorted(set(found))
 
 
 @given(seed=seeds)
