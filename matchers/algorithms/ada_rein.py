@@ -13,14 +13,13 @@ one. Columns come by f_i, ascending. Within a column come first the predicates o
 are narrow: to skip one saves a mark whenever it misses, and is a false positive only if all the others hit then, so
 marks saved to false positives made are as 1 to the product of the other widths, whatever its own.
 
-And the bar is not derived from assumed distributions but counted on a sample, the first events. The last predicate in
-the order that an event misses of a subscription tells at which bars the two are a false positive, so one look at each
-pair gives F at every bar, and the bar is the highest at which F is within the target.
+And the bar is not derived from assumed distributions but counted on a sample, the first events. They are matched at a
+bar that is too high for the target, the ceiling. Of each subscription listed the last predicate missed tells at which
+lower bars it is a false positive too, so one pass gives F at every bar, and the bar is the highest within the target.
 
-Cost per event: that of `rein` for the predicates kept, n * psi_S * (1 - w) marks less those skipped; when exact also a
-check of each unmarked. The sample costs up to SAMPLE_PAIRS early-exit tests of a subscription, once, within the first
-calls of `match`. With a target close to 1, `exact` marks by few columns and checks what they leave, which may be the
-fastest exact way; `adapt` finds it by load.
+Cost per event: that of `rein` for the predicates kept, n * psi_S * (1 - w) marks less those skipped; of the sample and
+when exact also a check of each that passes. With a target near 1, `exact` marks by few columns and checks what they
+leave.
 """
 
 from __future__ import annotations
@@ -36,15 +35,16 @@ from matchers.algorithms.rein import Predicates, bucket_lists, cells_of
 from matchers.base import Matcher, list_matches
 from matchers.cells import Cells
 from matchers.errors import MatchingError
-from matchers.kernels.ada_rein import ada_rein, survey
+from matchers.kernels.ada_rein import ada_rein, last_misses
 from matchers.kernels.rein import Lists
 from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 
-# The sample ends with enough events that hold enough false positives at the bar, or with this many pairs looked at.
+# The sample ends with enough events that hold enough false positives at the bar, or with so many pairs of an event and
+# a subscription.
 SAMPLE_EVENTS = 4_000
 SAMPLE_FALSE_POSITIVES = 2_000
-SAMPLE_PAIRS = 1 << 27
-SAMPLE_STRIDE = 16  # events between two looks at whether it has ended
+SAMPLE_PAIRS = 1 << 30
+FIRST_CEILING = 1 / 16  # of all predicates; doubled while it is within the target
 STEPS_BITS = 17  # bars are multiples of a power of two that leaves at most so many bits of them
 _NARROWEST = 1e-6  # a width of 0 is that of one value among many
 
@@ -108,11 +108,13 @@ class Plan:
 
 @dataclass(eq=False)
 class Adaptation:
-    """What changes in a matcher. Written under the lock; `plan` is replaced whole, so it is read without."""
+    """What changes in a matcher. Written under the lock; plans are replaced whole, so they are read without."""
 
     passed: Int64  # [steps + 1]: of the sample, matches; then the false positives that each step adds
     plan: Plan
-    wanted: int  # steps: as many as the load asks for, the limit is the target's
+    ceiling: Plan  # at which the sample is matched
+    wanted: int  # steps: as many as the load asks for
+    limit: int = 0  # steps: as many as the target allows
     events: int = 0  # of the sample
     complete: bool = False
     lock: Any = field(default_factory=Lock, repr=False)
@@ -136,70 +138,13 @@ class AdaRein(Matcher):
 
     def match(self, events: EventBatch) -> MatchBatch:
         if self.false_positives > 0 and not self.state.complete:
-            self.sample(events)
-        plan, order = self.state.plan, self.order
-
-        def step(first: int, out: Int32, counts: Int64) -> int:
-            return ada_rein(
-                first,
-                events.offsets,
-                events.column,
-                events.value,
-                self.lists,
-                plan.skipped,
-                plan.partial,
-                plan.partial_column,
-                plan.bar,
-                self.exact,
-                self.several,
-                self.any_several,
-                order.start,
-                order.column,
-                order.place,
-                order.low,
-                order.high,
-                out,
-                counts,
-            )
-
-        return list_matches(step, len(events), len(self.several))
-
-    def sample(self, events: EventBatch) -> None:
-        """Take these events into the sample until it is complete, and set the bar by it. `match` does so by itself."""
-        state, order = self.state, self.order
-        with state.lock:
-            for begin in range(0, len(events), SAMPLE_STRIDE):
-                if state.complete:
-                    break
-                end = min(begin + SAMPLE_STRIDE, len(events))
-                survey(
-                    begin,
-                    end,
-                    events.offsets,
-                    events.column,
-                    events.value,
-                    len(order.columns),
-                    order.start,
-                    order.column,
-                    order.place,
-                    order.low,
-                    order.high,
-                    order.shift,
-                    state.passed,
-                )
-                state.events += end - begin
-                found = int(state.passed[1 : 1 + self._limit()].sum())
-                state.complete = state.events * len(self.several) >= SAMPLE_PAIRS or (
-                    state.events >= SAMPLE_EVENTS and found >= SAMPLE_FALSE_POSITIVES
-                )
-            self._set_bar()
+            return self._sample(events)
+        return self._list(events, self.state.plan, self.exact)
 
     def forget(self) -> None:
-        """Begin a new sample with the next events, because they differ from those before. The bar stays until then."""
+        """Begin a new sample with the next events, because they differ from those before."""
         with self.state.lock:
-            self.state.passed[:] = 0
-            self.state.events = 0
-            self.state.complete = False
+            self._begin(self.state.ceiling)
 
     def adapt(self, arriving: float, served: float) -> float:
         """Skip as much as the load asks for, at most to the target; says what F is now expected.
@@ -232,16 +177,93 @@ class AdaRein(Matcher):
         )
         return sum(a.nbytes for part in parts for a in part if isinstance(a, np.ndarray))
 
-    def _limit(self) -> int:
-        """The most steps whose false positives are within the target: FP <= F / (1 - F) * TP."""
-        passed = self.state.passed
-        allowed = self.false_positives / (1 - self.false_positives) * float(passed[0])
-        return int(np.searchsorted(np.cumsum(passed[1:]), allowed, side="right"))
+    def _list(self, events: EventBatch, plan: Plan, exact: bool) -> MatchBatch:
+        order = self.order
+
+        def step(first: int, out: Int32, counts: Int64) -> int:
+            return ada_rein(
+                first,
+                events.offsets,
+                events.column,
+                events.value,
+                self.lists,
+                plan.skipped,
+                plan.partial,
+                plan.partial_column,
+                plan.bar,
+                exact,
+                self.several,
+                self.any_several,
+                order.start,
+                order.column,
+                order.place,
+                order.low,
+                order.high,
+                out,
+                counts,
+            )
+
+        return list_matches(step, len(events), len(self.several))
+
+    def _sample(self, events: EventBatch) -> MatchBatch:
+        """Match the events at the ceiling, set the bar by them and those before, and keep what passes it."""
+        state, order = self.state, self.order
+        while True:
+            ceiling = state.ceiling
+            found = self._list(events, ceiling, exact=False)
+            missed = np.empty(len(found.subscription), np.int32)
+            last_misses(
+                events.offsets,
+                events.column,
+                events.value,
+                len(order.columns),
+                order.start,
+                order.column,
+                order.place,
+                order.low,
+                order.high,
+                found.offsets,
+                found.subscription,
+                missed,
+            )
+            with state.lock:
+                # Another thread may have raised the ceiling since; then these do not count.
+                if ceiling is not state.ceiling or self._take(missed, len(events)):
+                    return _those(found, missed < (0 if self.exact else state.plan.bar))
+
+    def _take(self, missed: Int32, events: int) -> bool:
+        """Into the sample, unless the ceiling is within the target: then it is raised and the sample begun again."""
+        state, steps = self.state, len(self.order.cost) - 1
+        state.passed += np.bincount((missed >> self.order.shift) + 1, minlength=steps + 1)
+        state.events += events
+        added = np.cumsum(state.passed[1:])
+        allowed = self.false_positives / (1 - self.false_positives) * float(state.passed[0])  # FP <= F / (1 - F) * TP
+        limit = int(np.searchsorted(added, allowed, side="right"))
+        if limit >= state.ceiling.step < steps:
+            self._begin(plan_of(self.order, self.lists, min(2 * state.ceiling.step, steps)))
+            return False
+        state.limit = limit
+        state.complete = state.events * len(self.several) >= SAMPLE_PAIRS or (
+            state.events >= SAMPLE_EVENTS and limit > 0 and added[limit - 1] >= SAMPLE_FALSE_POSITIVES
+        )
+        self._set_bar()
+        return True
+
+    def _begin(self, ceiling: Plan) -> None:
+        self.state.passed[:] = 0
+        self.state.events = 0
+        self.state.complete = False
+        self.state.ceiling = ceiling
 
     def _set_bar(self) -> None:
-        step = min(self._limit(), self.state.wanted) if self.state.events else 0
+        step = min(self.state.limit, self.state.wanted)
         if step != self.state.plan.step:
             self.state.plan = plan_of(self.order, self.lists, step)
+
+
+def _those(found: MatchBatch, keep: NDArray[np.bool_]) -> MatchBatch:
+    kept = np.concatenate(([0], np.cumsum(keep)))
+    return MatchBatch(kept[found.offsets].astype(np.int64), found.subscription[keep])
 
 
 def plan_of(order: Order, lists: Lists, step: int) -> Plan:
@@ -298,5 +320,6 @@ def build(
     order = Order.of(table, predicates, cells)
     several = predicates.several(table.n_subscriptions)
     steps = len(order.cost) - 1
-    state = Adaptation(np.zeros(steps + 1, np.int64), plan_of(order, lists, 0), wanted=steps)
+    ceiling = plan_of(order, lists, max(1, int(steps * FIRST_CEILING)))
+    state = Adaptation(np.zeros(steps + 1, np.int64), plan_of(order, lists, 0), ceiling, wanted=steps)
     return AdaRein(lists, several, bool(several.any()), order, false_positives, exact, state)

@@ -6,10 +6,9 @@ at, and a part of one, of which another pair of lists holds what is kept:
     order    0 1 2 3 | 4 5 6 7 8 9 | 10 11 ...        bar = 6
     column   c: skip | a: 4 5 skip | b                marked by: the lists of b, and lists of 6 7 8 9 alone
 
-A subscription passes when the event hits its predicates from `bar` on; all that match pass. How many would pass at each
-bar, one look at each subscription tells: it passes those bars that lie beyond the last of its predicates that the event
-misses. Intervals of a subscription are ascending by the place of their predicate in the order, so that last one is
-found from the end, mostly at once.
+A subscription passes when the event hits its predicates from `bar` on; all that match pass. Of those that pass at one
+bar the last predicate missed tells at which lower bars they pass too: those beyond it. Intervals of a subscription are
+ascending by the place of their predicate in the order, so the last miss is found from the end.
 """
 
 from __future__ import annotations
@@ -64,9 +63,7 @@ def last_miss(
 
 
 @kernel
-def survey(
-    begin: int,
-    end: int,
+def last_misses(
     offsets: Any,
     e_column: Any,
     e_value: Any,
@@ -76,17 +73,17 @@ def survey(
     place: Any,
     low: Any,
     high: Any,
-    shift: int,
-    passed: Any,
+    listed: Any,
+    subscription: Any,
+    out: Any,
 ) -> None:
-    """Count in `passed` for events begin .. end: at 0 the matches, at 1 + k those that bars above (k << shift) add."""
+    """`last_miss` of each (event, subscription) listed: event e has those at listed[e] .. listed[e + 1]."""
     first = np.zeros(n_columns, np.int64)
     last = np.zeros(n_columns, np.int64)
-    for event in range(begin, end):
+    for event in range(offsets.shape[0] - 1):
         lay_out(e_column, offsets[event], offsets[event + 1], first, last)
-        for s in range(start.shape[0] - 1):
-            at = last_miss(s, start, column, place, low, high, e_value, first, last)
-            passed[0 if at < 0 else 1 + (at >> shift)] += 1
+        for i in range(listed[event], listed[event + 1]):
+            out[i] = last_miss(subscription[i], start, column, place, low, high, e_value, first, last)
         clear(e_column, offsets[event], offsets[event + 1], first, last)
 
 
