@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import counting, naive, scan
+from matchers.algorithms import counting, naive, scan, tama
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "naive": naive.build,
     "scan": scan.build,
     "counting": counting.build,
+    "tama": tama.build,
 }

@@ -8,7 +8,7 @@ from matchers.kernels.jit import inlined
 @inlined
 def cell_of(value: float, begin: float, per_unit: float, n: int) -> int:
     """Ascending with the value, so a smaller cell means a smaller value; -inf and inf are in the outer cells."""
-    at = (value - begin) * per_unit
-    if not at > 0.0:  # below the domain, or nowhere in one without width
+    if not value > begin or per_unit == 0.0:  # below the domain, or anywhere in one without width
         return 0
+    at = (value - begin) * per_unit
     return n - 1 if at >= n else int(at)
