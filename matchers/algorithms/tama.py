@@ -90,9 +90,11 @@ def build(table: SubscriptionTable, levels: int = 13) -> Tama:
     per_unit[np.isinf(per_unit)] = 0.0
     base, edge = _starts(2 * leaves), _starts(leaves)
     start, edge_start = np.zeros(base[-1] + 1, np.int64), np.zeros(edge[-1] + 1, np.int64)
+    order = np.argsort(table.column, kind="stable").astype(np.int32)  # ids of a cell stay ascending
     ids = rows = np.empty(0, np.int32)
     for fill in (False, True):
         place(
+            order,
             table.subscription,
             table.column,
             table.low,

@@ -64,6 +64,7 @@ def ends(low: float, high: float, begin: float, per_unit: float, leaves: int) ->
 
 @kernel
 def place(
+    order: Any,
     subscription: Any,
     column: Any,
     low: Any,
@@ -79,12 +80,11 @@ def place(
     rows: Any,
     fill: bool,
 ) -> None:
-    """Twice over all intervals: first count what each cell owns, into the place after it; then, with `fill`, write.
-
-    While writing, start[i] is where the next id of cell i goes; it ends as what the next cell's was, see `tama.build`.
+    """Twice over all intervals, in an order by column, so that one column's cells stay in the cache: first count what each cell owns;
+    then, with `fill`, write. While writing, start[i] is where the next id of cell i goes.
     """
     cells = np.empty(128, np.int64)
-    for r in range(subscription.shape[0]):
+    for r in order:
         if not low[r] <= high[r]:  # the empty interval
             continue
         c = column[r]
