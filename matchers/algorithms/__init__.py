@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import counting, naive, scan, tama
+from matchers.algorithms import counting, naive, rein, scan, tama
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "naive": naive.build,
     "scan": scan.build,
     "counting": counting.build,
+    "rein": rein.build,
     "tama": tama.build,
 }
+
+# Those that may list more than what matches, never less; with the option exact=True they list what matches.
+ADAPTIVE: frozenset[str] = frozenset()

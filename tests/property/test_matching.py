@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from matchers import ALGORITHMS, EventBatch, Index, SubscriptionTable, naive
 from matchers.language import parse
 from tests import workloads
+from tests.algorithms import EXACTLY
 from tests.strategies import batches, tables
 
 pytestmark = pytest.mark.kernels
@@ -61,7 +62,7 @@ def test_every_algorithm_does_what_the_table_promises(name: str, table: dict[str
         ]
         for e in range(batch["n_events"])
     ]
-    assert listed(ALGORITHMS[name](built).match(events)) == expected
+    assert listed(ALGORITHMS[name](built, **EXACTLY[name]).match(events)) == expected
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -70,7 +71,7 @@ def test_every_algorithm_agrees_with_the_definition(name: str, seed: int) -> Non
     r = Random(seed)
     for _ in range(PAIRS):
         subscriptions, events = workloads.subscriptions(r), workloads.events(r)
-        compare(Index.build(subscriptions, algorithm=name).match(events), subscriptions, events)
+        compare(Index.build(subscriptions, algorithm=name, **EXACTLY[name]).match(events), subscriptions, events)
 
 
 @given(seed=seeds)
