@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import counting, naive, rein, scan, tama
+from matchers.algorithms import counting, naive, pem, rein, scan, tama
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
@@ -13,6 +13,7 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "counting": counting.build,
     "rein": rein.build,
     "tama": tama.build,
+    "pem": pem.build,
 }
 
 # Those that may list more than what matches, never less; with the option exact=True they list what matches.

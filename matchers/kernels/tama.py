@@ -80,8 +80,10 @@ def place(
     rows: Any,
     fill: bool,
 ) -> None:
-    """Twice over all intervals, in an order by column, so that one column's cells stay in the cache: first count what each cell owns;
-    then, with `fill`, write. While writing, start[i] is where the next id of cell i goes.
+    """Twice over all intervals: first count what each cell owns; then, with `fill`, write it.
+
+    In an order by column, so that the cells of one stay in the cache. While writing, start[i] is where the next id of
+    cell i goes.
     """
     cells = np.empty(128, np.int64)
     for r in order:
