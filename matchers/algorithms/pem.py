@@ -17,10 +17,13 @@ What the paper leaves open, and what ours does:
   the subscriptions that TAMA has. A workload with predicates of one width can be split then, too.
 - *How subscriptions change sides.* In the order of p they lie in slices of equal length (`slices`, 16), and SP is
   between two of them. Small indexes are slow ones, so a side has not one for each slice but the fewest for aligned
-  runs of 1, 2, 4 .. slices: four at most, of 16. A run is indexed when it first belongs to a side and stays indexed:
-  whatever SP does, a subscription is built into each side five times at most, and a way back costs nothing. That
-  is done at the end of a window, by the caller that ended it, before SP moves: other callers go on as before. A side
-  keeps one slice at least, or nobody would know its time.
+  runs of 1, 2, 4 .. slices: four at most, of 16. A run is indexed when it first belongs to a side and stays indexed, so
+  a way back costs nothing. TAMA's side begins at slice 0, so of two runs of one length side by side only the first is
+  ever its own, and REIN's only the second: whatever SP does, log2(slices) / 2 times all subscriptions are built into
+  each, twice with 16. That is done at the end of a window, by the caller that ended it, before SP moves: other callers
+  go on as before. A side keeps one slice at least, or nobody would know its time.
+- *Whose time.* That of the clock, so cores that are shared with others make SP waver. There `clock=time.thread_time`,
+  which stands still while a thread waits for a core, says better what a side has to do.
 - *How far SP may be carried.* Eq. 3 goes a fifth of the way to the balance in one window, which is right for what
   wavers and slow for what changes. So it rules while the times differ by alpha at most; beyond, SP goes at once to
   where both would take equally long (`split_point.balanced`), reckoned from the time that each slice took and, for
