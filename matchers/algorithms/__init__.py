@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import ada_rein, counting, hem, naive, rein, scan, wpa_rein
+from matchers.algorithms import ada_rein, counting, hem, naive, pem, rein, scan, tama, wpa_rein
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
@@ -14,7 +14,9 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "rein": rein.build,
     "ada_rein": ada_rein.build,
     "hem": hem.build,
+    "tama": tama.build,
     "wpa_rein": wpa_rein.build,
+    "pem": pem.build,
 }
 
 # Those that may list more than what matches, never less; with the option exact=True they list what matches.

@@ -13,4 +13,5 @@ def cell_of(value: float, begin: float, per_unit: float, n: int) -> int:
     at = (value - begin) * per_unit
     if not at > 0.0:
         return 0
+    at = (value - begin) * per_unit
     return n - 1 if at >= n else int(at)

@@ -1,0 +1,239 @@
+"""What the paper on PEM says of its split point: Eq. 1 to 3, and that it follows what the two sides take."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
+from matchers.algorithms import pem
+from matchers.split_point import balanced, cut_of, elastic, follow
+
+pytestmark = pytest.mark.kernels
+inf = float("inf")
+PSI = 20
+
+
+def table(n: int = 640, columns: int = 4, seed: int = 7) -> SubscriptionTable:
+    """Subscriptions of two predicates, from narrow to wide."""
+    rng = np.random.default_rng(seed)
+    column = np.argsort(rng.random((n, columns)), axis=1)[:, :2]
+    low = rng.random((n, 2)) * 0.5
+    high = low + np.linspace(0, 0.5, n)[:, None]
+    return SubscriptionTable.from_intervals(
+        np.repeat(np.arange(n), 2), column.ravel(), low.ravel(), high.ravel(), n_subscriptions=n, n_columns=columns
+    )
+
+
+def events(n: int = PSI, columns: int = 4, seed: int = 8) -> EventBatch:
+    return EventBatch.from_dense(np.random.default_rng(seed).random((n, columns)))
+
+
+@pytest.mark.parametrize(
+    ("sp", "t_1", "t_2", "expected"),
+    [
+        (0.5, 3.0, 3.0, 0.5),  # range 0.4 .. 0.6: 0.6 - 3 * 0.2 / 6
+        (0.5, 1.0, 3.0, 0.55),  # 0.6 - 1 * 0.2 / 4
+        (0.5, 3.0, 1.0, 0.45),  # 0.6 - 3 * 0.2 / 4
+        (0.5, 0.0, 1.0, 0.6),  # the range's upper end
+        (0.5, 1.0, 0.0, 0.4),  # and its lower one
+        (0.25, 2.0, 3.0, 0.26),  # range 0.2 .. 0.3: 0.3 - 2 * 0.1 / 5
+    ],
+)
+def test_equation_3(sp: float, t_1: float, t_2: float, expected: float) -> None:
+    assert elastic(sp, t_1, t_2, alpha=0.2) == pytest.approx(expected)
+
+
+def test_equation_1_is_the_mean_width_of_the_predicates() -> None:
+    built = SubscriptionTable.from_intervals(
+        #       0: 2 and 5 of 10    1: an open end, 3 of 10    2: 1 + 3 of 10   3: never   4: the domain has no width
+        [0, 0, 1, 2, 2, 3, 4, 6, 6],
+        [0, 1, 0, 1, 1, 1, 2, 0, 1],
+        [3, 0, 7, 2, 6, inf, 5, 0, 0],
+        [5, 5, inf, 3, 9, -inf, 5, 10, 10],
+        n_subscriptions=7,
+        n_columns=3,
+    )
+    assert pem.probabilities(built).tolist() == pytest.approx([0.35, 0.3, 0.4, 0, 1, 1, 1])  # 5 has no predicate
+
+
+def test_equation_2_is_the_share_of_events_on_the_predicates() -> None:
+    built = SubscriptionTable.from_intervals(
+        [0, 0, 1, 2], [0, 1, 0, 1], [0, 5, 9, inf], [4, 8, 9, -inf], n_subscriptions=4, n_columns=2
+    )
+    seen = EventBatch.from_dense([[0, 5], [4, np.nan], [9, 9], [2, 7]])
+    assert pem.probabilities(built, seen).tolist() == [(3 / 4 + 2 / 4) / 2, 1 / 4, 0, 1]
+    assert pem.probabilities(built, EventBatch.from_dense(np.empty((0, 2)))).tolist() == [0, 0, 0, 1]
+
+
+def test_the_classification_follows_the_events_given() -> None:
+    built = SubscriptionTable.from_intervals([0, 1], [0, 0], [0, 8], [7, 10], n_subscriptions=2, n_columns=1)
+    assert pem.build(built).order.tolist() == [1, 0]  # the narrow one is the less probable,
+    assert pem.build(built, events=EventBatch.from_dense([[9.0]])).order.tolist() == [0, 1]  # unless all hit it
+
+
+def test_neither_side_is_ever_empty() -> None:
+    assert [cut_of(sp, 4) for sp in (0.0, 0.1, 0.5, 0.9, 1.0)] == [1, 1, 2, 3, 3]
+
+
+def test_balance_counts_what_moves_at_what_it_took() -> None:
+    even = np.ones(4)
+    assert balanced(2, np.array([1.0, 1.0, 1.0, 1.0]), even, even) == 2
+    assert balanced(2, np.array([1.0, 9.0, 1.0, 1.0]), even, even) == 1  # the one slow slice goes
+    assert balanced(2, np.array([1.0, 1.0, 1.0, 9.0]), even, even) == 3  # the fast one before it goes, it stays
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([1.1, 1.0], 0.6 - 1.1 * 0.2 / 2.1),  # within alpha: Eq. 3
+        ([0.0, 0.0], 0.5),  # nothing measured
+        ([1.0, 9.0], 0.75),  # beyond: 3 slices of 0.5 on the one side, 1 of 4.5 on the other
+    ],
+)
+def test_small_differences_are_followed_by_equation_3_and_great_ones_at_once(
+    times: list[float], expected: float
+) -> None:
+    of_slices = np.repeat(times, 2) / 2
+    assert follow(0.5, of_slices, np.ones(4), np.ones(4), alpha=0.2) == pytest.approx(expected)
+
+
+class Costs:
+    """A clock of its own for each thread, which stands still but for what the sides are told to take."""
+
+    def __init__(self) -> None:
+        self.low = self.high = 1.0
+        self.thread = threading.local()
+
+    def __call__(self) -> float:
+        return getattr(self.thread, "now", 0.0)
+
+    def spend(self, seconds: float) -> None:
+        self.thread.now = self() + seconds
+
+    def side(self, name: str) -> pem.Builder:
+        return lambda built: Costing(ALGORITHMS["scan"](built), built.n_subscriptions, name, self)
+
+
+@dataclass(frozen=True, eq=False)
+class Costing(Matcher):
+    inner: Matcher
+    n: int
+    side: str
+    costs: Costs
+
+    def match(self, events: EventBatch) -> MatchBatch:
+        self.costs.spend(getattr(self.costs, self.side) * self.n * len(events))
+        return self.inner.match(events)
+
+
+def costing(costs: Costs, **options: Any) -> pem.Pem:
+    return pem.build(table(), low=costs.side("low"), high=costs.side("high"), clock=costs, **options)
+
+
+def slower(split: float, low: float, high: float, n_slices: int = 16) -> float:
+    cut = cut_of(split, n_slices)
+    return max(low * cut, high * (n_slices - cut)) / n_slices
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 4), (4, 1), (1, 1.5), (10, 1), (1, 100)])
+def test_after_a_change_both_sides_take_alike_within_two_windows_and_so_they_stay(low: float, high: float) -> None:
+    costs = Costs()
+    matcher = costing(costs)
+    for _ in range(3):
+        matcher.match(events())
+    for now in ((low, high), (1.0, 1.0), (high, low)):
+        costs.low, costs.high = now
+        for window in range(10):
+            matcher.match(events())
+            if window >= 1:
+                best = min(slower(cut / 16, *now) for cut in range(1, 16))
+                assert slower(matcher.split, *now) <= 1.2 * best
+
+
+def test_the_split_point_moves_at_the_end_of_a_window_only() -> None:
+    costs = Costs()
+    costs.high = 4.0
+    matcher = costing(costs)
+    for _ in range(PSI - 1):
+        matcher.match(events(1))
+        assert matcher.split == 0.5
+    matcher.match(events(1))
+    assert matcher.split > 0.5
+
+
+def test_a_batch_is_as_many_windows_as_it_has_events_for() -> None:
+    at_once, in_pieces = Costs(), Costs()
+    at_once.high = in_pieces.high = 1.1
+    one, other = costing(at_once), costing(in_pieces)
+    one.match(events(3 * PSI))
+    for _ in range(3):
+        other.match(events(PSI))
+    assert one.split == other.split > 0.5
+
+
+def test_each_run_of_slices_is_indexed_once_a_side_whatever_the_split_point_does() -> None:
+    built: list[int] = []
+
+    def counted(of: SubscriptionTable) -> Matcher:
+        built.append(of.n_subscriptions)
+        return Costing(ALGORITHMS["scan"](of), of.n_subscriptions, "low", costs)
+
+    costs = Costs()
+    matcher = pem.build(table(), low=counted, high=costs.side("high"), clock=costs)
+    before = matcher.memory_bytes()
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        costs.high = float(np.exp(rng.normal() * 2))
+        matcher.match(events())
+    assert sum(built) <= 2 * 640  # runs of 1, 2, 4 and 8 slices, each second one of a length
+    assert len(built) == len(matcher.sides[0].runs)
+    assert matcher.memory_bytes() > before
+
+
+@pytest.mark.parametrize("slices", [1, 2, 3, 16, 1000])
+def test_aligned_runs_are_disjoint_and_complete(slices: int) -> None:
+    for cut in range(slices + 1):
+        for side in (range(cut), range(cut, slices)):
+            runs = list(pem.aligned(side))
+            assert [i for run in runs for i in run] == list(side)
+            assert all(run.start % len(run) == 0 and len(run).bit_count() == 1 for run in runs)
+            assert len(runs) <= max(1, 2 * slices.bit_length() - 2)
+
+
+def test_matches_do_not_depend_on_where_the_split_point_is_or_who_moves_it() -> None:
+    built, batch = table(), events(70)
+    expected = ALGORITHMS["scan"](built).match(batch)
+    costs = Costs()
+    matcher = pem.build(built, window=3, clock=costs, low=costs.side("low"), high=costs.side("high"))
+
+    def ask(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(3):
+            costs.high = float(np.exp(rng.normal() * 2))
+            found = matcher.match(batch)
+            assert found.offsets.tolist() == expected.offsets.tolist()
+            assert found.subscription.tolist() == expected.subscription.tolist()
+
+    with ThreadPoolExecutor(4) as callers:
+        list(callers.map(ask, range(4)))
+    assert 0 < matcher.split < 1
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"split": 1.0}, "split must be between 0 and 1, not 1.0"),
+        ({"alpha": 0.0}, "alpha must be between 0 and 1, not 0.0"),
+        ({"window": 0}, "window must be 1 or more, not 0"),
+        ({"slices": 0}, "slices must be 1 or more, not 0"),
+    ],
+)
+def test_what_options_must_be(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(MatchingError, match=reason):
+        pem.build(table(), **options)
