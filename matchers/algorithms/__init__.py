@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import counting, hem, naive, scan
+from matchers.algorithms import counting, hem, naive, scan, wpa_rein
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
@@ -12,4 +12,5 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "scan": scan.build,
     "counting": counting.build,
     "hem": hem.build,
+    "wpa_rein": wpa_rein.build,
 }

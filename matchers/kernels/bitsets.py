@@ -11,7 +11,9 @@ from matchers.kernels.jit import inlined, kernel
 
 @inlined
 def mark(bits: Any, s: int) -> None:
-    bits[s >> 6] |= np.uint64(1) << np.uint64(s & 63)
+    """Unsigned, because of a signed index it is tested whether it counts from the end."""
+    at = np.uint64(s)
+    bits[at >> np.uint64(6)] |= np.uint64(1) << (at & np.uint64(63))
 
 
 @kernel
