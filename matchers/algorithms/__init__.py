@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import counting, hem, naive, scan, wpa_rein
+from matchers.algorithms import ada_rein, counting, hem, naive, rein, scan, wpa_rein
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "naive": naive.build,
     "scan": scan.build,
     "counting": counting.build,
+    "rein": rein.build,
+    "ada_rein": ada_rein.build,
     "hem": hem.build,
     "wpa_rein": wpa_rein.build,
 }
+
+# Those that may list more than what matches, never less; with the option exact=True they list what matches.
+ADAPTIVE: frozenset[str] = frozenset({"ada_rein", "wpa_rein"})

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchers import ALGORITHMS, EventBatch, Index, SubscriptionTable, naive
+from matchers.algorithms import ADAPTIVE
 from matchers.language import parse
 from tests import workloads
+from tests.algorithms import EXACTLY
 from tests.strategies import batches, tables
 
 pytestmark = pytest.mark.kernels
@@ -39,7 +41,7 @@ def compare(found: list[list[str]], subscriptions: dict[str, Any], events: list[
 
 # Algorithms with options that make their parts small, so that small tables have several of each.
 SMALL: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in ALGORITHMS},
+    **{name: (name, EXACTLY[name]) for name in ALGORITHMS},
     "hem, small": ("hem", {"c": 5, "g": 3, "block": 64}),
     "hem, without sets": ("hem", {"c": 3, "g": 0, "block": 64}),
 }
@@ -81,6 +83,16 @@ def test_every_algorithm_agrees_with_the_definition(name: str, seed: int) -> Non
     for _ in range(PAIRS):
         subscriptions, events = workloads.subscriptions(r), workloads.events(r)
         compare(Index.build(subscriptions, algorithm=algorithm, **options).match(events), subscriptions, events)
+
+
+@pytest.mark.parametrize("name", sorted(ADAPTIVE))
+@given(table=tables(), batch=batches())
+def test_an_adaptive_algorithm_misses_no_match(name: str, table: dict[str, Any], batch: dict[str, Any]) -> None:
+    built, events = SubscriptionTable.from_intervals(**table), EventBatch.from_values(**batch)
+    expected = listed(ALGORITHMS["naive"](built).match(events))
+    for found, matched in zip(listed(ALGORITHMS[name](built).match(events)), expected, strict=True):
+        assert set(found) >= set(matched)
+        assert found == sorted(set(found))
 
 
 @given(seed=seeds)

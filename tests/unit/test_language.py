@@ -9,6 +9,7 @@ import pytest
 from matchers import ALGORITHMS, Index, MatchingError, PatternError, naive
 from matchers.language import parse
 from matchers.lowering import MAX_ALTERNATIVES, lower
+from tests.algorithms import EXACTLY
 from tests.cases import CASES, REFUSED
 
 pytestmark = pytest.mark.kernels
@@ -21,7 +22,7 @@ def test_the_definition(pattern: dict[str, Any], event: dict[str, Any], expected
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_decides_every_case_alike(name: str) -> None:
-    index = Index.build({case: pattern for case, pattern, _, _ in CASES}, algorithm=name)
+    index = Index.build({case: pattern for case, pattern, _, _ in CASES}, algorithm=name, **EXACTLY[name])
     for case, _, event, expected in CASES:
         assert (case in index.match([event])[0]) is expected, case
 

@@ -15,6 +15,7 @@ from matchers.language import parse
 from matchers.lowering import lower
 from matchers.segment import Segment
 from matchers.values import read_documents
+from tests.algorithms import EXACTLY
 
 pytestmark = pytest.mark.kernels
 inf, nan = float("inf"), float("nan")
@@ -92,7 +93,7 @@ def test_dense_events_of_a_table_made_in_bulk(name: str) -> None:
     )
     values = rng.random((20, d))
     values[rng.random(values.shape) < 0.1] = nan
-    found = ALGORITHMS[name](built).match(EventBatch.from_dense(values))
+    found = ALGORITHMS[name](built, **EXACTLY[name]).match(EventBatch.from_dense(values))
     at = values[:, column]
     expected = ((at >= low) & (at <= low + 0.5)).all(axis=2)
     assert [found.of(e).tolist() for e in range(len(found))] == [np.flatnonzero(row).tolist() for row in expected]
@@ -104,7 +105,7 @@ def test_dense_events_of_a_table_made_in_bulk(name: str) -> None:
 def test_more_matches_than_any_buffer_holds_at_once(name: str) -> None:
     n, events = 20_000, 12
     built = SubscriptionTable.from_intervals([], [], [], [], n_subscriptions=n if name != "naive" else 50, n_columns=0)
-    found = ALGORITHMS[name](built).match(EventBatch.from_dense(np.empty((events, 0))))
+    found = ALGORITHMS[name](built, **EXACTLY[name]).match(EventBatch.from_dense(np.empty((events, 0))))
     assert found.offsets.tolist() == [e * built.n_subscriptions for e in range(events + 1)]
     assert (found.of(events - 1) == np.arange(built.n_subscriptions)).all()
 
