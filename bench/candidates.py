@@ -24,7 +24,7 @@ class Candidate:
     @property
     def adaptive(self) -> bool:
         """May it list more than what matches?"""
-        return self.algorithm in getattr(algorithms, "ADAPTIVE", ()) and self.options.get("exact") is not True
+        return self.algorithm in algorithms.ADAPTIVE and self.options.get("exact") is not True
 
 
 def candidates(names: Iterable[str], assignments: Iterable[str]) -> list[Candidate]:
