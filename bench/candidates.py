@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from inspect import Parameter, signature
+from inspect import Parameter, isbuiltin, isfunction, signature
 from typing import Any
 
 from bench.errors import BenchError
@@ -24,7 +24,7 @@ class Candidate:
     @property
     def adaptive(self) -> bool:
         """May it list more than what matches?"""
-        return self.algorithm in getattr(algorithms, "ADAPTIVE", ()) and self.options.get("exact") is not True
+        return self.algorithm in algorithms.ADAPTIVE and self.options.get("exact") is not True
 
 
 def candidates(names: Iterable[str], assignments: Iterable[str]) -> list[Candidate]:
@@ -48,9 +48,10 @@ def candidates(names: Iterable[str], assignments: Iterable[str]) -> list[Candida
 
 
 def options_of(algorithm: str) -> list[str]:
-    """What its `build` takes besides the table."""
+    """What its `build` takes besides the table, without the functions that it takes."""
     parameters = list(signature(ALGORITHMS[algorithm]).parameters.values())[1:]
-    return [p.name for p in parameters if p.kind in (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
+    named = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in parameters if p.kind in named and not isfunction(p.default) and not isbuiltin(p.default)]
 
 
 def _value(text: str) -> Any:

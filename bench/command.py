@@ -22,7 +22,7 @@ from bench.measure import Effort, Measurement, measure
 from bench.papers import PAPERS
 from bench.sweeps import figures, run
 from bench.workloads import Workload
-from matchers import ALGORITHMS
+from matchers import ALGORITHMS, MatchingError
 
 app = typer.Typer(no_args_is_help=True, help="How fast is each matching algorithm, and is its answer right?")
 err = Console(stderr=True, soft_wrap=True)
@@ -194,7 +194,7 @@ def _range(text: str) -> tuple[int, int]:
 def _wrong_flags() -> Iterator[None]:
     try:
         yield
-    except BenchError as error:
+    except (BenchError, MatchingError) as error:  # the latter of an option's value
         raise typer.BadParameter(str(error)) from None
 
 

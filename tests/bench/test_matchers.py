@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from bench.candidates import Candidate
 from bench.errors import BenchError
 from bench.measure import Effort, measure
 from bench.workloads import Workload
-from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, SubscriptionTable, algorithms
+from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable, algorithms
 
 TINY = ("-n", "300", "-d", "5", "-k", "1-3", "-w", "0.6", "--events", "12", "--seconds", "0.01", "--batch", "5")
 KEYS = ["algorithm", "us_per_event", "build_s", "memory_bytes", "matches", "events_measured", "batch", "checked"]
@@ -113,7 +114,7 @@ def test_a_wrong_answer_is_told(monkeypatch: pytest.MonkeyPatch, how: Callable[[
 
 def test_an_adaptive_algorithm_may_list_more(monkeypatch: pytest.MonkeyPatch) -> None:
     spoil(monkeypatch, with_all)
-    monkeypatch.setattr(algorithms, "ADAPTIVE", {"spoiled"}, raising=False)
+    monkeypatch.setattr(algorithms, "ADAPTIVE", {"spoiled"})
     result = bench("-a", "spoiled", "--json", *TINY)
     assert result.exit_code == 0
     (one,) = objects(result)
@@ -123,7 +124,7 @@ def test_an_adaptive_algorithm_may_list_more(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_adaptive_algorithm_must_not_miss(monkeypatch: pytest.MonkeyPatch) -> None:
     spoil(monkeypatch, lambda ids: ids[1:])
-    monkeypatch.setattr(algorithms, "ADAPTIVE", {"spoiled"}, raising=False)
+    monkeypatch.setattr(algorithms, "ADAPTIVE", {"spoiled"})
     assert bench("-a", "spoiled", *TINY).exit_code == 1
 
 
@@ -138,6 +139,26 @@ def test_options_reach_their_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
     result = bench("-a", "optional", "--option", "optional.g=32", "--option", "optional.way=fast", "--json", *TINY)
     assert given == {"g": 32, "way": "fast"}
     assert objects(result)[0]["options"] == given
+
+
+def test_an_option_that_an_algorithm_refuses_is_a_wrong_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(table: SubscriptionTable, g: int = 1) -> Matcher:
+        raise MatchingError(f"g must be 1, not {g}")
+
+    monkeypatch.setitem(ALGORITHMS, "optional", build)
+    result = bench("-a", "optional", "--option", "optional.g=2", *TINY)
+    assert result.exit_code == 2
+    assert "g must be 1, not 2" in result.stderr
+
+
+def test_what_an_algorithm_takes_as_functions_is_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(table: SubscriptionTable, g: int = 1, clock: Callable[[], float] = perf_counter) -> Matcher:
+        return ALGORITHMS["scan"](table)
+
+    monkeypatch.setitem(ALGORITHMS, "optional", build)
+    result = bench("-a", "optional", "--option", "optional.clock=2", *TINY)
+    assert result.exit_code == 2
+    assert "no option 'clock'" in result.stderr
 
 
 @pytest.mark.parametrize(
