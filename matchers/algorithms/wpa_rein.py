@@ -319,8 +319,8 @@ def _measured(clock: Clock, buckets: int) -> UnitTimes:
 
         value 1.2 -> all lows compared, none marked: n beta          value 0 -> all marked, none compared: n gamma
 
-    The lows differ by little, so that subscriptions are in no order. Our lists have no switches of buckets: delta is
-    the b-th part of what it costs to visit an attribute.
+    The lows differ by little, so that the subscriptions are in no order. Our lists have no switches of buckets: delta
+    is the b-th part of what it costs to visit an attribute.
     """
     n, m = 4096, 256
 
