@@ -35,7 +35,7 @@ from matchers.algorithms.rein import Predicates, bucket_lists, cells_of
 from matchers.base import Matcher, list_matches
 from matchers.cells import Cells
 from matchers.errors import MatchingError
-from matchers.kernels.ada_rein import ada_rein, last_misses
+from matchers.kernels.ada_rein import ada_rein, arrange, last_misses
 from matchers.kernels.rein import Lists
 from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 
@@ -44,7 +44,10 @@ from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, Subsc
 SAMPLE_EVENTS = 4_000
 SAMPLE_FALSE_POSITIVES = 2_000
 SAMPLE_PAIRS = 1 << 30
-FIRST_CEILING = 1 / 16  # of all predicates; doubled while it is within the target
+SAMPLE_STRIDE = 256  # events matched at one ceiling; of a new sample, whose ceiling is a guess, FIRST_STRIDE
+FIRST_STRIDE = 16
+FIRST_CEILING = 1 / 4096  # of all predicates
+CEILING_GROWTH = 4
 STEPS_BITS = 17  # bars are multiples of a power of two that leaves at most so many bits of them
 _NARROWEST = 1e-6  # a width of 0 is that of one value among many
 
@@ -69,16 +72,23 @@ class Order:
         frequency = np.bincount(predicates.column, minlength=table.n_columns)
         total = np.bincount(predicates.column, weights=width, minlength=table.n_columns)
         columns = np.lexsort((-total / np.maximum(frequency, 1), frequency))
-        rank = np.empty(table.n_columns, np.int32)
+        rank = np.empty(table.n_columns, np.min_scalar_type(table.n_columns))  # short numbers sort in linear time
         rank[columns] = np.arange(table.n_columns)
         narrow = np.log(np.maximum(width, _NARROWEST))
         of_subscription = np.bincount(predicates.subscription, weights=narrow, minlength=table.n_subscriptions)
         others = of_subscription[predicates.subscription] - narrow
-        order = np.lexsort((others, rank[predicates.column]))
+        least, greatest = (others.min(), others.max()) if len(others) else (0.0, 0.0)
+        scale = 65_535 / (greatest - least) if greatest > least else 0.0
+        order = np.argsort(((others - least) * scale).astype(np.uint16), kind="stable")
+        order = order[np.argsort(rank[predicates.column[order]], kind="stable")]
         place = np.empty(len(predicates), np.int32)
         place[order] = np.arange(len(predicates), dtype=np.int32)
-        places = np.repeat(place, np.diff(predicates.first))
-        intervals = np.lexsort((places, table.subscription))
+        arranged = np.arange(len(predicates))
+        arrange(predicates.subscription, place, arranged)
+        length = np.diff(predicates.first)[arranged]
+        begins = np.cumsum(length) - length
+        intervals = np.repeat(predicates.first[arranged] - begins, length) + np.arange(len(table.subscription))
+        places = np.repeat(place[arranged], length)
         shift = max(0, len(predicates).bit_length() - STEPS_BITS)
         saved = np.concatenate(([0.0], np.cumsum(1.0 - width[order])))
         bars = np.minimum(np.arange((len(predicates) >> shift) + 2) << shift, len(predicates))
@@ -87,7 +97,7 @@ class Order:
             np.cumsum(frequency[columns]),
             table.start,
             table.column[intervals],
-            places[intervals],
+            places,
             table.low[intervals],
             table.high[intervals],
             shift,
@@ -207,29 +217,45 @@ class AdaRein(Matcher):
 
     def _sample(self, events: EventBatch) -> MatchBatch:
         """Match the events at the ceiling, set the bar by them and those before, and keep what passes it."""
-        state, order = self.state, self.order
-        while True:
-            ceiling = state.ceiling
-            found = self._list(events, ceiling, exact=False)
-            missed = np.empty(len(found.subscription), np.int32)
-            last_misses(
-                events.offsets,
-                events.column,
-                events.value,
-                len(order.columns),
-                order.start,
-                order.column,
-                order.place,
-                order.low,
-                order.high,
-                found.offsets,
-                found.subscription,
-                missed,
-            )
-            with state.lock:
-                # Another thread may have raised the ceiling since; then these do not count.
-                if ceiling is not state.ceiling or self._take(missed, len(events)):
-                    return _those(found, missed < (0 if self.exact else state.plan.bar))
+        parts = []
+        begin = 0
+        while begin < len(events):
+            ceiling = self.state.ceiling
+            end = min(begin + (SAMPLE_STRIDE if self.state.events else FIRST_STRIDE), len(events))
+            part = EventBatch(events.offsets[begin : end + 1], events.column, events.value, events.n_columns)
+            found = self._list(part, ceiling, exact=False)
+            missed = self._last_misses(part, found)
+            with self.state.lock:
+                # Another thread may have moved the ceiling since; then these do not count.
+                if ceiling is not self.state.ceiling or self._take(missed, end - begin):
+                    parts.append((found, missed))
+                    begin = end
+        bar = 0 if self.exact else self.state.plan.bar
+        kept = [_those(found, missed < bar) for found, missed in parts]
+        counts = [np.diff(k.offsets) for k in kept]
+        return MatchBatch(
+            np.concatenate(([0], np.cumsum(np.concatenate(counts)))) if kept else np.zeros(1, np.int64),
+            np.concatenate([k.subscription for k in kept]) if kept else np.empty(0, np.int32),
+        )
+
+    def _last_misses(self, events: EventBatch, found: MatchBatch) -> Int32:
+        order = self.order
+        missed = np.empty(len(found.subscription), np.int32)
+        last_misses(
+            events.offsets,
+            events.column,
+            events.value,
+            len(order.columns),
+            order.start,
+            order.column,
+            order.place,
+            order.low,
+            order.high,
+            found.offsets,
+            found.subscription,
+            missed,
+        )
+        return missed
 
     def _take(self, missed: Int32, events: int) -> bool:
         """Into the sample, unless the ceiling is within the target: then it is raised and the sample begun again."""
@@ -240,8 +266,10 @@ class AdaRein(Matcher):
         allowed = self.false_positives / (1 - self.false_positives) * float(state.passed[0])  # FP <= F / (1 - F) * TP
         limit = int(np.searchsorted(added, allowed, side="right"))
         if limit >= state.ceiling.step < steps:
-            self._begin(plan_of(self.order, self.lists, min(2 * state.ceiling.step, steps)))
+            self._begin(plan_of(self.order, self.lists, min(CEILING_GROWTH * state.ceiling.step, steps)))
             return False
+        if max(1, limit + limit // 2) < state.ceiling.step:  # what was counted below stays right
+            state.ceiling = plan_of(self.order, self.lists, limit + limit // 4 + 1)
         state.limit = limit
         state.complete = state.events * len(self.several) >= SAMPLE_PAIRS or (
             state.events >= SAMPLE_EVENTS and limit > 0 and added[limit - 1] >= SAMPLE_FALSE_POSITIVES

@@ -24,6 +24,18 @@ from matchers.kernels.rows import clear, lay_out
 
 
 @kernel
+def arrange(subscription: Any, place: Any, order: Any) -> None:
+    """Sort the predicates in `order`, which are together by subscription, by place within each: a few, by insertion."""
+    for i in range(1, order.shape[0]):
+        p = order[i]
+        k = i
+        while k > 0 and subscription[order[k - 1]] == subscription[p] and place[order[k - 1]] > place[p]:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = p
+
+
+@kernel
 def passes(
     s: int, bar: int, start: Any, column: Any, place: Any, low: Any, high: Any, value: Any, first: Any, last: Any
 ) -> bool:
