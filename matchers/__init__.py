@@ -1,6 +1,6 @@
 """Which subscriptions does an event satisfy? The matching library: numpy and numba, and nothing else."""
 
-from matchers.algorithms import ALGORITHMS
+from matchers.algorithms import ADAPTIVE, ALGORITHMS
 from matchers.base import Matcher
 from matchers.errors import MatchingError, PatternError, TableError
 from matchers.explanation import Alternatives, Explanation
@@ -8,6 +8,7 @@ from matchers.index import Index
 from matchers.tables import EventBatch, MatchBatch, SubscriptionTable
 
 __all__ = [
+    "ADAPTIVE",
     "ALGORITHMS",
     "Alternatives",
     "EventBatch",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from matchers import ADAPTIVE
 from matchers.errors import MatchingError
 from matchers.snapshot import Snapshot
 from offline.documents import Document, Event, Refusal, plain
@@ -30,9 +31,11 @@ class Delivered:
 
 
 def snapshot_of(documents: Iterable[Document], algorithm: str) -> Snapshot[Subscription]:
-    """Of documents with different ids. Raises InputError on an unknown algorithm."""
+    """Of documents with different ids, and exact whatever the algorithm. Raises InputError on an unknown one."""
+    options = {"exact": True} if algorithm in ADAPTIVE else {}
     try:
-        return Snapshot(algorithm=algorithm).update((d.subscription, d.change.conjunctions or ()) for d in documents)
+        empty: Snapshot[Subscription] = Snapshot(algorithm=algorithm, options=options)
+        return empty.update((d.subscription, d.change.conjunctions or ()) for d in documents)
     except MatchingError as error:
         raise InputError(str(error)) from None
 
