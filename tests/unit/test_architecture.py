@@ -118,3 +118,8 @@ def test_no_registry_is_named() -> None:
         if file.is_file():
             text = file.read_text()
             assert not [host for host in hosts if host in text], file
+
+
+def test_the_container_image_holds_all_packages() -> None:
+    kept = (HOME / ".dockerignore").read_text().split()
+    assert {f"!{package}" for package in PACKAGES} <= set(kept)
