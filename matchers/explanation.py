@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, product
 from typing import Any
 
-from matchers.fields import Fields, Node
 from matchers.model import ABSENT, Absent, Event, OneOf, Pattern, Predicate, Scalar, View, values_at
-from matchers.naive import views
 from matchers.operators import show
+from matchers.verification import Condition, seen
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,35 @@ Line = Explanation | Alternatives
 def explain(pattern: Pattern, event: Event) -> list[Line]:
     """One line for each predicate and each `$or`; the event satisfies the pattern when all of them held.
 
-    An event with arrays can be seen in several ways (`naive`): the lines are about one that meets the most.
+    An event with arrays can be seen in several ways (`naive`): the lines are about one that satisfies the pattern or,
+    if none does, about one that meets one part after the other while it can. Neither tries all the ways there are.
     """
-    fields = Fields.of(predicate.path for predicate in pattern.predicates())
-    best, most = {}, -1
-    for view in views(_pruned(event, fields.root)):
-        met = sum(part.holds(view) for part in pattern.parts)
-        if met > most:
-            best, most = dict(view), met
-        if met == len(pattern.parts):
-            break
-    return _lines(pattern, best, event)
+    everything: list[Condition] = [(predicate.path, _anything) for predicate in pattern.predicates()]
+    for choice in _choices(pattern):
+        view = seen(event, choice + everything)
+        if view is not None:
+            return _lines(pattern, view, event)
+    met: list[Condition] = []
+    for part in pattern.parts:
+        possible = (choice for choice in _choices(Pattern((part,))) if seen(event, met + choice) is not None)
+        met += next(possible, [])
+    return _lines(pattern, seen(event, met + everything) or {}, event)
+
+
+def _choices(pattern: Pattern) -> Iterator[list[Condition]]:
+    """The predicates that together satisfy the pattern: all its own, with those of one pattern of each `$or`."""
+    parts: list[Iterable[list[Condition]]] = [
+        [[(part.path, part.accepts)]]
+        if isinstance(part, Predicate)
+        else chain.from_iterable(map(_choices, part.patterns))
+        for part in pattern.parts
+    ]
+    for chosen in product(*parts):
+        yield [condition for conditions in chosen for condition in conditions]
+
+
+def _anything(value: Scalar) -> bool:
+    return True
 
 
 def as_data(line: Line) -> dict[str, Any]:
@@ -84,15 +102,6 @@ def _lines(pattern: Pattern, view: View, event: Event) -> list[Line]:
         else Explanation(part, part.holds(view), view.get(part.path, ABSENT), tuple(values_at(event, part.path)))
         for part in pattern.parts
     ]
-
-
-def _pruned(value: Any, node: Node) -> Any:
-    """A value without what lies beside the fields, so that there are no more ways to see it than matter."""
-    if isinstance(value, list | tuple):
-        return [_pruned(element, node) for element in value]
-    if isinstance(value, Mapping):
-        return {name: _pruned(value[name], child) for name, child in node.children.items() if name in value}
-    return value
 
 
 def _show(value: Scalar) -> str:

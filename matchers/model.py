@@ -41,7 +41,9 @@ class Predicate:
     operators: tuple[Operator, ...]
 
     def holds(self, view: View) -> bool:
-        value = view.get(self.path, ABSENT)
+        return self.accepts(view.get(self.path, ABSENT))
+
+    def accepts(self, value: Scalar) -> bool:
         return any(operator.holds(value) for operator in self.operators)
 
 

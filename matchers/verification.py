@@ -1,4 +1,4 @@
-"""Check a conjunction on the event itself, where columns alone do not tell.
+"""Check conditions on the event itself, where columns alone do not tell.
 
 Columns hold what any element of an array has. Conditions on several fields of one object within an array, or several
 on one field, must be met by one and the same element; and some operators have no place on any facet at all.
@@ -9,25 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from matchers.model import ABSENT, Path, Scalar
+from matchers.model import ABSENT, Path, Scalar, View
 
 Condition = tuple[Path, Callable[[Scalar], bool]]
 
 
-def holds(node: Any, conditions: Sequence[Condition]) -> bool:
-    """Whether one way of seeing the node (`naive.views`) meets all conditions on it and below.
+def holds(event: Any, conditions: Sequence[Condition]) -> bool:
+    """Whether one way of seeing the event (`naive.views`) meets all conditions."""
+    return seen(event, conditions) is not None
+
+
+def seen(node: Any, conditions: Sequence[Condition], path: Path = ()) -> View | None:
+    """One way of seeing a node that meets all conditions on it and below, with their values; None where there is none.
 
     Arrays beside each other are independent, so each is asked once: the cost is that of the event, however many
     ways there are to see it.
     """
     if isinstance(node, list | tuple):
-        return any(holds(element, conditions) for element in node) if node else holds(ABSENT, conditions)
+        found = (seen(element, conditions, path) for element in (node or (ABSENT,)))
+        return next((view for view in found if view is not None), None)
     value = ABSENT if isinstance(node, Mapping) else node
+    view: dict[Path, Scalar] = {path: value}
     below: dict[str, list[Condition]] = {}
-    for path, test in conditions:
-        if path:
-            below.setdefault(path[0], []).append((path[1:], test))
+    for rest, test in conditions:
+        if rest:
+            below.setdefault(rest[0], []).append((rest[1:], test))
         elif not test(value):
-            return False
+            return None
     fields = node if isinstance(node, Mapping) else {}
-    return all(holds(fields.get(name, ABSENT), inner) for name, inner in below.items())
+    for name, inner in below.items():
+        met = seen(fields.get(name, ABSENT), inner, (*path, name))
+        if met is None:
+            return None
+        view.update(met)
+    return view

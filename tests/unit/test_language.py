@@ -105,3 +105,15 @@ def test_a_removal_of_an_unknown_id_changes_nothing() -> None:
 def test_an_unknown_algorithm_names_the_nearest() -> None:
     with pytest.raises(MatchingError, match="did you mean 'scan'"):
         Index.build({}, algorithm="scam")
+
+
+def test_an_explanation_does_not_try_all_ways_to_see_an_event() -> None:
+    fields = [f"f{i}" for i in range(20)]
+    event = {name: [{"x": i, "y": -i} for i in range(50)] for name in fields}  # 50^20 ways
+    pattern = {name: {"x": [40], "y": [-40]} for name in fields}
+    assert all(line.held for line in Index.build({"s": pattern}).explain(event, "s"))
+    pattern["f7"] = {"x": [40], "y": [-41]}
+    lines = Index.build({"s": pattern}).explain(event, "s")
+    assert [str(line) for line in lines if not line.held] == [
+        f"not held f7.y: wanted -41; found -40 of {', '.join(str(-i) for i in range(50))}"
+    ]
