@@ -38,11 +38,12 @@ For few subscriptions the threads cost more than they bring.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from threading import Lock
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -52,10 +53,13 @@ from matchers.cells import Cells
 from matchers.errors import MatchingError
 from matchers.kernels.pem import gather
 from matchers.split_point import cut_of, follow
+from matchers.subtasks import run as run_all
 from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 
 Builder = Callable[[SubscriptionTable], Matcher]
 Clock = Callable[[], float]
+
+TAMA: Builder = partial(tama.build, levels=17)  # sec. V A
 
 _NOTHING = EventBatch(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0, np.float64), 0)
 
@@ -75,7 +79,13 @@ class Side:
     build: Builder
     work: Float64  # [K] what each slice is expected to take, in a unit of this side's
     runs: dict[range, Run] = field(default_factory=dict)
-    lock: Lock = field(default_factory=Lock)
+    lock: Any = field(default_factory=Lock, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "runs": dict(self.runs), "lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, lock=Lock())
 
 
 @dataclass(eq=False)
@@ -85,7 +95,13 @@ class Balance:
     split: float
     times: Float64  # [K] seconds that each slice took in this window
     seen: int = 0  # events in this window
-    lock: Lock = field(default_factory=Lock)
+    lock: Any = field(default_factory=Lock, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, lock=Lock())
 
     def restart(self, split: float) -> None:
         self.split = split
@@ -103,7 +119,6 @@ class Pem(Matcher):
     alpha: float
     window: int  # psi
     clock: Clock
-    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(thread_name_prefix="pem"))
 
     def match(self, events: EventBatch) -> MatchBatch:
         pieces = [self._match(_piece(events, at, at + self.window)) for at in range(0, len(events), self.window)]
@@ -125,9 +140,9 @@ class Pem(Matcher):
 
     def _match(self, events: EventBatch) -> MatchBatch:
         cut = self._cut(self.split)
-        other = self.pool.submit(self._ask, self.sides[1], range(cut, self.n_slices), events)
-        low, low_times = self._ask(self.sides[0], range(cut), events)
-        high, high_times = other.result()
+        slices = (range(cut), range(cut, self.n_slices))
+        both = [partial(self._ask, side, own, events) for side, own in zip(self.sides, slices, strict=True)]
+        (low, low_times), (high, high_times) = run_all(both)
         self._record(cut, len(events), np.concatenate((low_times, high_times)))
         return _united(low + high, len(events), len(self.order))
 
@@ -193,7 +208,7 @@ def build(
     window: int = 20,
     slices: int = 16,
     events: EventBatch | None = None,
-    low: Builder = lambda table: tama.build(table, levels=17),
+    low: Builder = TAMA,
     high: Builder = rein.build,
     clock: Clock = perf_counter,
 ) -> Pem:
@@ -234,11 +249,12 @@ def aligned(slices: range) -> Iterator[range]:
 def probabilities(table: SubscriptionTable, events: EventBatch | None = None) -> Float64:
     """p of each subscription by Eq. 1, or by Eq. 2 where events are given; 1 for one without predicates.
 
-    Intervals of one column are one predicate: its width is that of them all. An open end reaches to that of the domain.
+    Intervals of one column are one predicate: its width is that of them all, at most 1 also where the domain has none.
+    An open end reaches to that of the domain.
     """
     hit = widths(table) if events is None else shares(table, events)
     total = np.bincount(table.subscription, weights=hit, minlength=table.n_subscriptions)
-    return np.where(table.needed > 0, total / np.maximum(table.needed, 1), 1.0)
+    return np.where(table.needed > 0, np.minimum(total / np.maximum(table.needed, 1), 1.0), 1.0)
 
 
 def widths(table: SubscriptionTable) -> Float64:

@@ -237,3 +237,13 @@ def test_matches_do_not_depend_on_where_the_split_point_is_or_who_moves_it() -> 
 def test_what_options_must_be(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(MatchingError, match=reason):
         pem.build(table(), **options)
+
+
+def test_a_list_of_values_in_a_domain_without_width_is_no_more_than_certain() -> None:
+    """Both ends of the domain are one value, so each interval takes all of it."""
+    table = SubscriptionTable.from_intervals(
+        [0, 0, 1], [0, 0, 0], [5.0, -np.inf, 5.0], [5.0, -np.inf, 5.0], n_subscriptions=2, n_columns=1
+    )
+    assert (pem.probabilities(table) <= 1).all()
+    found = pem.build(table).match(EventBatch.from_dense([[5.0], [4.0]]))
+    assert [found.of(e).tolist() for e in range(2)] == [[0, 1], []]

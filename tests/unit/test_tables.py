@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,19 @@ def test_what_batches_refuse() -> None:
         EventBatch.from_dense([1.0, 2.0])
     with pytest.raises(TableError, match="arrays of one length"):
         EventBatch.from_values([0], [0, 1], [1.0], n_events=1, n_columns=2)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_index_travels_to_another_process(name: str) -> None:
+    matcher = ALGORITHMS[name](table((0, 0, 1, 2), (1, 1, 5, 6)), **EXACTLY[name])
+    events = EventBatch.from_dense([[1.5, nan], [nan, 7], [2, 5]])
+    expected = matcher.match(events)  # so that what it learned travels too
+    found = pickle.loads(pickle.dumps(matcher)).match(events)
+    assert (
+        [found.of(e).tolist() for e in range(3)]
+        == [expected.of(e).tolist() for e in range(3)]
+        == [[0, 2], [2], [0, 1, 2]]
+    )
 
 
 def test_nan_has_no_place_on_a_column() -> None:
