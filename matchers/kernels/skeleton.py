@@ -105,7 +105,7 @@ def skeletons(
                 word = 0
                 if i + n <= end:
                     for k in range(i + 1, i + n):
-                        word = word * 256 + blob[k]
+                        word = word * 256 + int(blob[k])
                 if not (
                     (c == 0x74 and word == 0x727565)
                     or (c == 0x66 and word == 0x616C7365)
