@@ -53,12 +53,6 @@ def part(matches: MatchBatch, begin: int, end: int) -> MatchBatch:
     return MatchBatch(offsets - offsets[0], matches.subscription[offsets[0] : offsets[-1]])
 
 
-def joined(parts: list[MatchBatch]) -> MatchBatch:
-    counts = np.concatenate([np.diff(p.offsets) for p in parts])
-    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    return MatchBatch(offsets, np.concatenate([p.subscription for p in parts]))
-
-
 def _pairs(matches: MatchBatch) -> np.ndarray:
     """Each match as one number: its event, then its subscription."""
     event = np.repeat(np.arange(len(matches), dtype=np.int64), np.diff(matches.offsets))

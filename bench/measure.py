@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.answers import Answer, compare, joined, part
+from bench.answers import Answer, compare, part
 from bench.candidates import Candidate
 from bench.workloads import Workload
 from matchers import EventBatch, MatchBatch, Matcher
@@ -91,7 +91,7 @@ def measure(
 
     baseline = next(run for run in runs if run.candidate == BASELINE)
     tell("round 1: scan")
-    reference = joined([matches for _, matches in baseline.round()])
+    reference = MatchBatch.joined([matches for _, matches in baseline.round()])
     for number in range(1, effort.rounds + 1):
         for run in runs:
             if run is not baseline or (number > 1 and BASELINE in candidates):

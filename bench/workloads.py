@@ -12,7 +12,7 @@ from bench import dataset
 from bench.attributes import draw_attributes
 from bench.distributions import Distribution
 from bench.errors import BenchError
-from matchers.tables import EventBatch, Float64, Int32, Int64, SubscriptionTable
+from matchers.tables import EventBatch, Float64, Int32, Int64, SubscriptionTable, offsets_of
 
 UNIFORM = Distribution("uniform")
 ROWS = 1 << 16  # generated at a time, so that little is held besides the result
@@ -56,7 +56,7 @@ class Workload:
         rng = np.random.default_rng([self.seed, 0])
         least, most = self.predicates
         sizes = rng.integers(least, most, self.subscriptions, endpoint=True, dtype=np.int64)
-        offsets = _offsets(sizes)
+        offsets = offsets_of(sizes)
         column, low, high = np.empty(offsets[-1], np.int32), np.empty(offsets[-1]), np.empty(offsets[-1])
         rows, start = self._rows(), self._start()
         for part in _parts(offsets):
@@ -115,10 +115,6 @@ def _parts(offsets: Int64) -> Iterator[Int64]:
     """The ends of up to ROWS rows at a time."""
     for first in range(0, len(offsets) - 1, ROWS):
         yield offsets[first : first + ROWS + 1]
-
-
-def _offsets(sizes: Int64) -> Int64:
-    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
 def _check(holds: bool, name: str, value: object, wanted: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from matchers.tables import EventBatch, Int32, Int64, MatchBatch
+from matchers.tables import EventBatch, Int32, Int64, MatchBatch, offsets_of
 
 
 class Matcher(ABC):
@@ -44,5 +44,5 @@ def list_matches(step: Step, n_events: int, n_subscriptions: int) -> MatchBatch:
     while done < n_events:
         before, done = done, step(done, out, counts)
         parts.append(out[: counts[before:done].sum()].copy())
-    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    offsets = offsets_of(counts)
     return MatchBatch(offsets, np.concatenate(parts) if parts else out[:0].copy())

@@ -15,7 +15,7 @@ from matchers import verification
 from matchers.facets import NUMBER, Interval
 from matchers.lowering import Column, Conjunction
 from matchers.model import Event, Operator, Path, Scalar
-from matchers.tables import Float64, Int32, MatchBatch, SubscriptionTable
+from matchers.tables import Float64, Int32, MatchBatch, SubscriptionTable, offsets_of
 from matchers.verification import Condition
 from matchers.vocabulary import Vocabulary
 
@@ -119,7 +119,7 @@ class Segment(Generic[Id]):
                 conditions[row] = self._conditions(row)
             keep[i] = verification.holds(document(int(event[i])), conditions[row])
         counts = np.bincount(event[keep], minlength=len(rows))
-        return MatchBatch(np.concatenate(([0], np.cumsum(counts))).astype(np.int64), rows.subscription[keep])
+        return MatchBatch(offsets_of(counts), rows.subscription[keep])
 
     @cached_property
     def _doubt(self) -> NDArray[np.uint8]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.kernels.skeleton import skeletons
-from matchers.tables import Float64, Int32, Int64
+from matchers.tables import Float64, Int32, Int64, offsets_of
 
 _TEXT_ROOM, _SHAPE_ROOM = 1 << 20, 1 << 12
 _SPELLED = {"t": "true", "f": "false", "n": "null"}
@@ -58,7 +58,7 @@ class Skeletons:
         cuts = shape_end[: n_shapes + 1].tolist()
         whole = shape_text.tobytes()
         shapes = tuple(whole[a:b] for a, b in pairwise(cuts))
-        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        offsets = offsets_of(counts)
         return cls(shapes, shape, offsets, number[:m], start[:m], length[:m], text)
 
     def texts(self, values: Int64) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -68,12 +69,17 @@ class SubscriptionTable:
         """[S + 1]: subscription s owns intervals start[s] .. start[s + 1]."""
         return np.searchsorted(self.subscription, np.arange(self.n_subscriptions + 1)).astype(np.int64)
 
+    @property
+    def begins(self) -> NDArray[np.bool_]:
+        """[I]: whether an interval is the first of its (subscription, column)."""
+        begins = np.ones(len(self.subscription), bool)
+        begins[1:] = (np.diff(self.subscription) != 0) | (np.diff(self.column) != 0)
+        return begins
+
     @cached_property
     def needed(self) -> Int32:
         """[S]: in how many columns an event must hit an interval."""
-        begins = np.ones(len(self.subscription), bool)
-        begins[1:] = (np.diff(self.subscription) != 0) | (np.diff(self.column) != 0)
-        return np.bincount(self.subscription[begins], minlength=self.n_subscriptions).astype(np.int32)
+        return np.bincount(self.subscription[self.begins], minlength=self.n_subscriptions).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +106,7 @@ class EventBatch:
         present = ~np.isnan(dense)
         event, column = np.nonzero(present)
         return cls(
-            _offsets(np.bincount(event, minlength=dense.shape[0])),
+            _frozen(offsets_of(np.bincount(event, minlength=dense.shape[0]))),
             _frozen(column.astype(np.int32)),
             _frozen(dense[present]),
             dense.shape[1],
@@ -120,7 +126,7 @@ class EventBatch:
         order = np.lexsort((val, col, of))
         order = order[~np.isnan(val[order])]
         of, col, val = of[order], col[order], val[order]
-        return cls(_offsets(np.bincount(of, minlength=n_events)), _frozen(col), _frozen(val), n_columns)
+        return cls(_frozen(offsets_of(np.bincount(of, minlength=n_events))), _frozen(col), _frozen(val), n_columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +138,15 @@ class MatchBatch:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @classmethod
+    def joined(cls, parts: Sequence[MatchBatch]) -> MatchBatch:
+        """Of the events of one batch after the other."""
+        counts = [np.diff(part.offsets) for part in parts]
+        return cls(
+            offsets_of(np.concatenate([np.empty(0, np.int64), *counts])),
+            np.concatenate([np.empty(0, np.int32), *(part.subscription for part in parts)]),
+        )
 
     def of(self, event: int) -> Int32:
         return self.subscription[self.offsets[event] : self.offsets[event + 1]]
@@ -148,8 +163,9 @@ def _ids(name: str, values: ArrayLike, n: int) -> Int32:
     return ids.astype(np.int32, copy=False)
 
 
-def _offsets(counts: NDArray[Any]) -> Int64:
-    return _frozen(np.concatenate(([0], np.cumsum(counts))).astype(np.int64))
+def offsets_of(counts: ArrayLike) -> Int64:
+    """[N + 1]: where each of N runs of these lengths begins, one behind the other, and where the last ends."""
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

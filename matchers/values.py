@@ -13,7 +13,7 @@ from matchers import facets
 from matchers.fields import Fields, Node
 from matchers.kernels.json import NUMBER, TEXT, read_json
 from matchers.model import ABSENT, Absent, Event, Scalar
-from matchers.tables import Float64, Int32, Int64
+from matchers.tables import Float64, Int32, Int64, offsets_of
 
 UInt8 = NDArray[np.uint8]
 
@@ -127,7 +127,7 @@ def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) ->
         several,
         hard,
     )
-    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    offsets = offsets_of(counts)
     values = Values(offsets, path[:m], kind[:m], number[:m], start[:m], length[:m], text, several)
     return values, np.flatnonzero(hard)
 
@@ -156,7 +156,7 @@ def spliced(values: Values, at: Int64, others: Values) -> Values:
         return np.concatenate((a, b))[order]
 
     return Values(
-        np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        offsets_of(counts),
         together(values.path, others.path),
         together(values.kind, others.kind),
         together(values.number, others.number),

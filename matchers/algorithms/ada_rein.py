@@ -31,12 +31,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.algorithms.rein import Predicates, bucket_lists, cells_of
+from matchers.algorithms.rein import bucket_lists, cells_of
 from matchers.base import Matcher, list_matches
 from matchers.cells import Cells
 from matchers.errors import MatchingError
 from matchers.kernels.ada_rein import ada_rein, arrange, last_misses
 from matchers.kernels.rein import Lists
+from matchers.predicates import Predicates
 from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 
 # The sample ends with enough events that hold enough false positives at the bar, or with so many pairs of an event and
@@ -231,12 +232,7 @@ class AdaRein(Matcher):
                     parts.append((found, missed))
                     begin = end
         bar = 0 if self.exact else self.state.plan.bar
-        kept = [_those(found, missed < bar) for found, missed in parts]
-        counts = [np.diff(k.offsets) for k in kept]
-        return MatchBatch(
-            np.concatenate(([0], np.cumsum(np.concatenate(counts)))) if kept else np.zeros(1, np.int64),
-            np.concatenate([k.subscription for k in kept]) if kept else np.empty(0, np.int32),
-        )
+        return MatchBatch.joined([_those(found, missed < bar) for found, missed in parts])
 
     def _last_misses(self, events: EventBatch, found: MatchBatch) -> Int32:
         order = self.order

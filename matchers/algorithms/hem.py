@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,8 @@ from matchers.base import Matcher, list_matches
 from matchers.cells import Cells
 from matchers.errors import MatchingError
 from matchers.kernels import hem as kernels
-from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
+from matchers.predicates import Predicates
+from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 
 Words = NDArray[np.uint64]
 UInt16 = NDArray[np.uint16]
@@ -81,6 +83,10 @@ class Hem(Matcher):
     gone: Words  # [n] bits: places that are free
     later: Later
 
+    @cached_property
+    def any_several(self) -> bool:
+        return bool(self.several.any())
+
     @property
     def d(self) -> int:
         return len(self.begin)
@@ -98,11 +104,7 @@ class Hem(Matcher):
         parts = [
             self._match(events, first, min(first + chunk, len(events)), marks) for first in range(0, len(events), chunk)
         ]
-        counts = [np.diff(part.offsets) for part in parts]
-        return MatchBatch(
-            np.concatenate([[0], *counts]).cumsum().astype(np.int64),
-            np.concatenate([np.empty(0, np.int32), *(part.subscription for part in parts)]),
-        )
+        return MatchBatch.joined(parts)
 
     def _match(self, events: EventBatch, first: int, last: int, marks: Words) -> MatchBatch:
         kernels.mark_mismatches(
@@ -145,6 +147,7 @@ class Hem(Matcher):
                     self.d,
                     marks,
                     self.several,
+                    self.any_several,
                     self.start,
                     self.column,
                     self.table_low,
@@ -281,7 +284,8 @@ def build(
     d, n = table.n_columns, table.n_subscriptions + capacity
     block = min(block, max(-(-n // 64) * 64, 64))
     blocks = max(-(-n // block), 1)
-    s, a, low, high = _hulls(table)
+    hulls = Predicates.of(table)
+    s, a, low, high = hulls.subscription, hulls.column, hulls.low, hulls.high
     domain = Cells.of(table, c)
 
     row = s // block * d + a
@@ -292,7 +296,7 @@ def build(
     cells = np.where(predicates > 0, np.clip(predicates // PAIRS_A_CELL, 1, c), 0).astype(np.int32)
     words = block // 64
     groups = np.minimum(np.minimum((g * predicates + DENSE * words // 2) // (DENSE * words), g), cells).astype(np.int32)
-    first_cell = np.concatenate(([0], np.cumsum(cells))).astype(np.int64)
+    first_cell = offsets_of(cells)
     n_sets = np.maximum(2 * groups.astype(np.int64) - 1, 0)
     first_set = np.cumsum(n_sets) - n_sets
 
@@ -308,9 +312,6 @@ def build(
     sets = np.zeros((int(n_sets.sum()), words), np.uint64)
     kernels.fill_sets(low_start, low_id, high_start, high_id, cells, groups, first_cell, first_set, sets)
 
-    several = np.zeros(n, np.bool_)
-    same = (np.diff(table.subscription) == 0) & (np.diff(table.column) == 0)
-    several[table.subscription[1:][same]] = True
     places = np.arange(blocks * block)
     constrained = np.isin(places, s)
     spare = capacity * psi
@@ -332,7 +333,7 @@ def build(
         highs,
         high_id,
         np.concatenate((table.needed, np.zeros(capacity, np.int32))),
-        several,
+        hulls.several(n),
         np.concatenate((table.start, np.full(capacity, table.start[-1]))),
         np.concatenate((table.column, np.zeros(spare, np.int32))),
         np.concatenate((table.low, np.zeros(spare))),
@@ -341,15 +342,6 @@ def build(
         np.packbits(places >= table.n_subscriptions, bitorder="little").view(np.uint64),
         Later.room(capacity, spare, blocks * d, int(first_cell[-1])),
     )
-
-
-def _hulls(table: SubscriptionTable) -> tuple[Int32, Int32, Float64, Float64]:
-    """Of each (subscription, column) with intervals: the least low and the greatest high."""
-    begins = np.ones(len(table.subscription), np.bool_)
-    begins[1:] = (np.diff(table.subscription) != 0) | (np.diff(table.column) != 0)
-    ends = np.ones(len(begins), np.bool_)
-    ends[:-1] = begins[1:]
-    return table.subscription[begins], table.column[begins], table.low[begins], table.high[ends]
 
 
 def space_model(n: int, d: int, psi_S: float, c: int = 1_000, g: int = 32, block: int = 32_768) -> int:  # noqa: N803

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matchers.base import Matcher
-from matchers.tables import EventBatch, Float64, Int32, MatchBatch, SubscriptionTable
+from matchers.tables import EventBatch, Float64, Int32, MatchBatch, SubscriptionTable, offsets_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Naive(Matcher):
             )
         counts = [len(m) for m in matched]
         return MatchBatch(
-            np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            offsets_of(counts),
             np.array([s for m in matched for s in m], np.int32),
         )
 

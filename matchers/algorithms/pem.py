@@ -54,7 +54,7 @@ from matchers.errors import MatchingError
 from matchers.kernels.pem import gather
 from matchers.split_point import cut_of, follow
 from matchers.subtasks import run as run_all
-from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
+from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 
 Builder = Callable[[SubscriptionTable], Matcher]
 Clock = Callable[[], float]
@@ -122,11 +122,7 @@ class Pem(Matcher):
 
     def match(self, events: EventBatch) -> MatchBatch:
         pieces = [self._match(_piece(events, at, at + self.window)) for at in range(0, len(events), self.window)]
-        counts = [np.diff(piece.offsets) for piece in pieces]
-        return MatchBatch(
-            _starts(np.concatenate([np.empty(0, np.int64), *counts])),
-            np.concatenate([np.empty(0, np.int32), *(piece.subscription for piece in pieces)]),
-        )
+        return MatchBatch.joined(pieces)
 
     @property
     def split(self) -> float:
@@ -302,19 +298,15 @@ def _united(found: list[MatchBatch], n_events: int, n_subscriptions: int) -> Mat
     """Disjoint sets of subscriptions, found in the same events."""
     if not found:
         return MatchBatch(np.zeros(n_events + 1, np.int64), np.empty(0, np.int32))
-    begin = _starts(np.array([len(part.subscription) for part in found], np.int64))
+    begin = offsets_of(np.array([len(part.subscription) for part in found], np.int64))
     out = np.empty(begin[-1], np.int32)
     counts = np.empty(n_events, np.int64)
     offsets, subscription = np.stack([p.offsets for p in found]), np.concatenate([p.subscription for p in found])
     gather(offsets, subscription, begin, n_subscriptions, out, counts)
-    return MatchBatch(_starts(counts), out)
+    return MatchBatch(offsets_of(counts), out)
 
 
 def _piece(events: EventBatch, begin: int, end: int) -> EventBatch:
     offsets = events.offsets[begin : end + 1]
     of = slice(offsets[0], offsets[-1])
     return EventBatch(offsets - offsets[0], events.column[of], events.value[of], events.n_columns)
-
-
-def _starts(lengths: Int64) -> Int64:
-    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)

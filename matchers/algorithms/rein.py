@@ -26,35 +26,8 @@ from matchers.base import Matcher, list_matches
 from matchers.cells import Cells
 from matchers.errors import MatchingError
 from matchers.kernels.rein import BLOCK, Lists, count, fill, rein
+from matchers.predicates import Predicates
 from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
-
-
-@dataclass(frozen=True, eq=False)
-class Predicates:
-    """The hull of the intervals of each (subscription, column), ascending by it: P of them."""
-
-    subscription: Int32  # [P]
-    column: Int32  # [P]
-    low: Float64  # [P]
-    high: Float64  # [P]
-    first: Int64  # [P + 1]: predicate p has intervals first[p] .. first[p + 1] of the table
-
-    @classmethod
-    def of(cls, table: SubscriptionTable) -> Predicates:
-        new = np.ones(len(table.subscription) + 1, bool)
-        new[1:-1] = (np.diff(table.subscription) != 0) | (np.diff(table.column) != 0)
-        first = np.flatnonzero(new) if len(table.subscription) else np.zeros(1, np.int64)
-        begin, end = first[:-1], first[1:] - 1
-        return cls(table.subscription[begin], table.column[begin], table.low[begin], table.high[end], first)
-
-    def __len__(self) -> int:
-        return len(self.subscription)
-
-    def several(self, n_subscriptions: int) -> NDArray[np.bool_]:
-        """[S]: whether the subscription has a predicate of several intervals."""
-        found = np.zeros(n_subscriptions, bool)
-        found[self.subscription[np.diff(self.first) > 1]] = True
-        return found
 
 
 def best_buckets(predicates: int, columns: int, n_subscriptions: int) -> int:

@@ -28,7 +28,7 @@ from matchers.base import Matcher, list_matches
 from matchers.cells import Cells
 from matchers.errors import MatchingError
 from matchers.kernels.tama import BLOCK, place, tama
-from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
+from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 
 FINEST = 24  # what a column's cells may take is then bounded: 2^25 of 8 bytes
 
@@ -88,7 +88,7 @@ def build(table: SubscriptionTable, levels: int = 13) -> Tama:
     with np.errstate(over="ignore"):
         per_unit = cells.per_unit * leaves
     per_unit[np.isinf(per_unit)] = 0.0
-    base, edge = _starts(2 * leaves), _starts(leaves)
+    base, edge = offsets_of(2 * leaves), offsets_of(leaves)
     start, edge_start = np.zeros(base[-1] + 1, np.int64), np.zeros(edge[-1] + 1, np.int64)
     order = np.argsort(table.column, kind="stable").astype(np.int32)  # ids of a cell stay ascending
     ids = rows = np.empty(0, np.int32)
@@ -112,7 +112,7 @@ def build(table: SubscriptionTable, levels: int = 13) -> Tama:
         )
         if not fill:
             ids, rows = np.empty(start.sum(), np.int32), np.empty(edge_start.sum(), np.int32)
-            start, edge_start = _starts(start[:-1]), _starts(edge_start[:-1])
+            start, edge_start = offsets_of(start[:-1]), offsets_of(edge_start[:-1])
     for filled in (start, edge_start):  # each place is now that of the cell after it
         filled[1:] = filled[:-1].copy()
         filled[0] = 0
@@ -132,10 +132,6 @@ def build(table: SubscriptionTable, levels: int = 13) -> Tama:
         _padded(table.needed),
         table.n_subscriptions,
     )
-
-
-def _starts(lengths: Int64) -> Int64:
-    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
 def _padded(needed: Int32) -> NDArray[Any]:

@@ -38,8 +38,9 @@ from matchers.kernels.bitsets import unmarked
 from matchers.kernels.wpa_rein import Lists, fill_buckets, list_block, mark_block, mark_dense
 from matchers.matching_time import UnitTimes, best_threads, marking_s
 from matchers.precision import Precision, calibrate, sample_size
+from matchers.predicates import Predicates
 from matchers.subtasks import allocate, run
-from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
+from matchers.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 
 BLOCK_BYTES = 1 << 18  # of marks, which stay in the second cache until they are listed
 BLOCK_BYTES_OF_THREAD = 1 << 20  # more, so that a thread is handed work less often
@@ -173,32 +174,15 @@ def build(
         if not isinstance(value, int) or value < 1:
             raise MatchingError(f"{name} must be an integer of at least 1, not {value!r}")
     _rates(false_positives, 0)
-    predicates = _predicates(table)
-    lists = _lists(table, *predicates, levels, buckets)
+    lists = _lists(table, levels, buckets)
     calibration = Calibration() if sample is None else Calibration.on(lists, sample)
     return WpaRein(lists, false_positives, exact, buckets, threads, clock, calibration)
 
 
-def _predicates(table: SubscriptionTable) -> tuple[Int32, Int32, Float64, Float64, Any]:
-    """(subscription, column, low, high) of each hull, and [S] whether a subscription has one over several intervals."""
-    begins = np.ones(len(table.subscription), bool)
-    begins[1:] = (np.diff(table.subscription) != 0) | (np.diff(table.column) != 0)
-    ends = np.append(begins[1:], True)[: len(begins)]
-    several = np.zeros(table.n_subscriptions, bool)
-    several[table.subscription[~begins]] = True
-    return table.subscription[begins], table.column[begins], table.low[begins], table.high[ends], several
-
-
-def _lists(
-    table: SubscriptionTable,
-    subscription: Int32,
-    column: Int32,
-    low: Float64,
-    high: Float64,
-    several: Any,
-    levels: int,
-    buckets: int,
-) -> Lists:
+def _lists(table: SubscriptionTable, levels: int, buckets: int) -> Lists:
+    hulls = Predicates.of(table)
+    subscription, column, low, high = hulls.subscription, hulls.column, hulls.low, hulls.high
+    several = hulls.several(table.n_subscriptions)
     domain = Cells.of(table, 1)
     width = _widths(domain, column, low, high)
     level = np.minimum((width * levels).astype(np.int64), levels - 1)
@@ -211,7 +195,7 @@ def _lists(
 
     frequency = np.diff(begin[::levels])
     n_buckets = np.minimum(frequency, buckets)  # more than predicates find nothing faster
-    bucket_begin = np.concatenate(([0], np.cumsum(n_buckets))).astype(np.int64)
+    bucket_begin = offsets_of(n_buckets)
     with np.errstate(over="ignore"):
         per_unit = domain.per_unit * n_buckets
     per_unit[~np.isfinite(per_unit)] = 0.0

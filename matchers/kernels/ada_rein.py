@@ -19,7 +19,7 @@ import numpy as np
 
 from matchers.kernels.bitsets import unmarked
 from matchers.kernels.jit import kernel
-from matchers.kernels.rein import BLOCK, BLOCK_BITS, GROUP, group_size, keep_unmarked, mark_row, read, unmark
+from matchers.kernels.rein import BLOCK, BLOCK_BITS, GROUP, empty, group_size, keep_unmarked, mark_row, read
 from matchers.kernels.rows import clear, lay_out
 
 
@@ -148,7 +148,7 @@ def ada_rein(
             length = min(BLOCK, n_subscriptions - base)
             block = base >> BLOCK_BITS
             for g in range(group):
-                unmark(marks, length)
+                empty(marks, length)
                 for a in range(n_columns):
                     if not skipped[a]:
                         mark_row(lists, block * n_columns + a, a, present[g, a], least[g, a], greatest[g, a], marks)

@@ -16,6 +16,19 @@ def mark(bits: Any, s: int) -> None:
     bits[at >> np.uint64(6)] |= np.uint64(1) << (at & np.uint64(63))
 
 
+@inlined
+def mark_if(bits: Any, s: int, condition: bool) -> None:
+    """Without a branch, which would be mispredicted where the condition holds about every other time."""
+    at = np.uint64(s)
+    bits[at >> np.uint64(6)] |= np.uint64(condition) << (at & np.uint64(63))
+
+
+@inlined
+def unmark(bits: Any, s: int) -> None:
+    at = np.uint64(s)
+    bits[at >> np.uint64(6)] &= ~(np.uint64(1) << (at & np.uint64(63)))
+
+
 @kernel
 def unite(into: Any, other: Any) -> None:
     """into |= other. Contiguous words without a branch, which the compiler turns into its widest registers."""

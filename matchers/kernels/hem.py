@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from matchers.kernels.bitsets import mark, unite, unmarked
+from matchers.kernels.bitsets import mark, mark_if, unite, unmark, unmarked
 from matchers.kernels.cells import cell_of
 from matchers.kernels.jit import inlined, kernel
-from matchers.kernels.rows import clear, lay_out, satisfies
+from matchers.kernels.rows import clear, has_several_values, keep_satisfied, lay_out
 
 
 @kernel
@@ -252,12 +252,6 @@ def mark_mismatches(
                             mark_chain(bits, head_low[cell], next_low, later_id)
 
 
-@inlined
-def mark_if(bits: Any, s: int, mismatch: bool) -> None:
-    """Without a branch, which would be mispredicted every other time."""
-    bits[s >> 6] |= np.uint64(mismatch) << np.uint64(s & 63)
-
-
 @kernel
 def unite_two(bits: Any, one: Any, two: Any) -> None:
     """Both ends in one pass: B is loaded and stored once."""
@@ -310,11 +304,6 @@ def mark_chain(bits: Any, i: int, following: Any, ids: Any) -> None:
     while i >= 0:
         mark(bits, ids[i])
         i = following[i]
-
-
-@inlined
-def unmark(bits: Any, s: int) -> None:
-    bits[s >> 6] &= ~(np.uint64(1) << np.uint64(s & 63))
 
 
 @kernel
@@ -434,6 +423,7 @@ def list_unmarked(
     d: int,
     marks: Any,
     several: Any,
+    any_several: bool,
     start: Any,
     column: Any,
     low: Any,
@@ -447,20 +437,15 @@ def list_unmarked(
     m = 0
     while event < last_event and out.shape[0] - m >= n:
         begin, end = offsets[event], offsets[event + 1]
-        arrays = False
-        for i in range(begin + 1, end):
-            arrays |= e_column[i] == e_column[i - 1]
-        before = m
         found = m
         for b in range(marks.shape[0]):
             found = unmarked(marks[b, event - first_event], min(block, n - b * block), out, found, b * block)
-        lay_out(e_column, begin, end, first, last)
-        for i in range(before, found):
-            s = out[i]
-            if not (arrays or several[s]) or satisfies(s, start, column, low, high, e_value, first, last):
-                out[m] = s
-                m += 1
-        clear(e_column, begin, end, first, last)
-        counts[event - first_event] = m - before
+        arrays = has_several_values(e_column, begin, end, d)
+        if arrays or any_several:
+            lay_out(e_column, begin, end, first, last)
+            found = keep_satisfied(out, m, found, arrays, several, start, column, low, high, e_value, first, last)
+            clear(e_column, begin, end, first, last)
+        counts[event - first_event] = found - m
+        m = found
         event += 1
     return event

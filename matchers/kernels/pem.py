@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from matchers.kernels.bitsets import unmarked
+from matchers.kernels.bitsets import unmark, unmarked
 from matchers.kernels.jit import kernel
 
 
@@ -24,8 +24,7 @@ def gather(offsets: Any, found: Any, begin: Any, n_subscriptions: int, out: Any,
         bits[:] = ~np.uint64(0)
         for p in range(offsets.shape[0]):
             for i in range(begin[p] + offsets[p, e], begin[p] + offsets[p, e + 1]):
-                s = found[i]
-                bits[s >> 6] ^= np.uint64(1) << np.uint64(s & 63)  # each is found once
+                unmark(bits, found[i])
         before = m
         m = unmarked(bits, n_subscriptions, out, m)
         counts[e] = m - before

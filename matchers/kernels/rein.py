@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.kernels.bitsets import unmarked
+from matchers.kernels.bitsets import unmark, unmarked
 from matchers.kernels.cells import cell_of
 from matchers.kernels.jit import inlined, kernel
-from matchers.kernels.rows import clear, lay_out, satisfies
+from matchers.kernels.rows import clear, keep_satisfied, lay_out
 
 BLOCK_BITS = 14
 BLOCK = 1 << BLOCK_BITS
@@ -138,7 +138,7 @@ def mark_row(lists: Any, row: int, a: int, present: bool, least: float, greatest
 
 
 @kernel
-def unmark(marks: Any, length: int) -> None:
+def empty(marks: Any, length: int) -> None:
     """Empty the map of a block that has `length` subscriptions; what lies beyond them in the last word is marked."""
     marks[:length] = 0
     marks[length : (length + 7) & ~7] = 1
@@ -151,8 +151,7 @@ def keep_unmarked(words: Any, marks: Any, base: int, length: int, bits: Any) -> 
         if words[w] != _ALL:
             for within in range(w << 3, (w << 3) + 8):
                 if marks[within] == 0:
-                    s = base + within
-                    bits[s >> 6] &= ~(np.uint64(1) << np.uint64(s & 63))
+                    unmark(bits, base + within)
 
 
 @inlined
@@ -201,7 +200,7 @@ def rein(
             length = min(BLOCK, n_subscriptions - base)
             row = (base >> BLOCK_BITS) * n_columns
             for g in range(group):
-                unmark(marks, length)
+                empty(marks, length)
                 for a in range(n_columns):
                     mark_row(lists, row + a, a, present[g, a], least[g, a], greatest[g, a], marks)
                 keep_unmarked(words, marks, base, length, bits[g])
@@ -212,12 +211,7 @@ def rein(
             m = unmarked(bits[g], n_subscriptions, out, m)
             if arrays[g] or any_several:  # a value on the hull, or least and greatest on it, may lie on no interval
                 lay_out(e_column, offsets[event], offsets[event + 1], first, last)
-                end, m = m, before
-                for i in range(before, end):
-                    s = out[i]
-                    if not (arrays[g] or several[s]) or satisfies(s, start, column, low, high, e_value, first, last):
-                        out[m] = s
-                        m += 1
+                m = keep_satisfied(out, before, m, arrays[g], several, start, column, low, high, e_value, first, last)
                 clear(e_column, offsets[event], offsets[event + 1], first, last)
             counts[event] = m - before
             event += 1

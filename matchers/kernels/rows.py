@@ -52,3 +52,41 @@ def satisfies(s: int, start: Any, column: Any, low: Any, high: Any, value: Any, 
                 hit |= low[i] <= value[k] <= high[i]
             i += 1
     return hit
+
+
+@kernel
+def keep_satisfied(
+    out: Any,
+    begin: int,
+    end: int,
+    every: bool,
+    several: Any,
+    start: Any,
+    column: Any,
+    low: Any,
+    high: Any,
+    value: Any,
+    first: Any,
+    last: Any,
+) -> int:
+    """Of out[begin : end] those that the event laid out satisfies, moved together; says where they end.
+
+    Only where there is doubt are they checked: all of them where `every`, else those with `several` intervals in a
+    column, of which an index by hulls does not know more.
+    """
+    m = begin
+    for i in range(begin, end):
+        s = out[i]
+        if not (every or several[s]) or satisfies(s, start, column, low, high, value, first, last):
+            out[m] = s
+            m += 1
+    return m
+
+
+@kernel
+def has_several_values(column: Any, begin: int, end: int, n_columns: int) -> bool:
+    """Whether an event has an array: several values in one of the table's columns."""
+    for k in range(begin + 1, end):  # noqa: SIM110 - a loop that is compiled
+        if column[k] == column[k - 1] and column[k] < n_columns:
+            return True
+    return False

@@ -27,6 +27,7 @@ import numpy as np
 
 from matchers.kernels.cells import cell_of
 from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.rows import has_several_values
 
 BLOCK = 8  # `needed` is padded to as many counters, so that they make up whole words
 
@@ -131,7 +132,7 @@ def tama(
 ) -> int:
     n_columns = leaves.shape[0]
     left = np.empty_like(needed)
-    stamp = np.zeros(needed.shape[0] if _several(event, offsets, e_column) else 0, np.int64)
+    stamp = np.zeros(needed.shape[0] if _several(event, offsets, e_column, n_columns) else 0, np.int64)
     m = 0
     while event < offsets.shape[0] - 1 and out.shape[0] - m >= n_subscriptions:
         left[:] = needed
@@ -199,10 +200,9 @@ def _exhausted(left: Any, out: Any, m: int) -> int:
 
 
 @kernel
-def _several(event: int, offsets: Any, column: Any) -> bool:
+def _several(event: int, offsets: Any, column: Any, n_columns: int) -> bool:
     """Whether an event from `event` on has several values in one column."""
     for e in range(event, offsets.shape[0] - 1):
-        for k in range(offsets[e] + 1, offsets[e + 1]):
-            if column[k] == column[k - 1]:
-                return True
+        if has_several_values(column, offsets[e], offsets[e + 1], n_columns):
+            return True
     return False

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.kernels.bitsets import mark, unite, unmarked
+from matchers.kernels.bitsets import mark, mark_if, unite, unmarked
 from matchers.kernels.cells import cell_of
 from matchers.kernels.jit import inlined, kernel
-from matchers.kernels.rows import clear, lay_out, satisfies
+from matchers.kernels.rows import clear, has_several_values, keep_satisfied, lay_out
 
 
 class Lists(NamedTuple):
@@ -101,13 +101,7 @@ def mark_run(of: Any, i: int, end: int, bits: Any) -> None:
 @inlined
 def mark_run_of_narrow(of: Any, rank: Any, kept: int, i: int, end: int, bits: Any) -> None:
     for k in range(i, end):
-        mark_if(rank[k] < kept, bits, of[k])
-
-
-@inlined
-def mark_if(condition: bool, bits: Any, s: int) -> None:
-    at = np.uint64(s)
-    bits[at >> np.uint64(6)] |= np.uint64(condition) << (at & np.uint64(63))
+        mark_if(bits, of[k], rank[k] < kept)
 
 
 @inlined
@@ -156,7 +150,7 @@ def mark_groups(lists: Any, e_value: Any, first: Any, last: Any, groups: Any, ke
         if 2 * kept[g] < end - begin[g]:
             for i in range(begin[g], begin[g] + kept[g]):
                 missed = (greatest < lists.width_low[i]) | (least > lists.width_high[i])
-                mark_if(missed, bits, lists.of_width[i])
+                mark_if(bits, lists.of_width[i], missed)
             continue
         level = g - a * levels
         i = first_at(lists.bucket_at, low_bucket, level, 0)
@@ -267,27 +261,24 @@ def list_block(
         verify_all = verify[plan[event]] or has_several_values(e_column, offsets[event], offsets[event + 1], n_columns)
         if verify_all or lists.any_several:
             lay_out(e_column, offsets[event], offsets[event + 1], first, last)
-            found = m
-            m = before
-            for k in range(before, found):
-                s = out[k]
-                if (not verify_all and not lists.several[s]) or satisfies(
-                    s, lists.start, lists.column, lists.interval_low, lists.interval_high, e_value, first, last
-                ):
-                    out[m] = s
-                    m += 1
+            m = keep_satisfied(
+                out,
+                before,
+                m,
+                verify_all,
+                lists.several,
+                lists.start,
+                lists.column,
+                lists.interval_low,
+                lists.interval_high,
+                e_value,
+                first,
+                last,
+            )
             clear(e_column, offsets[event], offsets[event + 1], first, last)
         counts[event] = m - before
         event += 1
     return event
-
-
-@kernel
-def has_several_values(e_column: Any, begin: int, end: int, n_columns: int) -> bool:
-    for k in range(begin + 1, end):  # noqa: SIM110 - a loop that is compiled
-        if e_column[k] == e_column[k - 1] and e_column[k] < n_columns:
-            return True
-    return False
 
 
 @kernel

@@ -6,20 +6,8 @@ A pool for each schema, because two versions of a file may not be in one.
 from __future__ import annotations
 
 from base64 import b64decode
+from importlib import import_module
 
-from google.protobuf import (
-    any_pb2,
-    api_pb2,
-    descriptor_pb2,
-    duration_pb2,
-    empty_pb2,
-    field_mask_pb2,
-    source_context_pb2,
-    struct_pb2,
-    timestamp_pb2,
-    type_pb2,
-    wrappers_pb2,
-)
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -27,21 +15,22 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from streaming.codecs.registry import Registry, Schema
 
 FORMAT = "serialized"  # a FileDescriptorProto in base64
+_MODULES = [
+    "any",
+    "api",
+    "descriptor",
+    "duration",
+    "empty",
+    "field_mask",
+    "source_context",
+    "struct",
+    "timestamp",
+    "type",
+    "wrappers",
+]
 WELL_KNOWN = {
     module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb
-    for module in (
-        any_pb2,
-        api_pb2,
-        descriptor_pb2,
-        duration_pb2,
-        empty_pb2,
-        field_mask_pb2,
-        source_context_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        type_pb2,
-        wrappers_pb2,
-    )
+    for module in (import_module(f"google.protobuf.{name}_pb2") for name in _MODULES)
 }
 
 
