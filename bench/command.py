@@ -11,22 +11,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
-from bench import tables
+from bench import printing, tables
 from bench.candidates import candidates
 from bench.distributions import Distribution
 from bench.errors import BenchError
-from bench.measure import Effort, Measurement, measure
+from bench.event_bus import EventBus
+from bench.measure import Effort, measure
 from bench.papers import PAPERS
+from bench.prepared import Scenario
 from bench.sweeps import figures, run
 from bench.workloads import Workload
 from matchers import ALGORITHMS, MatchingError
+from matchers.errors import known
 
 app = typer.Typer(no_args_is_help=True, help="How fast is each matching algorithm, and is its answer right?")
 err = Console(stderr=True, soft_wrap=True)
-WORKLOAD = "Workload"  # the heading above these flags in the help
+WORKLOAD, INTERVALS = "Workload", "Workload of intervals"  # headings above flags in the help
+SCENARIOS = ("intervals", "event-bus")
 
 Seconds = Annotated[float, typer.Option(help="Time to match in, for each algorithm and workload.", min=0)]
 Rounds = Annotated[int, typer.Option(help="Turns that each algorithm has; the least of them counts.", min=1)]
@@ -36,13 +39,17 @@ Dataset = Annotated[
     Path | None,
     typer.Option(
         help="Real events: a text file, a row of numbers each; predicates lie around its values.",
-        rich_help_panel=WORKLOAD,
+        rich_help_panel=INTERVALS,
     ),
 ]
 
 
 @app.command()
 def matchers(
+    context: typer.Context,
+    scenario: Annotated[
+        str, typer.Option(help="What is matched: intervals, or event-bus: JSON rules and events.")
+    ] = SCENARIOS[0],
     algorithms: Annotated[
         str | None, typer.Option("--algorithms", "-a", help="Names with commas between; all but naive if left out.")
     ] = None,
@@ -50,38 +57,45 @@ def matchers(
     seconds: Seconds = Effort.seconds,
     rounds: Rounds = Effort.rounds,
     batch: Batch = Effort.batch,
+    profile: Annotated[bool, typer.Option("--profile", help="What algorithms that can tell do for an event.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object per algorithm and line.")] = False,
     subscriptions: Annotated[
         int, typer.Option("--subscriptions", "-n", help="How many.", rich_help_panel=WORKLOAD)
     ] = Workload.subscriptions,
     attributes: Annotated[
-        int, typer.Option("--attributes", "-d", help="How many there are.", rich_help_panel=WORKLOAD)
+        int, typer.Option("--attributes", "-d", help="How many there are.", rich_help_panel=INTERVALS)
     ] = Workload.attributes,
     predicates: Annotated[
-        str, typer.Option("--predicates", "-k", help="Of a subscription; or a range, 1-10.", rich_help_panel=WORKLOAD)
+        str, typer.Option("--predicates", "-k", help="Of a subscription; or a range, 1-10.", rich_help_panel=INTERVALS)
     ] = "10",
     width: Annotated[
-        float, typer.Option("--width", "-w", help="Of predicates, within 0 .. 1.", rich_help_panel=WORKLOAD)
+        float, typer.Option("--width", "-w", help="Of predicates, within 0 .. 1.", rich_help_panel=INTERVALS)
     ] = Workload.width,
     width_spread: Annotated[
-        float, typer.Option(help="Widths lie between the width and so much more.", rich_help_panel=WORKLOAD)
+        float, typer.Option(help="Widths lie between the width and so much more.", rich_help_panel=INTERVALS)
     ] = Workload.width_spread,
-    events: Annotated[int, typer.Option(help="How many at most.", rich_help_panel=WORKLOAD)] = Workload.events,
+    events: Annotated[
+        int | None,
+        typer.Option(
+            help=f"How many at most; {Workload.events} if left out, of event-bus {EventBus.events:,}.",
+            rich_help_panel=WORKLOAD,
+        ),
+    ] = None,
     event_size: Annotated[
-        int | None, typer.Option(help="Attributes of an event; all if left out.", rich_help_panel=WORKLOAD)
+        int | None, typer.Option(help="Attributes of an event; all if left out.", rich_help_panel=INTERVALS)
     ] = None,
     attribute_distribution: Annotated[
-        str, typer.Option(help="uniform or zipf:EXPONENT; of subscriptions and events.", rich_help_panel=WORKLOAD)
+        str, typer.Option(help="uniform or zipf:EXPONENT; of subscriptions and events.", rich_help_panel=INTERVALS)
     ] = "uniform",
     value_distribution: Annotated[
         str,
         typer.Option(
             help="uniform, normal:VARIANCE, pareto:SHAPE or zipf:EXPONENT; of predicates and events.",
-            rich_help_panel=WORKLOAD,
+            rich_help_panel=INTERVALS,
         ),
     ] = "uniform",
     event_value_distribution: Annotated[
-        str | None, typer.Option(help="Of events, if it is another one.", rich_help_panel=WORKLOAD)
+        str | None, typer.Option(help="Of events, if it is another one.", rich_help_panel=INTERVALS)
     ] = None,
     dataset: Dataset = None,
     seed: Seed = Workload.seed,
@@ -89,29 +103,38 @@ def matchers(
     """Algorithms side by side on one workload. Every answer is checked against scan; exit code 1 if one is wrong."""
     names = algorithms.split(",") if algorithms is not None else [name for name in ALGORITHMS if name != "naive"]
     with _wrong_flags(), _progress() as tell:
-        workload = Workload(
-            subscriptions=subscriptions,
-            attributes=attributes,
-            predicates=_range(predicates),
-            width=width,
-            width_spread=width_spread,
-            events=events,
-            event_size=event_size,
-            attribute_distribution=Distribution.parse(attribute_distribution),
-            values=Distribution.parse(value_distribution),
-            event_values=Distribution.parse(event_value_distribution or value_distribution),
-            dataset=dataset,
-            seed=seed,
-        )
+        workload: Scenario
+        if scenario == "event-bus":
+            _refuse_intervals(context)
+            workload = EventBus(subscriptions, EventBus.events if events is None else events, seed)
+        elif scenario == "intervals":
+            workload = Workload(
+                subscriptions=subscriptions,
+                attributes=attributes,
+                predicates=_range(predicates),
+                width=width,
+                width_spread=width_spread,
+                events=Workload.events if events is None else events,
+                event_size=event_size,
+                attribute_distribution=Distribution.parse(attribute_distribution),
+                values=Distribution.parse(value_distribution),
+                event_values=Distribution.parse(event_value_distribution or value_distribution),
+                dataset=dataset,
+                seed=seed,
+            )
+        else:
+            raise BenchError(f"unknown scenario {scenario!r}; {known(scenario, SCENARIOS)}")
         chosen = candidates((name.strip() for name in names), option or ())
-        measured = measure(workload, chosen, Effort(seconds, rounds, batch), tell)
+        measured = measure(workload, chosen, Effort(seconds, rounds, batch), tell, profile)
+    if profile and all(one.profile is None for one in measured):
+        err.print(Text("No algorithm that was measured has a profile."))
     if as_json:
         for one in measured:
             typer.echo(json.dumps(one.as_data()))
     else:
         out = Console()
-        out.width = out.width if out.is_terminal else max(out.width, 120)  # a pipe has room
-        out.print(_table(measured))
+        out.width = out.width if out.is_terminal else max(out.width, 140)  # a pipe has room
+        printing.show(measured, out)
     raise typer.Exit(0 if all(one.checked for one in measured) else 1)
 
 
@@ -158,28 +181,19 @@ def sweep(
     raise typer.Exit(0 if right else 1)
 
 
-def _table(measured: list[Measurement]) -> Table:
-    scan = next((one.us_per_event for one in measured if one.candidate.algorithm == "scan"), None)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("algorithm", no_wrap=True)
-    for name in ("µs/event", "median", "times scan", "build s", "MB", "matches", "events"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("checked", no_wrap=True)
-    for one in measured:
-        wrong = f"WRONG: {one.answer.missed:,} missed, {one.answer.extra:,} too many"
-        right = f"{one.answer.false_positive_rate:.2%} false" if one.candidate.adaptive else "yes"
-        table.add_row(
-            " ".join([one.candidate.algorithm, *(f"{k}={v}" for k, v in one.candidate.options.items())]),
-            f"{one.us_per_event:,.1f}",
-            f"{one.us_per_event_median:,.1f}",
-            f"{scan / one.us_per_event:,.2f}" if scan else "",
-            f"{one.build_s:,.3f}",
-            f"{one.memory_bytes / 1e6:,.1f}",
-            f"{one.matches:,}",
-            f"{one.events_measured:,}",
-            Text(right) if one.checked else Text(wrong, "bold red"),
-        )
-    return table
+def _refuse_intervals(context: typer.Context) -> None:
+    """Flags of the other scenario are a mistake, not something to pass over."""
+    for flag in context.command.params:
+        given = context.get_parameter_source(flag.name or "")
+        if getattr(flag, "rich_help_panel", None) == INTERVALS and given and given.name == "COMMANDLINE":
+            raise BenchError(
+                f"{flag.opts[0]} is of the scenario intervals; event-bus takes {_flags(context, WORKLOAD)}"
+            )
+
+
+def _flags(context: typer.Context, heading: str) -> str:
+    flags = [flag.opts[0] for flag in context.command.params if getattr(flag, "rich_help_panel", None) == heading]
+    return ", ".join(flags)
 
 
 def _range(text: str) -> tuple[int, int]:

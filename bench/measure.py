@@ -8,9 +8,8 @@ machine who disturbs a round disturbs all algorithms, and the least of the round
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from statistics import median
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -18,8 +17,9 @@ import numpy as np
 
 from bench.answers import Answer, compare, part
 from bench.candidates import Candidate
-from bench.workloads import Workload
-from matchers import EventBatch, MatchBatch, Matcher
+from bench.prepared import Prepared, Scenario
+from bench.profiling import Profiled
+from matchers import MatchBatch, Matcher
 from matchers.tables import Float64
 
 BASELINE = Candidate("scan")
@@ -42,6 +42,7 @@ class Measurement:
     us_per_event: float  # least of the rounds
     us_per_event_median: float
     build_s: float
+    compile_s: float | None  # from the patterns' bytes to the table, where there are patterns
     memory_bytes: int
     matches: int
     events_measured: int
@@ -50,6 +51,8 @@ class Measurement:
     answer: Answer
     us: Float64  # per event of each batch, in the least of the rounds
     matched: Float64  # likewise, matches
+    us_of_step: Mapping[str, float]  # per event, in the least of the rounds
+    profile: Mapping[str, float] | None  # counts per event; None where the matcher does not tell or was not asked
 
     @property
     def checked(self) -> bool:
@@ -57,6 +60,7 @@ class Measurement:
 
     def as_data(self) -> dict[str, Any]:
         rate = {"false_positive_rate": self.answer.false_positive_rate} if self.candidate.adaptive else {}
+        steps = {name: round(us, 4) for name, us in self.us_of_step.items()}
         return {
             "algorithm": self.candidate.algorithm,
             "us_per_event": round(self.us_per_event, 4),
@@ -70,24 +74,29 @@ class Measurement:
             "rounds": self.rounds,
             "options": dict(self.candidate.options),
             **rate,
+            **({} if self.compile_s is None else {"compile_s": round(self.compile_s, 6)}),
+            **({"us_of_step": steps} if len(steps) > 1 else {}),
+            **({} if self.profile is None else {"profile": dict(self.profile)}),
         }
 
 
 def measure(
-    workload: Workload, candidates: Sequence[Candidate], effort: Effort, tell: Callable[[str], None] = lambda _: None
+    scenario: Scenario,
+    candidates: Sequence[Candidate],
+    effort: Effort,
+    tell: Callable[[str], None] = lambda _: None,
+    profiled: bool = False,
 ) -> list[Measurement]:
     """In the order of the candidates. `tell` gets what is being done, for people. Raises BenchError."""
     tell("making the workload")
-    table, events = workload.table(), workload.batch()
-    small = replace(workload, subscriptions=min(workload.subscriptions, 64), events=min(workload.events, 2))
-    small_table, small_events = small.table(), _part(small.batch(), 0, small.events)
+    small, workload = scenario.small().prepared(), scenario.prepared()  # in this order: the first compiles
     runs = []
     for candidate in candidates if BASELINE in candidates else [*candidates, BASELINE]:
         tell(f"building {candidate.algorithm}")
-        candidate.build(small_table).match(small_events)  # compiles
+        _answer(small, candidate.build(small.table), 0, len(small))  # compiles
         begin = perf_counter()
-        matcher = candidate.build(table)
-        runs.append(_Run(candidate, matcher, perf_counter() - begin, events, effort))
+        matcher = candidate.build(workload.table)
+        runs.append(_Run(candidate, matcher, perf_counter() - begin, workload, effort))
 
     baseline = next(run for run in runs if run.candidate == BASELINE)
     tell("round 1: scan")
@@ -97,43 +106,61 @@ def measure(
             if run is not baseline or (number > 1 and BASELINE in candidates):
                 tell(f"round {number}: {run.candidate.algorithm}")
                 run.check(reference)
-    return [run.result() for run in runs[: len(candidates)]]
+    return [run.result(profiled) for run in runs[: len(candidates)]]
+
+
+def _answer(workload: Prepared, matcher: Matcher, begin: int, end: int) -> tuple[MatchBatch, list[float]]:
+    """Of some events, with the seconds that each step took."""
+    found = workload.part(begin, end)
+    seconds = []
+    for step in workload.steps(matcher).values():
+        started = perf_counter()
+        found = step(found)
+        seconds.append(perf_counter() - started)
+    return found, seconds
 
 
 class _Run:
     """One algorithm on its way through the rounds."""
 
     def __init__(
-        self, candidate: Candidate, matcher: Matcher, build_s: float, events: EventBatch, effort: Effort
+        self, candidate: Candidate, matcher: Matcher, build_s: float, workload: Prepared, effort: Effort
     ) -> None:
-        self.candidate, self.matcher, self.build_s, self.events = candidate, matcher, build_s, events
+        self.candidate, self.matcher, self.build_s, self.workload = candidate, matcher, build_s, workload
         self.budget_s = effort.seconds / effort.rounds
-        begin = perf_counter()
-        matcher.match(_part(events, 0, 1))
-        fit = int(self.budget_s / max(perf_counter() - begin, 1e-9))
-        self.batch = max(1, min(effort.batch, len(events), fit))
-        self.end = len(events)  # of the events that it has the time for
-        self.seconds: list[list[float]] = []  # of each batch of each round
+        self.batch = self._fitting(min(effort.batch, len(workload)))
+        self.end = len(workload)  # of the events that it has the time for
+        self.seconds: list[list[list[float]]] = []  # of each step of each batch of each round
         self.matched: list[int] = []  # in each batch of the first round
         self.answer = Answer()
 
+    def _fitting(self, most: int) -> int:
+        """How many events fit in a round. What one costs by itself says little of many, so more of them are tried."""
+        n = 1
+        while True:
+            _, seconds = _answer(self.workload, self.matcher, 0, n)
+            fit = int(self.budget_s / max(sum(seconds), 1e-9) * n)
+            if fit >= most:
+                return most
+            if fit < 8 * n:
+                return max(1, fit)
+            n = fit // 4
+
     def round(self) -> Iterator[tuple[int, MatchBatch]]:
         """Each batch's first event and matches."""
-        seconds: list[float] = []
+        spent: list[list[float]] = []
         begin = 0
         first = not self.seconds
         while begin < self.end:
-            events = _part(self.events, begin, min(begin + self.batch, self.end))
-            started = perf_counter()
-            matches = self.matcher.match(events)
-            seconds.append(perf_counter() - started)
+            matches, seconds = _answer(self.workload, self.matcher, begin, min(begin + self.batch, self.end))
+            spent.append(seconds)
             if first:
                 self.matched.append(len(matches.subscription))
             yield begin, matches
-            begin += len(events)
-            if first and sum(seconds) >= self.budget_s:
+            begin += len(matches)
+            if first and sum(map(sum, spent)) >= self.budget_s:
                 self.end = begin
-        self.seconds.append(seconds)
+        self.seconds.append(spent)
 
     def check(self, reference: MatchBatch) -> None:
         """A round whose answers are compared."""
@@ -142,26 +169,28 @@ class _Run:
                 end = min(begin + len(matches), len(reference))
                 self.answer += compare(matches, part(reference, begin, end))
 
-    def result(self) -> Measurement:
-        rounds = [sum(seconds) / self.end * 1e6 for seconds in self.seconds]
+    def result(self, profiled: bool) -> Measurement:
+        spent = np.array(self.seconds) * 1e6  # [rounds, batches, steps]
+        rounds = spent.sum(axis=(1, 2)) / self.end
         sizes = np.diff([*range(0, self.end, self.batch), self.end])
+        of_step = (spent[rounds.argmin()].sum(axis=0) / self.end).tolist()
+        profile = None
+        if profiled and isinstance(self.matcher, Profiled):
+            profile = self.matcher.profile(self.workload.encoded(0, self.batch))
         return Measurement(
             candidate=self.candidate,
-            us_per_event=min(rounds),
-            us_per_event_median=median(rounds),
+            us_per_event=float(rounds.min()),
+            us_per_event_median=float(np.median(rounds)),
             build_s=self.build_s,
+            compile_s=self.workload.compile_s,
             memory_bytes=self.matcher.memory_bytes(),
             matches=sum(self.matched),
             events_measured=self.end,
             batch=self.batch,
             rounds=len(rounds),
             answer=self.answer,
-            us=np.min(self.seconds, axis=0) / sizes * 1e6,
+            us=spent.sum(axis=2).min(axis=0) / sizes,
             matched=np.array(self.matched) / sizes,
+            us_of_step=dict(zip(self.workload.steps(self.matcher), of_step, strict=True)),
+            profile=profile,
         )
-
-
-def _part(events: EventBatch, begin: int, end: int) -> EventBatch:
-    offsets = events.offsets[begin : end + 1]
-    within = slice(offsets[0], offsets[-1])
-    return EventBatch(offsets - offsets[0], events.column[within], events.value[within], events.n_columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from bench import dataset
 from bench.attributes import draw_attributes
 from bench.distributions import Distribution
 from bench.errors import BenchError
+from bench.intervals import Intervals
 from matchers.tables import EventBatch, Float64, Int32, Int64, SubscriptionTable, offsets_of
 
 UNIFORM = Distribution("uniform")
@@ -50,6 +51,13 @@ class Workload:
         _check(0 <= self.width <= 1, "width", self.width, "within 0 .. 1, the values")
         room = 1 - self.width
         _check(0 <= self.width_spread <= room + 1e-9, "width spread", self.width_spread, f"within 0 .. {room:g}")
+
+    def small(self) -> Workload:
+        return replace(self, subscriptions=min(self.subscriptions, 64), events=min(self.events, 2))
+
+    def prepared(self) -> Intervals:
+        """Raises BenchError."""
+        return Intervals(self.table(), self.batch())
 
     def table(self) -> SubscriptionTable:
         """Raises BenchError. What a table promises holds by construction: distinct attributes, ascending."""
