@@ -74,6 +74,13 @@ def matchers(
     width_spread: Annotated[
         float, typer.Option(help="Widths lie between the width and so much more.", rich_help_panel=INTERVALS)
     ] = Workload.width_spread,
+    codes: Annotated[
+        int | None,
+        typer.Option(help="How many values there are, as of texts; any number if left out.", rich_help_panel=INTERVALS),
+    ] = None,
+    equal: Annotated[
+        float, typer.Option(help="Share of predicates that want one value.", rich_help_panel=INTERVALS)
+    ] = Workload.equal,
     events: Annotated[
         int | None,
         typer.Option(
@@ -114,6 +121,8 @@ def matchers(
                 predicates=_range(predicates),
                 width=width,
                 width_spread=width_spread,
+                codes=codes,
+                equal=equal,
                 events=Workload.events if events is None else events,
                 event_size=event_size,
                 attribute_distribution=Distribution.parse(attribute_distribution),
@@ -158,7 +167,7 @@ def sweep(
     """
     from bench.draw import draw  # its import takes half a second that no other command needs
 
-    right = True
+    right, outcomes = True, []
     with _wrong_flags(), _progress() as tell:
         chosen = figures(paper, None if numbers is None else [number.strip() for number in numbers.split(",")])
         try:
@@ -172,28 +181,30 @@ def sweep(
             if not outcome.rows:
                 err.print(Text(f"{figure.name}: left out"))
                 continue
+            outcomes.append(outcome)
             for file in [*tables.write(outcome, directory), draw(outcome, directory)]:
                 typer.echo(file)
             for row in outcome.rows:
                 if not row.measurement.checked:
                     right = False
                     err.print(Text(f"{figure.name}: {row.label} at {row.x:g} is WRONG", "bold red"))
+        for file in tables.write_rivals(outcomes, directory):
+            typer.echo(file)
     raise typer.Exit(0 if right else 1)
 
 
 def _refuse_intervals(context: typer.Context) -> None:
-    """Flags of the other scenario are a mistake, not something to pass over."""
-    for flag in context.command.params:
-        given = context.get_parameter_source(flag.name or "")
-        if getattr(flag, "rich_help_panel", None) == INTERVALS and given and given.name == "COMMANDLINE":
-            raise BenchError(
-                f"{flag.opts[0]} is of the scenario intervals; event-bus takes {_flags(context, WORKLOAD)}"
-            )
+    """A flag of the other scenario is a mistake, and not passed over."""
+    flags = {flag.name: flag.opts[0] for flag in context.command.params if _heading(flag) == INTERVALS}
+    for name, flag in flags.items():
+        source = context.get_parameter_source(name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            fit = ", ".join(flag.opts[0] for flag in context.command.params if _heading(flag) == WORKLOAD)
+            raise BenchError(f"{flag} is of the scenario intervals; of the workload event-bus takes {fit}")
 
 
-def _flags(context: typer.Context, heading: str) -> str:
-    flags = [flag.opts[0] for flag in context.command.params if getattr(flag, "rich_help_panel", None) == heading]
-    return ", ".join(flags)
+def _heading(flag: object) -> str | None:
+    return getattr(flag, "rich_help_panel", None)
 
 
 def _range(text: str) -> tuple[int, int]:

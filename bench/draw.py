@@ -23,8 +23,9 @@ COLOURS = {
     "wpa_rein": "#D55E00",
     "tama": "#E69F00",
     "opindex": "#CC79A7",
-    "pem": "#009E73",
+    "pem": "#CC79A7",
     "hem": "#009E73",
+    "tiles": "#D55E00",
 }
 OTHERS = ("#009E73", "#D55E00", "#0072B2", "#E69F00", "#CC79A7", "#56B4E9")
 MARKERS = "osD^vPX<>h"
@@ -137,7 +138,9 @@ def _tick(x: float) -> str:
 
 
 def _number(number: str) -> str:
-    return f"table {number.removeprefix('table')}" if number.startswith("table") else f"figure {number}"
+    if number.startswith("table"):
+        return f"table {number.removeprefix('table')}"
+    return f"figure {number}" if number[0].isdigit() else number
 
 
 def _settings(outcome: Outcome) -> str:
@@ -152,6 +155,8 @@ def _settings(outcome: Outcome) -> str:
         "predicates": f"{least} predicates" if least == most else f"{least} to {most} predicates",
         "width": f"width {workload.width:g}"
         + (f" to {workload.width + workload.width_spread:g}" if workload.width_spread else ""),
+        "codes": f"{workload.codes:,} values" if workload.codes else "",
+        "equal": f"{workload.equal:.0%} want one" if workload.equal else "",
         "event_size": f"{size} in an event" if size is not None else "",
         "dataset": workload.dataset.name if workload.dataset else "",
     }

@@ -26,6 +26,8 @@ class Point:
     workload: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""  # if x is no number
+    batch: int | None = None  # events that are measured together here
+    only: tuple[str, ...] = ()  # series that are measured here; all if empty
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Figure:
     scatter: bool = False  # of single events, one metric over their matches
     batch: int | None = None  # events that are measured together, where it matters
     note: str = ""  # how it differs from the paper's
+    real: bool | None = None  # events of a dataset: always, never, or where one is given
+    ours: str = ""  # the series that is set against the fastest of the others
 
     @property
     def name(self) -> str:

@@ -58,6 +58,15 @@ class Statement:
 
 
 @dataclass(frozen=True)
+class Rivals:
+    """The figure's own series at one point, and the fastest of the others there."""
+
+    x: float
+    fastest: Row | None
+    ours: Row | None
+
+
+@dataclass(frozen=True)
 class Outcome:
     """A figure with its measurements. Without rows, none of its algorithms is there."""
 
@@ -78,6 +87,16 @@ class Outcome:
     def metrics(self) -> list[str]:
         """Those of the figure that something was measured of."""
         return [m for m in self.figure.metrics if any(self.values(label, m) for label in self.labels)]
+
+    def rivals(self) -> list[Rivals]:
+        """Of each point; none where a figure has no series of its own."""
+        found = []
+        for x in dict.fromkeys(row.x for row in self.rows) if self.figure.ours else ():
+            here = [row for row in self.rows if row.x == x]
+            others = [row for row in here if row.label != self.figure.ours]
+            fastest = min(others, key=lambda row: row.value("us"), default=None)
+            found.append(Rivals(x, fastest, next((row for row in here if row not in others), None)))
+        return found
 
     def statements(self) -> list[Statement]:
         return [self._compared(stated) for stated in self.figure.stated]
@@ -123,6 +142,9 @@ def run(
     """With `scale` of the paper's subscriptions. Raises BenchError."""
     if not scale > 0:
         raise BenchError(f"scale cannot be {scale:g}; it must be above 0, the share of the paper's subscriptions")
+    if figure.real and data is None:
+        return Outcome(figure, scale, (), ("It is about real events, which --dataset would give.",))
+    data = None if figure.real is False else data
     effort = replace(effort, batch=min(effort.batch, figure.batch or effort.batch))
     absent = dict.fromkeys(s.algorithm for s in figure.series if s.algorithm not in ALGORITHMS)
     there = [s for s in figure.series if s.algorithm in ALGORITHMS]
@@ -142,9 +164,10 @@ def run(
         elif data:
             notes.append(f"With {workload.attributes} attributes, more than {data.name} has, values are uniform.")
         tell(f"{figure.name}, {figure.axis}: {point.label or f'{point.x:g}'}")
-        chosen = [Candidate(series.algorithm, {**series.options, **point.options}) for series in there]
-        measured = measure(workload, chosen, effort)
-        for series, candidate, measurement in zip(there, chosen, measured, strict=True):
+        here = [series for series in there if not point.only or series.label in point.only]
+        chosen = [Candidate(series.algorithm, {**series.options, **point.options}) for series in here]
+        measured = measure(workload, chosen, replace(effort, batch=point.batch or effort.batch))
+        for series, candidate, measurement in zip(here, chosen, measured, strict=True):
             us = us_per_insert(candidate, workload) if "insert" in figure.metrics else nan
             rows.append(Row(point.x, series.label, workload, measurement, us))
     return Outcome(figure, scale, tuple(rows), tuple(dict.fromkeys(filter(None, notes))))

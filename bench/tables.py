@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 from bench.figures import METRICS
-from bench.sweeps import Outcome, Row
+from bench.sweeps import Outcome, Rivals, Row
 
 
 def write(outcome: Outcome, directory: Path) -> list[Path]:
@@ -36,13 +36,41 @@ def write(outcome: Outcome, directory: Path) -> list[Path]:
     return [measured, stated]
 
 
-def _columns(outcome: Outcome, row: Row) -> dict[str, Any]:
-    measurement, workload = row.measurement, row.workload
-    point = next(p for p in outcome.figure.points if p.x == row.x)
+def write_rivals(outcomes: Sequence[Outcome], directory: Path) -> list[Path]:
+    """`PAPER-fastest.csv`: of each point of the figures that have a series of their own, it and the fastest other."""
+    rows = [_rivals(outcome, rivals) for outcome in outcomes for rivals in outcome.rivals()]
+    if not rows:
+        return []
+    file = directory / f"{outcomes[0].figure.paper}-fastest.csv"
+    _write(file, rows)
+    return [file]
+
+
+def _rivals(outcome: Outcome, rivals: Rivals) -> dict[str, Any]:
+    fastest, ours = rivals.fastest, rivals.ours
+    return {
+        **_place(outcome, rivals.x),
+        "fastest": fastest.label if fastest else "",
+        METRICS["us"].column: fastest.value("us") if fastest else "",
+        "ours": outcome.figure.ours,
+        f"ours_{METRICS['us'].column}": ours.value("us") if ours else "",
+        "ratio": fastest.value("us") / ours.value("us") if fastest and ours else "",
+    }
+
+
+def _place(outcome: Outcome, x: float) -> dict[str, Any]:
+    point = next(p for p in outcome.figure.points if p.x == x)
     return {
         "figure": outcome.figure.name,
         "parameter": outcome.figure.axis,
-        "value": point.label or f"{row.x * outcome.scale if outcome.figure.grows else row.x:g}",
+        "value": point.label or f"{x * outcome.scale if outcome.figure.grows else x:g}",
+    }
+
+
+def _columns(outcome: Outcome, row: Row) -> dict[str, Any]:
+    measurement, workload = row.measurement, row.workload
+    return {
+        **_place(outcome, row.x),
         "series": row.label,
         "algorithm": measurement.candidate.algorithm,
         "options": json.dumps(dict(measurement.candidate.options)),
@@ -60,6 +88,8 @@ def _columns(outcome: Outcome, row: Row) -> dict[str, Any]:
         "predicates": "-".join(map(str, dict.fromkeys(workload.predicates))),
         "width": workload.width,
         "width_spread": workload.width_spread,
+        "codes": workload.codes or "",
+        "equal": workload.equal,
         "event_size": workload.attributes if workload.event_size is None else workload.event_size,
         "attribute_distribution": workload.attribute_distribution,
         "value_distribution": workload.values,

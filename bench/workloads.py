@@ -24,7 +24,8 @@ class Workload:
     """A predicate is an interval of [0, 1] as wide as `width`, up to `width_spread` more, on an attribute of its own.
 
     Where the narrowest could lie, there its position is drawn from `values`. With a dataset its centre is the
-    attribute's value in a random row, moved inwards if it would reach out of [0, 1], and events are rows.
+    attribute's value in a random row, moved inwards if it would reach out of [0, 1], and events are rows. With `codes`
+    all values and positions are multiples of 1 / codes below 1, as texts are that have so many codes.
     """
 
     subscriptions: int = 1_000_000
@@ -32,6 +33,8 @@ class Workload:
     predicates: tuple[int, int] = (10, 10)  # the least and the most of a subscription
     width: float = 0.3
     width_spread: float = 0.0
+    codes: int | None = None  # values there are; None: any number
+    equal: float = 0.0  # share of predicates that want one value, whatever the width
     events: int = 200
     event_size: int | None = None  # attributes of an event; None: all
     attribute_distribution: Distribution = UNIFORM
@@ -50,6 +53,8 @@ class Workload:
         _check(0 <= size <= self.attributes, "event size", size, f"within 0 .. {self.attributes}, the attributes")
         _check(0 <= self.width <= 1, "width", self.width, "within 0 .. 1, the values")
         room = 1 - self.width
+        _check(self.codes is None or self.codes >= 1, "codes", self.codes, "1 or more")
+        _check(0 <= self.equal <= 1, "equal", self.equal, "within 0 .. 1, the share of predicates")
         _check(0 <= self.width_spread <= room + 1e-9, "width spread", self.width_spread, f"within 0 .. {room:g}")
 
     def small(self) -> Workload:
@@ -71,11 +76,14 @@ class Workload:
             begin, end = part[0], part[-1]
             columns = _draw(rng, part, start)
             width = self.width + self.width_spread * rng.random(end - begin) if self.width_spread else self.width
+            if self.equal:
+                width = np.where(rng.random(end - begin) < self.equal, 0.0, width)
             if rows is None:
                 lows = self.values.values(rng, end - begin) * (1 - width)
             else:
                 centres = rows[rng.integers(len(rows), size=end - begin), columns]
                 lows = np.clip(centres - width / 2, 0, 1 - width)
+            lows = self._coded(lows)
             column[begin:end], low[begin:end], high[begin:end] = columns, lows, np.minimum(lows + width, 1.0)
         subscription = np.repeat(np.arange(self.subscriptions, dtype=np.int32), sizes)
         for array in (subscription, column, low, high):
@@ -95,7 +103,13 @@ class Workload:
         else:
             order = np.resize(rng.permutation(len(rows)), self.events)
             value = rows[np.repeat(order, size), column]
-        return EventBatch(offsets, column, value, self.attributes)
+        return EventBatch(offsets, column, self._coded(value), self.attributes)
+
+    def _coded(self, values: Float64) -> Float64:
+        """The multiple of 1 / codes at or below each."""
+        if self.codes is None:
+            return values
+        return np.minimum(np.floor(values * self.codes), self.codes - 1) / self.codes
 
     def _rows(self) -> Float64 | None:
         if self.dataset is None:
