@@ -92,10 +92,9 @@ class Outcome:
         """Of each point; none where a figure has no series of its own."""
         found = []
         for x in dict.fromkeys(row.x for row in self.rows) if self.figure.ours else ():
-            here = [row for row in self.rows if row.x == x]
-            others = [row for row in here if row.label != self.figure.ours]
-            fastest = min(others, key=lambda row: row.value("us"), default=None)
-            found.append(Rivals(x, fastest, next((row for row in here if row not in others), None)))
+            here = {row.label: row for row in self.rows if row.x == x}
+            ours = here.pop(self.figure.ours, None)
+            found.append(Rivals(x, min(here.values(), key=lambda row: row.value("us"), default=None), ours))
         return found
 
     def statements(self) -> list[Statement]:

@@ -1,6 +1,7 @@
 """How `tiles` does beside the others: each figure varies one thing about a workload that the papers have too.
 
-It is of no paper, so nothing is stated. `tiles` matches the events of a batch together: `--batch 1024` or more.
+It is of no paper, so nothing is stated. `tiles` shares its work among the events of a batch: `--batch 1024` or more.
+All but `pem`, which takes two, run on one thread.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(10, 10), 
 ALL = lines("scan", "counting", "rein", "hem", "tama", "pem", OURS)
 SPARSE = {"event_size": 30}
 EXPONENTS = (0.0, 0.5, 1.0, 1.5, 2.0)
-# A quarter each of PCM's constraints are =, !=, > and <, over 100 values. Here one of four wants one value, and the others
-# are as wide as !=, > and < are on average: (0.99 + 0.5 + 0.5) / 3.
+# Of PCM's constraints a quarter each is =, !=, > and <, over 100 values. Here one of four wants one value, and the
+# others are as wide as !=, > and < are on average: (0.99 + 0.5 + 0.5) / 3.
 PCM = Workload(
     subscriptions=250_000,
     attributes=100,

@@ -128,6 +128,41 @@ def test_an_adaptive_algorithm_must_not_miss(monkeypatch: pytest.MonkeyPatch) ->
     assert bench("-a", "spoiled", *TINY).exit_code == 1
 
 
+@dataclass(frozen=True, eq=False)
+class Counting(Spoiled):
+    """Tells how many values an event has."""
+
+    def profile(self, events: EventBatch) -> dict[str, float]:
+        return {"values": len(events.value) / len(events), "a model's limit": 1234.5}
+
+
+@pytest.mark.parametrize("scenario", [TINY, ("--scenario", "event-bus", "-n", "300", *TINY[8:])])
+def test_a_profile_is_told_where_a_matcher_has_one(monkeypatch: pytest.MonkeyPatch, scenario: tuple[str, ...]) -> None:
+    monkeypatch.setitem(ALGORITHMS, "counted", lambda table: Counting(ALGORITHMS["scan"](table), list))
+    scan, counted = objects(bench("-a", "scan,counted", "--profile", "--json", *scenario))
+    assert "profile" not in scan
+    values = 5 if scenario == TINY else 13
+    assert counted["profile"] == {"values": values, "a model's limit": 1234.5}
+    result = bench("-a", "scan,counted", "--profile", *scenario)
+    assert [" ".join(line.split()) for line in result.stdout.splitlines()[-3:]] == [
+        "algorithm per event counter",
+        f"counted {values} values",
+        "counted 1,234 a model's limit",
+    ]
+
+
+def test_without_a_profile_there_is_a_note() -> None:
+    result = bench("-a", "scan", "--profile", "--json", *TINY)
+    assert result.exit_code == 0
+    assert "profile" not in objects(result)[0]
+    assert "No algorithm that was measured has a profile." in result.stderr
+
+
+def test_nobody_is_asked_for_a_profile_that_nobody_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ALGORITHMS, "counted", lambda table: Counting(ALGORITHMS["scan"](table), list))
+    assert "profile" not in objects(bench("-a", "counted", "--json", *TINY))[0]
+
+
 def test_options_reach_their_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, object] = {}
 

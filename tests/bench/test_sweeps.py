@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import run_stream
-from bench import sweeps
+from bench import sweeps, tables
 from bench.draw import draw
-from bench.figures import METRICS, Figure, Ratio, Value, lines, over, over_option
+from bench.figures import METRICS, Figure, Point, Ratio, Value, lines, over, over_option
 from bench.measure import Effort
 from bench.papers import PAPERS
 from bench.workloads import Workload
@@ -155,6 +155,58 @@ def test_a_wrong_answer_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "counting at 0.1 is WRONG" in result.stderr
 
 
+def test_points_may_have_their_own_batch_and_leave_series_out(tmp_path: Path) -> None:
+    points = (Point(1, batch=1), Point(2, batch=2), Point(3, batch=3, only=("scan",)))
+    figure = replace(TOY, points=points, workload=replace(TOY.workload, subscriptions=50, events=7), stated=())
+    outcome = sweeps.run(figure, 1.0, Effort(seconds=60.0, rounds=1))
+    assert [(row.x, row.label, row.measurement.batch) for row in outcome.rows] == [
+        *((x, label, x) for x in (1, 2) for label in ("scan", "counting")),
+        (3, "scan", 3),
+    ]
+    assert draw(outcome, tmp_path).exists()
+
+
+def test_a_figure_of_real_events_needs_some_and_another_wants_none(tmp_path: Path) -> None:
+    outcome = sweeps.run(replace(TOY, real=True), 1.0, QUICK)
+    assert (outcome.rows, outcome.notes) == ((), ("It is about real events, which --dataset would give.",))
+    data = tmp_path / "data.txt"
+    data.write_text("\n".join(" ".join(str((i * j) % 7) for j in range(1, 5)) for i in range(40)))
+    for real, used in ((True, data), (None, data), (False, None)):
+        outcome = sweeps.run(replace(TOY, real=real), 0.1, QUICK, data)
+        assert {row.workload.dataset for row in outcome.rows} == {used}
+
+
+def test_our_own_series_stands_beside_the_fastest_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(ALGORITHMS, "nobody", ALGORITHMS["counting"])
+    outcome = sweeps.run(replace(TOY, ours="nobody", stated=()), 0.5, QUICK)
+    (file,) = tables.write_rivals([outcome, replace(outcome, rows=())], tmp_path)
+    assert file.name == "toy-fastest.csv"
+    assert [row["value"] for row in rows(file)] == ["500", "1000"]
+    for row, x in zip(rows(file), (1_000, 2_000), strict=True):
+        times = {label: outcome.values(label, "us")[x] for label in ("scan", "counting")}
+        ours = outcome.values("nobody", "us")[x]
+        assert row["fastest"] == min(times, key=times.__getitem__)
+        assert float(row["us_per_event"]) == min(times.values())
+        assert (row["ours"], float(row["ours_us_per_event"])) == ("nobody", ours)
+        assert float(row["ratio"]) == pytest.approx(min(times.values()) / ours)
+    assert tables.write_rivals([sweeps.run(TOY, 0.1, QUICK)], tmp_path) == []
+
+
+def test_the_sweep_of_tiles_runs_without_tiles_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delitem(ALGORITHMS, "tiles", raising=False)
+    result = sweep(tmp_path, "tiles", "--figures", "texts,stock")
+    assert result.exit_code == 0, result.output
+    names = ("tiles-texts.csv", "tiles-texts.png", "tiles-fastest.csv")
+    assert result.stdout.splitlines() == [str(tmp_path / name) for name in names]
+    assert "Not among the algorithms: tiles." in result.stderr
+    assert "tiles-stock: left out" in result.stderr
+    found = rows(tmp_path / "tiles-fastest.csv")
+    assert [row["value"] for row in found] == ["10", "100", "1000", "10000", "100000"]
+    assert {row["ratio"] for row in found} == {""}
+
+
 @pytest.mark.parametrize("figure", [f for paper in PAPERS.values() for f in paper], ids=lambda figure: figure.name)
 def test_every_experiment_states_what_can_be_run(figure: Figure) -> None:
     labels = {series.label for series in figure.series}
@@ -163,8 +215,10 @@ def test_every_experiment_states_what_can_be_run(figure: Figure) -> None:
     assert set(figure.metrics) <= METRICS.keys()
     xs = [point.x for point in figure.points]
     assert len(set(xs)) == len(xs)
+    assert figure.ours in {*labels, ""}
     for point in figure.points:
         replace(figure.workload, **point.workload)
+        assert set(point.only) <= labels
     for stated in figure.stated:
         assert stated.metric in figure.metrics
         assert stated.x is None or stated.x in xs

@@ -31,6 +31,7 @@ def zipf(exponent: float) -> Distribution:
         replace(SMALL, attributes=900, predicates=(30, 30), attribute_distribution=zipf(1.5)),
         replace(SMALL, width=0.0, width_spread=1.0),
         replace(SMALL, values=zipf(1.2)),
+        replace(SMALL, width=0.0, width_spread=0.9, codes=7, equal=0.3),
         replace(SMALL, subscriptions=ROWS + 1, attributes=2, predicates=(1, 2)),
     ],
 )
@@ -74,6 +75,18 @@ def test_predicates_are_as_wide_as_asked_for() -> None:
     widths = table.high - table.low
     assert 0.2 <= widths.min() < 0.22
     assert 0.68 < widths.max() <= 0.7
+
+
+def test_some_predicates_want_one_value() -> None:
+    table = replace(SMALL, equal=0.25).table()
+    assert set(np.round(table.high - table.low, 9).tolist()) == {0.0, 0.3}
+    assert (table.low == table.high).mean() == pytest.approx(0.25, abs=0.03)
+
+
+def test_codes_are_all_the_values_there_are() -> None:
+    coded = replace(SMALL, width=0.0, codes=8)
+    for values in (coded.table().low, coded.batch().value):
+        assert sorted(set(values.tolist())) == [code / 8 for code in range(8)]
 
 
 def test_without_more_said_low_ends_and_values_are_uniform() -> None:
@@ -143,6 +156,8 @@ def test_with_a_dataset_predicates_lie_around_its_values(tmp_path: Path) -> None
         ({"predicates": (3, 13)}, "predicates cannot be 3-13; it must be within 0 .. 12"),
         ({"event_size": 13}, "event size cannot be 13"),
         ({"width": 1.1}, "width cannot be 1.1"),
+        ({"codes": 0}, "codes cannot be 0; it must be 1 or more"),
+        ({"equal": 1.5}, "equal cannot be 1.5"),
         ({"width_spread": 0.8}, r"width spread cannot be 0.8; it must be within 0 .. 0.7"),
     ],
 )
