@@ -195,16 +195,17 @@ def sweep(
 
 def _refuse_intervals(context: typer.Context) -> None:
     """A flag of the other scenario is a mistake, and not passed over."""
-    flags = {flag.name: flag.opts[0] for flag in context.command.params if _heading(flag) == INTERVALS}
-    for name, flag in flags.items():
-        source = context.get_parameter_source(name or "")
+    takes = ", ".join(_flags(context, WORKLOAD).values())
+    for name, flag in _flags(context, INTERVALS).items():
+        source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            fit = ", ".join(flag.opts[0] for flag in context.command.params if _heading(flag) == WORKLOAD)
-            raise BenchError(f"{flag} is of the scenario intervals; of the workload event-bus takes {fit}")
+            raise BenchError(f"{flag} is of the scenario intervals; of the workload event-bus takes {takes}")
 
 
-def _heading(flag: object) -> str | None:
-    return getattr(flag, "rich_help_panel", None)
+def _flags(context: typer.Context, heading: str) -> dict[str, str]:
+    """Under a heading of the help, by the names of their parameters."""
+    flags = [flag for flag in context.command.params if getattr(flag, "rich_help_panel", None) == heading]
+    return {flag.name: flag.opts[0] for flag in flags if flag.name}
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -20,7 +20,7 @@ import numpy as np
 from bench.compiling import compiled
 from bench.documents import Documents
 from bench.errors import BenchError
-from bench.reading import Read
+from bench.traffic import Traffic
 
 SOURCES, TYPES, NUMBERS, LETTERS = 50, 200, 10, 14
 DOMAIN, WIDTH = 1_000_000, 100_000
@@ -40,12 +40,12 @@ class EventBus:
     def small(self) -> EventBus:
         return replace(self, subscriptions=min(self.subscriptions, 64), events=min(self.events, 2))
 
-    def prepared(self) -> Read:
+    def prepared(self) -> Traffic:
         patterns = self.patterns()
         begin = perf_counter()
         segment = compiled(patterns)
         compile_s = perf_counter() - begin
-        return Read(segment, self.messages(), compile_s)
+        return Traffic(segment, self.messages(), compile_s)
 
     def patterns(self) -> Documents:
         return Documents.of(self._patterns())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -73,6 +74,19 @@ def test_every_algorithm_is_measured_and_its_answer_checked(name: str) -> None:
     assert 0 < one["us_per_event"] <= one["us_per_event_median"]
     assert one["memory_bytes"] > 0
     assert one["build_s"] >= 0
+
+
+def test_the_readmes_commands_run_at_a_toy_size(tmp_path: Path) -> None:
+    text = (Path(run_stream.__file__).parent / "README.md").read_text()
+    commands = [line.partition("  #")[0].split() for line in text.splitlines() if "run_stream.py bench" in line]
+    toy = {
+        "matchers": ("-n", "300", "--events", "12", "--seconds", "0.01"),
+        "sweep": ("--figures", "11", "--scale", "0.0002", "--seconds", "0", "--rounds", "1", "--out", str(tmp_path)),
+    }
+    assert len(commands) == 4
+    for _, _, *arguments in commands:
+        result = CliRunner().invoke(run_stream.app, [*arguments, *toy[arguments[1]]])
+        assert result.exit_code == 0, result.output
 
 
 def test_algorithms_come_in_the_order_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""From the bytes of events to positions of subscriptions, as a worker of the stream goes."""
+"""JSON events on their way from bytes to the positions of their subscriptions, as in a worker of the stream."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from matchers.values import Values, read_json_values
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
-    """Of `Part.match` the steps one by one, so that each has its time."""
+class Traffic:
+    """Takes the steps of `Part.match` one by one, so that each has its time."""
 
     segment: Segment[int]
     events: Documents
