@@ -128,7 +128,7 @@ FIGURES = (
             PCM,
         ),
         log_x=True,
-        note="PCM has, of 250,000 filters: OCM 9.1 µs on six cores, CCM 20.5 µs on a graphics card, SIENA 1,353 µs.",
+        note="PCM, 250,000 filters: OCM 9.1 µs (six cores), CCM 20.5 µs (with a GPU), SFF 1,353 µs.",
     ),
     replace(
         figure(
