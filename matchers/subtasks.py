@@ -6,7 +6,7 @@ import heapq
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 import numpy as np
@@ -29,6 +29,17 @@ def allocate(work: Float64, threads: int) -> list[Int64]:
         heapq.heapreplace(load, (least + float(work[g]), t))
         groups[t].append(g)
     return [np.array(sorted(own), np.int64) for own in groups]
+
+
+def shares(n: int, threads: int) -> list[tuple[int, int]]:
+    """The ranges of 0 .. n that threads take, none of them empty unless n is 0."""
+    parts = max(min(n, threads), 1)
+    return [(n * t // parts, n * (t + 1) // parts) for t in range(parts)]
+
+
+def over(n: int, threads: int, do: Callable[[int, int], T]) -> list[T]:
+    """do(begin, end) for the range that each thread takes."""
+    return run([partial(do, begin, end) for begin, end in shares(n, threads)])
 
 
 def run(tasks: Sequence[Callable[[], T]]) -> list[T]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import ada_rein, counting, hem, naive, pem, rein, scan, tama, wpa_rein
+from matchers.algorithms import ada_rein, counting, hem, naive, pem, rein, scan, tama, tiles, wpa_rein
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
@@ -17,6 +17,7 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "tama": tama.build,
     "wpa_rein": wpa_rein.build,
     "pem": pem.build,
+    "tiles": tiles.build,
 }
 
 # Those that may list more than what matches, never less; with the option exact=True they list what matches.

@@ -44,6 +44,8 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, EXACTLY[name]) for name in ALGORITHMS},
     "hem, small": ("hem", {"c": 5, "g": 3, "block": 64}),
     "hem, without sets": ("hem", {"c": 3, "g": 0, "block": 64}),
+    "tiles, small": ("tiles", {"tile": 2, "fewest": 1}),
+    "tiles, two threads": ("tiles", {"tile": 3, "fewest": 1, "threads": 2}),
 }
 
 

@@ -1,0 +1,256 @@
+"""`tiles`: clusters of 512 subscriptions, rejected as a whole or filtered by rows of 512 bits. Ours; the fastest here.
+
+What limits the published methods at a million subscriptions is the memory they touch for an event. This one sorts
+subscriptions so that most of them are never looked at (`clustering.py`), filters those of the tiles that are left, 512
+at a time, in registers, for a whole batch of events before the next tile (`kernels/tiles.py`), and verifies the few
+candidates on the exact bounds, so that it has neither false positives nor false negatives.
+
+matchers/README.md tells how it works with a picture, its cost model and measurements.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from matchers import flat_file
+from matchers.base import Matcher
+from matchers.clustering import Ranges, Tiling, tiling
+from matchers.errors import MatchingError
+from matchers.kernels import tiles as kernels
+from matchers.kernels import tiling as layout
+from matchers.kernels.tiles import Alone, Arrays, Batch, Runs
+from matchers.kernels.vectors import LANES, WORDS, aligned
+from matchers.quantiles import Quantiles
+from matchers.subtasks import run, shares
+from matchers.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.tile_layout import Layout
+from matchers.unique import Unique, rows
+
+TILE = 64 * WORDS  # subscriptions
+FAMILY = 16  # tiles of a parent
+MOST_EVENTS = 8_192  # laid out at once
+LAID_OUT = 1 << 25  # bytes that events take, laid out
+ALONE = 2  # events that are matched one by one rather than laid out side by side
+ROOM = 1 << 22  # matches that are kept before they are arranged, unless one event may have more
+COUNTERS = ("tiles tested", "tiles passed", "rows read", "candidates", "verified")
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles(Matcher):
+    """Immutable, of flat arrays: can be saved, mapped into memory and shared."""
+
+    arrays: Arrays
+    n_subscriptions: int
+    threads: int
+
+    def memory_bytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays)
+
+    def match(self, events: EventBatch) -> MatchBatch:
+        return self._match(events, np.zeros(len(COUNTERS), np.int64))
+
+    def profile(self, events: EventBatch) -> dict[str, float]:
+        """What matching these events takes, on average per event: see the cost model in matchers/README.md."""
+        counters = np.zeros(len(COUNTERS), np.int64)
+        matches = len(self._match(events, counters).subscription)
+        n = max(len(events), 1)
+        return dict(zip(COUNTERS, (counters / n).tolist(), strict=True)) | {"matches": matches / n}
+
+    def _match(self, events: EventBatch, counters: Int64) -> MatchBatch:
+        n, parents = len(events), len(self.arrays.parent) - 1
+        if self.threads == 1:
+            return self._match_some(events, counters, (0, n), (0, parents))
+        own = [np.zeros_like(counters) for _ in range(self.threads)]
+        tasks: list[Callable[[], MatchBatch]]
+        if n >= LANES * self.threads:  # by events
+            ranges = shares(n, self.threads)
+            tasks = [partial(self._match_some, events, c, r, (0, parents)) for c, r in zip(own, ranges, strict=False)]
+            result = MatchBatch.joined(run(tasks))
+        else:  # by tiles
+            ranges = shares(parents, self.threads)
+            tasks = [partial(self._match_some, events, c, (0, n), r) for c, r in zip(own, ranges, strict=False)]
+            result = _united(run(tasks))
+        counters += np.sum(own, axis=0)
+        return result
+
+    def _match_some(
+        self, events: EventBatch, counters: Int64, some: tuple[int, int], parents: tuple[int, int]
+    ) -> MatchBatch:
+        """Some of the events with the tiles of some of the parents, given as ranges."""
+        first, last = some
+        d = len(self.arrays.begin)
+        most = min(last - first, max(LAID_OUT // (14 * max(d, 1)), LANES), MOST_EVENTS)
+        room = max(self.n_subscriptions, min(ROOM, (last - first) * 1024))
+        runs = Runs(
+            *(np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.int32)),
+            *(np.zeros(2, np.int64), np.empty(WORDS, np.uint64)),
+        )
+        values = (events.offsets, events.column, events.value)
+        alone = Alone(
+            *(np.zeros(d, np.int64), np.zeros(d, np.int64), np.empty(len(events.column), np.uint16)),
+            *(np.empty(len(self.arrays.local), np.int32), np.empty(WORDS, np.uint64)),
+        )
+        together = last - first > ALONE
+        batch = _batch(-(-most // LANES) * LANES, d) if together else None
+        parts = []
+        size = most
+        while first < last:
+            end = min(first + size, last)
+            runs.used[:] = 0
+            chosen = np.ones(end - first, bool)
+            done = True
+            if batch is not None:
+                kernels.lay_out_batch(first, end, *values, self.arrays, batch, chosen)
+                done = kernels.match_batch(*parents, self.arrays, batch, runs, counters)
+                kernels.clear_batch(first, end, *values[:2], self.arrays, batch)
+            done = done and kernels.match_alone(
+                first, end, chosen, *values, *parents, self.arrays, alone, runs, counters
+            )
+            if not done:  # too many matches for the room: once more with fewer events
+                size = max((end - first) // 8, 1)
+                continue
+            offsets, out = np.zeros(end - first + 1, np.int64), np.empty(int(runs.used[1]), np.int32)
+            kernels.arrange(runs, self.n_subscriptions, offsets, out)
+            parts.append(MatchBatch(offsets, out))
+            first = end
+        return parts[0] if len(parts) == 1 else MatchBatch.joined(parts)
+
+    def save(self, path: Path) -> None:
+        """As one file, for `load`. Raises OSError."""
+        flat_file.write(path, {"algorithm": "tiles", "subscriptions": self.n_subscriptions}, self.arrays._asdict())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A vector that crosses the border of a cache line takes two loads, and unpickled arrays begin anywhere."""
+        words = aligned(len(state["arrays"].words), np.uint64)
+        words[:] = state["arrays"].words
+        words.flags.writeable = False
+        self.__dict__.update(state | {"arrays": state["arrays"]._replace(words=words)})
+
+
+def load(path: Path, *, threads: int = 1) -> Tiles:
+    """What was saved, mapped into memory: pages are read when they are used, and shared with others that load it.
+
+    Raises OSError, and MatchingError if the file is no index of tiles.
+    """
+    about, arrays = flat_file.read(path)
+    if about.get("algorithm") != "tiles" or arrays.keys() != set(Arrays._fields):
+        raise MatchingError(f"{path}: is no index of tiles")
+    return Tiles(Arrays(**arrays), about["subscriptions"], threads)
+
+
+def _batch(n: int, d: int) -> Batch:
+    return Batch(
+        aligned(d * n, np.uint16),
+        np.zeros(n * d, np.uint16),
+        np.zeros(n * d, np.uint16),
+        np.full(n * d, np.nan),
+        np.zeros(n // LANES, np.uint64),
+        np.zeros(n // LANES, np.uint64),
+        np.zeros(n // LANES, np.uint64),
+        np.zeros(n + 4, np.int32),
+        aligned((n + 4) * WORDS, np.uint64),
+        np.zeros(n + 4, np.int32),
+        np.empty(kernels.CANDIDATES_AT_ONCE + TILE, np.int64),
+    )
+
+
+def _united(parts: list[MatchBatch]) -> MatchBatch:
+    """The matches of the same events with different subscriptions."""
+    event = np.concatenate([np.repeat(np.arange(len(part)), np.diff(part.offsets)) for part in parts])
+    subscription = np.concatenate([part.subscription for part in parts])
+    order = np.lexsort((subscription, event))
+    return MatchBatch(offsets_of(np.bincount(event, minlength=len(parts[0]))), subscription[order])
+
+
+def build(
+    table: SubscriptionTable, *, threads: int = 1, build_threads: int = 0, tile: int = TILE, fewest: int = 16
+) -> Tiles:
+    """`threads` match; `build_threads` build, as many as there are cores if 0. Raises MatchingError.
+
+    `tile`: how many subscriptions a tile has at most. `fewest`: of a tile, must constrain a column that has rows there.
+    """
+    if threads < 1 or build_threads < 0 or not 1 <= tile <= TILE or fewest < 1:
+        raise MatchingError(f"tiles: threads and fewest from 1, build_threads from 0, tile from 1 to {TILE}")
+    workers = build_threads or os.cpu_count() or 1
+    d = table.n_columns
+    unique = Unique.of(table, workers)
+    quantiles = Quantiles.of(table)
+    low_cell, high_cell = (quantiles.cells(table.column, bound, workers) for bound in (table.low, table.high))
+    ranges = Ranges(
+        *rows(unique.one, table.start, table.column, low_cell, high_cell, workers), n_cells=quantiles.n_cells
+    )
+    rank = unique.id[unique.id_start[:-1]]  # its least id
+    clusters = _by_pivot(tiling(ranges.hulls(), rank, tile, workers))
+    layout.sort_within(clusters.begin, clusters.order, rank)
+    laid_out = Layout.of(ranges, clusters, fewest, workers)
+    parent, pivot_start = _parents(clusters.pivot, d)
+    parent_test, tests = laid_out.tests_with(parent)
+
+    one = unique.one[clusters.order]
+    start, column, low, high = rows(one, table.start, table.column, table.low, table.high, workers)
+    _, _, low_cell, high_cell = rows(clusters.order, ranges.start, ranges.column, ranges.low, ranges.high, workers)
+    arrays = Arrays(
+        edge_start=quantiles.edge_start,
+        edge=quantiles.edge,
+        begin=quantiles.begin,
+        per_unit=quantiles.per_unit,
+        first=quantiles.first,
+        offset=laid_out.offset,
+        pivot_start=pivot_start,
+        parent=parent,
+        parent_test=parent_test,
+        test=parent_test[-1] + laid_out.test,
+        test_column=tests[0],
+        test_low=tests[1],
+        test_width=tests[2],
+        slot=clusters.begin,
+        row=laid_out.row,
+        local=laid_out.local,
+        row_column=laid_out.row_column,
+        row_low=laid_out.row_low,
+        row_shift=laid_out.row_shift,
+        row_length=laid_out.row_length,
+        row_at=laid_out.row_at,
+        doubt_at=laid_out.doubt_at,
+        words=laid_out.words,
+        start=start,
+        range=np.column_stack((column, low_cell, high_cell)).ravel().astype(np.uint16 if d <= 1 << 16 else np.int32),
+        low=low,
+        high=high,
+        **_ids_of(unique, clusters.order),
+    )
+    for array in arrays:
+        array.flags.writeable = False
+    return Tiles(arrays, table.n_subscriptions, threads)
+
+
+def _by_pivot(clusters: Tiling) -> Tiling:
+    """The tiles in the order of their pivots, so that an event finds those of a column that it has in one place."""
+    turn = np.argsort(clusters.pivot, kind="stable")
+    length = np.diff(clusters.begin)[turn]
+    begin = offsets_of(length)
+    at = np.repeat(clusters.begin[turn] - begin[:-1], length) + np.arange(begin[-1])
+    return Tiling(clusters.order[at], begin, clusters.pivot[turn])
+
+
+def _parents(pivot: Int32, d: int) -> tuple[Int64, Int64]:
+    """Where families of tiles begin, and where those of each pivot do, from -1 on."""
+    first = np.searchsorted(pivot, np.arange(-1, d + 1))
+    sizes = -(-np.diff(first) // FAMILY)
+    start = offsets_of(sizes)
+    of = np.repeat(np.arange(d + 1), sizes)
+    begin = first[of] + (np.arange(start[-1]) - start[of]) * FAMILY
+    return np.append(begin, len(pivot)).astype(np.int64), start
+
+
+def _ids_of(unique: Unique, order: Int32) -> dict[str, Any]:
+    length = np.diff(unique.id_start)[order]
+    to = offsets_of(length)
+    return {"id_start": to, "id": unique.id[np.repeat(unique.id_start[order] - to[:-1], length) + np.arange(to[-1])]}

@@ -1,0 +1,74 @@
+"""Named arrays in one file that can be mapped into memory: nothing is read before it is used, and hosts share pages.
+
+    8 bytes            magic
+    8 bytes            length of the header
+    header             JSON: what `write` was given, and the name, type, length and place of each array
+    arrays             each from a multiple of 64 bytes on
+
+Written beside its place and then moved there, so a file is whole or not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.errors import MatchingError
+
+MAGIC = b"sluice\x00\x01"
+ALIGN = 64
+
+
+def write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Arrays of one dimension. `about` is JSON. Raises OSError."""
+    places = []
+    at = 0
+    for name, array in arrays.items():
+        places.append({"name": name, "type": array.dtype.str, "length": len(array), "at": at})
+        at += -(-array.nbytes // ALIGN) * ALIGN
+    header = json.dumps({"about": dict(about), "bytes": at, "arrays": places}).encode()
+    header += b" " * (-(len(MAGIC) + 8 + len(header)) % ALIGN)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file:
+            file.write(MAGIC + len(header).to_bytes(8, "little") + header)
+            for array in arrays.values():
+                file.write(np.ascontiguousarray(array).data)
+                file.write(bytes(-array.nbytes % ALIGN))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """What was written, the arrays read-only and mapped. Raises OSError, and MatchingError if it is no such file."""
+    begin = len(MAGIC) + 8
+    with path.open("rb") as file:
+        start = file.read(begin)
+        if start[: len(MAGIC)] != MAGIC:
+            raise MatchingError(f"{path}: is no saved index of this version")
+        size = int.from_bytes(start[len(MAGIC) :], "little")
+        try:
+            header = json.loads(file.read(size))
+        except ValueError:
+            raise MatchingError(f"{path}: its header cannot be read; save the index again") from None
+    begin += size
+    if path.stat().st_size != begin + header["bytes"]:
+        raise MatchingError(
+            f"{path}: has {path.stat().st_size} bytes and not {begin + header['bytes']}; save the index again"
+        )
+    mapped = np.memmap(path, np.uint8, "r")
+    arrays = {}
+    for place in header["arrays"]:
+        dtype = np.dtype(place["type"])
+        at = begin + place["at"]
+        arrays[place["name"]] = np.asarray(mapped[at : at + place["length"] * dtype.itemsize]).view(dtype)
+    return header["about"], arrays

@@ -1,0 +1,661 @@
+"""Match events against tiles of 512 subscriptions: reject whole tiles, then filter by rows of bits, then verify.
+
+An event is a cell in each column (`matchers/quantiles.py`), 0 where it has no value:
+
+    cells     column by column, so that 64 events are compared at once           hulls of a tile, 64 events a test
+    offsets   event by event: where in a column's rows of any tile its row is     rows of a tile, one event at a time
+    values    event by event: the doubles, NaN where there is none               verification
+
+    tile      test: column 3 in 17 .. 41 ?  column 8 in 5 .. 9 ?     no for 9 of 10 tiles
+              row:  column 3, its cell      0110 0100 0000 ...       bit j: subscription j is excluded here
+                    column 8, its cell      1000 0001 0000 ...
+                    column 0, its cell      0011 1100 1010 ...
+                    or of all               1111 1101 1010 ...       zeros are candidates
+
+Why it is fast: all events of a batch ask one tile before the next, so its rows (20 KB) stay in the nearest cache and
+are read from memory once for the batch. A row costs two loads and an OR of 64 bytes; four events go side by side, so that
+no OR waits for the one before. Where candidates are many, further rows say for which of them there is *doubt*,
+because an interval begins or ends in the event's cell; the others match and are not verified.
+
+Cost per event: tests of parents and tiles / 64 + tiles passed * rows + candidates in doubt * predicates until a miss.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.quantiles import quantile_cell
+from matchers.kernels.rows import clear, lay_out
+from matchers.kernels.vectors import (
+    LANES,
+    WORDS,
+    both,
+    either,
+    everything,
+    full,
+    load,
+    lowest,
+    nothing,
+    prefetch,
+    store,
+    within,
+)
+
+CANDIDATES_AT_ONCE = 1024
+AHEAD = 8  # candidates for which memory is asked before they are verified
+PREFETCHED = 8  # words of events, from which on all rows of a tile are needed
+
+TILES, PASSED, ROWS, CANDIDATES, VERIFIED = range(5)  # counters
+
+
+class Arrays(NamedTuple):
+    """A columns, T tiles in the order of their pivots, P parents of up to 16 of them, R rows, U slots."""
+
+    edge_start: Any  # `Quantiles`
+    edge: Any
+    begin: Any
+    per_unit: Any
+    first: Any
+    offset: Any  # [E] uint16: of cell k of column c at edge_start[c] + k - 1, where the row of a coarse cell is
+    pivot_start: Any  # [A + 2] pivot c - 1 has the parents pivot_start[c] .. pivot_start[c + 1]; first those without
+    parent: Any  # [P + 1] int32: parent p has the tiles parent[p] .. parent[p + 1]
+    parent_test: Any  # [P + 1] int32: and these tests, which all its tiles would pass
+    test: Any  # [T + 1] int32: tile t has the tests test[t] .. test[t + 1], all of which an event must pass
+    test_column: Any  # int32
+    test_low: Any  # uint16
+    test_width: Any  # uint16
+    slot: Any  # [T + 1] int32: and the slots slot[t] .. slot[t + 1]
+    row: Any  # [T + 1] int32: and the rows row[t] .. row[t + 1]
+    local: Any  # [T] int32: of which those before local[t] are local
+    row_column: Any  # [R] int32
+    row_low: Any  # [R] uint16, of a local one
+    row_shift: Any  # [R] uint8, of a local one
+    row_length: Any  # [R] int32: how many cells it has
+    row_at: Any  # [R] int64: where its bits begin in `words`
+    doubt_at: Any  # [R] int64: where those of doubt begin; -1: there are none
+    words: Any  # uint64
+    start: Any  # [U + 1] the intervals of slots, as in a table
+    range: Any  # [3 * I] of each its column and the cells of its low and its high end, side by side in one cache line
+    low: Any  # [I] float64
+    high: Any  # [I] float64
+    id_start: Any  # [U + 1] subscriptions that are the same share a slot
+    id: Any  # [S] int32, ascending within a slot
+
+
+class Batch(NamedTuple):
+    """Some events laid out for the kernels, N of them at most, a multiple of 64; d is the number of columns."""
+
+    cells: Any  # [d * N] uint16
+    own_cells: Any  # [N * d] uint16: the same, event by event
+    offsets: Any  # [N * d] uint16
+    values: Any  # [N * d] float64
+    valid: Any  # [N / 64] uint64: events to match here; those with several values in a column are not
+    passing: Any  # [N / 64] uint64: of a tile
+    parents: Any  # [N / 64] uint64
+    passed: Any  # [N + 4] int32
+    found: Any  # [(N + 4) * 8] uint64: what rows leave
+    found_event: Any  # [N + 4] int32
+    candidate: Any  # [CANDIDATES_AT_ONCE + 512] int64: event and slot; below 0 if there is no doubt
+
+
+class Runs(NamedTuple):
+    """Matches as they are found: run r is of event event[r], its subscriptions at id[begin[r]] up to the next."""
+
+    event: Any  # int32
+    begin: Any  # int64
+    id: Any  # int32
+    used: Any  # [2] int64: runs, ids
+    doubt: Any  # [8] uint64
+
+
+@kernel
+def lay_out_batch(
+    first: int, last: int, start: Any, column: Any, value: Any, index: Any, batch: Any, several: Any
+) -> None:
+    """Put events first .. last into `batch`, which is empty; `several` says which of them are left out."""
+    edge_start, edge, begin, per_unit, bucket = index.edge_start, index.edge, index.begin, index.per_unit, index.first
+    offset = index.offset
+    valid, cells, own_cells = batch.valid, batch.cells, batch.own_cells
+    offsets, values = batch.offsets, batch.values
+    d, n = begin.shape[0], valid.shape[0] * LANES
+    for e in range(first, last):
+        at = e - first
+        several[at] = _has_several(column, start[e], start[e + 1], d)
+        if several[at]:
+            continue
+        valid[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+        for i in range(start[e], start[e + 1]):
+            c = column[i]
+            if c < d:
+                cell = quantile_cell(value[i], c, edge_start, edge, begin, per_unit, bucket)
+                cells[c * n + at] = cell
+                own_cells[at * d + c] = cell
+                offsets[at * d + c] = offset[edge_start[c] + cell - 1]
+                values[at * d + c] = value[i]
+
+
+@kernel
+def clear_batch(first: int, last: int, start: Any, column: Any, index: Any, batch: Any) -> None:
+    valid, cells, own_cells = batch.valid, batch.cells, batch.own_cells
+    offsets, values = batch.offsets, batch.values
+    d, n = index.begin.shape[0], valid.shape[0] * LANES
+    valid[:] = np.uint64(0)
+    for e in range(first, last):
+        at = e - first
+        for i in range(start[e], start[e + 1]):
+            c = column[i]
+            if c < d:
+                cells[c * n + at] = 0
+                own_cells[at * d + c] = 0
+                offsets[at * d + c] = 0
+                values[at * d + c] = np.nan
+
+
+@inlined
+def _has_several(column: Any, begin: int, end: int, d: int) -> bool:
+    several = False
+    for i in range(begin + 1, end):
+        several |= column[i] == column[i - 1] and column[i] < d
+    return several
+
+
+@kernel
+def match_batch(first: int, last: int, index: Any, batch: Any, runs: Any, counters: Any) -> bool:
+    """Parents first .. last on all events of the batch. False if there was no room for all matches.
+
+    Arrays that loops use are named before them: to take one out of `index` counts references, as Python does.
+    """
+    cells, valid, passing, parents, passed = batch.cells, batch.valid, batch.passing, batch.parents, batch.passed
+    parent, parent_test, test, row = index.parent, index.parent_test, index.test, index.row
+    tests = (index.test_column, index.test_low, index.test_width)
+    bits, row_at = index.words, index.row_at
+    words = valid.shape[0]
+    for p in range(first, last):
+        for w in range(words):
+            parents[w] = valid[w]
+        if not _test(parent_test[p], parent_test[p + 1], tests, cells, parents):
+            continue
+        for t in range(parent[p], parent[p + 1]):
+            for w in range(words):
+                passing[w] = parents[w]
+            counters[TILES] += words * LANES
+            if words >= PREFETCHED and row[t] < row[t + 1]:
+                end = bits.shape[0] if row[t + 1] == row_at.shape[0] else row_at[row[t + 1]]
+                for at in range(row_at[row[t]], end, WORDS):
+                    prefetch(bits, np.uint64(at))
+            if not _test(test[t], test[t + 1], tests, cells, passing):
+                continue
+            n = 0
+            for w in range(words):
+                events = passing[w]
+                while events != np.uint64(0):
+                    passed[n] = (w << 6) + np.int64(lowest(events))
+                    n += 1
+                    events &= events - np.uint64(1)
+            counters[PASSED] += n
+            counters[ROWS] += n * (row[t + 1] - row[t])
+            if row[t] == row[t + 1]:
+                room = _list_all(t, index, batch, n, runs, counters)
+            else:
+                room = _list(t, index, batch, _filter(t, index, batch, n), runs, counters)
+            if not room:
+                return False
+    return True
+
+
+@kernel
+def _test(first: int, last: int, tests: Any, cells: Any, passing: Any) -> Any:
+    """Leave in `passing` the events that pass all tests; is one left?"""
+    column, lows, widths = tests
+    words = passing.shape[0]
+    left = np.uint64(1)
+    for q in range(first, last):
+        at = np.uint64(column[q] * words * LANES)
+        low, width = lows[q], widths[q]
+        left = np.uint64(0)
+        for w in range(words):
+            passing[w] &= within(cells, at + np.uint64(w * LANES), low, width)
+            left |= passing[w]
+        if left == np.uint64(0):
+            break
+    return left != np.uint64(0)
+
+
+@kernel
+def _filter(t: int, index: Any, batch: Any, n: int) -> int:
+    """Write what the rows leave of the tile for each event that passed, where something is left; says for how many."""
+    words, cells, offsets, passed = index.words, batch.cells, batch.offsets, batch.passed
+    row_column, row_low, row_shift, row_at = index.row_column, index.row_low, index.row_shift, index.row_at
+    begin, local, end = index.row[t], index.local[t], index.row[t + 1]
+    events, d = batch.valid.shape[0] * LANES, np.uint64(index.begin.shape[0])
+    found_words, found_event = batch.found, batch.found_event
+    for i in range(n, n + 3):
+        passed[i] = passed[n - 1]
+    found = 0
+    for i in range(0, n, 4):
+        e0, e1 = np.uint64(passed[i]), np.uint64(passed[i + 1])
+        e2, e3 = np.uint64(passed[i + 2]), np.uint64(passed[i + 3])
+        a, b, c, f = nothing(), nothing(), nothing(), nothing()
+        for r in range(begin, local):
+            at = np.uint64(row_at[r])
+            col = np.uint64(row_column[r] * events)
+            low, shift = np.uint64(row_low[r]), np.uint64(row_shift[r])
+            a = either(a, load(words, at + (((np.uint64(cells[col + e0]) - low) >> shift) << np.uint64(3))))
+            b = either(b, load(words, at + (((np.uint64(cells[col + e1]) - low) >> shift) << np.uint64(3))))
+            c = either(c, load(words, at + (((np.uint64(cells[col + e2]) - low) >> shift) << np.uint64(3))))
+            f = either(f, load(words, at + (((np.uint64(cells[col + e3]) - low) >> shift) << np.uint64(3))))
+        o0, o1, o2, o3 = e0 * d, e1 * d, e2 * d, e3 * d
+        for r in range(local, end):
+            at = np.uint64(row_at[r])
+            col = np.uint64(row_column[r])
+            a = either(a, load(words, at + np.uint64(offsets[o0 + col])))
+            b = either(b, load(words, at + np.uint64(offsets[o1 + col])))
+            c = either(c, load(words, at + np.uint64(offsets[o2 + col])))
+            f = either(f, load(words, at + np.uint64(offsets[o3 + col])))
+        found = _keep(a, e0, found_words, found_event, found, True)
+        found = _keep(b, e1, found_words, found_event, found, i + 1 < n)
+        found = _keep(c, e2, found_words, found_event, found, i + 2 < n)
+        found = _keep(f, e3, found_words, found_event, found, i + 3 < n)
+    return found
+
+
+@inlined
+def _keep(excluded: Any, event: Any, words: Any, events: Any, found: int, counts: bool) -> int:
+    """Written in any case and counted where there are candidates: no branch that is mispredicted."""
+    store(excluded, words, np.uint64(found * WORDS))
+    events[found] = np.int32(event)
+    return found + int(counts and not full(excluded))
+
+
+@kernel
+def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+    """Append the subscriptions of a tile that events match, of those that rows have left. False: no room.
+
+    Candidates are collected before they are verified, so that the memory for those ahead can be asked for.
+    """
+    found, found_event, doubt, candidate = batch.found, batch.found_event, runs.doubt, batch.candidate
+    start, first = index.start, index.slot[t]
+    doubted = index.doubt_at[index.row[t]] >= 0
+    if n > LANES:
+        for u in range(first, index.slot[t + 1], 8):
+            prefetch(start, np.uint64(u))
+    m = 0
+    for i in range(n):
+        e = np.int64(found_event[i])
+        if doubted:
+            _doubt(t, index, batch, e, doubt)
+        for w in range(WORDS):
+            left = ~found[i * WORDS + w]
+            while left != np.uint64(0):
+                bit = lowest(left)
+                left &= left - np.uint64(1)
+                key = (e << 32) | (first + (w << 6) + np.int64(bit))
+                sure = doubted and (doubt[w] >> bit) & np.uint64(1) == np.uint64(0)
+                candidate[m] = ~key if sure else key
+                m += 1
+        if m >= CANDIDATES_AT_ONCE or i == n - 1:
+            if not _verify(index, batch, m, runs, counters):
+                return False
+            m = 0
+    return True
+
+
+@kernel
+def _verify(index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+    """Append those of n candidates that match: runs of one event after the other. False: no room."""
+    candidate, own_cells, values = batch.candidate, batch.own_cells, batch.values
+    start, range_, low, high = index.start, index.range, index.low, index.high
+    id_start, id, runs_id, runs_event, runs_begin = index.id_start, index.id, runs.id, runs.event, runs.begin
+    d = index.begin.shape[0]
+    verified = 0
+    last = np.int64(-1)  # the event of the run that is open
+    r, m = runs.used[0], runs.used[1]
+    for i in range(n):
+        if i + AHEAD < n and candidate[i + AHEAD] >= 0:
+            ahead = 3 * start[candidate[i + AHEAD] & 0xFFFFFFFF]
+            prefetch(range_, np.uint64(ahead))
+            prefetch(range_, np.uint64(ahead + 31))
+        key = candidate[i]
+        if key < 0:
+            key = ~key
+        else:
+            verified += 1
+            u, e = key & 0xFFFFFFFF, key >> 32
+            if not _satisfied(u, start, range_, low, high, own_cells, values, e * d):
+                continue
+        u, e = key & 0xFFFFFFFF, key >> 32
+        if m + id_start[u + 1] - id_start[u] > runs_id.shape[0] or r == runs_event.shape[0]:
+            return False
+        if e != last:
+            runs_event[r], runs_begin[r] = e, m
+            r += 1
+            last = e
+        for k in range(id_start[u], id_start[u + 1]):
+            runs_id[m] = id[k]
+            m += 1
+    runs.used[0], runs.used[1] = r, m
+    counters[CANDIDATES] += n
+    counters[VERIFIED] += verified
+    return True
+
+
+@kernel
+def _doubt(t: int, index: Any, batch: Any, e: Any, out: Any) -> None:
+    """Write the row of doubt of an event in a tile that has such rows."""
+    words, cells, offsets = index.words, batch.cells, batch.offsets
+    row_column, row_low, row_shift, doubt_at = index.row_column, index.row_low, index.row_shift, index.doubt_at
+    events, d = batch.valid.shape[0] * LANES, index.begin.shape[0]
+    doubt = nothing()
+    for r in range(index.row[t], index.local[t]):
+        cell = np.uint64(cells[row_column[r] * events + e])
+        at = ((cell - np.uint64(row_low[r])) >> np.uint64(row_shift[r])) << np.uint64(3)
+        doubt = either(doubt, load(words, np.uint64(doubt_at[r]) + at))
+    for r in range(index.local[t], index.row[t + 1]):
+        doubt = either(doubt, load(words, np.uint64(doubt_at[r]) + np.uint64(offsets[e * d + row_column[r]])))
+    store(doubt, out, np.uint64(0))
+
+
+@kernel
+def _list_all(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+    """The same of a tile without rows: all its subscriptions are candidates."""
+    passed, candidate = batch.passed, batch.candidate
+    first, last = index.slot[t], index.slot[t + 1]
+    m = 0
+    for i in range(n):
+        for u in range(first, last):
+            candidate[m] = (np.int64(passed[i]) << 32) | u
+            m += 1
+        if m >= CANDIDATES_AT_ONCE or i == n - 1:
+            if not _verify(index, batch, m, runs, counters):
+                return False
+            m = 0
+    return True
+
+
+@inlined
+def _satisfied(u: int, start: Any, range_: Any, low: Any, high: Any, own_cells: Any, values: Any, origin: int) -> bool:
+    """Does the event whose cells and values begin at `origin` hit an interval of slot u in each of its columns?
+
+    Cells decide, but where an interval begins or ends in the cell of the value: only there doubles are compared.
+    """
+    i = start[u]
+    end = start[u + 1]
+    hit = True
+    while hit and i < end:
+        c = range_[3 * i]
+        cell = own_cells[origin + c]
+        hit = False
+        while i < end and range_[3 * i] == c:
+            begins, ends = range_[3 * i + 1], range_[3 * i + 2]
+            if begins <= cell <= ends:
+                if begins < cell < ends:
+                    hit = True
+                else:
+                    hit |= low[i] <= values[origin + c] <= high[i]
+            i += 1
+    return hit
+
+
+class Alone(NamedTuple):
+    """One event laid out for `match_event`."""
+
+    first: Any  # [A] int64, as in `rows.lay_out`
+    last: Any  # [A] int64
+    cell: Any  # uint16, of each of its values
+    passed: Any  # [T] int32: the tiles it passes
+    row: Any  # [8] uint64
+
+
+@kernel
+def match_alone(
+    first: int,
+    last: int,
+    chosen: Any,
+    offsets: Any,
+    column: Any,
+    value: Any,
+    first_parent: int,
+    last_parent: int,
+    index: Any,
+    alone: Any,
+    runs: Any,
+    counters: Any,
+) -> bool:
+    """Those events of first .. last that are chosen, with as many values in a column as they like, one by one.
+
+    Only parents are visited whose pivot is a column that the event has. A column is hit where one of the values hits.
+    False if there was no room for all matches.
+    """
+    edge_start, edge, domain, per_unit, bucket = index.edge_start, index.edge, index.begin, index.per_unit, index.first
+    pivot_start, parent, parent_test, test = index.pivot_start, index.parent, index.parent_test, index.test
+    tests = (index.test_column, index.test_low, index.test_width)
+    laid_out = (alone.first, alone.last, alone.cell)
+    passed = alone.passed
+    d = domain.shape[0]
+    for e in range(first, last):
+        if not chosen[e - first]:
+            continue
+        begin, end = offsets[e], offsets[e + 1]
+        lay_out(column, begin, end, alone.first, alone.last)
+        for i in range(begin, end):
+            c = column[i]
+            if c < d:
+                alone.cell[i - begin] = quantile_cell(value[i], c, edge_start, edge, domain, per_unit, bucket)
+        n = 0
+        for i in range(begin - 1, end):
+            c = -1 if i < begin else column[i]  # -1: tiles without a pivot
+            if c >= d or (i > begin and column[i - 1] == c):
+                continue
+            for p in range(max(pivot_start[c + 1], first_parent), min(pivot_start[c + 2], last_parent)):
+                if _passes(parent_test[p], parent_test[p + 1], tests, laid_out, begin):
+                    counters[TILES] += parent[p + 1] - parent[p]
+                    for t in range(parent[p], parent[p + 1]):
+                        if _passes(test[t], test[t + 1], tests, laid_out, begin):
+                            passed[n] = t
+                            n += 1
+        counters[PASSED] += n
+        room = _list_alone(e - first, n, begin, value, index, alone, runs, counters)
+        clear(column, begin, end, alone.first, alone.last)
+        if not room:
+            return False
+    return True
+
+
+@inlined
+def _passes(first: int, last: int, tests: Any, laid_out: Any, begin: int) -> bool:
+    column, low, width = tests
+    of, to, cell = laid_out
+    for q in range(first, last):
+        c = column[q]
+        hit = False
+        for k in range(of[c], to[c]):
+            hit |= np.uint16(cell[k - begin] - low[q]) <= width[q]
+        if not hit:
+            return False
+    return True
+
+
+@kernel
+def _list_alone(event: int, n: int, begin: int, value: Any, index: Any, alone: Any, runs: Any, counters: Any) -> bool:
+    """Append the subscriptions that the event laid out matches, of the n tiles that it passed. False: no room.
+
+    Its rows lie far apart, so those of the next tile are asked for while those of one are united.
+    """
+    words, offset, edge_start, rows = index.words, index.offset, index.edge_start, index.row
+    row_column, row_low, row_shift, row_length = index.row_column, index.row_low, index.row_shift, index.row_length
+    row_at, doubt_at, locals_ = index.row_at, index.doubt_at, index.local
+    of, to, cells, left_words, doubt_words = alone.first, alone.last, alone.cell, alone.row, runs.doubt
+    start, range_, low, high = index.start, index.range, index.low, index.high
+    slot, id_start, id = index.slot, index.id_start, index.id
+    runs_id, used, passed = runs.id, runs.used, alone.passed
+    m = used[1]
+    for x in range(-1, n):
+        if x + 1 < n:
+            t = passed[x + 1]
+            for r in range(rows[t], rows[t + 1]):
+                c = row_column[r]
+                if of[c] < to[c]:
+                    at = _row_offset(
+                        np.int64(cells[of[c] - begin]), r, c, r < locals_[t], row_low, row_shift, offset, edge_start
+                    )
+                    prefetch(words, np.uint64(row_at[r] + at))
+        if x < 0:
+            continue
+        t = passed[x]
+        if m + id_start[slot[t + 1]] - id_start[slot[t]] > runs_id.shape[0]:
+            return False
+        excluded, doubt = nothing(), nothing()
+        doubted = rows[t] < rows[t + 1] and doubt_at[rows[t]] >= 0
+        for r in range(rows[t], rows[t + 1]):
+            c = row_column[r]
+            row = everything()
+            for k in range(of[c], to[c]):
+                at = _row_offset(
+                    np.int64(cells[k - begin]), r, c, r < locals_[t], row_low, row_shift, offset, edge_start
+                )
+                if 0 <= at < row_length[r] * WORDS:
+                    row = both(row, load(words, np.uint64(row_at[r] + at)))
+                    if doubted:
+                        doubt = either(doubt, load(words, np.uint64(doubt_at[r] + at)))
+            if of[c] == to[c]:
+                row = load(words, np.uint64(row_at[r]))
+                if doubted:
+                    doubt = either(doubt, load(words, np.uint64(doubt_at[r])))
+            excluded = either(excluded, row)
+        counters[ROWS] += rows[t + 1] - rows[t]
+        if full(excluded):
+            continue
+        store(excluded, left_words, np.uint64(0))
+        store(doubt, doubt_words, np.uint64(0))
+        slots = slot[t + 1] - slot[t]
+        for w in range((slots + 63) >> 6):
+            left = ~left_words[w]
+            while left != np.uint64(0):
+                bit = lowest(left)
+                left &= left - np.uint64(1)
+                u = slot[t] + (w << 6) + np.int64(bit)
+                if u >= slot[t + 1]:  # a tile without rows excludes none
+                    break
+                counters[CANDIDATES] += 1
+                hit = doubted and (doubt_words[w] >> bit) & np.uint64(1) == np.uint64(0)
+                if not hit:
+                    counters[VERIFIED] += 1
+                    i = start[u]
+                    end = start[u + 1]
+                    hit = True
+                    while hit and i < end:
+                        c = range_[3 * i]
+                        hit = False
+                        while i < end and range_[3 * i] == c:
+                            for k in range(of[c], to[c]):
+                                hit |= low[i] <= value[k] <= high[i]
+                            i += 1
+                if hit:
+                    for k in range(id_start[u], id_start[u + 1]):
+                        runs_id[m] = id[k]
+                        m += 1
+    if m > used[1]:
+        runs.event[used[0]], runs.begin[used[0]] = event, used[1]
+        used[0] += 1
+        used[1] = m
+    return True
+
+
+@inlined
+def _row_offset(
+    cell: Any, r: int, c: int, local: bool, row_low: Any, row_shift: Any, offset: Any, edge_start: Any
+) -> Any:
+    """Where the row of a cell is, from row_at[r] on; of a local one it may lie outside."""
+    if local:
+        return ((cell - np.int64(row_low[r])) >> np.int64(row_shift[r])) * WORDS
+    return np.int64(offset[edge_start[c] + cell - 1])
+
+
+@kernel
+def arrange(runs: Any, n_ids: int, offsets: Any, out: Any) -> None:
+    """Turn runs into what a MatchBatch holds: offsets[N + 1], which are 0, and the subscriptions, ascending."""
+    event, begin, id, n, m = runs.event, runs.begin, runs.id, runs.used[0], runs.used[1]
+    n_events = offsets.shape[0] - 1
+    for r in range(n):
+        offsets[event[r] + 1] += (begin[r + 1] if r + 1 < n else m) - begin[r]
+    for e in range(n_events):
+        offsets[e + 1] += offsets[e]
+    at = offsets[:-1].copy()
+    for r in range(n):
+        to = at[event[r]]
+        for i in range(begin[r], begin[r + 1] if r + 1 < n else m):
+            out[to] = id[i]
+            to += 1
+        at[event[r]] = to
+    bits = np.zeros(0, np.uint64)
+    spare = np.empty(0, np.int32)
+    for e in range(n_events):
+        b, end = offsets[e], offsets[e + 1]
+        sorted_end = b + 1
+        while sorted_end < end and out[sorted_end] > out[sorted_end - 1]:
+            sorted_end += 1
+        if sorted_end >= end:
+            continue
+        if sorted_end - b < end - sorted_end:
+            sorted_end = b
+        left = end - sorted_end
+        if left <= 48:
+            _insert(out, sorted_end, end)
+        elif left * 64 < n_ids:
+            out[sorted_end:end].sort()
+        else:
+            if bits.shape[0] == 0:
+                bits = np.zeros((n_ids + 63) >> 6, np.uint64)
+            _by_bits(out, sorted_end, end, bits)
+        if sorted_end > b:
+            if spare.shape[0] < left:
+                spare = np.empty(left, np.int32)
+            _merge(out, b, sorted_end, end, spare)
+
+
+@inlined
+def _insert(out: Any, begin: int, end: int) -> None:
+    for i in range(begin + 1, end):
+        x = out[i]
+        j = i
+        while j > begin and out[j - 1] > x:
+            out[j] = out[j - 1]
+            j -= 1
+        out[j] = x
+
+
+@kernel
+def _by_bits(out: Any, begin: int, end: int, bits: Any) -> None:
+    """Sort different numbers by marking them in a map of all, which must be empty and is left so."""
+    for i in range(begin, end):
+        x = np.uint64(out[i])
+        bits[x >> np.uint64(6)] |= np.uint64(1) << (x & np.uint64(63))
+    m = begin
+    for w in range(bits.shape[0]):
+        word = bits[w]
+        bits[w] = np.uint64(0)
+        while word != np.uint64(0):
+            out[m] = (w << 6) + np.int64(lowest(word))
+            m += 1
+            word &= word - np.uint64(1)
+
+
+@kernel
+def _merge(out: Any, begin: int, middle: int, end: int, spare: Any) -> None:
+    """Merge two ascending parts from the back, the second one from a copy."""
+    n = end - middle
+    for i in range(n):
+        spare[i] = out[middle + i]
+    i, j = middle - 1, n - 1
+    for m in range(end - 1, begin - 1, -1):
+        if j < 0:
+            break
+        if i >= begin and out[i] > spare[j]:
+            out[m] = out[i]
+            i -= 1
+        else:
+            out[m] = spare[j]
+            j -= 1

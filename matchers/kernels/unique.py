@@ -1,0 +1,54 @@
+"""Find subscriptions that ask for the same, by a hash of their intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from matchers.kernels.jit import inlined, kernel
+
+
+@inlined
+def _mixed(hash: Any, word: Any) -> Any:
+    """Multiplication carries upwards and the shift brings it down again, so that every bit reaches every other."""
+    hash = (hash ^ word) * np.uint64(0x9E3779B97F4A7C15)
+    return hash ^ (hash >> np.uint64(32))
+
+
+@kernel
+def hash_rows(first: int, last: int, start: Any, column: Any, low: Any, high: Any, out: Any) -> None:
+    """low and high as the bits of doubles."""
+    for s in range(first, last):
+        hash = np.uint64(start[s + 1] - start[s])
+        for i in range(start[s], start[s + 1]):
+            hash = _mixed(_mixed(_mixed(hash, np.uint64(column[i])), low[i]), high[i])
+        out[s] = hash
+
+
+@kernel
+def mark_new(order: Any, hash: Any, start: Any, column: Any, low: Any, high: Any, new: Any) -> None:
+    """new[i]: whether order[i] asks for something else than the last one of the same hash that does so."""
+    leader = 0
+    for i in range(order.shape[0]):
+        s, b = order[i], order[leader]
+        same = i > 0 and hash[s] == hash[b] and start[s + 1] - start[s] == start[b + 1] - start[b]
+        if same:
+            for k in range(start[s + 1] - start[s]):
+                x, y = start[s] + k, start[b] + k
+                same &= column[x] == column[y] and low[x] == low[y] and high[x] == high[y]
+        new[i] = not same
+        if not same:
+            leader = i
+
+
+@kernel
+def take_rows(
+    first: int, last: int, order: Any, start: Any, column: Any, low: Any, high: Any, to: Any, c: Any, a: Any, b: Any
+) -> None:
+    """The rows order[first : last] of a table, one behind the other, to where `to` says that they begin."""
+    for i in range(first, last):
+        at = to[i]
+        for k in range(start[order[i]], start[order[i] + 1]):
+            c[at], a[at], b[at] = column[k], low[k], high[k]
+            at += 1

@@ -1,0 +1,93 @@
+"""What each tile tests, which columns have rows there, and the bits of these rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.clustering import Ranges, Tiling
+from matchers.kernels import tiling as kernels
+from matchers.kernels.vectors import WORDS, aligned
+from matchers.subtasks import over
+from matchers.tables import Int32, Int64, offsets_of
+
+MOST_ROWS = 128  # of a tile
+
+Tests = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # column, low, width; int32, uint16, uint16
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """T tiles, R rows. The fields are those of `kernels.tiles.Arrays`, where they are told."""
+
+    offset: NDArray[np.uint16]
+    test: Int64  # [T + 1]
+    tests: Tests  # [T, MOST_TESTS] each, of which the first test[t + 1] - test[t] count
+    row: Int64  # [T + 1]
+    local: Int64  # [T]
+    row_column: Int32  # [R]
+    row_low: NDArray[np.uint16]  # [R]
+    row_shift: NDArray[np.uint8]  # [R]
+    row_length: Int32  # [R]
+    row_at: Int64  # [R]
+    doubt_at: Int64  # [R]
+    words: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, ranges: Ranges, tiles: Tiling, fewest: int, threads: int) -> Layout:
+        n, d = len(tiles.pivot), len(ranges.n_cells)
+        predicates = (ranges.start, ranges.column, ranges.low, ranges.high, ranges.n_cells)
+        coarse = np.empty(d, np.int64)
+        kernels.coarse_cells(_mean_share(ranges), ranges.n_cells, coarse)
+        tests = _tests(n)
+        most = min(d, MOST_ROWS)
+        column, low, shift, length = (np.zeros((n, most), t) for t in (np.int32, np.uint16, np.uint8, np.int32))
+        n_tests, n_rows, n_local = (np.zeros(n, np.int64) for _ in range(3))
+        doubtful = np.zeros(n, bool)
+        given = (tiles.begin, tiles.order)
+        planned = (*tests, n_tests, column, low, shift, length, n_rows, n_local, doubtful)
+        over(n, threads, lambda a, b: kernels.plan(a, b, fewest, *given, tiles.pivot, *predicates, coarse, *planned))
+
+        used = np.arange(most) < n_rows[:, None]
+        column, low, shift, length = (array[used] for array in (column, low, shift, length))
+        row = offsets_of(n_rows)
+        local = row[:-1] + n_local
+        doubted = np.repeat(doubtful, n_rows)
+        end = offsets_of(length.astype(np.int64) * WORDS * (1 + doubted))
+        row_at = end[:-1].copy()
+        doubt_at = np.where(doubted, row_at + length * WORDS, -1)
+        words = aligned(int(end[-1]), np.uint64)
+        placed = (row, local, column, low, shift, length, row_at, doubt_at, words)
+        over(n, threads, lambda a, b: kernels.fill(a, b, *given, *predicates, coarse, *placed))
+
+        edge_start = offsets_of(ranges.n_cells)
+        offset = np.zeros(int(edge_start[-1]), np.uint16)
+        kernels.fill_offsets(edge_start, coarse, offset)
+        return cls(offset, offsets_of(n_tests), tests, *placed)
+
+    def tests_with(self, parent: Int64) -> tuple[Int64, Tests]:
+        """[P + 1] where the tests of parents begin, which own the tiles parent[p] .. parent[p + 1]; and theirs and then
+        all those of tiles, one behind the other."""
+        n = np.zeros(len(parent) - 1, np.int64)
+        joined = _tests(len(n))
+        kernels.join_tests(parent, np.diff(self.test), *self.tests, *joined, n)
+        of_parents, of_tiles = (np.arange(kernels.MOST_TESTS) < count[:, None] for count in (n, np.diff(self.test)))
+        column, low, width = (
+            np.concatenate((a[of_parents], b[of_tiles])) for a, b in zip(joined, self.tests, strict=True)
+        )
+        return offsets_of(n), (column, low, width)
+
+
+def _tests(n: int) -> Tests:
+    shape = (n, kernels.MOST_TESTS)
+    return np.zeros(shape, np.int32), np.zeros(shape, np.uint16), np.zeros(shape, np.uint16)
+
+
+def _mean_share(ranges: Ranges) -> NDArray[np.float64]:
+    """[A]: how much of a column an interval covers, on average."""
+    d = len(ranges.n_cells)
+    total = np.bincount(ranges.column, ranges.share, minlength=d)
+    return total / np.maximum(np.bincount(ranges.column, minlength=d), 1)

@@ -1,0 +1,67 @@
+"""Random tables and batches large enough to have many tiles, and whether a matcher lists on them what `scan` lists."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from matchers import ALGORITHMS, EventBatch, Matcher, SubscriptionTable
+
+NASTY = np.array([-np.inf, -1.0, -0.0, 0.0, 5e-324, 1.0, 2.0, 2.0**53, np.inf])
+
+
+def random_table(r: np.random.Generator, n: int, d: int) -> SubscriptionTable:
+    """Of many kinds at once: wide, narrow and empty intervals, lists, codes, the same ones again, none at all."""
+    subscription, column, low, high = [], [], [], []
+    kinds = r.integers(0, 6, d)
+    for s in range(n):
+        if s and r.random() < 0.1:  # the same as an earlier one
+            twin = int(r.integers(0, s))
+            for i in [i for i, other in enumerate(subscription) if other == twin]:
+                subscription.append(s)
+                column.append(column[i])
+                low.append(low[i])
+                high.append(high[i])
+            continue
+        for c in r.choice(d, min(int(r.integers(0, 5)), d), replace=False):
+            for _ in range(1 if r.random() < 0.8 else int(r.integers(1, 4))):
+                kind = kinds[c]
+                if kind == 0:
+                    a = b = float(r.integers(0, 8))
+                elif kind == 1:
+                    a, b = np.sort(r.choice(NASTY, 2))
+                elif kind == 2:
+                    a = r.random()
+                    b = a + 0.02
+                elif kind == 3:
+                    a, b = (-np.inf, r.random()) if r.random() < 0.5 else (r.random(), np.inf)
+                else:
+                    a = r.random() * 0.5
+                    b = a + 0.5
+                if r.random() < 0.01:
+                    a, b = 1.0, 0.0
+                subscription.append(s)
+                column.append(int(c))
+                low.append(float(a))
+                high.append(float(b))
+    return SubscriptionTable.from_intervals(
+        np.array(subscription, int), np.array(column, int), low, high, n_subscriptions=n, n_columns=d
+    )
+
+
+def random_batch(r: np.random.Generator, n: int, d: int) -> EventBatch:
+    """Some fields absent, some of several values, one column that no table knows."""
+    count = int(n * d * r.choice([0.1, 0.9]))
+    whole, nasty = r.integers(0, 8, count).astype(float), r.choice(NASTY, count)
+    value = np.where(r.random(count) < 0.3, whole, np.where(r.random(count) < 0.2, nasty, r.random(count)))
+    column = r.integers(0, d, count)
+    event = r.integers(0, max(n, 1), count)
+    if r.random() < 0.5:  # one value in a column at most
+        _, first = np.unique(event * d + column, return_index=True)
+        event, column, value = event[first], column[first], value[first]
+    return EventBatch.from_values(event, column, value, n_events=n, n_columns=d)
+
+
+def agrees(matcher: Matcher, table: SubscriptionTable, events: EventBatch) -> None:
+    expected, found = ALGORITHMS["scan"](table).match(events), matcher.match(events)
+    assert found.offsets.tolist() == expected.offsets.tolist()
+    assert found.subscription.tolist() == expected.subscription.tolist()
