@@ -13,8 +13,8 @@ An event is a cell in each column (`matchers/quantiles.py`), 0 where it has no v
                     or of all               1111 1101 1010 ...       zeros are candidates
 
 Why it is fast: all events of a batch ask one tile before the next, so its rows (20 KB) stay in the nearest cache and
-are read from memory once for the batch. A row costs two loads and an OR of 64 bytes; four events go side by side, so that
-no OR waits for the one before. Where candidates are many, further rows say for which of them there is *doubt*,
+are read from memory once for the batch. A row costs two loads and an OR of 64 bytes; four events go side by side, so
+that no OR waits for the one before. Where candidates are many, further rows say for which of them there is *doubt*,
 because an interval begins or ends in the event's cell; the others match and are not verified.
 
 Cost per event: tests of parents and tiles / 64 + tiles passed * rows + candidates in doubt * predicates until a miss.
