@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from matchers.kernels import clustering as kernels
 from matchers.kernels.quantiles import by_column
 from matchers.subtasks import run
-from matchers.tables import Int32, Int64
+from matchers.tables import Int32, Int64, offsets_of
 
 Bools = NDArray[np.bool_]
 
@@ -57,9 +57,11 @@ class Ranges:
         return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
 
     @cached_property
-    def share(self) -> NDArray[np.float64]:
+    def share(self) -> NDArray[np.float32]:
         """[P]: of the cells of its column, how many a predicate covers."""
-        return (self.high.astype(np.float64) - self.low + 1.0) / self.n_cells[self.column]
+        n = self.n_cells.astype(np.float32)
+        share: NDArray[np.float32] = (self.high - self.low + np.float32(1.0)) / n[self.column]
+        return share
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,19 +79,15 @@ def tiling(ranges: Ranges, rank: Int32, tile: int, threads: int = 1) -> Tiling:
     opens = np.zeros(n, bool)
     pivot = np.full(n, -1, np.int32)
 
-    share = ranges.share
-    logs = np.concatenate(([0.0], np.cumsum(np.log(share))))
-    taken = logs[ranges.start[1:]] - logs[ranges.start[:-1]] >= np.log(BROAD)
+    taken = np.empty(n, bool)
+    kernels.mark_broad(ranges.start, ranges.share, BROAD, taken)
     broad = np.flatnonzero(taken)
     order[: len(broad)] = broad[np.argsort(rank[broad])]
     opens[: len(broad) : tile] = True
 
     count, narrowness = np.zeros(d, np.int64), np.zeros(d)
-    of_narrow = np.repeat(~taken, np.diff(ranges.start))
-    kernels.count_columns(
-        ranges.column[of_narrow], ranges.low[of_narrow], ranges.high[of_narrow], ranges.n_cells, count, narrowness
-    )
-    first = np.concatenate(([0], np.cumsum(np.bincount(ranges.column, minlength=d)))).astype(np.int64)
+    kernels.count_columns(ranges.start, ranges.column, ranges.share, taken, count, narrowness)
+    first = offsets_of(np.bincount(ranges.column, minlength=d))
     predicate = np.empty(len(ranges.column), np.int32)
     by_column(ranges.column, first, predicate)
     owner = ranges.owner[predicate]
@@ -97,17 +95,17 @@ def tiling(ranges: Ranges, rank: Int32, tile: int, threads: int = 1) -> Tiling:
     group_end = np.zeros(most, np.int64)
     group_columns = np.full((most, kernels.MOST_COLUMNS), -1, np.int64)
     group_slices = np.ones((most, kernels.MOST_COLUMNS))
-    arrays = (ranges.start, ranges.column, ranges.low, ranges.high)
     groups = kernels.gather(
-        *(tile, *arrays, ranges.n_cells, _places(ranges), first, owner, predicate),
+        *(tile, ranges.start, ranges.column, ranges.share, _places(ranges), first, owner, predicate),
         *(count, narrowness, taken, order[len(broad) :], group_end, group_columns, group_slices),
     )
+    predicates = (ranges.start, ranges.column, ranges.low, ranges.high)
     group_end = len(broad) + np.concatenate(([0], group_end[:groups]))
 
     def cut(thread: int) -> None:
         for g in range(thread, groups, threads):  # the sizes descend, so this is fair
             b, e = int(group_end[g]), int(group_end[g + 1])
-            kernels.cut(b, e, tile, group_columns[g], group_slices[g], *arrays, order, opens)
+            kernels.cut(b, e, tile, group_columns[g], group_slices[g], *predicates, order, opens)
             pivot[b:e] = group_columns[g, 0]
 
     run([partial(cut, thread) for thread in range(threads)])

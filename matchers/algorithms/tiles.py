@@ -196,6 +196,8 @@ def build(
     one = unique.one[clusters.order]
     start, column, low, high = rows(one, table.start, table.column, table.low, table.high, workers)
     _, _, low_cell, high_cell = rows(clusters.order, ranges.start, ranges.column, ranges.low, ranges.high, workers)
+    side_by_side = np.empty(3 * len(column), np.uint16 if d <= 1 << 16 else np.int32)
+    side_by_side[0::3], side_by_side[1::3], side_by_side[2::3] = column, low_cell, high_cell
     arrays = Arrays(
         edge_start=quantiles.edge_start,
         edge=quantiles.edge,
@@ -220,8 +222,8 @@ def build(
         row_at=laid_out.row_at,
         doubt_at=laid_out.doubt_at,
         words=laid_out.words,
-        start=start,
-        range=np.column_stack((column, low_cell, high_cell)).ravel().astype(np.uint16 if d <= 1 << 16 else np.int32),
+        start=start.astype(np.int32) if len(column) < 1 << 29 else start,
+        range=side_by_side,
         low=low,
         high=high,
         **_ids_of(unique, clusters.order),
@@ -253,4 +255,7 @@ def _parents(pivot: Int32, d: int) -> tuple[Int64, Int64]:
 def _ids_of(unique: Unique, order: Int32) -> dict[str, Any]:
     length = np.diff(unique.id_start)[order]
     to = offsets_of(length)
-    return {"id_start": to, "id": unique.id[np.repeat(unique.id_start[order] - to[:-1], length) + np.arange(to[-1])]}
+    return {
+        "id_start": to.astype(np.int32),
+        "id": unique.id[np.repeat(unique.id_start[order] - to[:-1], length) + np.arange(to[-1])],
+    }

@@ -1,7 +1,7 @@
 """Gather subscriptions that constrain the same columns, and cut them into tiles by where their predicates lie.
 
-Predicates are ranges of cells (`matchers/quantiles.py`): `low` .. `high` of a column with `n_cells`. The *hull* of
-subscriptions in a column that all of them constrain is what an event must hit there to match any of them; the share of
+Predicates are ranges of cells (`matchers/quantiles.py`), `low` .. `high`; `share` is how much of their column's cells
+these are. The *hull* of subscriptions in a column that all of them constrain is what an event must hit there to match any of them; the share of
 the cells that the hulls of a tile admit together is what this makes small.
 """
 
@@ -15,21 +15,16 @@ import numpy as np
 from matchers.kernels.jit import inlined, kernel
 
 MOST_COLUMNS = 8  # that a group is cut along
+SAMPLE = 1 << 14  # subscriptions of a group, of which the next column is chosen
 GAIN = 0.9  # a further column must lessen what a group admits at least so much
 
 
 @inlined
-def share(p: int, column: Any, low: Any, high: Any, n_cells: Any) -> Any:
-    """Of the cells of its column, how many a predicate covers."""
-    return (np.float64(high[p]) - np.float64(low[p]) + 1.0) / n_cells[column[p]]
-
-
-@inlined
-def _share_in(s: int, c: int, start: Any, column: Any, low: Any, high: Any, n_cells: Any) -> Any:
+def _share_in(s: int, c: int, start: Any, column: Any, share: Any) -> Any:
     """That of subscription s in column c; 2.0 if it has no predicate there."""
     for p in range(start[s], start[s + 1]):
         if column[p] == c:
-            return share(p, column, low, high, n_cells)
+            return share[p]
     return 2.0
 
 
@@ -72,10 +67,23 @@ def admitted(tiles: float, n: int, width: Any, places: Any, slices: Any) -> floa
 
 
 @kernel
-def count_columns(column: Any, low: Any, high: Any, n_cells: Any, count: Any, narrowness: Any) -> None:
-    for p in range(column.shape[0]):
-        count[column[p]] += 1
-        narrowness[column[p]] += 1.0 - share(p, column, low, high, n_cells)
+def mark_broad(start: Any, share: Any, least: float, broad: Any) -> None:
+    """Those that at least so many events match, if columns are independent of each other."""
+    for s in range(broad.shape[0]):
+        matched = 1.0
+        for p in range(start[s], start[s + 1]):
+            matched *= share[p]
+        broad[s] = matched >= least
+
+
+@kernel
+def count_columns(start: Any, column: Any, share: Any, taken: Any, count: Any, narrowness: Any) -> None:
+    """Over the subscriptions that are not taken: how many constrain each column, and how much these exclude in all."""
+    for s in range(start.shape[0] - 1):
+        if not taken[s]:
+            for p in range(start[s], start[s + 1]):
+                count[column[p]] += 1
+                narrowness[column[p]] += 1.0 - share[p]
 
 
 @kernel
@@ -83,9 +91,7 @@ def gather(
     tile: int,
     start: Any,
     column: Any,
-    low: Any,
-    high: Any,
-    n_cells: Any,
+    share: Any,
     places: Any,
     first: Any,
     owner: Any,
@@ -104,7 +110,7 @@ def gather(
     for as long as the subscriptions that constrain all of them can be cut into tiles that admit less. What is left
     when no column has two tiles of subscriptions is not taken. A predicate that is wide for its column does not count.
     """
-    d = n_cells.shape[0]
+    d = places.shape[0]
     end = first[1:].copy()
     members, narrow = np.empty(start.shape[0] - 1, np.int32), np.empty(start.shape[0] - 1, np.int32)
     slices, width, limit = np.empty(MOST_COLUMNS), np.empty(MOST_COLUMNS), np.empty(MOST_COLUMNS)
@@ -130,7 +136,7 @@ def gather(
                 owner[kept] = s
                 predicate[kept] = predicate[i]
                 kept += 1
-                own = share(predicate[i], column, low, high, n_cells)
+                own = share[predicate[i]]
                 if own <= widest:
                     members[n] = s
                     n += 1
@@ -144,15 +150,16 @@ def gather(
         best = admitted(n // tile, 1, width, limit, slices)
         while m < MOST_COLUMNS:
             n_touched = 0
-            for i in range(n):
+            step = max(n // SAMPLE, 1)
+            for i in range(0, n, step):
                 for p in range(start[members[i]], start[members[i] + 1]):
                     other = column[p]
                     if local[other] == 0:
                         touched[n_touched] = other
                         n_touched += 1
                         local_width[other] = 0.0
-                    local[other] += 1
-                    local_width[other] += share(p, column, low, high, n_cells)
+                    local[other] += step
+                    local_width[other] += step * share[p]
             c = -1
             least = GAIN * best
             for j in range(n_touched):
@@ -170,7 +177,7 @@ def gather(
                 kept = 0
                 total = 0.0
                 for i in range(n):
-                    own = _share_in(members[i], c, start, column, low, high, n_cells)
+                    own = _share_in(members[i], c, start, column, share)
                     if own <= widest:
                         narrow[kept] = members[i]
                         kept += 1
@@ -195,7 +202,7 @@ def gather(
             taken[s] = True
             for p in range(start[s], start[s + 1]):
                 count[column[p]] -= 1
-                narrowness[column[p]] -= 1.0 - share(p, column, low, high, n_cells)
+                narrowness[column[p]] -= 1.0 - share[p]
         done += n
         group_end[groups] = done
         for k in range(m):

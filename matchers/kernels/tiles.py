@@ -46,6 +46,7 @@ from matchers.kernels.vectors import (
 
 CANDIDATES_AT_ONCE = 1024
 AHEAD = 8  # candidates for which memory is asked before they are verified
+MANY = 32  # events that rows leave something of a tile for, from which on all its predicates are needed
 PREFETCHED = 8  # words of events, from which on all rows of a tile are needed
 
 TILES, PASSED, ROWS, CANDIDATES, VERIFIED = range(5)  # counters
@@ -277,11 +278,13 @@ def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> b
     Candidates are collected before they are verified, so that the memory for those ahead can be asked for.
     """
     found, found_event, doubt, candidate = batch.found, batch.found_event, runs.doubt, batch.candidate
-    start, first = index.start, index.slot[t]
+    start, ranges, first = index.start, index.range, index.slot[t]
     doubted = index.doubt_at[index.row[t]] >= 0
-    if n > LANES:
+    if n >= MANY:
         for u in range(first, index.slot[t + 1], 8):
             prefetch(start, np.uint64(u))
+        for i in range(3 * start[first], 3 * start[index.slot[t + 1]], 32):
+            prefetch(ranges, np.uint64(i))
     m = 0
     for i in range(n):
         e = np.int64(found_event[i])
@@ -318,6 +321,7 @@ def _verify(index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
             ahead = 3 * start[candidate[i + AHEAD] & 0xFFFFFFFF]
             prefetch(range_, np.uint64(ahead))
             prefetch(range_, np.uint64(ahead + 31))
+            prefetch(own_cells, np.uint64((candidate[i + AHEAD] >> 32) * d))
         key = candidate[i]
         if key < 0:
             key = ~key
