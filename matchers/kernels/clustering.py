@@ -1,8 +1,8 @@
 """Gather subscriptions that constrain the same columns, and cut them into tiles by where their predicates lie.
 
 Predicates are ranges of cells (`matchers/quantiles.py`), `low` .. `high`; `share` is how much of their column's cells
-these are. The *hull* of subscriptions in a column that all of them constrain is what an event must hit there to match any of them; the share of
-the cells that the hulls of a tile admit together is what this makes small.
+these are. The *hull* of subscriptions in a column that all of them constrain is what an event must hit there to match
+any of them; the share of the cells that the hulls of a tile admit together is what this makes small.
 """
 
 from __future__ import annotations
