@@ -31,6 +31,7 @@ from matchers.quantiles import Quantiles
 from matchers.subtasks import run, shares
 from matchers.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.tile_layout import Layout
+from matchers.tile_model import expected
 from matchers.unique import Unique, rows
 
 TILE = 64 * WORDS  # subscriptions
@@ -57,11 +58,16 @@ class Tiles(Matcher):
         return self._match(events, np.zeros(len(COUNTERS), np.int64))
 
     def profile(self, events: EventBatch) -> dict[str, float]:
-        """What matching these events takes, on average per event: see the cost model in matchers/README.md."""
+        """What matching these events takes, on average per event, beside what the model says (`tile_model.py`)."""
         counters = np.zeros(len(COUNTERS), np.int64)
         matches = len(self._match(events, counters).subscription)
         n = max(len(events), 1)
-        return dict(zip(COUNTERS, (counters / n).tolist(), strict=True)) | {"matches": matches / n}
+        measured = dict(zip(COUNTERS, (counters / n).tolist(), strict=True)) | {"matches": matches / n}
+        modelled = {f"{name}, by the model": value for name, value in expected(self.arrays, events).items()}
+        share = self.arrays.slot[-1] / (TILE * max(len(self.arrays.local), 1))
+        return (
+            measured | modelled | {"share of places used": float(share), "bytes of rows": self.arrays.words.nbytes / n}
+        )
 
     def _match(self, events: EventBatch, counters: Int64) -> MatchBatch:
         n, parents = len(events), len(self.arrays.parent) - 1
