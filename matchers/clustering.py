@@ -26,7 +26,7 @@ from matchers.tables import Int32, Int64, offsets_of
 
 Bools = NDArray[np.bool_]
 
-BROAD = 0.01  # share of the events, from which on a subscription is broad
+BROAD = 0.003  # share of the events, from which on a subscription is broad
 FEW_SURVIVE = 8.0  # of a tile of what is left: rows do well enough there
 
 
@@ -39,6 +39,13 @@ class Ranges:
     low: NDArray[np.uint16]  # [P]
     high: NDArray[np.uint16]  # [P]
     n_cells: Int64  # [A]
+    spread: NDArray[np.float64]  # `Quantiles.spread`
+
+    @cached_property
+    def share(self) -> NDArray[np.float32]:
+        """[P]: of the events that have its column, how many hit a predicate, as far as one knows."""
+        at = (self.n_cells.cumsum() - self.n_cells + np.arange(len(self.n_cells)))[self.column]
+        return (self.spread[at + self.high] - self.spread[at + self.low - 1]).astype(np.float32)
 
     def hulls(self) -> Ranges:
         """One range for each subscription and column: the hull of those there are."""
@@ -49,19 +56,12 @@ class Ranges:
         first = np.flatnonzero(new)
         last = np.append(first[1:], len(new)) - 1
         start = np.searchsorted(first, self.start)
-        return Ranges(start, self.column[first], self.low[first], self.high[last], self.n_cells)
+        return Ranges(start, self.column[first], self.low[first], self.high[last], self.n_cells, self.spread)
 
     @cached_property
     def owner(self) -> Int32:
         """[P]: whose predicate it is."""
         return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
-
-    @cached_property
-    def share(self) -> NDArray[np.float32]:
-        """[P]: of the cells of its column, how many a predicate covers."""
-        n = self.n_cells.astype(np.float32)
-        share: NDArray[np.float32] = (self.high - self.low + np.float32(1.0)) / n[self.column]
-        return share
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ to that of its high end, and nothing depends on the choice of the edges but spee
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -67,6 +68,26 @@ class Quantiles:
     def n_cells(self) -> Int64:
         """[A], that of absence left out."""
         return np.diff(self.edge_start)
+
+    @cached_property
+    def spread(self) -> Float64:
+        """[E + A]: what share of a column's events lies in cells 1 .. k, at edge_start[c] + c + k, as far as one knows.
+
+        Events are not known when an index is built. That values are spread evenly between the bounds, and that they
+        are spread as the bounds are, are taken for equally likely; outermost bounds do not count for the former.
+        """
+        spread = np.zeros(len(self.edge) + len(self.begin))
+        for c, (a, b) in enumerate(pairwise(self.edge_start.tolist())):
+            n = b - a
+            edges = self.edge[a : b - 1] * 0.25  # so that no difference is infinite
+            evenly = np.full(n, 1.0 / n)
+            if n > 2:
+                inner = np.clip(edges, edges[len(edges) // 50], edges[-1 - len(edges) // 50])
+                if inner[-1] > inner[0]:
+                    evenly[1:-1] = np.diff(inner) / (inner[-1] - inner[0])
+                    evenly[0] = evenly[-1] = 0.0
+            spread[a + c + 1 : b + c + 1] = np.cumsum(0.5 * evenly + 0.5 / n)
+        return spread
 
     def cells(self, column: Int32, value: Float64, threads: int = 1) -> UInt16:
         """[values]"""

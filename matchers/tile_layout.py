@@ -40,8 +40,9 @@ class Layout:
     def of(cls, ranges: Ranges, tiles: Tiling, fewest: int, threads: int) -> Layout:
         n, d = len(tiles.pivot), len(ranges.n_cells)
         predicates = (ranges.start, ranges.column, ranges.low, ranges.high, ranges.n_cells)
-        coarse = np.empty(d, np.int64)
-        kernels.coarse_cells(_mean_share(ranges), ranges.n_cells, coarse)
+        n_coarse, coarse = np.zeros(d, np.int64), np.zeros(int(ranges.n_cells.sum()), np.uint16)
+        least = _least_cells(ranges)
+        kernels.coarse_cells(_mean_reach(ranges), ranges.n_cells, ranges.spread, least, n_coarse, coarse)
         tests = _tests(n)
         most = min(d, MOST_ROWS)
         column, low, shift, length = (np.zeros((n, most), t) for t in (np.int32, np.uint16, np.uint8, np.int32))
@@ -49,7 +50,13 @@ class Layout:
         doubtful = np.zeros(n, bool)
         given = (tiles.begin, tiles.order)
         planned = (*tests, n_tests, column, low, shift, length, n_rows, n_local, doubtful)
-        over(n, threads, lambda a, b: kernels.plan(a, b, fewest, *given, tiles.pivot, *predicates, coarse, *planned))
+        over(
+            n,
+            threads,
+            lambda a, b: kernels.plan(
+                a, b, fewest, least, *given, tiles.pivot, *predicates, ranges.spread, n_coarse, *planned
+            ),
+        )
 
         used = np.arange(most) < n_rows[:, None]
         column, low, shift, length = (array[used] for array in (column, low, shift, length))
@@ -63,10 +70,7 @@ class Layout:
         placed = (row, local, column, low, shift, length, row_at, doubt_at, words)
         over(n, threads, lambda a, b: kernels.fill(a, b, *given, *predicates, coarse, *placed))
 
-        edge_start = offsets_of(ranges.n_cells)
-        offset = np.zeros(int(edge_start[-1]), np.uint16)
-        kernels.fill_offsets(edge_start, coarse, offset)
-        return cls(offset, offsets_of(n_tests), tests, *placed)
+        return cls(coarse * np.uint16(WORDS), offsets_of(n_tests), tests, *placed)
 
     def tests_with(self, parent: Int64) -> tuple[Int64, Tests]:
         """[P + 1] where the tests of parents begin, which own the tiles parent[p] .. parent[p + 1]; and theirs and then
@@ -86,8 +90,15 @@ def _tests(n: int) -> Tests:
     return np.zeros(shape, np.int32), np.zeros(shape, np.uint16), np.zeros(shape, np.uint16)
 
 
-def _mean_share(ranges: Ranges) -> NDArray[np.float64]:
-    """[A]: how much of a column an interval covers, on average."""
+def _least_cells(ranges: Ranges) -> int:
+    """How many cells rows have at least: the fewer columns there are, of those that are often used, the more."""
+    used = np.bincount(ranges.column, minlength=len(ranges.n_cells)) * 32 >= len(ranges.start) - 1
+    fit = kernels.NEAR // (8 * WORDS) // max(int(used.sum()), 1)
+    return int(np.clip(1 << max(fit, 1).bit_length() - 1, kernels.LEAST_CELLS, kernels.MOST_CELLS))
+
+
+def _mean_reach(ranges: Ranges) -> NDArray[np.float64]:
+    """[A]: of a column's cells, how many an interval covers, on average."""
     d = len(ranges.n_cells)
-    total = np.bincount(ranges.column, ranges.share, minlength=d)
-    return total / np.maximum(np.bincount(ranges.column, minlength=d), 1)
+    cells = np.bincount(ranges.column, ranges.high - ranges.low + 1.0, minlength=d)
+    return cells / np.maximum(np.bincount(ranges.column, minlength=d), 1) / np.maximum(ranges.n_cells, 1)

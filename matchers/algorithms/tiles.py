@@ -190,7 +190,9 @@ def build(
     quantiles = Quantiles.of(table)
     low_cell, high_cell = (quantiles.cells(table.column, bound, workers) for bound in (table.low, table.high))
     ranges = Ranges(
-        *rows(unique.one, table.start, table.column, low_cell, high_cell, workers), n_cells=quantiles.n_cells
+        *rows(unique.one, table.start, table.column, low_cell, high_cell, workers),
+        n_cells=quantiles.n_cells,
+        spread=quantiles.spread,
     )
     rank = unique.id[unique.id_start[:-1]]  # its least id
     clusters = _by_pivot(tiling(ranges.hulls(), rank, tile, workers))

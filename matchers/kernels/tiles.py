@@ -279,7 +279,11 @@ def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> b
     """
     found, found_event, doubt, candidate = batch.found, batch.found_event, runs.doubt, batch.candidate
     start, ranges, first = index.start, index.range, index.slot[t]
-    doubted = index.doubt_at[index.row[t]] >= 0
+    words, cells, offsets = index.words, batch.cells, batch.offsets
+    row_column, row_low, row_shift, doubt_at = index.row_column, index.row_low, index.row_shift, index.doubt_at
+    rows, local, last_row = index.row[t], index.local[t], index.row[t + 1]
+    events, d = batch.valid.shape[0] * LANES, index.begin.shape[0]
+    doubted = doubt_at[rows] >= 0
     if n >= MANY:
         for u in range(first, index.slot[t + 1], 8):
             prefetch(start, np.uint64(u))
@@ -289,7 +293,15 @@ def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> b
     for i in range(n):
         e = np.int64(found_event[i])
         if doubted:
-            _doubt(t, index, batch, e, doubt)
+            row = nothing()
+            for r in range(rows, local):
+                cell = np.uint64(cells[row_column[r] * events + e])
+                at = ((cell - np.uint64(row_low[r])) >> np.uint64(row_shift[r])) << np.uint64(3)
+                row = either(row, load(words, np.uint64(doubt_at[r]) + at))
+            for r in range(local, last_row):
+                at = np.uint64(offsets[e * d + row_column[r]])
+                row = either(row, load(words, np.uint64(doubt_at[r]) + at))
+            store(row, doubt, np.uint64(0))
         for w in range(WORDS):
             left = ~found[i * WORDS + w]
             while left != np.uint64(0):
@@ -344,22 +356,6 @@ def _verify(index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
     counters[CANDIDATES] += n
     counters[VERIFIED] += verified
     return True
-
-
-@kernel
-def _doubt(t: int, index: Any, batch: Any, e: Any, out: Any) -> None:
-    """Write the row of doubt of an event in a tile that has such rows."""
-    words, cells, offsets = index.words, batch.cells, batch.offsets
-    row_column, row_low, row_shift, doubt_at = index.row_column, index.row_low, index.row_shift, index.doubt_at
-    events, d = batch.valid.shape[0] * LANES, index.begin.shape[0]
-    doubt = nothing()
-    for r in range(index.row[t], index.local[t]):
-        cell = np.uint64(cells[row_column[r] * events + e])
-        at = ((cell - np.uint64(row_low[r])) >> np.uint64(row_shift[r])) << np.uint64(3)
-        doubt = either(doubt, load(words, np.uint64(doubt_at[r]) + at))
-    for r in range(index.local[t], index.row[t + 1]):
-        doubt = either(doubt, load(words, np.uint64(doubt_at[r]) + np.uint64(offsets[e * d + row_column[r]])))
-    store(doubt, out, np.uint64(0))
 
 
 @kernel
@@ -608,7 +604,7 @@ def arrange(runs: Any, n_ids: int, offsets: Any, out: Any) -> None:
         left = end - sorted_end
         if left <= 48:
             _insert(out, sorted_end, end)
-        elif left * 64 < n_ids:
+        elif left * 2048 < n_ids:
             out[sorted_end:end].sort()
         else:
             if bits.shape[0] == 0:

@@ -15,7 +15,10 @@ from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.vectors import WORDS
 
 MOST_TESTS = 6
+WIDEST = 0.98  # share of the events that a hull may admit and still be worth a test
 ROW_NS, VERIFY_NS = 0.6, 8.0  # measured; only their ratio matters
+LEAST_CELLS, MOST_CELLS = 16, 64  # of a row
+NEAR = 20 << 10  # bytes that the rows of a tile should take, so that they stay in the nearest cache
 DOUBTFUL = 1 / 128  # of a tile left as candidates, from which on it pays to know which of them need no verification
 
 
@@ -24,6 +27,7 @@ def plan(
     first_tile: int,
     last_tile: int,
     fewest: int,
+    least_cells: int,
     begin: Any,
     order: Any,
     pivot: Any,
@@ -32,6 +36,7 @@ def plan(
     low: Any,
     high: Any,
     n_cells: Any,
+    spread: Any,
     coarse: Any,
     test_column: Any,
     test_low: Any,
@@ -53,7 +58,10 @@ def plan(
     cells that all tiles share, so that an event finds its place in them once.
     """
     d = n_cells.shape[0]
-    count, total = np.zeros(d, np.int64), np.zeros(d)
+    count, reach, share = np.zeros(d, np.int64), np.zeros(d), np.zeros(d)
+    origin = np.zeros(d, np.int64)  # of a column in `spread`
+    for c in range(1, d):
+        origin[c] = origin[c - 1] + n_cells[c - 1] + 1
     least, greatest = np.zeros(d, np.int64), np.zeros(d, np.int64)
     columns = np.empty(d, np.int64)
     excludes = np.empty(d)
@@ -63,29 +71,28 @@ def plan(
         for i in range(begin[t], begin[t + 1]):
             for p in range(start[order[i]], start[order[i] + 1]):
                 c = column[p]
-                if p > start[order[i]] and column[p - 1] == c:  # another interval of the same predicate
-                    total[c] += high[p] - np.int64(low[p]) + 1
-                else:
+                if p == start[order[i]] or column[p - 1] != c:  # else another interval of the same predicate
                     if count[c] == 0:
                         columns[n] = c
                         n += 1
-                        total[c] = 0.0
+                        reach[c], share[c] = 0.0, 0.0
                         least[c], greatest[c] = low[p], high[p]
                     count[c] += 1
-                    total[c] += high[p] - np.int64(low[p]) + 1
+                reach[c] += np.int64(high[p]) - np.int64(low[p]) + 1
+                share[c] += spread[origin[c] + high[p]] - spread[origin[c] + low[p] - 1]
                 least[c] = min(least[c], np.int64(low[p]))
                 greatest[c] = max(greatest[c], np.int64(high[p]))
 
         k = 0
         while k < MOST_TESTS:
-            found, narrowest = -1, 1.0
+            found, narrowest = -1, WIDEST
             for j in range(n):
                 c = columns[j]
                 if count[c] == m and not _tested(test_column, t, k, c):
                     if k == 0 and c == pivot[t]:
                         found = c
                         break
-                    width = (greatest[c] - least[c] + 1.0) / n_cells[c]
+                    width = spread[origin[c] + greatest[c]] - spread[origin[c] + least[c] - 1]
                     if width < narrowest or (width == narrowest and found >= 0 and c < found):
                         found, narrowest = c, width
             if found < 0:
@@ -97,8 +104,9 @@ def plan(
         survive = np.float64(m)
         for j in range(n):
             c = columns[j]
-            where = greatest[c] - least[c] + 1.0 if _tested(test_column, t, k, c) else np.float64(n_cells[c])
-            excludes[j] = count[c] / m * (1.0 - min(total[c] / count[c] / where, 1.0))
+            hull = spread[origin[c] + greatest[c]] - spread[origin[c] + least[c] - 1]
+            admits = share[c] / count[c] / (hull if _tested(test_column, t, k, c) else 1.0)
+            excludes[j] = count[c] / m * (1.0 - min(admits, 1.0))
         by = np.argsort(-excludes[:n], kind="mergesort")
         for turn in range(2):  # local rows first
             r = 0 if turn == 0 else rows[t]
@@ -113,7 +121,7 @@ def plan(
                 row_column[t, r] = c
                 if local:
                     span = greatest[c] - least[c] + 1
-                    cells = _cells_for(total[c] / count[c] / span)
+                    cells = _cells_for(reach[c] / count[c] / span, least_cells)
                     shift = 0
                     while (span - 1) >> shift >= cells:
                         shift += 1
@@ -139,25 +147,40 @@ def _tested(test_column: Any, t: int, n: int, c: int) -> bool:
 
 
 @kernel
-def _cells_for(share: float) -> int:
+def _cells_for(share: float, least: int) -> int:
     """Into how many cells to divide a range of which predicates cover this share: four or more to each of them."""
-    n = 16
-    while n < 64 and n * share < 4.0:
+    n = least
+    while n < MOST_CELLS and n * share < 4.0:
         n *= 2
     return n
 
 
 @kernel
-def coarse_cells(share: Any, n_cells: Any, out: Any) -> None:
-    """Of each column, from the mean share that predicates cover, how many coarse cells it has."""
-    for c in range(out.shape[0]):
-        out[c] = min(_cells_for(share[c]), n_cells[c])
+def coarse_cells(reach: Any, n_cells: Any, spread: Any, least: int, out: Any, coarse: Any) -> None:
+    """Of each column, how many coarse cells it has, and in which of them, from 1 on, each of its cells lies.
 
-
-@inlined
-def coarse_of(cell: Any, n_cells: Any, coarse: Any) -> Any:
-    """The coarse cell of a cell from 1 on; 0 is absence in both."""
-    return 1 + (cell - 1) * coarse // n_cells
+    `reach` is the mean share of the cells that a predicate covers. A coarse cell holds neighbours of about the same
+    share of events together. A cell with a large share, where few bounds lie, is alone in its own, so that there is no
+    doubt within it; what is left of the coarse cells is then for the others.
+    """
+    at = 0  # of a column in `coarse`; that in `spread` is c more
+    for c in range(n_cells.shape[0]):
+        n = n_cells[c]
+        most = min(_cells_for(reach[c], least), n)
+        parts = 16 * most
+        while True:
+            found, last = 0, -1
+            for k in range(n):
+                middle = 0.5 * (spread[at + c + k] + spread[at + c + k + 1])
+                part = k if most == n else int(middle * parts)
+                found += part != last
+                last = part
+                coarse[at + k] = found
+            if found <= most:
+                break
+            parts = parts * 7 // 8
+        out[c] = found
+        at += n
 
 
 @kernel
@@ -190,6 +213,9 @@ def fill(
     subscription asks of a column without rows is always in doubt, and the first rows say so in all cells.
     """
     place = np.full(n_cells.shape[0], -1, np.int64)
+    origin = np.zeros(n_cells.shape[0], np.int64)  # of a column in `coarse`
+    for c in range(1, n_cells.shape[0]):
+        origin[c] = origin[c - 1] + n_cells[c - 1]
     for t in range(first_tile, last_tile):
         m = begin[t + 1] - begin[t]
         for r in range(row_begin[t], row_begin[t + 1]):
@@ -216,7 +242,7 @@ def fill(
                     if local:
                         b, e = (b - row_low[r]) >> row_shift[r], (e - row_low[r]) >> row_shift[r]
                     else:
-                        b, e = coarse_of(b, n_cells[c], coarse[c]), coarse_of(e, n_cells[c], coarse[c])
+                        b, e = np.int64(coarse[origin[c] + b - 1]), np.int64(coarse[origin[c] + e - 1])
                     for k in range(b, e + 1):
                         words[at + k * WORDS] &= ~bit
                     if doubt_at[r] >= 0:
@@ -270,11 +296,3 @@ def sort_within(begin: Any, order: Any, rank: Any) -> None:
         keys.sort()
         for i in range(keys.shape[0]):
             order[begin[t] + i] = keys[i] & 0xFFFFFFFF
-
-
-@kernel
-def fill_offsets(edge_start: Any, coarse: Any, out: Any) -> None:
-    for c in range(coarse.shape[0]):
-        n = edge_start[c + 1] - edge_start[c]
-        for k in range(n):
-            out[edge_start[c] + k] = coarse_of(k + 1, n, coarse[c]) * WORDS
