@@ -45,7 +45,8 @@ class Ranges:
     def share(self) -> NDArray[np.float32]:
         """[P]: of the events that have its column, how many hit a predicate, as far as one knows."""
         at = (self.n_cells.cumsum() - self.n_cells + np.arange(len(self.n_cells)))[self.column]
-        return (self.spread[at + self.high] - self.spread[at + self.low - 1]).astype(np.float32)
+        share: NDArray[np.float32] = (self.spread[at + self.high] - self.spread[at + self.low - 1]).astype(np.float32)
+        return share
 
     def hulls(self) -> Ranges:
         """One range for each subscription and column: the hull of those there are."""
@@ -69,6 +70,7 @@ class Tiling:
     order: Int32  # [S] subscriptions, those of a tile side by side
     begin: Int64  # [T + 1] where tiles begin in it
     pivot: Int32  # [T] a column that all subscriptions of the tile constrain, the first to be tested; -1: none
+    matched: NDArray[np.float64]  # [S] the share of events that match a subscription, as far as one knows
 
 
 def tiling(ranges: Ranges, rank: Int32, tile: int, threads: int = 1) -> Tiling:
@@ -79,8 +81,9 @@ def tiling(ranges: Ranges, rank: Int32, tile: int, threads: int = 1) -> Tiling:
     opens = np.zeros(n, bool)
     pivot = np.full(n, -1, np.int32)
 
-    taken = np.empty(n, bool)
-    kernels.mark_broad(ranges.start, ranges.share, BROAD, taken)
+    matched = np.empty(n)
+    kernels.matched(ranges.start, ranges.share, matched)
+    taken = matched >= BROAD
     broad = np.flatnonzero(taken)
     order[: len(broad)] = broad[np.argsort(rank[broad])]
     opens[: len(broad) : tile] = True
@@ -125,7 +128,7 @@ def tiling(ranges: Ranges, rank: Int32, tile: int, threads: int = 1) -> Tiling:
         order[done:] = left
         opens[done::tile] = True
     begin = np.flatnonzero(opens)
-    return Tiling(order, np.append(begin, n), pivot[begin])
+    return Tiling(order, np.append(begin, n), pivot[begin], matched)
 
 
 def _places(ranges: Ranges) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from matchers.clustering import Ranges, Tiling
 from matchers.kernels import tiling as kernels
 from matchers.kernels.vectors import WORDS, aligned
 from matchers.subtasks import over
-from matchers.tables import Int32, Int64, offsets_of
+from matchers.tables import Float64, Int32, Int64, offsets_of
 
 MOST_ROWS = 128  # of a tile
 
@@ -33,8 +33,8 @@ class Layout:
     row_shift: NDArray[np.uint8]  # [R]
     row_length: Int32  # [R]
     row_at: Int64  # [R]
-    doubt_at: Int64  # [R]
     words: NDArray[np.uint64]
+    precise: NDArray[np.bool_]  # [T]
 
     @classmethod
     def of(cls, ranges: Ranges, tiles: Tiling, fewest: int, threads: int) -> Layout:
@@ -47,9 +47,9 @@ class Layout:
         most = min(d, MOST_ROWS)
         column, low, shift, length = (np.zeros((n, most), t) for t in (np.int32, np.uint16, np.uint8, np.int32))
         n_tests, n_rows, n_local = (np.zeros(n, np.int64) for _ in range(3))
-        doubtful = np.zeros(n, bool)
+        precise = np.zeros(n, bool)
         given = (tiles.begin, tiles.order)
-        planned = (*tests, n_tests, column, low, shift, length, n_rows, n_local, doubtful)
+        planned = (*tests, n_tests, column, low, shift, length, n_rows, n_local, precise)
         over(
             n,
             threads,
@@ -62,15 +62,12 @@ class Layout:
         column, low, shift, length = (array[used] for array in (column, low, shift, length))
         row = offsets_of(n_rows)
         local = row[:-1] + n_local
-        doubted = np.repeat(doubtful, n_rows)
-        end = offsets_of(length.astype(np.int64) * WORDS * (1 + doubted))
-        row_at = end[:-1].copy()
-        doubt_at = np.where(doubted, row_at + length * WORDS, -1)
-        words = aligned(int(end[-1]), np.uint64)
-        placed = (row, local, column, low, shift, length, row_at, doubt_at, words)
+        row_at = offsets_of(length.astype(np.int64) * WORDS)
+        words = aligned(int(row_at[-1]), np.uint64)
+        placed = (row, local, column, low, shift, length, row_at[:-1].copy(), words)
         over(n, threads, lambda a, b: kernels.fill(a, b, *given, *predicates, coarse, *placed))
 
-        return cls(coarse * np.uint16(WORDS), offsets_of(n_tests), tests, *placed)
+        return cls(coarse * np.uint16(WORDS), offsets_of(n_tests), tests, *placed, precise)
 
     def tests_with(self, parent: Int64) -> tuple[Int64, Tests]:
         """[P + 1] where the tests of parents begin, which own the tiles parent[p] .. parent[p + 1]; and theirs and then
@@ -83,6 +80,47 @@ class Layout:
             np.concatenate((a[of_parents], b[of_tiles])) for a, b in zip(joined, self.tests, strict=True)
         )
         return offsets_of(n), (column, low, width)
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """Q ends of predicates of precise tiles. The fields are those of `kernels.tiles.Arrays`, where they are told."""
+
+    unsure: NDArray[np.uint64]  # [8 * T]
+    ends_at: Int64  # [R]
+    ends: Int64  # [lists + 1]
+    end_value: Float64  # [Q]
+    end_slot: NDArray[np.uint16]  # [Q]
+
+    @classmethod
+    def of(
+        cls,
+        layout: Layout,
+        slot: Int64,
+        start: Int64,
+        range: NDArray[Any],
+        low: Float64,
+        high: Float64,
+        n_cells: Int64,
+        threads: int,
+    ) -> Ends:
+        n = len(layout.precise)
+        of_precise = np.repeat(layout.precise, np.diff(layout.row))
+        lists = np.where(of_precise, 2 * (layout.row_length.astype(np.int64) + 1), 0)
+        at = offsets_of(lists)
+        ends_at = np.where(of_precise, at[:-1], -1)
+        unsure = np.zeros(n * WORDS, np.uint64)
+        coarse = layout.offset // np.uint16(WORDS)
+        given = (layout.precise, slot, start, range, low, high, n_cells, coarse, layout.row, layout.local)
+        rows = (layout.row_column, layout.row_low, layout.row_shift, ends_at)
+        counts = np.zeros(int(at[-1]), np.int64)
+        none, no_slot = np.empty(0), np.empty(0, np.uint16)
+        over(n, threads, lambda a, b: kernels.list_ends(a, b, *given, *rows, counts, True, none, no_slot, unsure))
+        ends = offsets_of(counts)
+        value, of = np.empty(int(ends[-1])), np.empty(int(ends[-1]), np.uint16)
+        to = ends[:-1].copy()
+        over(n, threads, lambda a, b: kernels.list_ends(a, b, *given, *rows, to, False, value, of, unsure))
+        return cls(unsure, ends_at, ends, value, of)
 
 
 def _tests(n: int) -> Tests:

@@ -30,7 +30,7 @@ from matchers.kernels.vectors import LANES, WORDS, aligned
 from matchers.quantiles import Quantiles
 from matchers.subtasks import run, shares
 from matchers.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
-from matchers.tile_layout import Layout
+from matchers.tile_layout import Ends, Layout
 from matchers.tile_model import expected
 from matchers.unique import Unique, rows
 
@@ -39,7 +39,7 @@ FAMILY = 16  # tiles of a parent
 MOST_EVENTS = 8_192  # laid out at once
 LAID_OUT = 1 << 25  # bytes that events take, laid out
 ALONE = 2  # events that are matched one by one rather than laid out side by side
-ROOM = 1 << 22  # matches that are kept before they are arranged, unless one event may have more
+ROOM = 1 << 23  # matches that are kept before they are arranged, unless one event may have more
 COUNTERS = ("tiles tested", "tiles passed", "rows read", "candidates", "verified")
 
 
@@ -49,6 +49,7 @@ class Tiles(Matcher):
 
     arrays: Arrays
     n_subscriptions: int
+    matched: float  # how many of them an event is thought to match
     threads: int
 
     def memory_bytes(self) -> int:
@@ -93,10 +94,10 @@ class Tiles(Matcher):
         first, last = some
         d = len(self.arrays.begin)
         most = min(last - first, max(LAID_OUT // (14 * max(d, 1)), LANES), MOST_EVENTS)
-        room = max(self.n_subscriptions, min(ROOM, (last - first) * 1024))
+        room = max(self.n_subscriptions, min(ROOM, (last - first) << 14))
         runs = Runs(
             *(np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.int32)),
-            *(np.zeros(2, np.int64), np.empty(WORDS, np.uint64)),
+            np.zeros(2, np.int64),
         )
         values = (events.offsets, events.column, events.value)
         alone = Alone(
@@ -106,7 +107,7 @@ class Tiles(Matcher):
         together = last - first > ALONE
         batch = _batch(-(-most // LANES) * LANES, d) if together else None
         parts = []
-        size = most
+        size = int(min(most, max(room / (2 * self.matched + 1), 1)))
         while first < last:
             end = min(first + size, last)
             runs.used[:] = 0
@@ -130,7 +131,11 @@ class Tiles(Matcher):
 
     def save(self, path: Path) -> None:
         """As one file, for `load`. Raises OSError."""
-        flat_file.write(path, {"algorithm": "tiles", "subscriptions": self.n_subscriptions}, self.arrays._asdict())
+        flat_file.write(
+            path,
+            {"algorithm": "tiles", "subscriptions": self.n_subscriptions, "matched": self.matched},
+            self.arrays._asdict(),
+        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A vector that crosses the border of a cache line takes two loads, and unpickled arrays begin anywhere."""
@@ -148,7 +153,7 @@ def load(path: Path, *, threads: int = 1) -> Tiles:
     about, arrays = flat_file.read(path)
     if about.get("algorithm") != "tiles" or arrays.keys() != set(Arrays._fields):
         raise MatchingError(f"{path}: is no index of tiles")
-    return Tiles(Arrays(**arrays), about["subscriptions"], threads)
+    return Tiles(Arrays(**arrays), about["subscriptions"], about["matched"], threads)
 
 
 def _batch(n: int, d: int) -> Batch:
@@ -206,6 +211,7 @@ def build(
     _, _, low_cell, high_cell = rows(clusters.order, ranges.start, ranges.column, ranges.low, ranges.high, workers)
     side_by_side = np.empty(3 * len(column), np.uint16 if d <= 1 << 16 else np.int32)
     side_by_side[0::3], side_by_side[1::3], side_by_side[2::3] = column, low_cell, high_cell
+    ends = Ends.of(laid_out, clusters.begin, start, side_by_side, low, high, quantiles.n_cells, workers)
     arrays = Arrays(
         edge_start=quantiles.edge_start,
         edge=quantiles.edge,
@@ -228,8 +234,13 @@ def build(
         row_shift=laid_out.row_shift,
         row_length=laid_out.row_length,
         row_at=laid_out.row_at,
-        doubt_at=laid_out.doubt_at,
         words=laid_out.words,
+        precise=laid_out.precise,
+        unsure=ends.unsure,
+        ends_at=ends.ends_at,
+        ends=ends.ends,
+        end_value=ends.end_value,
+        end_slot=ends.end_slot,
         start=start.astype(np.int32) if len(column) < 1 << 29 else start,
         range=side_by_side,
         low=low,
@@ -238,7 +249,8 @@ def build(
     )
     for array in arrays:
         array.flags.writeable = False
-    return Tiles(arrays, table.n_subscriptions, threads)
+    matched = float(clusters.matched @ np.diff(unique.id_start))
+    return Tiles(arrays, table.n_subscriptions, matched, threads)
 
 
 def _by_pivot(clusters: Tiling) -> Tiling:
@@ -247,7 +259,7 @@ def _by_pivot(clusters: Tiling) -> Tiling:
     length = np.diff(clusters.begin)[turn]
     begin = offsets_of(length)
     at = np.repeat(clusters.begin[turn] - begin[:-1], length) + np.arange(begin[-1])
-    return Tiling(clusters.order[at], begin, clusters.pivot[turn])
+    return Tiling(clusters.order[at], begin, clusters.pivot[turn], clusters.matched)
 
 
 def _parents(pivot: Int32, d: int) -> tuple[Int64, Int64]:

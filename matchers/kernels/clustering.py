@@ -67,13 +67,13 @@ def admitted(tiles: float, n: int, width: Any, places: Any, slices: Any) -> floa
 
 
 @kernel
-def mark_broad(start: Any, share: Any, least: float, broad: Any) -> None:
-    """Those that at least so many events match, if columns are independent of each other."""
-    for s in range(broad.shape[0]):
-        matched = 1.0
+def matched(start: Any, share: Any, out: Any) -> None:
+    """The share of events that match each subscription, if columns are independent of each other."""
+    for s in range(out.shape[0]):
+        product = 1.0
         for p in range(start[s], start[s + 1]):
-            matched *= share[p]
-        broad[s] = matched >= least
+            product *= share[p]
+        out[s] = product
 
 
 @kernel

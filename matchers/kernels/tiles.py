@@ -14,10 +14,11 @@ An event is a cell in each column (`matchers/quantiles.py`), 0 where it has no v
 
 Why it is fast: all events of a batch ask one tile before the next, so its rows (20 KB) stay in the nearest cache and
 are read from memory once for the batch. A row costs two loads and an OR of 64 bytes; four events go side by side, so
-that no OR waits for the one before. Where candidates are many, further rows say for which of them there is *doubt*,
-because an interval begins or ends in the event's cell; the others match and are not verified.
+that no OR waits for the one before. Where candidates are many, a tile is *precise*: for each cell of a row the ends of
+predicates that lie in it are listed; these are compared, after which what is left matches and is not verified.
 
-Cost per event: tests of parents and tiles / 64 + tiles passed * rows + candidates in doubt * predicates until a miss.
+Cost per event: tests of parents and tiles / 64 + tiles passed * rows + candidates * predicates until a miss; and in
+precise tiles the ends in its cells.
 """
 
 from __future__ import annotations
@@ -76,8 +77,13 @@ class Arrays(NamedTuple):
     row_shift: Any  # [R] uint8, of a local one
     row_length: Any  # [R] int32: how many cells it has
     row_at: Any  # [R] int64: where its bits begin in `words`
-    doubt_at: Any  # [R] int64: where those of doubt begin; -1: there are none
     words: Any  # uint64
+    precise: Any  # [T] bool: of whose predicates the ends are listed
+    unsure: Any  # [8 * T] uint64: bits of its subscriptions of which ends do not tell all
+    ends_at: Any  # [R] int64: the first list of a row; those of cell k are ends_at[r] + 2 * k and the next; or -1
+    ends: Any  # [lists + 1] int64: where its ends begin
+    end_value: Any  # float64
+    end_slot: Any  # uint16, within the tile
     start: Any  # [U + 1] the intervals of slots, as in a table
     range: Any  # [3 * I] of each its column and the cells of its low and its high end, side by side in one cache line
     low: Any  # [I] float64
@@ -99,7 +105,7 @@ class Batch(NamedTuple):
     passed: Any  # [N + 4] int32
     found: Any  # [(N + 4) * 8] uint64: what rows leave
     found_event: Any  # [N + 4] int32
-    candidate: Any  # [CANDIDATES_AT_ONCE + 512] int64: event and slot; below 0 if there is no doubt
+    candidate: Any  # [CANDIDATES_AT_ONCE + 512] int64: event and slot
 
 
 class Runs(NamedTuple):
@@ -109,7 +115,6 @@ class Runs(NamedTuple):
     begin: Any  # int64
     id: Any  # int32
     used: Any  # [2] int64: runs, ids
-    doubt: Any  # [8] uint64
 
 
 @kernel
@@ -200,6 +205,8 @@ def match_batch(first: int, last: int, index: Any, batch: Any, runs: Any, counte
             counters[ROWS] += n * (row[t + 1] - row[t])
             if row[t] == row[t + 1]:
                 room = _list_all(t, index, batch, n, runs, counters)
+            elif index.precise[t]:
+                room = _list_precise(t, index, batch, _filter(t, index, batch, n), runs, counters)
             else:
                 room = _list(t, index, batch, _filter(t, index, batch, n), runs, counters)
             if not room:
@@ -277,13 +284,8 @@ def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> b
 
     Candidates are collected before they are verified, so that the memory for those ahead can be asked for.
     """
-    found, found_event, doubt, candidate = batch.found, batch.found_event, runs.doubt, batch.candidate
+    found, found_event, candidate = batch.found, batch.found_event, batch.candidate
     start, ranges, first = index.start, index.range, index.slot[t]
-    words, cells, offsets = index.words, batch.cells, batch.offsets
-    row_column, row_low, row_shift, doubt_at = index.row_column, index.row_low, index.row_shift, index.doubt_at
-    rows, local, last_row = index.row[t], index.local[t], index.row[t + 1]
-    events, d = batch.valid.shape[0] * LANES, index.begin.shape[0]
-    doubted = doubt_at[rows] >= 0
     if n >= MANY:
         for u in range(first, index.slot[t + 1], 8):
             prefetch(start, np.uint64(u))
@@ -292,24 +294,11 @@ def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> b
     m = 0
     for i in range(n):
         e = np.int64(found_event[i])
-        if doubted:
-            row = nothing()
-            for r in range(rows, local):
-                cell = np.uint64(cells[row_column[r] * events + e])
-                at = ((cell - np.uint64(row_low[r])) >> np.uint64(row_shift[r])) << np.uint64(3)
-                row = either(row, load(words, np.uint64(doubt_at[r]) + at))
-            for r in range(local, last_row):
-                at = np.uint64(offsets[e * d + row_column[r]])
-                row = either(row, load(words, np.uint64(doubt_at[r]) + at))
-            store(row, doubt, np.uint64(0))
         for w in range(WORDS):
             left = ~found[i * WORDS + w]
             while left != np.uint64(0):
-                bit = lowest(left)
+                candidate[m] = (e << 32) | (first + (w << 6) + np.int64(lowest(left)))
                 left &= left - np.uint64(1)
-                key = (e << 32) | (first + (w << 6) + np.int64(bit))
-                sure = doubted and (doubt[w] >> bit) & np.uint64(1) == np.uint64(0)
-                candidate[m] = ~key if sure else key
                 m += 1
         if m >= CANDIDATES_AT_ONCE or i == n - 1:
             if not _verify(index, batch, m, runs, counters):
@@ -319,30 +308,92 @@ def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> b
 
 
 @kernel
+def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+    """The same of a precise tile: what the ends in the cells of an event leave matches, but for what is unsure."""
+    found, found_event, own_cells, values = batch.found, batch.found_event, batch.own_cells, batch.values
+    offsets, unsure = batch.offsets, index.unsure
+    row_column, row_low, row_shift, ends_at = index.row_column, index.row_low, index.row_shift, index.ends_at
+    ends, end_value, end_slot = index.ends, index.end_value, index.end_slot
+    start, range_, low, high, id_start, id = index.start, index.range, index.low, index.high, index.id_start, index.id
+    runs_id, runs_event, runs_begin = runs.id, runs.event, runs.begin
+    begin, local, end = index.row[t], index.local[t], index.row[t + 1]
+    first, d = index.slot[t], index.begin.shape[0]
+    ids = id_start[index.slot[t + 1]] - id_start[first]
+    one_each = ids == index.slot[t + 1] - first
+    r_used, m = runs.used[0], runs.used[1]
+    candidates, verified = 0, 0
+    for i in range(n):
+        e = np.int64(found_event[i])
+        if m + ids > runs_id.shape[0] or r_used == runs_event.shape[0]:
+            return False
+        for r in range(begin, end):
+            c = row_column[r]
+            if r < local:
+                cell = (np.int64(own_cells[e * d + c]) - np.int64(row_low[r])) >> np.int64(row_shift[r])
+            else:
+                cell = np.int64(offsets[e * d + c]) // WORDS
+            _exclude(ends_at[r] + 2 * cell, ends, end_value, end_slot, values[e * d + c], found, i * WORDS)
+        runs_event[r_used], runs_begin[r_used] = e, m
+        for w in range(WORDS):
+            left = ~found[i * WORDS + w]
+            asked = left & unsure[t * WORDS + w]
+            while asked != np.uint64(0):
+                bit = lowest(asked)
+                asked &= asked - np.uint64(1)
+                u = first + (w << 6) + np.int64(bit)
+                candidates += 1
+                verified += 1
+                if not _satisfied(u, start, range_, low, high, own_cells, values, e * d):
+                    left &= ~(np.uint64(1) << bit)
+            at = first + (w << 6)
+            while left != np.uint64(0):
+                u = at + np.int64(lowest(left))
+                left &= left - np.uint64(1)
+                candidates += 1
+                if one_each:
+                    runs_id[m] = id[id_start[first] + u - first]
+                    m += 1
+                else:
+                    for k in range(id_start[u], id_start[u + 1]):
+                        runs_id[m] = id[k]
+                        m += 1
+        r_used += m > runs_begin[r_used]
+    runs.used[0], runs.used[1] = r_used, m
+    counters[CANDIDATES] += candidates
+    counters[VERIFIED] += verified
+    return True
+
+
+@inlined
+def _exclude(at: int, ends: Any, end_value: Any, end_slot: Any, value: Any, words: Any, origin: int) -> None:
+    """Set the bits of those whose predicate begins above the value or ends below it, of the ends in its cell."""
+    for k in range(ends[at], ends[at + 1]):
+        j = np.uint64(end_slot[k])
+        words[np.uint64(origin) + (j >> np.uint64(6))] |= np.uint64(end_value[k] > value) << (j & np.uint64(63))
+    for k in range(ends[at + 1], ends[at + 2]):
+        j = np.uint64(end_slot[k])
+        words[np.uint64(origin) + (j >> np.uint64(6))] |= np.uint64(end_value[k] < value) << (j & np.uint64(63))
+
+
+@kernel
 def _verify(index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
     """Append those of n candidates that match: runs of one event after the other. False: no room."""
     candidate, own_cells, values = batch.candidate, batch.own_cells, batch.values
     start, range_, low, high = index.start, index.range, index.low, index.high
     id_start, id, runs_id, runs_event, runs_begin = index.id_start, index.id, runs.id, runs.event, runs.begin
     d = index.begin.shape[0]
-    verified = 0
     last = np.int64(-1)  # the event of the run that is open
     r, m = runs.used[0], runs.used[1]
     for i in range(n):
-        if i + AHEAD < n and candidate[i + AHEAD] >= 0:
+        if i + AHEAD < n:
             ahead = 3 * start[candidate[i + AHEAD] & 0xFFFFFFFF]
             prefetch(range_, np.uint64(ahead))
             prefetch(range_, np.uint64(ahead + 31))
             prefetch(own_cells, np.uint64((candidate[i + AHEAD] >> 32) * d))
         key = candidate[i]
-        if key < 0:
-            key = ~key
-        else:
-            verified += 1
-            u, e = key & 0xFFFFFFFF, key >> 32
-            if not _satisfied(u, start, range_, low, high, own_cells, values, e * d):
-                continue
         u, e = key & 0xFFFFFFFF, key >> 32
+        if not _satisfied(u, start, range_, low, high, own_cells, values, e * d):
+            continue
         if m + id_start[u + 1] - id_start[u] > runs_id.shape[0] or r == runs_event.shape[0]:
             return False
         if e != last:
@@ -354,7 +405,7 @@ def _verify(index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
             m += 1
     runs.used[0], runs.used[1] = r, m
     counters[CANDIDATES] += n
-    counters[VERIFIED] += verified
+    counters[VERIFIED] += n
     return True
 
 
@@ -486,8 +537,9 @@ def _list_alone(event: int, n: int, begin: int, value: Any, index: Any, alone: A
     """
     words, offset, edge_start, rows = index.words, index.offset, index.edge_start, index.row
     row_column, row_low, row_shift, row_length = index.row_column, index.row_low, index.row_shift, index.row_length
-    row_at, doubt_at, locals_ = index.row_at, index.doubt_at, index.local
-    of, to, cells, left_words, doubt_words = alone.first, alone.last, alone.cell, alone.row, runs.doubt
+    row_at, locals_, unsure = index.row_at, index.local, index.unsure
+    ends_at, ends, end_value, end_slot = index.ends_at, index.ends, index.end_value, index.end_slot
+    of, to, cells, left_words = alone.first, alone.last, alone.cell, alone.row
     start, range_, low, high = index.start, index.range, index.low, index.high
     slot, id_start, id = index.slot, index.id_start, index.id
     runs_id, used, passed = runs.id, runs.used, alone.passed
@@ -507,29 +559,33 @@ def _list_alone(event: int, n: int, begin: int, value: Any, index: Any, alone: A
         t = passed[x]
         if m + id_start[slot[t + 1]] - id_start[slot[t]] > runs_id.shape[0]:
             return False
-        excluded, doubt = nothing(), nothing()
-        doubted = rows[t] < rows[t + 1] and doubt_at[rows[t]] >= 0
+        excluded = nothing()
+        precise = index.precise[t]
         for r in range(rows[t], rows[t + 1]):
             c = row_column[r]
             row = everything()
+            precise = precise and to[c] - of[c] < 2
             for k in range(of[c], to[c]):
                 at = _row_offset(
                     np.int64(cells[k - begin]), r, c, r < locals_[t], row_low, row_shift, offset, edge_start
                 )
                 if 0 <= at < row_length[r] * WORDS:
                     row = both(row, load(words, np.uint64(row_at[r] + at)))
-                    if doubted:
-                        doubt = either(doubt, load(words, np.uint64(doubt_at[r] + at)))
             if of[c] == to[c]:
                 row = load(words, np.uint64(row_at[r]))
-                if doubted:
-                    doubt = either(doubt, load(words, np.uint64(doubt_at[r])))
             excluded = either(excluded, row)
         counters[ROWS] += rows[t + 1] - rows[t]
         if full(excluded):
             continue
         store(excluded, left_words, np.uint64(0))
-        store(doubt, doubt_words, np.uint64(0))
+        if precise:
+            for r in range(rows[t], rows[t + 1]):
+                c = row_column[r]
+                for k in range(of[c], to[c]):
+                    at = _row_offset(
+                        np.int64(cells[k - begin]), r, c, r < locals_[t], row_low, row_shift, offset, edge_start
+                    )
+                    _exclude(ends_at[r] + 2 * (at // WORDS), ends, end_value, end_slot, value[k], left_words, 0)
         slots = slot[t + 1] - slot[t]
         for w in range((slots + 63) >> 6):
             left = ~left_words[w]
@@ -540,7 +596,7 @@ def _list_alone(event: int, n: int, begin: int, value: Any, index: Any, alone: A
                 if u >= slot[t + 1]:  # a tile without rows excludes none
                     break
                 counters[CANDIDATES] += 1
-                hit = doubted and (doubt_words[w] >> bit) & np.uint64(1) == np.uint64(0)
+                hit = precise and (unsure[t * WORDS + w] >> bit) & np.uint64(1) == np.uint64(0)
                 if not hit:
                     counters[VERIFIED] += 1
                     i = start[u]

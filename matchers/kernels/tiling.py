@@ -19,7 +19,7 @@ WIDEST = 0.98  # share of the events that a hull may admit and still be worth a 
 ROW_NS, VERIFY_NS = 0.6, 8.0  # measured; only their ratio matters
 LEAST_CELLS, MOST_CELLS = 16, 64  # of a row
 NEAR = 20 << 10  # bytes that the rows of a tile should take, so that they stay in the nearest cache
-DOUBTFUL = 1 / 128  # of a tile left as candidates, from which on it pays to know which of them need no verification
+MANY_LEFT = 1 / 128  # of a tile that an event is left with as candidates, from which on the tile becomes precise
 
 
 @kernel
@@ -48,7 +48,7 @@ def plan(
     row_length: Any,
     rows: Any,
     local_rows: Any,
-    doubt: Any,
+    precise: Any,
 ) -> None:
     """Fill row t of each array for the tiles given; `tests`, `rows` and `local_rows` say how many there are.
 
@@ -133,7 +133,7 @@ def plan(
             rows[t] = r
             if turn == 0:
                 local_rows[t] = r
-        doubt[t] = survive > DOUBTFUL * m and rows[t] > 0
+        precise[t] = survive > MANY_LEFT * m and rows[t] > 0
         for j in range(n):
             count[columns[j]] = 0
 
@@ -202,15 +202,12 @@ def fill(
     row_shift: Any,
     row_length: Any,
     row_at: Any,
-    doubt_at: Any,
     words: Any,
 ) -> None:
     """Set the bits of all rows of the tiles given.
 
     The rows of a column begin without the subscriptions that constrain it; each of these is excluded everywhere but
     where one of its intervals reaches. Places beyond the last subscription of a tile are excluded by its first rows.
-    A doubt is where an interval begins or ends: only there a value may lie in the cell, and not on the interval. What a
-    subscription asks of a column without rows is always in doubt, and the first rows say so in all cells.
     """
     place = np.full(n_cells.shape[0], -1, np.int64)
     origin = np.zeros(n_cells.shape[0], np.int64)  # of a column in `coarse`
@@ -228,9 +225,6 @@ def fill(
                 c = column[p]
                 r = place[c]
                 if r < 0:
-                    if row_begin[t] < row_begin[t + 1] and doubt_at[row_begin[t]] >= 0:
-                        for k in range(row_length[row_begin[t]]):
-                            words[doubt_at[row_begin[t]] + w + k * WORDS] |= bit
                     p += 1
                     continue
                 local = r < local_end[t]
@@ -245,9 +239,6 @@ def fill(
                         b, e = np.int64(coarse[origin[c] + b - 1]), np.int64(coarse[origin[c] + e - 1])
                     for k in range(b, e + 1):
                         words[at + k * WORDS] &= ~bit
-                    if doubt_at[r] >= 0:
-                        words[doubt_at[r] + w + b * WORDS] |= bit
-                        words[doubt_at[r] + w + e * WORDS] |= bit
                     p += 1
         if row_begin[t + 1] > row_begin[t]:
             r = row_begin[t]
@@ -296,3 +287,67 @@ def sort_within(begin: Any, order: Any, rank: Any) -> None:
         keys.sort()
         for i in range(keys.shape[0]):
             order[begin[t] + i] = keys[i] & 0xFFFFFFFF
+
+
+@kernel
+def list_ends(
+    first_tile: int,
+    last_tile: int,
+    precise: Any,
+    slot: Any,
+    start: Any,
+    range_: Any,
+    low: Any,
+    high: Any,
+    n_cells: Any,
+    coarse: Any,
+    row_begin: Any,
+    local_end: Any,
+    row_column: Any,
+    row_low: Any,
+    row_shift: Any,
+    ends_at: Any,
+    n: Any,
+    counting: bool,
+    value: Any,
+    of: Any,
+    unsure: Any,
+) -> None:
+    """The ends of predicates in precise tiles by the cell of the row in which they lie, the low ones and the high ones.
+
+    List 2 * k of row r is that of the low ends in cell k, the next one that of the high ends; n[ends_at[r] + list] says
+    how long it is if `counting`, and else where its next end goes. `unsure` gets the bits of those subscriptions whose
+    ends do not tell all: that have several intervals in a column, or constrain one without rows.
+    """
+    place = np.full(n_cells.shape[0], -1, np.int64)
+    origin = np.zeros(n_cells.shape[0], np.int64)  # of a column in `coarse`
+    for c in range(1, n_cells.shape[0]):
+        origin[c] = origin[c - 1] + n_cells[c - 1]
+    for t in range(first_tile, last_tile):
+        if not precise[t]:
+            continue
+        for r in range(row_begin[t], row_begin[t + 1]):
+            place[row_column[r]] = r
+        for j in range(slot[t + 1] - slot[t]):
+            u = slot[t] + j
+            for i in range(start[u], start[u + 1]):
+                c = range_[3 * i]
+                r = place[c]
+                several = (i > start[u] and range_[3 * i - 3] == c) or (i + 1 < start[u + 1] and range_[3 * i + 3] == c)
+                if r < 0 or several:
+                    unsure[t * WORDS + (j >> 6)] |= np.uint64(1) << np.uint64(j & 63)
+                    continue
+                b, e = np.int64(range_[3 * i + 1]), np.int64(range_[3 * i + 2])
+                if r < local_end[t]:
+                    b, e = (b - row_low[r]) >> row_shift[r], (e - row_low[r]) >> row_shift[r]
+                else:
+                    b, e = np.int64(coarse[origin[c] + b - 1]), np.int64(coarse[origin[c] + e - 1])
+                for side in range(2):
+                    bound = high[i] if side else low[i]
+                    if bound != (np.inf if side else -np.inf):
+                        at = ends_at[r] + 2 * (e if side else b) + side
+                        if not counting:
+                            value[n[at]], of[n[at]] = bound, j
+                        n[at] += 1
+        for r in range(row_begin[t], row_begin[t + 1]):
+            place[row_column[r]] = -1
