@@ -39,6 +39,7 @@ FAMILY = 16  # tiles of a parent
 MOST_EVENTS = 8_192  # laid out at once
 LAID_OUT = 1 << 25  # bytes that events take, laid out
 ALONE = 2  # events that are matched one by one rather than laid out side by side
+SET = 32  # matches for which there could be a set of a tile's
 ROOM = 1 << 23  # matches that are kept before they are arranged, unless one event may have more
 COUNTERS = ("tiles tested", "tiles passed", "rows read", "candidates", "verified")
 
@@ -94,10 +95,15 @@ class Tiles(Matcher):
         first, last = some
         d = len(self.arrays.begin)
         most = min(last - first, max(LAID_OUT // (14 * max(d, 1)), LANES), MOST_EVENTS)
-        room = max(self.n_subscriptions, min(ROOM, (last - first) << 14))
+        room = max(self.n_subscriptions, min(ROOM, (last - first) << 14), SET * len(self.arrays.local))
         runs = Runs(
             *(np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.int32)),
-            np.zeros(2, np.int64),
+            *(
+                np.empty(room // SET, np.int32),
+                np.empty(room // SET, np.int64),
+                np.empty(room // SET * WORDS, np.uint64),
+            ),
+            np.zeros(3, np.int64),
         )
         values = (events.offsets, events.column, events.value)
         alone = Alone(
@@ -123,8 +129,8 @@ class Tiles(Matcher):
             if not done:  # too many matches for the room: once more with fewer events
                 size = max((end - first) // 8, 1)
                 continue
-            offsets, out = np.zeros(end - first + 1, np.int64), np.empty(int(runs.used[1]), np.int32)
-            kernels.arrange(runs, self.n_subscriptions, offsets, out)
+            offsets = np.zeros(end - first + 1, np.int64)
+            out = kernels.arrange(runs, self.arrays.id, self.n_subscriptions, offsets)
             parts.append(MatchBatch(offsets, out))
             first = end
         return parts[0] if len(parts) == 1 else MatchBatch.joined(parts)

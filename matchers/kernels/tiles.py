@@ -40,6 +40,7 @@ from matchers.kernels.vectors import (
     load,
     lowest,
     nothing,
+    ones,
     prefetch,
     store,
     within,
@@ -114,7 +115,10 @@ class Runs(NamedTuple):
     event: Any  # int32
     begin: Any  # int64
     id: Any  # int32
-    used: Any  # [2] int64: runs, ids
+    set_event: Any  # int32: of tiles of which much matches, sets instead: of event set_event[r] the bits from 8 * r on,
+    set_at: Any  # int64: of which bit j is the subscription at set_at[r] + j of the index's `id`
+    set: Any  # uint64
+    used: Any  # [3] int64: runs, ids, sets
 
 
 @kernel
@@ -314,18 +318,14 @@ def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: A
     offsets, unsure = batch.offsets, index.unsure
     row_column, row_low, row_shift, ends_at = index.row_column, index.row_low, index.row_shift, index.ends_at
     ends, end_value, end_slot = index.ends, index.end_value, index.end_slot
-    start, range_, low, high, id_start, id = index.start, index.range, index.low, index.high, index.id_start, index.id
-    runs_id, runs_event, runs_begin = runs.id, runs.event, runs.begin
+    start, range_, low, high, id_start = index.start, index.range, index.low, index.high, index.id_start
     begin, local, end = index.row[t], index.local[t], index.row[t + 1]
     first, d = index.slot[t], index.begin.shape[0]
-    ids = id_start[index.slot[t + 1]] - id_start[first]
-    one_each = ids == index.slot[t + 1] - first
-    r_used, m = runs.used[0], runs.used[1]
+    sets, set_event, set_at, used = runs.set, runs.set_event, runs.set_at, runs.used
+    one_each = id_start[index.slot[t + 1]] - id_start[first] == index.slot[t + 1] - first
     candidates, verified = 0, 0
     for i in range(n):
         e = np.int64(found_event[i])
-        if m + ids > runs_id.shape[0] or r_used == runs_event.shape[0]:
-            return False
         for r in range(begin, end):
             c = row_column[r]
             if r < local:
@@ -333,34 +333,50 @@ def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: A
             else:
                 cell = np.int64(offsets[e * d + c]) // WORDS
             _exclude(ends_at[r] + 2 * cell, ends, end_value, end_slot, values[e * d + c], found, i * WORDS)
-        runs_event[r_used], runs_begin[r_used] = e, m
         for w in range(WORDS):
-            left = ~found[i * WORDS + w]
-            asked = left & unsure[t * WORDS + w]
+            asked = ~found[i * WORDS + w] & unsure[t * WORDS + w]
+            candidates += ones(~found[i * WORDS + w])
+            verified += ones(asked)
             while asked != np.uint64(0):
                 bit = lowest(asked)
                 asked &= asked - np.uint64(1)
                 u = first + (w << 6) + np.int64(bit)
-                candidates += 1
-                verified += 1
                 if not _satisfied(u, start, range_, low, high, own_cells, values, e * d):
-                    left &= ~(np.uint64(1) << bit)
-            at = first + (w << 6)
-            while left != np.uint64(0):
-                u = at + np.int64(lowest(left))
-                left &= left - np.uint64(1)
-                candidates += 1
-                if one_each:
-                    runs_id[m] = id[id_start[first] + u - first]
-                    m += 1
-                else:
-                    for k in range(id_start[u], id_start[u + 1]):
-                        runs_id[m] = id[k]
-                        m += 1
-        r_used += m > runs_begin[r_used]
-    runs.used[0], runs.used[1] = r_used, m
+                    found[i * WORDS + w] |= np.uint64(1) << bit
+        if one_each:
+            r = used[2]
+            if r == set_event.shape[0]:
+                return False
+            set_event[r], set_at[r] = e, id_start[first]
+            for w in range(WORDS):
+                sets[r * WORDS + w] = ~found[i * WORDS + w]
+            used[2] = r + 1
+        elif not _append(t, e, i, index, batch, runs):
+            return False
     counters[CANDIDATES] += candidates
     counters[VERIFIED] += verified
+    return True
+
+
+@kernel
+def _append(t: int, e: Any, i: int, index: Any, batch: Any, runs: Any) -> bool:
+    """A run of the subscriptions that are left of a tile of which some share a slot."""
+    id_start, first, used = index.id_start, index.slot[t], runs.used
+    m = used[1]
+    if m + id_start[index.slot[t + 1]] - id_start[first] > runs.id.shape[0] or used[0] == runs.event.shape[0]:
+        return False
+    for w in range(WORDS):
+        left = ~batch.found[i * WORDS + w]
+        while left != np.uint64(0):
+            u = first + (w << 6) + np.int64(lowest(left))
+            left &= left - np.uint64(1)
+            for k in range(id_start[u], id_start[u + 1]):
+                runs.id[m] = index.id[k]
+                m += 1
+    if m > used[1]:
+        runs.event[used[0]], runs.begin[used[0]] = e, used[1]
+        used[0] += 1
+        used[1] = m
     return True
 
 
@@ -631,15 +647,30 @@ def _row_offset(
 
 
 @kernel
-def arrange(runs: Any, n_ids: int, offsets: Any, out: Any) -> None:
-    """Turn runs into what a MatchBatch holds: offsets[N + 1], which are 0, and the subscriptions, ascending."""
+def arrange(runs: Any, ids: Any, n_ids: int, offsets: Any) -> Any:
+    """Turn runs and sets into a MatchBatch: fill its offsets[N + 1], which are 0, and return its subscriptions."""
     event, begin, id, n, m = runs.event, runs.begin, runs.id, runs.used[0], runs.used[1]
+    sets, set_event, set_at, n_sets = runs.set, runs.set_event, runs.set_at, runs.used[2]
     n_events = offsets.shape[0] - 1
     for r in range(n):
         offsets[event[r] + 1] += (begin[r + 1] if r + 1 < n else m) - begin[r]
+    for r in range(n_sets):
+        for w in range(WORDS):
+            offsets[set_event[r] + 1] += ones(sets[r * WORDS + w])
     for e in range(n_events):
         offsets[e + 1] += offsets[e]
     at = offsets[:-1].copy()
+    out = np.empty(offsets[n_events], np.int32)
+    for r in range(n_sets):
+        to = at[set_event[r]]
+        for w in range(WORDS):
+            word = sets[r * WORDS + w]
+            first = set_at[r] + (w << 6)
+            while word != np.uint64(0):
+                out[to] = ids[first + np.int64(lowest(word))]
+                to += 1
+                word &= word - np.uint64(1)
+        at[set_event[r]] = to
     for r in range(n):
         to = at[event[r]]
         for i in range(begin[r], begin[r + 1] if r + 1 < n else m):
@@ -670,6 +701,7 @@ def arrange(runs: Any, n_ids: int, offsets: Any, out: Any) -> None:
             if spare.shape[0] < left:
                 spare = np.empty(left, np.int32)
             _merge(out, b, sorted_end, end, spare)
+    return out
 
 
 @inlined

@@ -181,6 +181,19 @@ def _lowest_compiled(typing_context: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
+def _ones(word: Any) -> int:
+    return int(word).bit_count()
+
+
+def _ones_compiled(typing_context: Any, word: Any) -> Any:
+    """How many bits of a word are set."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _call(builder, "llvm.ctpop.i64", _WORD, arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
 def _prefetch(words: Any, i: Any) -> None:
     pass
 
@@ -208,4 +221,5 @@ both: Any = _both if _PLAIN else intrinsic(_both_compiled)
 full: Any = _full if _PLAIN else intrinsic(_full_compiled)
 within: Any = _within if _PLAIN else intrinsic(_within_compiled)
 lowest: Any = _lowest if _PLAIN else intrinsic(_lowest_compiled)
+ones: Any = _ones if _PLAIN else intrinsic(_ones_compiled)
 prefetch: Any = _prefetch if _PLAIN else intrinsic(_prefetch_compiled)
