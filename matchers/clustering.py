@@ -26,7 +26,7 @@ from matchers.tables import Int32, Int64, offsets_of
 
 Bools = NDArray[np.bool_]
 
-BROAD = 0.003  # share of the events, from which on a subscription is broad
+BROAD = 0.001  # share of the events, from which on a subscription is broad
 FEW_SURVIVE = 8.0  # of a tile of what is left: rows do well enough there
 
 
@@ -71,6 +71,10 @@ class Tiling:
     begin: Int64  # [T + 1] where tiles begin in it
     pivot: Int32  # [T] a column that all subscriptions of the tile constrain, the first to be tested; -1: none
     matched: NDArray[np.float64]  # [S] the share of events that match a subscription, as far as one knows
+
+    @property
+    def mostly_broad(self) -> bool:
+        return bool(np.mean(self.matched >= BROAD) > 0.5) if len(self.matched) else False
 
 
 def tiling(ranges: Ranges, rank: Int32, tile: int, threads: int = 1) -> Tiling:

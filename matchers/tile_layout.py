@@ -41,7 +41,7 @@ class Layout:
         n, d = len(tiles.pivot), len(ranges.n_cells)
         predicates = (ranges.start, ranges.column, ranges.low, ranges.high, ranges.n_cells)
         n_coarse, coarse = np.zeros(d, np.int64), np.zeros(int(ranges.n_cells.sum()), np.uint16)
-        least = _least_cells(ranges)
+        least = kernels.MOST_CELLS if tiles.mostly_broad else _least_cells(ranges)
         kernels.coarse_cells(_mean_reach(ranges), ranges.n_cells, ranges.spread, least, n_coarse, coarse)
         tests = _tests(n)
         most = min(d, MOST_ROWS)
@@ -106,7 +106,7 @@ class Ends:
     ) -> Ends:
         n = len(layout.precise)
         of_precise = np.repeat(layout.precise, np.diff(layout.row))
-        lists = np.where(of_precise, 2 * (layout.row_length.astype(np.int64) + 1), 0)
+        lists = np.where(of_precise, layout.row_length.astype(np.int64), 0)
         at = offsets_of(lists)
         ends_at = np.where(of_precise, at[:-1], -1)
         unsure = np.zeros(n * WORDS, np.uint64)

@@ -39,6 +39,7 @@ FAMILY = 16  # tiles of a parent
 MOST_EVENTS = 8_192  # laid out at once
 LAID_OUT = 1 << 25  # bytes that events take, laid out
 ALONE = 2  # events that are matched one by one rather than laid out side by side
+MUCH = 200  # matches of an event, from which on it is laid out even if it is alone
 SET = 32  # matches for which there could be a set of a tile's
 ROOM = 1 << 23  # matches that are kept before they are arranged, unless one event may have more
 COUNTERS = ("tiles tested", "tiles passed", "rows read", "candidates", "verified")
@@ -110,7 +111,7 @@ class Tiles(Matcher):
             *(np.zeros(d, np.int64), np.zeros(d, np.int64), np.empty(len(events.column), np.uint16)),
             *(np.empty(len(self.arrays.local), np.int32), np.empty(WORDS, np.uint64)),
         )
-        together = last - first > ALONE
+        together = last - first > ALONE or self.matched > MUCH
         batch = _batch(-(-most // LANES) * LANES, d) if together else None
         parts = []
         size = int(min(most, max(room / (2 * self.matched + 1), 1)))

@@ -30,6 +30,7 @@ import numpy as np
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.quantiles import quantile_cell
 from matchers.kernels.rows import clear, lay_out
+from matchers.kernels.tiling import SIDE
 from matchers.kernels.vectors import (
     LANES,
     WORDS,
@@ -81,10 +82,10 @@ class Arrays(NamedTuple):
     words: Any  # uint64
     precise: Any  # [T] bool: of whose predicates the ends are listed
     unsure: Any  # [8 * T] uint64: bits of its subscriptions of which ends do not tell all
-    ends_at: Any  # [R] int64: the first list of a row; those of cell k are ends_at[r] + 2 * k and the next; or -1
+    ends_at: Any  # [R] int64: the first list of a row; that of cell k is ends_at[r] + k; or -1
     ends: Any  # [lists + 1] int64: where its ends begin
-    end_value: Any  # float64
-    end_slot: Any  # uint16, within the tile
+    end_value: Any  # float64, of a high end with the other sign
+    end_slot: Any  # uint16: slot within the tile; bit SIDE besides if it is a high end
     start: Any  # [U + 1] the intervals of slots, as in a table
     range: Any  # [3 * I] of each its column and the cells of its low and its high end, side by side in one cache line
     low: Any  # [I] float64
@@ -332,7 +333,7 @@ def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: A
                 cell = (np.int64(own_cells[e * d + c]) - np.int64(row_low[r])) >> np.int64(row_shift[r])
             else:
                 cell = np.int64(offsets[e * d + c]) // WORDS
-            _exclude(ends_at[r] + 2 * cell, ends, end_value, end_slot, values[e * d + c], found, i * WORDS)
+            _exclude(ends_at[r] + cell, ends, end_value, end_slot, values[e * d + c], found, i * WORDS)
         for w in range(WORDS):
             asked = ~found[i * WORDS + w] & unsure[t * WORDS + w]
             candidates += ones(~found[i * WORDS + w])
@@ -382,13 +383,16 @@ def _append(t: int, e: Any, i: int, index: Any, batch: Any, runs: Any) -> bool:
 
 @inlined
 def _exclude(at: int, ends: Any, end_value: Any, end_slot: Any, value: Any, words: Any, origin: int) -> None:
-    """Set the bits of those whose predicate begins above the value or ends below it, of the ends in its cell."""
+    """Set the bits of those whose predicate begins above the value or ends below it, of the ends in its cell.
+
+    A high end is kept with the other sign, and so is the value turned: -high > -value.
+    """
+    both_ways = (value, -value)
     for k in range(ends[at], ends[at + 1]):
         j = np.uint64(end_slot[k])
-        words[np.uint64(origin) + (j >> np.uint64(6))] |= np.uint64(end_value[k] > value) << (j & np.uint64(63))
-    for k in range(ends[at + 1], ends[at + 2]):
-        j = np.uint64(end_slot[k])
-        words[np.uint64(origin) + (j >> np.uint64(6))] |= np.uint64(end_value[k] < value) << (j & np.uint64(63))
+        above = end_value[k] > both_ways[end_slot[k] >> SIDE]
+        j &= np.uint64((1 << SIDE) - 1)
+        words[np.uint64(origin) + (j >> np.uint64(6))] |= np.uint64(above) << (j & np.uint64(63))
 
 
 @kernel
@@ -601,7 +605,7 @@ def _list_alone(event: int, n: int, begin: int, value: Any, index: Any, alone: A
                     at = _row_offset(
                         np.int64(cells[k - begin]), r, c, r < locals_[t], row_low, row_shift, offset, edge_start
                     )
-                    _exclude(ends_at[r] + 2 * (at // WORDS), ends, end_value, end_slot, value[k], left_words, 0)
+                    _exclude(ends_at[r] + at // WORDS, ends, end_value, end_slot, value[k], left_words, 0)
         slots = slot[t + 1] - slot[t]
         for w in range((slots + 63) >> 6):
             left = ~left_words[w]

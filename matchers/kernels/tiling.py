@@ -14,6 +14,7 @@ import numpy as np
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.vectors import WORDS
 
+SIDE = 15  # bit of a slot in a list of ends: it is a high one
 MOST_TESTS = 6
 WIDEST = 0.98  # share of the events that a hull may admit and still be worth a test
 ROW_NS, VERIFY_NS = 0.6, 8.0  # measured; only their ratio matters
@@ -315,8 +316,8 @@ def list_ends(
 ) -> None:
     """The ends of predicates in precise tiles by the cell of the row in which they lie, the low ones and the high ones.
 
-    List 2 * k of row r is that of the low ends in cell k, the next one that of the high ends; n[ends_at[r] + list] says
-    how long it is if `counting`, and else where its next end goes. `unsure` gets the bits of those subscriptions whose
+    For the list of cell k of row r n[ends_at[r] + k] says how long it is if `counting`, else where its next end goes.
+    A high end gets the other sign, and bit SIDE in its slot. `unsure` gets the bits of those subscriptions whose
     ends do not tell all: that have several intervals in a column, or constrain one without rows.
     """
     place = np.full(n_cells.shape[0], -1, np.int64)
@@ -345,9 +346,9 @@ def list_ends(
                 for side in range(2):
                     bound = high[i] if side else low[i]
                     if bound != (np.inf if side else -np.inf):
-                        at = ends_at[r] + 2 * (e if side else b) + side
+                        at = ends_at[r] + (e if side else b)
                         if not counting:
-                            value[n[at]], of[n[at]] = bound, j
+                            value[n[at]], of[n[at]] = (-bound, j | 1 << SIDE) if side else (bound, j)
                         n[at] += 1
         for r in range(row_begin[t], row_begin[t + 1]):
             place[row_column[r]] = -1
