@@ -65,7 +65,7 @@ def test_writing_replaces_the_file_and_leaves_no_part(tmp_path: Path) -> None:
 def test_a_file_that_was_cut_off_is_refused(left: int, tmp_path: Path) -> None:
     path = written(tmp_path / "index")
     path.write_bytes(path.read_bytes()[:left])
-    with pytest.raises(MatchingError, match="index: .*(no saved index|save the index again)"):
+    with pytest.raises(MatchingError, match=r"index: .*(no saved index|save the index again)"):
         read(path)
 
 
@@ -95,7 +95,7 @@ FOREIGN = {
 def test_a_file_of_something_else_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "index"
     path.write_bytes(FOREIGN[name])
-    with pytest.raises(MatchingError, match="index: .*(no saved index|save the index again)"):
+    with pytest.raises(MatchingError, match=r"index: .*(no saved index|save the index again)"):
         read(path)
 
 
