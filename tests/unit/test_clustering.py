@@ -91,6 +91,12 @@ def test_all_subscriptions_of_a_tile_constrain_its_pivot(name: str) -> None:
 
 
 @pytest.mark.kernels
+def test_a_group_of_one_column_has_it_as_its_pivot() -> None:
+    found = tiled(uniform_table(300, 2, 1, 0.005), 8)
+    assert (found.pivot >= 0).mean() > 0.6
+
+
+@pytest.mark.kernels
 @pytest.mark.parametrize("name", TABLES)
 def test_threads_decide_nothing(name: str) -> None:
     table, tile = TABLES[name][0](), TABLES[name][1]

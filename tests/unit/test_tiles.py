@@ -41,7 +41,7 @@ def single_valued(table: SubscriptionTable, n: int, seed: int = 1) -> EventBatch
         s = int(r.integers(table.n_subscriptions))
         for i in range(table.start[s], table.start[s + 1]):
             bounds = np.array([table.low[i], table.high[i]])
-            beside = np.nextafter(bounds, [-INF, INF]) if np.isfinite(bounds).all() and r.random() < 0.02 else bounds
+            beside = np.nextafter(bounds, [-INF, INF]) if np.isfinite(bounds).all() and r.random() < 0.3 else bounds
             values[e, table.column[i]] = r.choice([*bounds, *beside, np.clip(bounds, -9, 9).mean()])
     return EventBatch.from_dense(values)
 
@@ -76,6 +76,7 @@ SHAPES: dict[str, Any] = {
     "many tests": lambda: (uniform_table(200, 10, 9, 0.5), {"tile": 16, "fewest": 4}),
     "wide, so many are left": lambda: (uniform_table(200, 6, 3, 0.7), {"tile": 70, "fewest": 4}),
     "narrow": lambda: (uniform_table(300, 4, 3, 0.02), {"tile": 8, "fewest": 1}),
+    "more ends than cells": lambda: (uniform_table(600, 2, 2, 0.3), {"tile": 64, "fewest": 4}),
     "sparse": lambda: (uniform_table(250, 150, 3, 0.1), {"tile": 16, "fewest": 2}),
 }
 
