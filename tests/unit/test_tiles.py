@@ -272,20 +272,23 @@ def test_a_candidate_that_is_not_in_doubt_matches() -> None:
             if a.doubt_at[rows[0]] < 0:
                 continue
             with_rows = set(a.row_column[rows[0] : rows[-1] + 1].tolist())
+            excluded, doubt = (
+                {r: [bits(matcher, at[r] + k * WORDS) for k in range(a.row_length[r])] for r in rows}
+                for at in (a.row_at, a.doubt_at)
+            )
             for j, u in enumerate(slots(matcher, t)):
                 asked = ranges_of(matcher, u)
                 if not asked.keys() <= with_rows:
-                    for k in range(a.row_length[rows[0]]):
-                        assert bits(matcher, a.doubt_at[rows[0]] + k * WORDS)[j]
+                    assert all(row[j] for row in doubt[rows[0]])
                     continue
                 for r in rows:
                     c = int(a.row_column[r])
                     for cell in range(1, a.edge_start[c + 1] - a.edge_start[c] + 1) if c in asked else ():
                         k = place(matcher, t, r, cell)
-                        if not 0 <= k < a.row_length[r] or bits(matcher, a.row_at[r] + k * WORDS)[j]:
+                        if not 0 <= k < a.row_length[r] or excluded[r][k][j]:
                             continue
                         doubted += 1
-                        if not bits(matcher, a.doubt_at[r] + k * WORDS)[j]:
+                        if not doubt[r][k][j]:
                             sure += 1
                             assert any(first < cell < last for first, last in asked[c])
     assert 0 < sure < doubted
