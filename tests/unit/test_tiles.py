@@ -446,7 +446,13 @@ def test_results_that_overflow_their_room_are_complete(n: int, room: int, monkey
 
 @pytest.mark.parametrize("n", [63, 64, 65, 200])
 def test_batches_of_several_chunks_are_complete(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, matcher = shape("many tests")
+    events = single_valued(table, n)
+    at_once = matcher.profile(events)
     monkeypatch.setattr(tiles, "MOST_EVENTS", 64)
+    agrees(matcher, table, events)
+    in_chunks = matcher.profile(events)  # nothing is left of the chunk before
+    assert all(in_chunks[name] == at_once[name] for name in at_once if name != "tiles tested")
     table, matcher = shape("random")
     agrees(matcher, table, single_valued(table, n))
     agrees(matcher, table, random_batch(np.random.default_rng(n), n, table.n_columns + 1))
