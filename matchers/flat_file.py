@@ -57,18 +57,17 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             raise MatchingError(f"{path}: is no saved index of this version")
         size = int.from_bytes(start[len(MAGIC) :], "little")
         try:
-            header = json.loads(file.read(size))
-        except ValueError:
+            header = json.loads(file.read(min(size, path.stat().st_size)))
+            about, places, end = header["about"], header["arrays"], begin + size + header["bytes"]
+            fields = [(p["name"], np.dtype(p["type"]), p["length"], begin + size + p["at"]) for p in places]
+        except (ValueError, LookupError, TypeError):
             raise MatchingError(f"{path}: its header cannot be read; save the index again") from None
-    begin += size
-    if path.stat().st_size != begin + header["bytes"]:
-        raise MatchingError(
-            f"{path}: has {path.stat().st_size} bytes and not {begin + header['bytes']}; save the index again"
-        )
+    if path.stat().st_size != end:
+        raise MatchingError(f"{path}: has {path.stat().st_size} bytes and not {end}; save the index again")
     mapped = np.memmap(path, np.uint8, "r")
     arrays = {}
-    for place in header["arrays"]:
-        dtype = np.dtype(place["type"])
-        at = begin + place["at"]
-        arrays[place["name"]] = np.asarray(mapped[at : at + place["length"] * dtype.itemsize]).view(dtype)
-    return header["about"], arrays
+    for name, dtype, length, at in fields:
+        if at + length * dtype.itemsize > end:
+            raise MatchingError(f"{path}: its array {name} ends beyond it; save the index again")
+        arrays[name] = np.asarray(mapped[at : at + length * dtype.itemsize]).view(dtype)
+    return about, arrays

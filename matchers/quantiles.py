@@ -104,7 +104,8 @@ def _edges(low: Float64, high: Float64, of: Int32) -> Float64:
     of = of[:: -(-len(of) // SAMPLE)]
     lows, highs = low[of], high[of]
     whole = bool((lows == np.floor(lows)).all() and (highs == np.floor(highs)).all())  # codes: no value lies between
-    ends = np.sort(np.concatenate([lows, highs + 1.0 if whole else np.nextafter(highs, np.inf)]))
+    with np.errstate(over="ignore"):  # nothing finite follows the greatest double
+        ends = np.sort(np.concatenate([lows, highs + 1.0 if whole else np.nextafter(highs, np.inf)]))
     ends = ends[np.isfinite(ends)]
     distinct = _distinct(ends)
     if len(distinct) <= FEW:

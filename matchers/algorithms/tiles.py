@@ -148,8 +148,10 @@ class Tiles(Matcher):
         """A vector that crosses the border of a cache line takes two loads, and unpickled arrays begin anywhere."""
         words = aligned(len(state["arrays"].words), np.uint64)
         words[:] = state["arrays"].words
-        words.flags.writeable = False
-        self.__dict__.update(state | {"arrays": state["arrays"]._replace(words=words)})
+        arrays = state["arrays"]._replace(words=words)
+        for array in arrays:
+            array.flags.writeable = False  # as `build` leaves them: for others all kernels would be compiled again
+        self.__dict__.update(state | {"arrays": arrays})
 
 
 def load(path: Path, *, threads: int = 1) -> Tiles:
@@ -157,6 +159,8 @@ def load(path: Path, *, threads: int = 1) -> Tiles:
 
     Raises OSError, and MatchingError if the file is no index of tiles.
     """
+    if threads < 1:
+        raise MatchingError("tiles: threads from 1")
     about, arrays = flat_file.read(path)
     if about.get("algorithm") != "tiles" or arrays.keys() != set(Arrays._fields):
         raise MatchingError(f"{path}: is no index of tiles")

@@ -65,3 +65,13 @@ def agrees(matcher: Matcher, table: SubscriptionTable, events: EventBatch) -> No
     expected, found = ALGORITHMS["scan"](table).match(events), matcher.match(events)
     assert found.offsets.tolist() == expected.offsets.tolist()
     assert found.subscription.tolist() == expected.subscription.tolist()
+
+
+def uniform_table(n: int, d: int, psi: int, width: float, seed: int = 1) -> SubscriptionTable:
+    """psi predicates of this width each, on columns of their own."""
+    r = np.random.default_rng(seed)
+    column = np.argsort(r.random((n, d)), axis=1)[:, :psi].ravel()
+    low = r.random(n * psi) * (1 - width)
+    return SubscriptionTable.from_intervals(
+        np.repeat(np.arange(n), psi), column, low, low + width, n_subscriptions=n, n_columns=d
+    )
