@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from matchers import SubscriptionTable
+from matchers import SubscriptionTable, clustering
 from matchers.algorithms import tiles
 from matchers.algorithms.tiles import TILE
 from matchers.clustering import BROAD, Ranges, Tiling, tiling
@@ -20,11 +21,13 @@ from tests.unit.agreement import random_table, uniform_table
 def ranges_of(table: SubscriptionTable) -> Ranges:
     quantiles = Quantiles.of(table)
     low, high = (quantiles.cells(table.column, bound) for bound in (table.low, table.high))
-    return Ranges(table.start, table.column, low, high, quantiles.n_cells).hulls()
+    return Ranges(table.start, table.column, low, high, quantiles.n_cells, quantiles.spread).hulls()
 
 
 def tiled(table: SubscriptionTable, tile: int, threads: int = 1) -> Tiling:
-    return tiling(ranges_of(table), np.arange(table.n_subscriptions, dtype=np.int32), tile, threads)
+    """With a bound for broad subscriptions that suits small tables."""
+    with patch.object(clustering, "BROAD", 0.05):
+        return tiling(ranges_of(table), np.arange(table.n_subscriptions, dtype=np.int32), tile, threads)
 
 
 def turned(table: SubscriptionTable, new: np.ndarray) -> SubscriptionTable:
