@@ -38,6 +38,7 @@ class Layout:
 
     @classmethod
     def of(cls, ranges: Ranges, tiles: Tiling, fewest: int, threads: int) -> Layout:
+        """The predicates in the order of the tiles."""
         n, d = len(tiles.pivot), len(ranges.n_cells)
         predicates = (ranges.start, ranges.column, ranges.low, ranges.high, ranges.n_cells)
         n_coarse, coarse = np.zeros(d, np.int64), np.zeros(int(ranges.n_cells.sum()), np.uint16)
@@ -48,13 +49,12 @@ class Layout:
         column, low, shift, length = (np.zeros((n, most), t) for t in (np.int32, np.uint16, np.uint8, np.int32))
         n_tests, n_rows, n_local = (np.zeros(n, np.int64) for _ in range(3))
         precise = np.zeros(n, bool)
-        given = (tiles.begin, tiles.order)
         planned = (*tests, n_tests, column, low, shift, length, n_rows, n_local, precise)
         over(
             n,
             threads,
             lambda a, b: kernels.plan(
-                a, b, fewest, least, *given, tiles.pivot, *predicates, ranges.spread, n_coarse, *planned
+                a, b, fewest, least, tiles.begin, tiles.pivot, *predicates, ranges.spread, n_coarse, *planned
             ),
         )
 
@@ -65,7 +65,7 @@ class Layout:
         row_at = offsets_of(length.astype(np.int64) * WORDS)
         words = aligned(int(row_at[-1]), np.uint64)
         placed = (row, local, column, low, shift, length, row_at[:-1].copy(), words)
-        over(n, threads, lambda a, b: kernels.fill(a, b, *given, *predicates, coarse, *placed))
+        over(n, threads, lambda a, b: kernels.fill(a, b, tiles.begin, *predicates, coarse, *placed))
 
         return cls(coarse * np.uint16(WORDS), offsets_of(n_tests), tests, *placed, precise)
 

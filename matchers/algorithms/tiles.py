@@ -213,15 +213,19 @@ def build(
     rank = unique.id[unique.id_start[:-1]]  # its least id
     clusters = _by_pivot(tiling(ranges.hulls(), rank, tile, workers))
     layout.sort_within(clusters.begin, clusters.order, rank)
-    laid_out = Layout.of(ranges, clusters, fewest, workers)
+    in_tiles = Ranges(
+        *rows(clusters.order, ranges.start, ranges.column, ranges.low, ranges.high, workers),
+        n_cells=quantiles.n_cells,
+        spread=quantiles.spread,
+    )
+    laid_out = Layout.of(in_tiles, clusters, fewest, workers)
     parent, pivot_start = _parents(clusters.pivot, d)
     parent_test, tests = laid_out.tests_with(parent)
 
     one = unique.one[clusters.order]
     start, column, low, high = rows(one, table.start, table.column, table.low, table.high, workers)
-    _, _, low_cell, high_cell = rows(clusters.order, ranges.start, ranges.column, ranges.low, ranges.high, workers)
     side_by_side = np.empty(3 * len(column), np.uint16 if d <= 1 << 16 else np.int32)
-    side_by_side[0::3], side_by_side[1::3], side_by_side[2::3] = column, low_cell, high_cell
+    side_by_side[0::3], side_by_side[1::3], side_by_side[2::3] = column, in_tiles.low, in_tiles.high
     ends = Ends.of(laid_out, clusters.begin, start, side_by_side, low, high, quantiles.n_cells, workers)
     arrays = Arrays(
         edge_start=quantiles.edge_start,

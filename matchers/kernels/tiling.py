@@ -1,5 +1,7 @@
 """Lay out the tiles: what is tested, which columns have rows, and the bits in them (`kernels/tiles.py` reads them).
 
+Subscriptions come in the order of the tiles: tile t owns begin[t] .. begin[t + 1].
+
 A tile asks first whether an event is within its hulls, then takes a row of 512 bits for each of some columns: bit j is
 set where the cell of the event's value excludes subscription j. Which columns are worth a row is decided by what they
 save: those that exclude most come first, and each must leave fewer subscriptions to verify than it costs.
@@ -30,7 +32,6 @@ def plan(
     fewest: int,
     least_cells: int,
     begin: Any,
-    order: Any,
     pivot: Any,
     start: Any,
     column: Any,
@@ -70,9 +71,9 @@ def plan(
         m = begin[t + 1] - begin[t]
         n = 0
         for i in range(begin[t], begin[t + 1]):
-            for p in range(start[order[i]], start[order[i] + 1]):
+            for p in range(start[i], start[i + 1]):
                 c = column[p]
-                if p == start[order[i]] or column[p - 1] != c:  # else another interval of the same predicate
+                if p == start[i] or column[p - 1] != c:  # else another interval of the same predicate
                     if count[c] == 0:
                         columns[n] = c
                         n += 1
@@ -189,7 +190,6 @@ def fill(
     first_tile: int,
     last_tile: int,
     begin: Any,
-    order: Any,
     start: Any,
     column: Any,
     low: Any,
@@ -219,7 +219,7 @@ def fill(
         for r in range(row_begin[t], row_begin[t + 1]):
             place[row_column[r]] = r
         for j in range(m):
-            s = order[begin[t] + j]
+            s = begin[t] + j
             w, bit = j >> 6, np.uint64(1) << np.uint64(j & 63)
             p = start[s]
             while p < start[s + 1]:

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.vectors import prefetch
+
+AHEAD = 8  # rows
 
 
 @inlined
@@ -46,8 +49,17 @@ def mark_new(order: Any, hash: Any, start: Any, column: Any, low: Any, high: Any
 def take_rows(
     first: int, last: int, order: Any, start: Any, column: Any, low: Any, high: Any, to: Any, c: Any, a: Any, b: Any
 ) -> None:
-    """The rows order[first : last] of a table, one behind the other, to where `to` says that they begin."""
+    """The rows order[first : last] of a table, one behind the other, to where `to` says that they begin.
+
+    They lie anywhere, so the memory of those ahead is asked for, first where they begin and then what they hold.
+    """
     for i in range(first, last):
+        if i + 2 * AHEAD < last:
+            prefetch(start, np.uint64(order[i + 2 * AHEAD]))
+            ahead = np.uint64(start[order[i + AHEAD]])
+            prefetch(column, ahead)
+            prefetch(low, ahead)
+            prefetch(high, ahead)
         at = to[i]
         for k in range(start[order[i]], start[order[i] + 1]):
             c[at], a[at], b[at] = column[k], low[k], high[k]
