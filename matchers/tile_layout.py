@@ -65,7 +65,11 @@ class Layout:
         row_at = offsets_of(length.astype(np.int64) * WORDS)
         words = aligned(int(row_at[-1]), np.uint64)
         placed = (row, local, column, low, shift, length, row_at[:-1].copy(), words)
-        over(n, threads, lambda a, b: kernels.fill(a, b, tiles.begin, *predicates, coarse, *placed))
+        over(
+            n,
+            threads,
+            lambda a, b: kernels.fill(a, b, tiles.begin, ranges.start, ranges.owner, *predicates[1:], coarse, *placed),
+        )
 
         return cls(coarse * np.uint16(WORDS), offsets_of(n_tests), tests, *placed, precise)
 

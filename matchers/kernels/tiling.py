@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from matchers.kernels.jit import inlined, kernel
-from matchers.kernels.vectors import WORDS
+from matchers.kernels.vectors import LANES, WORDS
 
 SIDE = 15  # bit of a slot in a list of ends: it is a high one
 MOST_TESTS = 6
@@ -191,6 +191,7 @@ def fill(
     last_tile: int,
     begin: Any,
     start: Any,
+    owner: Any,
     column: Any,
     low: Any,
     high: Any,
@@ -215,38 +216,35 @@ def fill(
     for c in range(1, n_cells.shape[0]):
         origin[c] = origin[c - 1] + n_cells[c - 1]
     for t in range(first_tile, last_tile):
-        m = begin[t + 1] - begin[t]
-        for r in range(row_begin[t], row_begin[t + 1]):
+        m, first = begin[t + 1] - begin[t], row_begin[t]
+        constrain = np.zeros((row_begin[t + 1] - first) * WORDS, np.uint64)
+        for r in range(first, row_begin[t + 1]):
             place[row_column[r]] = r
-        for j in range(m):
-            s = begin[t] + j
-            w, bit = j >> 6, np.uint64(1) << np.uint64(j & 63)
-            p = start[s]
-            while p < start[s + 1]:
-                c = column[p]
-                r = place[c]
-                if r < 0:
-                    p += 1
-                    continue
-                local = r < local_end[t]
-                at = row_at[r] + w
-                for k in range(row_length[r]):
-                    words[at + k * WORDS] |= bit
-                while p < start[s + 1] and column[p] == c:
-                    b, e = np.int64(low[p]), np.int64(high[p])
-                    if local:
-                        b, e = (b - row_low[r]) >> row_shift[r], (e - row_low[r]) >> row_shift[r]
-                    else:
-                        b, e = np.int64(coarse[origin[c] + b - 1]), np.int64(coarse[origin[c] + e - 1])
-                    for k in range(b, e + 1):
-                        words[at + k * WORDS] &= ~bit
-                    p += 1
-        if row_begin[t + 1] > row_begin[t]:
-            r = row_begin[t]
-            for j in range(m, 64 * WORDS):
-                for k in range(row_length[r]):
-                    words[row_at[r] + k * WORDS + (j >> 6)] |= np.uint64(1) << np.uint64(j & 63)
-        for r in range(row_begin[t], row_begin[t + 1]):
+        for p in range(start[begin[t]], start[begin[t + 1]]):
+            r = place[column[p]]
+            if r >= 0:
+                j = owner[p] - begin[t]
+                constrain[(r - first) * WORDS + (j >> 6)] |= np.uint64(1) << np.uint64(j & 63)
+        for j in range(m, LANES * WORDS if len(constrain) else m):
+            constrain[j >> 6] |= np.uint64(1) << np.uint64(j & 63)
+        for r in range(first, row_begin[t + 1]):
+            for k in range(row_length[r]):
+                for w in range(WORDS):
+                    words[row_at[r] + k * WORDS + w] = constrain[(r - first) * WORDS + w]
+        for p in range(start[begin[t]], start[begin[t + 1]]):
+            c = column[p]
+            r = place[c]
+            if r >= 0:
+                b, e = np.int64(low[p]), np.int64(high[p])
+                if r < local_end[t]:
+                    b, e = (b - row_low[r]) >> row_shift[r], (e - row_low[r]) >> row_shift[r]
+                else:
+                    b, e = np.int64(coarse[origin[c] + b - 1]), np.int64(coarse[origin[c] + e - 1])
+                j = owner[p] - begin[t]
+                at, keep = row_at[r] + (j >> 6), ~(np.uint64(1) << np.uint64(j & 63))
+                for k in range(b, e + 1):
+                    words[at + k * WORDS] &= keep
+        for r in range(first, row_begin[t + 1]):
             place[row_column[r]] = -1
 
 
