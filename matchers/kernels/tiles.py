@@ -49,6 +49,7 @@ from matchers.kernels.vectors import (
 
 CANDIDATES_AT_ONCE = 1024
 AHEAD = 8  # candidates for which memory is asked before they are verified
+FEW_LEFT = 20
 MANY = 32  # events that rows leave something of a tile for, from which on all its predicates are needed
 PREFETCHED = 8  # words of events, from which on all rows of a tile are needed
 
@@ -327,7 +328,8 @@ def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: A
     candidates, verified = 0, 0
     for i in range(n):
         e = np.int64(found_event[i])
-        for r in range(begin, end):
+        few = _few(found, i * WORDS)
+        for r in range(begin, begin if few else end):
             c = row_column[r]
             if r < local:
                 cell = (np.int64(own_cells[e * d + c]) - np.int64(row_low[r])) >> np.int64(row_shift[r])
@@ -335,7 +337,9 @@ def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: A
                 cell = np.int64(offsets[e * d + c]) // WORDS
             _exclude(ends_at[r] + cell, ends, end_value, end_slot, values[e * d + c], found, i * WORDS)
         for w in range(WORDS):
-            asked = ~found[i * WORDS + w] & unsure[t * WORDS + w]
+            asked = ~found[i * WORDS + w]
+            if not few:
+                asked &= unsure[t * WORDS + w]
             candidates += ones(~found[i * WORDS + w])
             verified += ones(asked)
             while asked != np.uint64(0):
@@ -357,6 +361,15 @@ def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: A
     counters[CANDIDATES] += candidates
     counters[VERIFIED] += verified
     return True
+
+
+@inlined
+def _few(excluded: Any, origin: int) -> bool:
+    """Are so few left of a precise tile that to verify them is less than to compare the ends in all cells?"""
+    left = 0
+    for w in range(WORDS):
+        left += ones(~excluded[origin + w])
+    return left <= FEW_LEFT
 
 
 @kernel
@@ -598,6 +611,7 @@ def _list_alone(event: int, n: int, begin: int, value: Any, index: Any, alone: A
         if full(excluded):
             continue
         store(excluded, left_words, np.uint64(0))
+        precise = precise and not _few(left_words, 0)
         if precise:
             for r in range(rows[t], rows[t + 1]):
                 c = row_column[r]

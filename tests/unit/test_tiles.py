@@ -17,7 +17,7 @@ import pytest
 from matchers import ALGORITHMS, EventBatch, MatchingError, SubscriptionTable, clustering, flat_file
 from matchers.algorithms import tiles
 from matchers.algorithms.tiles import FAMILY, TILE, Tiles, load
-from matchers.kernels.tiles import arrange
+from matchers.kernels.tiles import FEW_LEFT, arrange
 from matchers.kernels.tiling import SIDE
 from matchers.kernels.vectors import WORDS
 from matchers.tables import offsets_of
@@ -333,11 +333,14 @@ def brute_force(matcher: Tiles, events: EventBatch) -> dict[str, float]:
                     c = int(a.row_column[r])
                     k = place(matcher, t, r, cells[e, c])
                     left &= ~bits(matcher, a.row_at[r] + k * WORDS)
-                    for j, end, bound in end_of(matcher, r, k) if a.precise[t] else ():
+                precise = a.precise[t] and left.sum() > FEW_LEFT
+                for r in own if precise else ():
+                    c = int(a.row_column[r])
+                    for j, end, bound in end_of(matcher, r, place(matcher, t, r, cells[e, c])):
                         left[j] &= values[e, c] >= bound if end == "low" else values[e, c] <= bound
                 unsure = np.unpackbits(a.unsure[t * WORDS : (t + 1) * WORDS].view(np.uint8), bitorder="little")
                 candidates += left.sum()
-                verified += (left & unsure.astype(bool)).sum() if a.precise[t] else left.sum()
+                verified += (left & unsure.astype(bool)).sum() if precise else left.sum()
     counted = zip(tiles.COUNTERS, (tested, passed, rows, candidates, verified), strict=True)
     return {name: float(count) / n for name, count in counted}
 
