@@ -13,6 +13,7 @@ All of it is decided by what the subscriptions are, not by their ids or by threa
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from matchers.kernels import clustering as kernels
 from matchers.kernels.quantiles import by_column
-from matchers.subtasks import run
+from matchers.subtasks import as_they_come
 from matchers.tables import Int32, Int64, offsets_of
 
 Bools = NDArray[np.bool_]
@@ -102,22 +103,31 @@ def tiling(ranges: Ranges, rank: Int32, tile: int, threads: int = 1) -> Tiling:
     group_end = np.zeros(most, np.int64)
     group_columns = np.full((most, kernels.MOST_COLUMNS), -1, np.int64)
     group_slices = np.ones((most, kernels.MOST_COLUMNS))
-    groups = kernels.gather(
-        *(tile, ranges.start, ranges.column, ranges.share, _places(ranges), first, owner, predicate),
-        *(count, narrowness, taken, order[len(broad) :], group_end, group_columns, group_slices),
-    )
+    end = first[1:].copy()
+    places = _places(ranges)
     predicates = (ranges.start, ranges.column, ranges.low, ranges.high)
-    group_end = len(broad) + np.concatenate(([0], group_end[:groups]))
+    rest = order[len(broad) :]
 
-    def cut(thread: int) -> None:
-        for g in range(thread, groups, threads):  # the sizes descend, so this is fair
-            b, e = int(group_end[g]), int(group_end[g + 1])
-            kernels.cut(b, e, tile, group_columns[g], group_slices[g], *predicates, order, opens)
-            pivot[b:e] = group_columns[g, 0]
+    def cut(g: int) -> None:
+        b, e = int(group_end[g - 1]) if g else 0, int(group_end[g])
+        kernels.cut(b, e, tile, group_columns[g], group_slices[g], *predicates, rest, opens[len(broad) :])
+        pivot[len(broad) + b : len(broad) + e] = group_columns[g, 0]
 
-    run([partial(cut, thread) for thread in range(threads)])
+    def groups() -> Iterator[Callable[[], None]]:
+        known = 0
+        while True:
+            now = kernels.gather(
+                *(tile, ranges.start, ranges.column, ranges.share, places, first, end, owner, predicate),
+                *(count, narrowness, taken, rest, known, n // 64 + 1, group_end, group_columns, group_slices),
+            )
+            if now == known:
+                return
+            yield from (partial(cut, g) for g in range(known, now))
+            known = now
 
-    done = int(group_end[-1])
+    as_they_come(groups(), threads)
+
+    done = len(broad) + int(group_end.max())
     left = np.flatnonzero(~taken)
     if len(left):
         kept = np.bincount(ranges.column[np.repeat(~taken, np.diff(ranges.start))], minlength=d)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from typing import TypeVar
@@ -47,6 +47,21 @@ def run(tasks: Sequence[Callable[[], T]]) -> list[T]:
     others = [pool(len(tasks) - 1).submit(task) for task in tasks[1:]]
     mine = [task() for task in tasks[:1]]
     return mine + [other.result() for other in others]
+
+
+def as_they_come(tasks: Iterable[Callable[[], object]], threads: int) -> None:
+    """Do the tasks on other threads while the caller's makes more of them. Then it does those that no other began."""
+    begun = []
+    for task in tasks:
+        if threads > 1:
+            begun.append((pool(threads - 1).submit(task), task))
+        else:
+            task()
+    for done, task in reversed(begun):
+        if done.cancel():
+            task()
+        else:
+            done.result()
 
 
 @cache

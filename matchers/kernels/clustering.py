@@ -94,32 +94,37 @@ def gather(
     share: Any,
     places: Any,
     first: Any,
+    end: Any,
     owner: Any,
     predicate: Any,
     count: Any,
     narrowness: Any,
     taken: Any,
     order: Any,
+    groups: int,
+    enough: int,
     group_end: Any,
     group_columns: Any,
     group_slices: Any,
 ) -> int:
     """Write one group after the other into `order`, and for each where it ends, its columns and how often to cut them.
 
+    There are `groups` of them already; return how many there are as soon as new ones have `enough` subscriptions.
+    Column c's subscriptions, of which none but taken ones are gone, are first[c] .. end[c] of `owner`.
+
     The first column of a group is the one whose predicates, of subscriptions not yet taken, exclude most. Others follow
     for as long as the subscriptions that constrain all of them can be cut into tiles that admit less. What is left
     when no column has two tiles of subscriptions is not taken. A predicate that is wide for its column does not count.
     """
     d = places.shape[0]
-    end = first[1:].copy()
     members, narrow = np.empty(start.shape[0] - 1, np.int32), np.empty(start.shape[0] - 1, np.int32)
     slices, width, limit = np.empty(MOST_COLUMNS), np.empty(MOST_COLUMNS), np.empty(MOST_COLUMNS)
     chosen = np.empty(MOST_COLUMNS, np.int64)
     local, local_width = np.zeros(d, np.int64), np.zeros(d)
     touched = np.empty(d, np.int64)
-    groups = 0
-    done = 0
-    while groups < group_end.shape[0]:
+    done = group_end[groups - 1] if groups else 0
+    enough += done
+    while groups < group_end.shape[0] and done < enough:
         c = -1
         for other in range(d):
             if count[other] >= 2 * tile and (c < 0 or narrowness[other] > narrowness[c]):
