@@ -304,8 +304,8 @@ def match(
     refused = _Complaints()
     now = datetime.now(UTC)
     counting = [d for d in latest(subscriptions(file), refused).values() if d.in_force(now)]
-    snapshot = matching.snapshot_of(counting, algorithm)
-    for batch in matching.match(snapshot, events(events_file)):
+    directory = matching.Directory.of(counting, algorithm)
+    for batch in matching.match(directory, events(events_file)):
         for found in batch:
             if isinstance(found, Refusal):
                 refused(found)

@@ -11,9 +11,10 @@ from matchers.language import parse
 from matchers.segment import Segment
 from matchers.skeletons import Skeletons, filled
 from matchers.templates import Template
+from matchers.texts import Texts
 
 
-def compiled(patterns: Documents) -> Segment[int]:
+def compiled(patterns: Documents) -> Segment:
     """The id of a pattern is its position. All must have shapes that templates know."""
     found = Skeletons.of(patterns.text, patterns.begins, patterns.ends)
     assert (found.shape >= 0).all()
@@ -22,6 +23,6 @@ def compiled(patterns: Documents) -> Segment[int]:
         template = Template.of(parse(json.loads(filled(shape))))
         assert template is not None, shape
         positions = np.flatnonzero(found.shape == number)
-        segment = template.segment(positions.tolist(), found, found.offsets[positions])
+        segment = template.segment(Texts.of(map(str, positions.tolist())), found, found.offsets[positions], {})
         parts.append((segment, np.empty(0, np.int32)))
     return Segment.merge(parts)

@@ -18,7 +18,7 @@ from matchers.values import Values, read_json_values
 class Traffic:
     """Takes the steps of `Part.match` one by one, so that each has its time."""
 
-    segment: Segment[int]
+    segment: Segment
     events: Documents
     compile_s: float | None
 

@@ -74,6 +74,15 @@ class Deliveries(Section):
     """A delivery that is larger, headers included, becomes a dead letter."""
 
 
+class Quotas(Section):
+    subscriptions: Annotated[int, Field(ge=0)] = 0
+    """Subscriptions of one subscriber at most; one more is refused. 0: any number."""
+    deliveries_per_second: Annotated[int, Field(ge=0)] = 0
+    """Deliveries at most to one subscriber of events of one second, by the events' timestamps. 0: any number."""
+    over: Literal["dead_letter", "drop"] = "dead_letter"
+    """What becomes of deliveries beyond that; both are counted in the log line of the batch."""
+
+
 class DeadLetters(Section):
     topic: TopicName = "deadletters"
     """Where everything goes that could not be used, with the reason."""
@@ -107,6 +116,7 @@ class Settings(Section):
     schema_registry: SchemaRegistry = SchemaRegistry()
     subscriptions: Subscriptions = Subscriptions()
     deliveries: Deliveries = Deliveries()
+    quotas: Quotas = Quotas()
     dead_letters: DeadLetters = DeadLetters()
     matching: Matching = Matching()
     spark: Spark = Spark()

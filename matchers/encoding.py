@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,8 +15,6 @@ from matchers.kernels.json import TEXT
 from matchers.tables import EventBatch, Int32, Int64
 from matchers.values import Values
 from matchers.vocabulary import Vocabulary
-
-_END = 7  # tags go from 00 to 06
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +44,7 @@ class Encoder:
             first,
             columns,
             facet,
-            *self._cuts,
+            *self.vocabulary.coded,
             self._absent,
             offsets,
             column,
@@ -107,19 +104,3 @@ class Encoder:
     def _absent(self) -> Int32:
         """Columns that tell an event without the field from others."""
         return np.array([c for c, cuts in enumerate(self.vocabulary.cuts) if cuts[:1] == (ABSENT_TOKEN,)], np.int32)
-
-    @cached_property
-    def _cuts(self) -> tuple[Int64, Int64, NDArray[np.uint64], Int64, Int32, NDArray[np.uint8]]:
-        """zone, simple, head, cut_start, cut_length and cut_text of `kernels.encode`."""
-        zone = np.zeros((len(self.vocabulary.cuts), _END), np.int64)
-        simple = np.zeros((len(self.vocabulary.cuts), 4), np.int64)
-        base = 0
-        for c, cuts in enumerate(self.vocabulary.cuts):
-            zone[c] = [base + bisect_left(cuts, bytes([tag])) for tag in range(_END)]
-            simple[c] = [bisect_right(cuts, bytes([tag])) for tag in range(4)]
-            base += len(cuts)
-        joined = [cut[1:] for cuts in self.vocabulary.cuts for cut in cuts]
-        length = np.array([len(cut) for cut in joined], np.int32)
-        head = np.frombuffer(b"".join(cut[:8].ljust(8, b"\0") for cut in joined), ">u8").astype(np.uint64)
-        text = np.frombuffer(b"".join(joined), np.uint8)
-        return zone, simple, head, np.cumsum(length, dtype=np.int64) - length, length, text

@@ -2,7 +2,7 @@
 
     8 bytes            magic
     8 bytes            length of the header
-    header             JSON: what `write` was given, and the name, type, length and place of each array
+    header             JSON: what `write` was given, the name, type, length and place of each array, and their CRC-32
     arrays             each from a multiple of 64 bytes on
 
 Written beside its place and then moved there, so a file is whole or not there.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ def write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
     for name, array in arrays.items():
         places.append({"name": name, "type": array.dtype.str, "length": len(array), "at": at})
         at += -(-array.nbytes // ALIGN) * ALIGN
-    header = json.dumps({"about": dict(about), "bytes": at, "arrays": places}).encode()
+    checksum = _checksum(arrays)
+    header = json.dumps({"about": dict(about), "bytes": at, "arrays": places, "checksum": checksum}).encode()
     header += b" " * (-(len(MAGIC) + 8 + len(header)) % ALIGN)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -48,8 +50,11 @@ def write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
         temporary.unlink(missing_ok=True)
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What was written, the arrays read-only and mapped. Raises OSError, and MatchingError if it is no such file."""
+def read(path: Path, *, check: bool = False) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """What was written, the arrays read-only and mapped. `check` reads them all, to see whether they are unspoiled.
+
+    Raises OSError, and MatchingError if it is no such file.
+    """
     begin = len(MAGIC) + 8
     with path.open("rb") as file:
         start = file.read(begin)
@@ -59,6 +64,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         try:
             header = json.loads(file.read(min(size, path.stat().st_size)))
             about, places, end = header["about"], header["arrays"], begin + size + header["bytes"]
+            checksum = header["checksum"]
             fields = [(p["name"], np.dtype(p["type"]), p["length"], begin + size + p["at"]) for p in places]
         except (ValueError, LookupError, TypeError):
             raise MatchingError(f"{path}: its header cannot be read; save the index again") from None
@@ -70,4 +76,13 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         if at + length * dtype.itemsize > end:
             raise MatchingError(f"{path}: its array {name} ends beyond it; save the index again")
         arrays[name] = np.asarray(mapped[at : at + length * dtype.itemsize]).view(dtype)
+    if check and _checksum(arrays) != checksum:
+        raise MatchingError(f"{path}: its checksum is wrong, so its bytes are not those written; save the index again")
     return about, arrays
+
+
+def _checksum(arrays: Mapping[str, NDArray[Any]]) -> int:
+    found = 0
+    for array in arrays.values():
+        found = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, found)
+    return found

@@ -19,7 +19,7 @@ class Index:
     """Subscriptions by id, and the snapshot that matches them. Immutable: `update` makes another."""
 
     patterns: Mapping[str, Pattern]
-    snapshot: Snapshot[str]
+    snapshot: Snapshot
 
     @classmethod
     def build(cls, subscriptions: Mapping[str, Any], algorithm: str = "scan", **options: Any) -> Index:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,31 +14,35 @@ from matchers import verification
 from matchers.facets import NUMBER, Interval
 from matchers.lowering import Column, Conjunction
 from matchers.model import Event, Operator, Path, Scalar
-from matchers.tables import Float64, Int32, MatchBatch, SubscriptionTable, offsets_of
+from matchers.tables import Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.texts import Texts
 from matchers.verification import Condition
 from matchers.vocabulary import Vocabulary
 
-Id = TypeVar("Id", bound=Hashable)
 _NEVER: Sequence[Interval] = ((np.inf, -np.inf),)
 
 
 _ARRAYS, _ALWAYS = 1, 2  # when a row's columns leave doubt
 
 Residual = tuple[tuple[Path, Operator], ...]  # what a row asks for besides its intervals
+Note = Texts | NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Segment(Generic[Id]):
+class Segment:
     """A row of the table is one alternative of a subscription; all rows of one lie side by side."""
 
-    ids: tuple[Id, ...]  # [subscriptions]
+    ids: Texts  # [subscriptions], each once
     owner: Int32  # [rows] position in ids, ascending
     vocabulary: Vocabulary
     table: SubscriptionTable
     residuals: Mapping[int, Residual]  # by row; most have none
+    notes: Mapping[str, Note] = field(default_factory=dict)  # [subscriptions] each; what matching does not need
 
     @classmethod
-    def build(cls, subscriptions: Iterable[tuple[Id, Sequence[Conjunction]]]) -> Segment[Id]:
+    def build(
+        cls, subscriptions: Iterable[tuple[str, Sequence[Conjunction]]], notes: Mapping[str, Note] | None = None
+    ) -> Segment:
         """From ids, each once, with what their patterns lower to."""
         given = list(subscriptions)
         rows = [conjunction for _, conjunctions in given for conjunction in conjunctions]
@@ -59,37 +62,35 @@ class Segment(Generic[Id]):
             subscription, column, low, high, n_subscriptions=len(rows), n_columns=len(vocabulary.columns)
         )
         residuals = {row: conjunction.residual for row, conjunction in enumerate(rows) if conjunction.residual}
-        return cls(tuple([id for id, _ in given]), owner, vocabulary, table, residuals)
+        return cls(Texts.of(id for id, _ in given), owner, vocabulary, table, residuals, notes or {})
 
     @classmethod
-    def merge(cls, parts: Sequence[tuple[Segment[Id], Int32]]) -> Segment[Id]:
+    def merge(cls, parts: Sequence[tuple[Segment, Int32]]) -> Segment:
         """The subscriptions of several segments in one, without those at the positions listed beside each.
 
         Works on the arrays, never on patterns: a code of an old vocabulary names two cuts, and these have a place
-        among the cuts of the new one.
+        among the cuts of the new one. Columns and codes keep their order, so nothing is sorted again.
         """
-        vocabulary = _united([segment.vocabulary for segment, _ in parts])
-        ids: list[Id] = []
         residuals: dict[int, Residual] = {}
-        owners, subscriptions, columns, lows, highs = ([np.empty(0, t)] for t in "iiidd")
-        row = 0
+        owners, subscriptions = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+        subscribed = row = 0
+        kept_of, intervals_of = [], []
         for segment, removed in parts:
-            table = segment.table
             kept = np.ones(len(segment.ids), bool)
             kept[removed] = False
+            kept_of.append(np.flatnonzero(kept))
             kept_row = kept[segment.owner]
-            kept_interval = kept_row[table.subscription]
-            owners.append((len(ids) + np.cumsum(kept) - 1)[segment.owner[kept_row]])
+            kept_interval = kept_row[segment.table.subscription]
+            intervals_of.append(_Intervals.of(segment, kept_interval))
+            owners.append((subscribed + np.cumsum(kept) - 1)[segment.owner[kept_row]])
             new_row = row + np.cumsum(kept_row) - 1
             residuals |= {int(new_row[r]): residual for r, residual in segment.residuals.items() if kept_row[r]}
-            subscriptions.append(new_row[table.subscription[kept_interval]])
-            column, low, high = _translated(segment, vocabulary)
-            columns.append(column[kept_interval])
-            lows.append(low[kept_interval])
-            highs.append(high[kept_interval])
-            ids += [id for id, keep in zip(segment.ids, kept, strict=True) if keep]
+            subscriptions.append(new_row[segment.table.subscription[kept_interval]])
+            subscribed += len(kept_of[-1])
             row += int(kept_row.sum())
-        table = SubscriptionTable.from_intervals(
+        vocabulary = _united([intervals.used() for intervals in intervals_of])
+        columns, lows, highs = zip(*(intervals.within(vocabulary) for intervals in intervals_of), strict=True)
+        table = SubscriptionTable.of_sorted(
             np.concatenate(subscriptions).astype(np.int32),
             np.concatenate(columns).astype(np.int32),
             np.concatenate(lows),
@@ -97,11 +98,17 @@ class Segment(Generic[Id]):
             n_subscriptions=row,
             n_columns=len(vocabulary.columns),
         )
-        return cls(tuple(ids), np.concatenate(owners).astype(np.int32), vocabulary, table, residuals)
+        ids = Texts.joined([segment.ids.take(kept) for (segment, _), kept in zip(parts, kept_of, strict=True)])
+        notes = {
+            name: _joined([(segment.notes[name], kept) for (segment, _), kept in zip(parts, kept_of, strict=True)])
+            for name in parts[0][0].notes
+        }
+        return cls(ids, np.concatenate(owners).astype(np.int32), vocabulary, table, residuals, notes)
 
-    @cached_property
-    def position(self) -> dict[Id, int]:
-        return {id: position for position, id in enumerate(self.ids)}
+    def prepared(self) -> Segment:
+        """Itself, with all that it would work out when it is first used, so that who gets a copy need not."""
+        _ = self._doubt, self.vocabulary.coded, self.ids.last
+        return self
 
     def confirmed(self, rows: MatchBatch, several: NDArray[np.bool_], document: Callable[[int], Event]) -> MatchBatch:
         """Without the rows that only seem to match: their columns are hit, but their residual does not hold, or not by
@@ -160,8 +167,11 @@ class Segment(Generic[Id]):
         kept_before = np.concatenate(([0], np.cumsum(fresh)))
         return MatchBatch(kept_before[rows.offsets], owner[fresh])
 
-    def __getstate__(self) -> dict[str, object]:
-        return {k: v for k, v in self.__dict__.items() if k != "position"}
+
+def _joined(parts: Sequence[tuple[Note, Int64]]) -> Note:
+    if isinstance(parts[0][0], Texts):
+        return Texts.joined([cast("Texts", note).take(kept) for note, kept in parts])
+    return np.concatenate([cast("NDArray[Any]", note)[kept] for note, kept in parts])
 
 
 def _united(vocabularies: Sequence[Vocabulary]) -> Vocabulary:
@@ -172,18 +182,53 @@ def _united(vocabularies: Sequence[Vocabulary]) -> Vocabulary:
     return Vocabulary(tuple(sorted(cuts)), tuple(tuple(sorted(cuts[c])) for c in sorted(cuts)))
 
 
-def _translated(segment: Segment[Id], to: Vocabulary) -> tuple[Int32, Float64, Float64]:
-    """Column, low and high of a segment's intervals in another vocabulary, which knows all its columns and cuts."""
-    table, vocabulary = segment.table, segment.vocabulary
-    place = np.array([to.position[key] for key in vocabulary.columns], np.int32)
-    column = place[table.column] if len(place) else table.column
-    low, high = table.low.copy(), table.high.copy()
-    for c, (key, cuts) in enumerate(zip(vocabulary.columns, vocabulary.cuts, strict=True)):
-        if key[1] == NUMBER:
-            continue
-        new_cuts = to.cuts[to.position[key]]
-        moved = np.array([bisect_left(new_cuts, cut) for cut in cuts], np.float64)
-        mine = (table.column == c) & (table.low <= table.high)
-        low[mine] = moved[low[mine].astype(np.int64) - 1] + 1
-        high[mine] = moved[high[mine].astype(np.int64)]
-    return column, low, high
+@dataclass(frozen=True, eq=False)
+class _Intervals:
+    """Some intervals of a table, and the vocabulary that their codes belong to."""
+
+    vocabulary: Vocabulary
+    column: Int32
+    low: Float64
+    high: Float64
+
+    @classmethod
+    def of(cls, segment: Segment, kept: NDArray[np.bool_]) -> _Intervals:
+        table = segment.table
+        return cls(segment.vocabulary, table.column[kept], table.low[kept], table.high[kept])
+
+    @cached_property
+    def _codes(self) -> tuple[Int64, Int64, Int64]:
+        """Which of them are ranges of codes, and the two cuts of each, counted over all columns."""
+        is_code = np.array([facet != NUMBER for _, facet in self.vocabulary.columns], bool)
+        begin = offsets_of([len(cuts) for cuts in self.vocabulary.cuts])[:-1]
+        codes = np.flatnonzero(is_code[self.column] & (self.low <= self.high)) if is_code.any() else np.empty(0, int)
+        at = begin[self.column[codes]]
+        return codes, at + self.low[codes].astype(np.int64) - 1, at + self.high[codes].astype(np.int64)
+
+    def used(self) -> Vocabulary:
+        """The columns and cuts that these intervals need; what only subscriptions of the past did is forgotten."""
+        _, low, high = self._codes
+        wanted = np.zeros(sum(map(len, self.vocabulary.cuts)), bool)
+        wanted[low] = wanted[high] = True
+        named = np.bincount(self.column, minlength=len(self.vocabulary.columns)) > 0
+        cuts = iter(wanted.tolist())
+        left = [tuple(cut for cut in own if next(cuts)) for own in self.vocabulary.cuts]
+        columns = [c for c, is_named in enumerate(named.tolist()) if is_named]
+        return Vocabulary(tuple(self.vocabulary.columns[c] for c in columns), tuple(left[c] for c in columns))
+
+    def within(self, to: Vocabulary) -> tuple[Int32, Float64, Float64]:
+        """Column, low and high in a vocabulary that knows all columns and cuts they need."""
+        keys = self.vocabulary.columns
+        place = np.array([to.position.get(key, -1) for key in keys], np.int32)
+        codes, low_cut, high_cut = self._codes
+        moved = np.array(
+            [
+                to.cut_position[to.position[key]].get(cut, -1) if key in to.position else -1
+                for key, cuts in zip(keys, self.vocabulary.cuts, strict=True)
+                for cut in cuts
+            ],
+            np.float64,
+        )
+        low, high = self.low.copy(), self.high.copy()
+        low[codes], high[codes] = moved[low_cut] + 1, moved[high_cut]
+        return place[self.column] if len(keys) else self.column, low, high

@@ -1,18 +1,21 @@
 """One numbered, immutable version of a set of subscriptions.
 
 A snapshot is a few segments and, for each, the positions of those that were replaced or removed since it was built.
-An update appends a small segment and joins the last two for as long as the older is not FANOUT times as long, so
-a subscription is moved O(log n) times in its life and matching asks O(log n) indexes. Old snapshots stay as they were.
+An update appends a small segment and joins it with those before it that are not FANOUT times as long as all after
+them, so a subscription is moved O(log n) times in its life and matching asks O(log n) indexes. An update that must not
+take long moves `most` subscriptions at most; what is `due` then can be joined elsewhere while the snapshot goes on
+being updated, and be `swapped` in. Old snapshots stay as they were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from matchers.algorithms import ALGORITHMS
 from matchers.base import Matcher
@@ -23,20 +26,24 @@ from matchers.lowering import Conjunction
 from matchers.model import Event
 from matchers.segment import Segment
 from matchers.tables import Int32
+from matchers.texts import Texts
 from matchers.values import Values, read_documents
-
-Id = TypeVar("Id", bound=Hashable)
+from matchers.vocabulary import Vocabulary
 
 FANOUT = 4
 _NONE: Int32 = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, eq=False)
-class Part(Generic[Id]):
+class Part:
     """A segment with the index over its table: immutable, so it can be handed out once and kept."""
 
-    segment: Segment[Id]
+    segment: Segment
     matcher: Matcher
+
+    @classmethod
+    def of(cls, segment: Segment, algorithm: str, options: Mapping[str, Any]) -> Part:
+        return cls(segment.prepared(), ALGORITHMS[algorithm](segment.table, **options))
 
     def match(
         self, values: Values, encoder: Encoder, document: Callable[[int], Event], removed: Int32
@@ -50,18 +57,18 @@ class Part(Generic[Id]):
         event = np.repeat(np.arange(len(values), dtype=np.int32), np.diff(found.offsets))
         position = found.subscription
         if len(removed):
-            at = np.minimum(np.searchsorted(removed, position), len(removed) - 1)
-            alive = removed[at] != position
+            alive = ~_among(position, removed)
             event, position = event[alive], position[alive]
         return event, position
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot(Generic[Id]):
+class Snapshot:
     version: int = 0
     algorithm: str = "scan"
     options: Mapping[str, Any] = field(default_factory=dict)
-    parts: tuple[Part[Id], ...] = ()
+    most: int | None = None  # subscriptions that an update may move; None: as many as it takes
+    parts: tuple[Part, ...] = ()
     removed: tuple[Int32, ...] = ()  # ascending positions, one array a part
 
     def __post_init__(self) -> None:
@@ -69,72 +76,140 @@ class Snapshot(Generic[Id]):
             raise MatchingError(f"unknown algorithm {self.algorithm!r}; {known(self.algorithm, ALGORITHMS)}")
 
     def __len__(self) -> int:
-        return sum(len(p.segment.ids) - len(r) for p, r in zip(self.parts, self.removed, strict=True))
+        return _live(list(zip(self.parts, self.removed, strict=True)))
 
-    def __contains__(self, id: Id) -> bool:
-        return any(
-            (position := part.segment.position.get(id)) is not None and position not in removed
-            for part, removed in zip(self.parts, self.removed, strict=True)
-        )
+    def found(self, ids: Texts) -> list[tuple[Int32, Int32]]:
+        """Of each part: which of these ids it has, and at which positions, without those removed."""
+        places = []
+        for part, removed in zip(self.parts, self.removed, strict=True):
+            position = part.segment.ids.find(ids)
+            which = np.flatnonzero((position >= 0) & ~_among(position, removed)).astype(np.int32)
+            places.append((which, position[which]))
+        return places
+
+    def __contains__(self, id: str) -> bool:
+        return any(len(which) for which, _ in self.found(Texts.of([id])))
 
     @cached_property
-    def _reading(self) -> tuple[Fields, list[Encoder]]:
-        return reading_of(self.parts)
+    def _reading(self) -> Reading:
+        return Reading.of(self.parts)
 
     def update(
         self,
-        add: Iterable[tuple[Id, Sequence[Conjunction]]] | Segment[Id] = (),
-        remove: Iterable[Id] = (),
+        add: Iterable[tuple[str, Sequence[Conjunction]]] | Segment = (),
+        remove: Iterable[str] = (),
         version: int | None = None,
-    ) -> Snapshot[Id]:
-        """The next version: `remove`, then `add`, which replaces an id that is there. Unknown ids do not matter."""
+        *,
+        held: int = 0,
+    ) -> Snapshot:
+        """The next version: `remove`, then `add`, which replaces an id that is there. Unknown ids do not matter.
+
+        The `held` oldest parts are not joined with others.
+        """
         fresh = add if isinstance(add, Segment) else Segment.build(add)
-        gone = {*remove, *fresh.ids}
-        live = []
-        for part, removed in zip(self.parts, self.removed, strict=True):
-            index = part.segment.position
-            positions = [index[id] for id in gone if id in index]
-            live.append((part, np.union1d(removed, np.array(positions, np.int32)) if positions else removed))
-        live = [(part, removed) for part, removed in live if len(removed) < len(part.segment.ids)]
-        stay = _untouched([(len(p.segment.ids), len(removed)) for p, removed in live], len(fresh.ids))
-        joining = [(part.segment, removed) for part, removed in live[stay:]] + [(fresh, _NONE)] * bool(fresh.ids)
-        del live[stay:]
-        if joining:
-            segment = fresh if len(joining) == 1 and fresh.ids else Segment.merge(joining)
-            live.append((Part(segment, ALGORITHMS[self.algorithm](segment.table, **self.options)), _NONE))
+        gone = Texts.joined([Texts.of(remove), fresh.ids])
+        removed = [
+            _with(before, positions) for before, (_, positions) in zip(self.removed, self.found(gone), strict=True)
+        ]
+        parts = [
+            (part, positions)
+            for i, (part, positions) in enumerate(zip(self.parts, removed, strict=True))
+            if len(positions) < len(part.segment.ids) or i < held
+        ]
+        stay = max(_first_due(parts, len(fresh.ids)), held)
+        while self.most is not None and stay < len(parts) and _live(parts[stay:]) + len(fresh.ids) > self.most:
+            stay += 1
+        joining = [(part.segment, positions) for part, positions in parts[stay:]]
+        del parts[stay:]
+        if len(fresh.ids):
+            segment = Segment.merge([*joining, (fresh, _NONE)]) if joining else fresh
+            parts.append((Part.of(segment, self.algorithm, self.options), _NONE))
+        elif joining:
+            parts.append((Part.of(Segment.merge(joining), self.algorithm, self.options), _NONE))
+        return self.of(parts, self.version + 1 if version is None else version)
+
+    def due(self) -> int:
+        """The parts from this one on ought to be joined; how many there are if none."""
+        return _first_due(list(zip(self.parts, self.removed, strict=True)), 0)
+
+    def swapped(self, old: Sequence[Part], removed: Sequence[Int32], new: Part) -> Snapshot:
+        """The same version with `new` in the place of `old`, parts in a row of which it was made when `removed` were
+        their removed positions."""
+        present = dict(zip(self.parts, self.removed, strict=True))
+        gone = []
+        begin = 0
+        for part, before in zip(old, removed, strict=True):
+            since = np.setdiff1d(present[part], before, assume_unique=True)
+            gone.append(begin + since - np.searchsorted(before, since))
+            begin += len(part.segment.ids) - len(before)
+        first = self.parts.index(old[0])
+        parts = list(zip(self.parts, self.removed, strict=True))
+        parts[first : first + len(old)] = [(new, np.concatenate(gone).astype(np.int32))]
+        return self.of([(part, gone) for part, gone in parts if len(gone) < len(part.segment.ids)], self.version)
+
+    def of(self, parts: Sequence[tuple[Part, Int32]], version: int) -> Snapshot:
+        """A version that consists of these parts, each with its removed positions."""
         return replace(
-            self,
-            version=self.version + 1 if version is None else version,
-            parts=tuple(part for part, _ in live),
-            removed=tuple(removed for _, removed in live),
+            self, version=version, parts=tuple(part for part, _ in parts), removed=tuple(gone for _, gone in parts)
         )
 
-    def match(self, events: Sequence[Event]) -> list[list[Id]]:
+    def match(self, events: Sequence[Event]) -> list[list[str]]:
         """For each event the ids it satisfies, in no particular order."""
-        matched: list[list[Id]] = [[] for _ in events]
-        fields, encoders = self._reading
-        values = read_documents(events, fields)
-        for part, encoder, removed in zip(self.parts, encoders, self.removed, strict=True):
-            ids = part.segment.ids
-            for event, position in zip(
-                *(a.tolist() for a in part.match(values, encoder, events.__getitem__, removed)), strict=True
-            ):
-                matched[event].append(ids[position])
+        matched: list[list[str]] = [[] for _ in events]
+        reading = self._reading
+        values = read_documents(events, reading.fields)
+        for part, encoder, removed in zip(self.parts, reading.encoders, self.removed, strict=True):
+            event, position = part.match(values, encoder, events.__getitem__, removed)
+            for e, id in zip(event.tolist(), part.segment.ids.at(position), strict=True):
+                matched[e].append(id)
         return matched
 
 
-def reading_of(parts: Sequence[Part[Id]]) -> tuple[Fields, list[Encoder]]:
-    """What must be read of an event for these, and how each of them encodes it."""
-    vocabularies = [part.segment.vocabulary for part in parts]
-    fields = Fields.of(path for vocabulary in vocabularies for path, _ in vocabulary.columns)
-    return fields, [Encoder(vocabulary, fields) for vocabulary in vocabularies]
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What must be read of an event for some parts, and how each of them encodes it."""
+
+    fields: Fields
+    encoders: tuple[Encoder, ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], before: Reading | None = None) -> Reading:
+        """What of the one `before` fits is used again."""
+        vocabularies = [part.segment.vocabulary for part in parts]
+        fields = Fields.of(path for vocabulary in vocabularies for path, _ in vocabulary.columns)
+        known: dict[Vocabulary, Encoder] = {}
+        if before is not None and before.fields.paths == fields.paths:
+            fields = before.fields
+            known = {encoder.vocabulary: encoder for encoder in before.encoders}
+        return cls(fields, tuple(known.get(v) or Encoder(v, fields) for v in vocabularies))
 
 
-def _untouched(sizes: Sequence[tuple[int, int]], added: int) -> int:
-    """How many of the oldest parts, given as (ids, removed ids), an update leaves alone."""
-    stay = len(sizes)
-    while stay and sizes[stay - 1][0] - sizes[stay - 1][1] < FANOUT * added:
-        added += sizes[stay - 1][0] - sizes[stay - 1][1]
-        stay -= 1
-    mostly_removed = (i for i, (ids, removed) in enumerate(sizes) if 2 * removed > ids)
-    return min(stay, next(mostly_removed, stay))
+def _among(position: Int32, removed: Int32) -> NDArray[np.bool_]:
+    if not len(removed):
+        return np.zeros(len(position), bool)
+    found: NDArray[np.bool_] = removed[np.minimum(np.searchsorted(removed, position), len(removed) - 1)] == position
+    return found
+
+
+def _with(removed: Int32, positions: Int32) -> Int32:
+    """Both, ascending; none is in both. The cost is that of moving `removed`, not of sorting it."""
+    if not len(positions):
+        return removed
+    new = np.unique(positions)
+    return np.insert(removed, np.searchsorted(removed, new), new)
+
+
+def _live(parts: Sequence[tuple[Part, Int32]]) -> int:
+    return sum(len(part.segment.ids) - len(removed) for part, removed in parts)
+
+
+def _first_due(parts: Sequence[tuple[Part, Int32]], added: int) -> int:
+    """The first part that is not FANOUT times as long as all after it, or of which most is removed."""
+    newer = added
+    first = len(parts)
+    for i in reversed(range(len(parts))):
+        live = _live(parts[i : i + 1])
+        if live < FANOUT * newer or 2 * live < len(parts[i][0].segment.ids):
+            first = i
+        newer += live
+    return first

@@ -64,6 +64,13 @@ class SubscriptionTable:
         n = merge(sub, col, lo, hi)
         return cls(_frozen(sub[:n]), _frozen(col[:n]), _frozen(lo[:n]), _frozen(hi[:n]), n_subscriptions, n_columns)
 
+    @classmethod
+    def of_sorted(
+        cls, subscription: Int32, column: Int32, low: Float64, high: Float64, *, n_subscriptions: int, n_columns: int
+    ) -> SubscriptionTable:
+        """Intervals that are as promised above, taken from other tables."""
+        return cls(_frozen(subscription), _frozen(column), _frozen(low), _frozen(high), n_subscriptions, n_columns)
+
     @cached_property
     def start(self) -> Int64:
         """[S + 1]: subscription s owns intervals start[s] .. start[s + 1]."""

@@ -7,21 +7,19 @@ which values are the bounds of which column.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
 from matchers.facets import NUMBER, TOKEN, exactly, starting_with, token
 from matchers.model import Path, Pattern, Predicate
 from matchers.operators import Equals, Exists, Numeric, Prefix, is_number
-from matchers.segment import Segment
+from matchers.segment import Note, Segment
 from matchers.skeletons import Skeletons, slot_of
 from matchers.tables import Float64, Int64, SubscriptionTable
+from matchers.texts import Texts
 from matchers.vocabulary import Vocabulary
-
-Id = TypeVar("Id", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Template:
             found.append((part.path, kinds.pop(), part.operators))
         return cls(tuple(sorted(found, key=lambda p: (p[0], p[1]))))  # type: ignore[arg-type]
 
-    def segment(self, ids: Sequence[Id], values: Skeletons, first: Int64) -> Segment[Id]:
+    def segment(self, ids: Texts, values: Skeletons, first: Int64, notes: Mapping[str, Note]) -> Segment:
         """The subscriptions whose patterns have their values from first[i] on."""
         n = len(ids)
         cuts, columns, lows, highs = [], [], [], []
@@ -67,7 +65,7 @@ class Template:
             n_columns=len(self.predicates),
         )
         vocabulary = Vocabulary(tuple((path, facet) for path, facet, _ in self.predicates), tuple(cuts))
-        return Segment(tuple(ids), np.arange(n, dtype=np.int32), vocabulary, table, {})
+        return Segment(ids, np.arange(n, dtype=np.int32), vocabulary, table, {}, notes)
 
 
 def _facet(operator: object) -> str | None:

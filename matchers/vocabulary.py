@@ -10,16 +10,33 @@ i + 1 .. j:
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from matchers import facets
 from matchers.facets import NUMBER, PLACE, Interval, Range, Region
 from matchers.lowering import Column, Conjunction
 from matchers.model import Scalar
+from matchers.tables import Int32, Int64
+
+_END = 7  # tags go from 00 to 06
+
+
+class Cuts(NamedTuple):
+    """All cuts as `kernels.encode` wants them."""
+
+    zone: Int64  # [A, 7]: where a column's cuts with a tag begin
+    simple: Int64  # [A, 4]: the codes of null, false and other values that are all of their tag
+    head: NDArray[np.uint64]  # [cuts]: the first 8 bytes after the tag
+    start: Int64  # [cuts]: where the bytes after the tag are
+    length: Int32  # [cuts]
+    text: NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,5 +80,23 @@ class Vocabulary:
             return bisect_right(self.cuts[column], PLACE[self.columns[column][1]](value))
         return facets.number(value) if type(value) in (int, float) else None  # type: ignore[arg-type]
 
+    @cached_property
+    def coded(self) -> Cuts:
+        zone = np.zeros((len(self.cuts), _END), np.int64)
+        simple = np.zeros((len(self.cuts), 4), np.int64)
+        base = 0
+        for c, cuts in enumerate(self.cuts):
+            zone[c] = [base + bisect_left(cuts, bytes([tag])) for tag in range(_END)]
+            simple[c] = [bisect_right(cuts, bytes([tag])) for tag in range(4)]
+            base += len(cuts)
+        joined = [cut[1:] for cuts in self.cuts for cut in cuts]
+        length = np.array([len(cut) for cut in joined], np.int32)
+        head = np.frombuffer(b"".join(cut[:8].ljust(8, b"\0") for cut in joined), ">u8").astype(np.uint64)
+        text = np.frombuffer(b"".join(joined), np.uint8)
+        found = Cuts(zone, simple, head, np.cumsum(length, dtype=np.int64) - length, length, text)
+        for array in found:
+            array.flags.writeable = False
+        return found
+
     def __getstate__(self) -> dict[str, object]:
-        return {"columns": self.columns, "cuts": self.cuts}
+        return {k: v for k, v in self.__dict__.items() if k in ("columns", "cuts", "coded")}

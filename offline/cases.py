@@ -22,7 +22,7 @@ from matchers.errors import known
 from offline.documents import Document, Event, Place, Refusal, latest, nearest, plain, read, subscriptions
 from offline.explain import Verdict, indented, verdict
 from offline.files import InputError, content, name_of
-from offline.match import by_subscriber, deliveries, snapshot_of, words
+from offline.match import Directory, by_subscriber, words
 from offline.yaml import load
 from streaming.codecs import Undecodable
 from streaming.codecs.depth import checked
@@ -82,9 +82,9 @@ class Outcome:
 def run(file: Path, algorithm: str) -> Iterator[Outcome]:
     """Raises InputError with all that is wrong with the file before any case is tried."""
     documents, cases = _read(file)
-    snapshot = snapshot_of(documents.values(), algorithm)
+    directory = Directory.of(documents.values(), algorithm)
     subscriptions = {d.subscription.id: d.subscription for d in documents.values()}
-    for case, found in zip(cases, deliveries(snapshot, [case.event for case in cases]), strict=True):
+    for case, found in zip(cases, directory.deliveries([case.event for case in cases]), strict=True):
         ids = {id for matched in found.values() for id in matched}
         yield _outcome(case, ids, documents, by_subscriber(subscriptions[id] for id in ids))
 

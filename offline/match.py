@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,27 +30,36 @@ class Delivered:
         return {"event": self.line, "deliveries": self.deliveries}
 
 
-def snapshot_of(documents: Iterable[Document], algorithm: str) -> Snapshot[Subscription]:
-    """Of documents with different ids, and exact whatever the algorithm. Raises InputError on an unknown one."""
-    options = {"exact": True} if algorithm in ADAPTIVE else {}
-    try:
-        empty: Snapshot[Subscription] = Snapshot(algorithm=algorithm, options=options)
-        return empty.update((d.subscription, d.change.conjunctions or ()) for d in documents)
-    except MatchingError as error:
-        raise InputError(str(error)) from None
+@dataclass(frozen=True)
+class Directory:
+    """Subscriptions, and whom each of them is for."""
+
+    snapshot: Snapshot
+    subscriptions: Mapping[str, Subscription]
+
+    @classmethod
+    def of(cls, documents: Iterable[Document], algorithm: str) -> Directory:
+        """Of documents with different ids, and exact whatever the algorithm. Raises InputError on an unknown one."""
+        options = {"exact": True} if algorithm in ADAPTIVE else {}
+        given = list(documents)
+        try:
+            empty = Snapshot(algorithm=algorithm, options=options)
+            snapshot = empty.update((d.subscription.id, d.change.conjunctions or ()) for d in given)
+        except MatchingError as error:
+            raise InputError(str(error)) from None
+        return cls(snapshot, {d.subscription.id: d.subscription for d in given})
+
+    def deliveries(self, events: Sequence[Event]) -> list[Deliveries]:
+        """For each event who gets it."""
+        return [by_subscriber(self.subscriptions[id] for id in ids) for ids in self.snapshot.match(events)]
 
 
 def match(
-    snapshot: Snapshot[Subscription], batches: Iterable[list[tuple[int, Event | Refusal]]]
+    directory: Directory, batches: Iterable[list[tuple[int, Event | Refusal]]]
 ) -> Iterator[list[Delivered | Refusal]]:
     for batch in batches:
-        matched = iter(deliveries(snapshot, [event for _, event in batch if not isinstance(event, Refusal)]))
+        matched = iter(directory.deliveries([event for _, event in batch if not isinstance(event, Refusal)]))
         yield [e if isinstance(e, Refusal) else Delivered(number, next(matched)) for number, e in batch]
-
-
-def deliveries(snapshot: Snapshot[Subscription], events: Sequence[Event]) -> list[Deliveries]:
-    """For each event who gets it."""
-    return [by_subscriber(matched) for matched in snapshot.match(events)]
 
 
 def by_subscriber(subscriptions: Iterable[Subscription]) -> Deliveries:

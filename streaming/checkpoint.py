@@ -39,6 +39,12 @@ def opened(location: str, query: str) -> Iterator[str]:
         yield (directory / "spark").as_uri()
 
 
+def state(location: str, scratch: Path) -> Path:
+    """Where the state is saved. What is not a local directory cannot hold mapped files: then it lasts no longer than
+    the job, and the next one reads the subscriptions topic."""
+    return (_directory(location) if is_local(location) else scratch) / "state"
+
+
 @contextmanager
 def scratch(location: str) -> Iterator[Path]:
     """A fresh directory for what Spark and its JVM leave lying about.

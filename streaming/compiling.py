@@ -19,8 +19,9 @@ from matchers.segment import Segment
 from matchers.skeletons import Skeletons, filled, slot_of
 from matchers.tables import Int32
 from matchers.templates import Template
+from matchers.texts import Texts
 from streaming.buffers import bytes_of
-from streaming.subscriptions import KEYS, MAX_ID_LENGTH, SUBSCRIBER, Refused, Subscription, read_change
+from streaming.subscriptions import KEYS, MAX_ID_LENGTH, SUBSCRIBER, Refused, Subscription, notes, read_change
 
 WORTHWHILE = 8  # documents of one shape, for which it pays to compile them together
 
@@ -36,7 +37,7 @@ Outcome = Subscription | Withdrawn | Refused
 @dataclass(frozen=True)
 class Compiled:
     outcomes: list[Outcome]  # of each record
-    segment: Segment[Subscription]  # the last word on each id; without those withdrawn
+    segment: Segment  # the last word on each id; without those withdrawn; its notes are those of `subscriptions.notes`
 
 
 def compile_changes(keys: Sequence[bytes | None], values: pa.BinaryArray) -> Compiled:
@@ -68,20 +69,19 @@ def _compile(keys: Sequence[bytes | None], values: pa.BinaryArray) -> Compiled:
             outcomes[row] = change.subscription
             conjunctions.append((change.subscription, change.conjunctions))
             rows.append(row)
-    parts.append((Segment.build(conjunctions), rows))
+    segment = Segment.build(
+        [(s.id, alternatives) for s, alternatives in conjunctions], notes([s for s, _ in conjunctions])
+    )
+    parts.append((segment, rows))
 
     last = {outcome.id: row for row, outcome in enumerate(outcomes) if type(outcome) is not Refused}
-    live: list[tuple[Segment[Subscription], Int32]] = []
+    live: list[tuple[Segment, Int32]] = []
     for segment, rows in parts:
-        stale = [
-            i
-            for i, (row, subscription) in enumerate(zip(rows, segment.ids, strict=True))
-            if last[subscription.id] != row
-        ]
+        stale = [i for i, row in enumerate(rows) if last[outcomes[row].id] != row]
         if len(stale) < len(rows):
             live.append((segment, np.array(stale, np.int32)))
     whole = len(live) == 1 and not len(live[0][1])
-    return Compiled(outcomes, live[0][0] if whole else Segment.merge(live) if live else Segment.build(()))
+    return Compiled(outcomes, live[0][0] if whole else Segment.merge(live) if live else Segment.build((), notes(())))
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class _Form:
 
 def _by_shape(
     keys: Sequence[bytes | None], values: pa.BinaryArray, outcomes: list[Any]
-) -> list[tuple[Segment[Subscription], list[int]]]:
+) -> list[tuple[Segment, list[int]]]:
     """Segments of the documents that are like many others, with the row of each subscription; fills their outcomes.
 
     What is not plainly right is left to `read_change`, which says what is wrong.
@@ -120,7 +120,8 @@ def _by_shape(
                 rows.append(row)
                 outcomes[row] = subscription = Subscription(id, subscriber)
                 subscriptions.append(subscription)
-        parts.append((form.template.segment(subscriptions, found, first[taken]), rows))
+        kept = Texts.of(s.id for s in subscriptions)
+        parts.append((form.template.segment(kept, found, first[taken], notes(subscriptions)), rows))
     return parts
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +19,20 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from matchers.lowering import Conjunction
 from matchers.snapshot import Snapshot
-from streaming import checkpoint, layout, matching, session, sources
+from streaming import checkpoint, layout, matching, packing, session, sources
 from streaming.codecs import RegistrySettings
 from streaming.errors import JobError, TopicMissing, of_worker
-from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, Work
+from streaming.matching import EVENTS, SUBSCRIPTIONS, Position
 from streaming.outputs import OutputTopics
 from streaming.pipeline import OUTPUT, Names, Pipeline
+from streaming.pool import BACKGROUND, processes
+from streaming.quotas import DeliveryQuota, SubscriptionQuota
+from streaming.restoring import Restored, Topic, restore
 from streaming.sink import TransactionalSink
-from streaming.state import State
+from streaming.state import AT_ONCE, State
+from streaming.store import Store
 from streaming.topics import Topics
+from streaming.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -43,30 +49,57 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
     ):
         began = time.monotonic()
         _registry(settings)  # a wrong option must show before Spark starts
+        snapshot = Snapshot(algorithm=settings.matching.algorithm, options=settings.matching.options, most=AT_ONCE)
+        _check_options(snapshot)
         topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
         _require(topics, settings)
         sink = TransactionalSink(settings.kafka.bootstrap_servers, settings.kafka.client, settings.query.name)
-        spark = session.start(
-            settings.query.name,
-            settings.spark.master,
-            settings.spark.options,
-            jars / "spark",
-            scratch,
-            checkpoint.is_local(location),
-        )
-        try:
-            pipeline, starts = _restored(settings, spark, topics, sink)
-            fields = {
-                "query": settings.query.name,
-                "version": pipeline.state.version,
-                "subscriptions": len(pipeline.state.snapshot),
-                "algorithm": settings.matching.algorithm,
-                "start_s": round(time.monotonic() - began, 1),
-            }
-            _run(settings, spark, pipeline, starts, spark_checkpoint, stop, fields)
-        finally:
-            spark.stop()
-            sink.close()
+        store = Store(checkpoint.state(location, scratch))
+        with ThreadPoolExecutor(1) as beside, processes(1, BACKGROUND) as background:
+            restoring = beside.submit(_restored, settings, snapshot, store, topics, sink)  # while Spark starts
+            spark = session.start(
+                settings.query.name,
+                settings.spark.master,
+                settings.spark.options,
+                jars / "spark",
+                scratch,
+                checkpoint.is_local(location),
+            )
+            state = None
+            try:
+                restored = restoring.result()
+                state = State(
+                    restored.snapshot,
+                    spark.sparkContext.broadcast,
+                    dict(restored.positions),
+                    settings.events.codec,
+                    _registry(settings),
+                    Upkeep(store, background, restored.files),
+                    None if settings.spark.master.startswith("local") else _ship(spark),
+                )
+                quotas = settings.quotas
+                pipeline = Pipeline(
+                    *(state, sink, _outputs(settings, topics), _names(settings)),
+                    SubscriptionQuota(quotas.subscriptions),
+                    DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
+                )
+                pipeline.subscription_quota.begin(state.snapshot)
+                if restored.first_start:
+                    pipeline.adopt(map(packing.read, restored.slices), restored.positions)
+                restored.forget_slices()
+                fields = {
+                    "query": settings.query.name,
+                    "version": state.version,
+                    "subscriptions": len(state.snapshot),
+                    "algorithm": settings.matching.algorithm,
+                    "start_s": round(time.monotonic() - began, 1),
+                }
+                _run(settings, spark, pipeline, restored.positions, spark_checkpoint, stop, fields)
+            finally:
+                spark.stop()
+                sink.close()
+                if state is not None:
+                    state.close()
         log.info("stopped", extra={"fields": {"query": settings.query.name}})
 
 
@@ -79,10 +112,8 @@ def _require(topics: Topics, settings: Settings) -> None:
         )
 
 
-def _restored(
-    settings: Settings, spark: SparkSession, topics: Topics, sink: TransactionalSink
-) -> tuple[Pipeline, dict[str, dict[int, int]]]:
-    """The state of the last committed batch, rebuilt from the subscriptions topic; and where to read on."""
+def _restored(settings: Settings, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink) -> Restored:
+    """The state of the last committed batch: a saved one and the changes since then, else all of the topic."""
     names = _names(settings)
     bounds = {
         (source, p): (low, high)
@@ -91,44 +122,20 @@ def _restored(
     }
     found = sink.committed([(names.source(source), p) for source, p in bounds])
     committed = {(s, p): found[names.source(s), p] for s, p in bounds if (names.source(s), p) in found}
-    first_start = not committed
     positions = dict.fromkeys(bounds, 0) | committed
-    if first_start:
+    if not committed:
         latest = settings.events.starting == "latest"
         positions |= {at: high if at[0] == SUBSCRIPTIONS or latest else low for at, (low, high) in bounds.items()}
-
-    snapshot: Snapshot[Any] = Snapshot(algorithm=settings.matching.algorithm, options=settings.matching.options)
-    _check_options(snapshot)
-    state = State(
-        snapshot,
-        spark.sparkContext.broadcast,
-        {at: p for at, p in positions.items() if at[0] == EVENTS},
-        settings.events.codec,
-        _registry(settings),
-    )
-    outputs = OutputTopics(
-        topics,
-        settings.deliveries.partitions,
-        settings.deliveries.replication_factor,
-        settings.deliveries.create_topics and settings.deliveries.layout == "topic_per_subscriber",
-    )
-    pipeline = Pipeline(state, sink, outputs, names)
-
-    ends = {p: position for (source, p), position in positions.items() if source == SUBSCRIPTIONS}
-    history = sources.up_to(spark, _source_options(settings), settings.subscriptions.topic, ends)
-    rows = history.mapInArrow(Work((), {}), OUTPUT).toArrow().to_pylist()
-    if first_start:
-        pipeline.adopt(rows, positions)
-    else:
-        state.apply(rows, positions)
-    return pipeline, {names.source(s): _of(positions, s) for s in (EVENTS, SUBSCRIPTIONS)}
+    lows = {p: low for (source, p), (low, _) in bounds.items() if source == SUBSCRIPTIONS}
+    topic = Topic(settings.kafka.bootstrap_servers, settings.kafka.client, settings.subscriptions.topic, lows)
+    return restore(empty, store, topic, positions, first_start=not committed)
 
 
 def _run(
     settings: Settings,
     spark: SparkSession,
     pipeline: Pipeline,
-    starts: Mapping[str, Mapping[int, int]],
+    positions: Mapping[Position, int],
     spark_checkpoint: str,
     stop: threading.Event,
     fields: Mapping[str, Any],
@@ -137,6 +144,10 @@ def _run(
     caps = {
         settings.events.topic: settings.events.max_per_batch,
         settings.subscriptions.topic: settings.subscriptions.max_per_batch,
+    }
+    starts = {
+        settings.events.topic: _of(positions, EVENTS),
+        settings.subscriptions.topic: _of(positions, SUBSCRIPTIONS),
     }
     batches = _Batches(pipeline)
     query = (
@@ -203,12 +214,23 @@ def _source_options(settings: Settings) -> dict[str, str]:
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **own}
 
 
-def _check_options(snapshot: Snapshot[Any]) -> None:
+def _check_options(snapshot: Snapshot) -> None:
     """A wrong option of the algorithm must show before the first subscription does."""
     try:
-        snapshot.update([(None, [Conjunction({})])])
+        snapshot.update([("", [Conjunction({})])])
     except TypeError as error:
         raise JobError(f"matching.options do not fit matching.algorithm = {snapshot.algorithm!r}: {error}") from None
+
+
+def _outputs(settings: Settings, topics: Topics) -> OutputTopics:
+    deliveries = settings.deliveries
+    make = deliveries.create_topics and deliveries.layout == "topic_per_subscriber"
+    return OutputTopics(topics, deliveries.partitions, deliveries.replication_factor, make)
+
+
+def _ship(spark: SparkSession) -> Callable[[Path], None]:
+    """Gives a file to every executor, when that next has work."""
+    return lambda path: spark.sparkContext.addFile(str(path))
 
 
 def _registry(settings: Settings) -> RegistrySettings | None:

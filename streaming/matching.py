@@ -6,10 +6,8 @@ it with Arrow batches of their own.
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,12 +15,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from matchers.snapshot import Part, reading_of
+from matchers.snapshot import Part, Reading
 from matchers.tables import Int32
+from streaming import packing
 from streaming.codecs import Decode, RegistrySettings, open_codec
 from streaming.compiling import Withdrawn, compile_changes
+from streaming.parts import Handle, opened
 from streaming.reading import read_events
-from streaming.subscriptions import Refused, Subscription
+from streaming.subscriptions import Refused
 
 EVENTS, SUBSCRIPTIONS = 0, 1  # `source`: which topic a row came from
 
@@ -62,21 +62,22 @@ Position = tuple[int, int]  # (source, partition)
 
 @dataclass(frozen=True)
 class Work:
-    """What the workers need for one batch. `parts` are handles, opened once per worker process and kept there."""
+    """What the workers need for one batch."""
 
-    parts: tuple[tuple[Callable[[], Part[Subscription]], Int32], ...]
+    parts: tuple[tuple[Handle, Int32], ...]  # with the removed positions of each
     positions: Mapping[Position, int]  # rows below these were committed already and are dropped
     codec: str = "json"  # how events are written
     registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        parts = [(handle(), removed) for handle, removed in self.parts]
+        parts, reading = opened(tuple(handle for handle, _ in self.parts))
+        removed = [gone for _, gone in self.parts]
         decode = open_codec(self.codec, self.registry)
         for batch in batches:
             batch = batch.filter(self._fresh(batch))
             is_event = pc.equal(batch["source"], EVENTS)
             events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
-            yield _match(events, parts, decode)
+            yield _match(events, parts, removed, reading, decode)
             yield pa.RecordBatch.from_pylist([*_compile(changes), *_progress(batch)], schema=OUTPUT)
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -86,22 +87,23 @@ class Work:
         return pa.array(np.asarray(batch["offset"]) >= begin)
 
 
-_reading = lru_cache(maxsize=1)(reading_of)  # of the parts in force
-
-
-def _match(rows: pa.RecordBatch, parts: Sequence[tuple[Part[Subscription], Int32]], decode: Decode) -> pa.RecordBatch:
+def _match(
+    rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], asked: Reading, decode: Decode
+) -> pa.RecordBatch:
     """DEAD and DELIVER rows, made of the input's columns: no row becomes a Python object."""
-    fields, encoders = _reading(tuple(part for part, _ in parts))
-    reading = read_events(rows, fields, decode)
-    timestamps = rows["timestamp"].to_pylist()
+    reading = read_events(rows, asked.fields, decode)
+    timestamps = np.asarray(rows["timestamp"])
+    spoiled = np.zeros(len(rows), bool)
+    spoiled[list(reading.undecodable)] = True
     deliveries: dict[int, dict[str, list[str]]] = {}  # ids by subscriber, of each event
-    for (part, removed), encoder in zip(parts, encoders, strict=True):
-        ids = part.segment.ids
-        found = part.match(reading.values, encoder, reading.document, removed)
-        for event, position in zip(*(a.tolist() for a in found), strict=True):
-            subscription = ids[position]
-            if subscription.in_force(timestamps[event]) and event not in reading.undecodable:
-                deliveries.setdefault(event, {}).setdefault(subscription.subscriber, []).append(subscription.id)
+    for part, gone, encoder in zip(parts, removed, asked.encoders, strict=True):
+        segment = part.segment
+        event, position = part.match(reading.values, encoder, reading.document, gone)
+        counts = (timestamps[event] < segment.notes["expires_at_ms"][position]) & ~spoiled[event]
+        event, position = event[counts], position[counts]
+        subscribers = segment.notes["subscriber"].at(position)
+        for e, subscriber, id in zip(event.tolist(), subscribers, segment.ids.at(position), strict=True):
+            deliveries.setdefault(e, {}).setdefault(subscriber, []).append(id)
     dead, delivered = sorted(reading.undecodable), sorted(deliveries)
     matched = [deliveries[event] for event in delivered]
     nothing = [None] * len(dead)
@@ -127,8 +129,7 @@ def _compile(changes: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         else:
             subscribers = [] if isinstance(outcome, Withdrawn) else [outcome.subscriber]
             yield row | {"kind": CHANGE, "subscriptions": [outcome.id], "subscribers": subscribers}
-    segment = pickle.dumps(compiled.segment, pickle.HIGHEST_PROTOCOL)
-    yield {"kind": SEGMENT, "source": SUBSCRIPTIONS, "value": segment}
+    yield {"kind": SEGMENT, "source": SUBSCRIPTIONS, "value": packing.as_bytes(compiled.segment)}
 
 
 def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:

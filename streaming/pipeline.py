@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from streaming import matching, records
+from streaming.loading import Slice
 from streaming.matching import CHANGE, DEAD, DELIVER, EVENTS, PROGRESS, REFUSED, SEGMENT, SUBSCRIPTIONS, Position
 from streaming.metrics import TOTAL, Latencies, by_stage
+from streaming.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.records import Origin, Record
 from streaming.sink import Aborted, Offsets
 from streaming.state import State
@@ -25,6 +27,7 @@ log = logging.getLogger("sluice.batch")
 
 OUTPUT = from_arrow_schema(matching.OUTPUT)  # made once: Spark would parse a text anew for every batch
 MAX_ATTEMPTS = 5  # at one transaction
+ANSWERED_AT_ONCE = 10_000  # changes, in a transaction of the first start
 
 Row = Mapping[str, Any]
 
@@ -70,23 +73,39 @@ class Pipeline:
     sink: Sink
     outputs: Outputs
     names: Names
+    subscription_quota: SubscriptionQuota = field(default_factory=lambda: SubscriptionQuota(0))
+    delivery_quota: DeliveryQuota = field(default_factory=lambda: DeliveryQuota(0))
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         start = time.time()
         rows = batch.mapInArrow(self.state.work(), OUTPUT).toArrow().to_pylist()
         matched = time.time()
+        done = self.take(rows)
+        if done is not None:
+            rows, published, committed = done
+            self._report(number, rows, {"start": start, "match": matched, "publish": published, "commit": committed})
+
+    def take(self, rows: Sequence[Row]) -> tuple[list[Row], float, float] | None:
+        """Publish what the workers made of a batch, and take its changes into account. Returns the rows as they were
+        decided on, and when sending and committing ended; None if there was nothing new."""
         positions = {(r["source"], r["partition"]): r["offset"] + 1 for r in rows if r["kind"] == PROGRESS}
         if not positions:
-            return
-        published, committed = self._publish(rows, positions)
-        changes = [r for r in rows if r["kind"] in (CHANGE, SEGMENT)]
-        self.state.apply(changes, positions)
-        self._report(number, rows, {"start": start, "match": matched, "publish": published, "commit": committed})
+            return None
+        decided = self.subscription_quota.checked(rows, self.state.snapshot)
+        times = self._publish(decided, positions)
+        self.delivery_quota.count(_wanted(decided))
+        self.state.apply([r for r in decided if r["kind"] in (CHANGE, SEGMENT)], positions)
+        return decided, *times
 
-    def adopt(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> None:
-        """Take the subscriptions that are there at the first start, and say so to their owners, before any event."""
-        self._publish(rows, positions)
-        self.state.apply([r for r in rows if r["kind"] in (CHANGE, SEGMENT)], positions)
+    def adopt(self, slices: Iterable[Slice], positions: Mapping[Position, int]) -> None:
+        """Tell the owners of the subscriptions that are there at the first start what became of these, and commit where
+        reading begins. A crash before the end repeats it: statuses may come twice then, each the same."""
+        self.state.positions.update(positions)
+        for one in slices:
+            rows = list(_rows_of(one))
+            for begin in range(0, len(rows), ANSWERED_AT_ONCE):
+                self._publish(rows[begin : begin + ANSWERED_AT_ONCE], {})
+        self._publish([], positions)
 
     def _publish(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> tuple[float, float]:
         offsets = {(self.names.source(source), p): offset for (source, p), offset in positions.items()}
@@ -105,25 +124,32 @@ class Pipeline:
         wanted = {names.delivery_topic(s) for r in rows if r["kind"] == DELIVER for s in r["subscribers"]}
         missing = self.outputs.missing(wanted)
         found: list[Record] = []
+        standing = self._standing(positions)
+        allowed = iter(self.delivery_quota.allowed(_wanted(rows)))
         for row in rows:
             if row["kind"] == DELIVER:
-                self._deliver(row, version, missing, found)
+                self._deliver(row, version, missing, allowed, found)
             elif row["kind"] == DEAD:
                 origin = self._origin(row)
                 found.append(
                     records.dead_letter(names.dead_letters, row, origin, records.UNDECODABLE_EVENT, row["reason"])
                 )
             elif row["kind"] in (CHANGE, REFUSED):
-                self._answer(row, positions, found)
+                self._answer(row, standing, found)
         return found
 
-    def _deliver(self, row: Row, version: int, missing: set[str], found: list[Record]) -> None:
+    def _deliver(self, row: Row, version: int, missing: set[str], allowed: Iterator[bool], found: list[Record]) -> None:
         names, origin = self.names, self._origin(row)
         headers = records.event_headers(row, origin, version)
         for subscriber, ids in zip(row["subscribers"], row["subscriptions"], strict=True):
             topic = names.delivery_topic(subscriber)
             record = records.delivery(topic, names.delivery_key(subscriber, row["key"]), row["value"], headers, ids)
-            if topic in missing:
+            if not next(allowed):
+                reason = records.OVER_QUOTA
+                detail = f"more than {self.delivery_quota.most:,} deliveries of a second (quotas.deliveries_per_second)"
+                if self.delivery_quota.drop:
+                    continue
+            elif topic in missing:
                 reason, detail = records.MISSING_TOPIC, f"topic {topic} of subscriber {subscriber} does not exist"
             elif record.size() > names.max_delivery_bytes:
                 reason = records.OVERSIZE
@@ -134,30 +160,26 @@ class Pipeline:
             about = {"subscriber": subscriber, "subscriptionids": ids}
             found.append(records.dead_letter(names.dead_letters, row, origin, reason, detail, **about))
 
-    def _answer(self, row: Row, positions: Mapping[Position, int], found: list[Record]) -> None:
-        """A status for every change; a dead letter too for one that was refused."""
-        names, origin = self.names, self._origin(row)
+    def _standing(self, positions: Mapping[Position, int]) -> records.Standing:
+        """Of the changes of a batch: the version that has them, and the events from which on they count."""
         after = {**self.state.positions, **positions}
         version = sum(offset for (source, _), offset in after.items() if source == SUBSCRIPTIONS)
-        in_force_from = {str(p): offset for (source, p), offset in sorted(after.items()) if source == EVENTS}
+        return records.Standing(version, {str(p): o for (source, p), o in sorted(after.items()) if source == EVENTS})
+
+    def _answer(self, row: Row, standing: records.Standing, found: list[Record]) -> None:
+        """A status for every change; a dead letter too for one that was refused."""
+        names, origin = self.names, self._origin(row)
         id = next(iter(row["subscriptions"]), None)
         if row["kind"] == REFUSED:
             reason = row["reason"]
-            found.append(records.status(names.statuses, id, origin, version, in_force_from, refused=reason))
+            found.append(records.status(names.statuses, id, origin, standing, refused=reason))
             found.append(records.dead_letter(names.dead_letters, row, origin, records.REFUSED_SUBSCRIPTION, reason))
             return
         subscriber = next(iter(row["subscribers"]), None)
-        found.append(
-            records.status(
-                names.statuses,
-                id,
-                origin,
-                version,
-                in_force_from,
-                subscriber=subscriber,
-                withdrawn=subscriber is None,
-            )
+        status = records.status(
+            names.statuses, id, origin, standing, subscriber=subscriber, withdrawn=subscriber is None
         )
+        found.append(status)
 
     def _origin(self, row: Row) -> Origin:
         return Origin(self.names.source(row["source"]), row["partition"], row["offset"], row["timestamp"])
@@ -174,6 +196,7 @@ class Pipeline:
             "undecodable": count[DEAD],
             "changes": count[CHANGE],
             "refused": count[REFUSED],
+            "over_quota": self.delivery_quota.over,
             "version": self.state.version,
             "subscriptions": len(self.state.snapshot),
             "batch_ms": round((times["commit"] - times["start"]) * 1000, 1),
@@ -181,6 +204,23 @@ class Pipeline:
             "latencies": {stage: found.to_json() for stage, found in latencies.items()},
         }
         log.info("batch", extra={"fields": fields})
+
+
+def _wanted(rows: Iterable[Row]) -> Iterator[tuple[str, int]]:
+    """Deliveries, as (subscriber, the event's time)."""
+    return ((s, row["timestamp"]) for row in rows if row["kind"] == DELIVER for s in row["subscribers"])
+
+
+def _rows_of(one: Slice) -> Iterator[Row]:
+    """The CHANGE and REFUSED rows of a slice, as far as they are asked for an answer."""
+    at = {"source": SUBSCRIPTIONS, "partition": one.partition, "timestamp": 0}
+    accepted = zip(one.segment.ids, one.segment.notes["subscriber"], one.offset.tolist(), strict=True)
+    for id, subscriber, offset in accepted:
+        yield at | {"kind": CHANGE, "offset": offset, "subscriptions": [id], "subscribers": [subscriber]}
+    for id, offset in zip(one.withdrawn, one.withdrawn_offset.tolist(), strict=True):
+        yield at | {"kind": CHANGE, "offset": offset, "subscriptions": [id], "subscribers": []}
+    for row in one.refused:
+        yield at | row | {"kind": REFUSED, "subscriptions": [row["id"]] if row["id"] else []}
 
 
 def merge(into: dict[str, Latencies], latencies: Mapping[str, Mapping[str, object]]) -> None:

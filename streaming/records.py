@@ -15,7 +15,8 @@ UNDECODABLE_EVENT = "undecodable_event"
 REFUSED_SUBSCRIPTION = "refused_subscription"
 OVERSIZE = "oversize"
 MISSING_TOPIC = "missing_topic"
-REASONS = (UNDECODABLE_EVENT, REFUSED_SUBSCRIPTION, OVERSIZE, MISSING_TOPIC)
+OVER_QUOTA = "over_quota"
+REASONS = (UNDECODABLE_EVENT, REFUSED_SUBSCRIPTION, OVERSIZE, MISSING_TOPIC, OVER_QUOTA)
 
 _OURS = ("ce_subscriptionids", "ce_matchversion")  # never taken from an event
 
@@ -40,6 +41,14 @@ class Origin:
     partition: int
     offset: int
     timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """When changes are in force: in a version of the state, and for events at or past an offset of each partition."""
+
+    version: int
+    in_force_from: Mapping[str, int]
 
 
 def event_headers(row: Mapping[str, Any], origin: Origin, version: int) -> Headers:
@@ -84,14 +93,13 @@ def status(
     topic: str,
     id: str | None,
     origin: Origin,
-    version: int,
-    in_force_from: Mapping[str, int],
+    standing: Standing,
     *,
     subscriber: str | None = None,
     refused: str | None = None,
     withdrawn: bool = False,
 ) -> Record:
-    """What became of a change. It is in force for events at or past `in_force_from` (offset by partition)."""
+    """What became of a change."""
     state = "refused" if refused else "withdrawn" if withdrawn else "accepted"
     document: dict[str, Any] = {"id": id, "status": state}
     if subscriber:
@@ -99,7 +107,7 @@ def status(
     if refused:
         document["reason"] = refused
     else:
-        document |= {"version": version, "in_force_from": in_force_from}
+        document |= {"version": standing.version, "in_force_from": standing.in_force_from}
     document["change"] = {"partition": origin.partition, "offset": origin.offset}
     return Record(topic, id.encode() if id else None, orjson.dumps(document), [])
 

@@ -64,7 +64,9 @@ class TransactionalSink:
                 self._produce(record)
             self._producer.flush(TIMEOUT_S)
             sent = time.time()
-            self._producer.send_offsets_to_transaction(positions, self._consumer.consumer_group_metadata(), TIMEOUT_S)
+            if positions:
+                group = self._consumer.consumer_group_metadata()
+                self._producer.send_offsets_to_transaction(positions, group, TIMEOUT_S)
             self._commit()
         except KafkaException as error:
             if error.args[0].fatal() or not error.args[0].txn_requires_abort():

@@ -1,4 +1,4 @@
-"""Both Kafka topics as one DataFrame of matching.INPUT rows, live or up to an offset."""
+"""Both Kafka topics as one stream of matching.INPUT rows."""
 
 from __future__ import annotations
 
@@ -34,20 +34,6 @@ def live(
         )
         streams.append(_rows(stream, source))
     return streams[0].unionByName(streams[1])
-
-
-def up_to(spark: SparkSession, kafka: Mapping[str, str], topic: str, ends: Mapping[int, int]) -> DataFrame:
-    """All that is left of the subscriptions topic below the offsets `ends`."""
-    table = (
-        spark.read.format("kafka")
-        .options(**kafka, **{k: v for k, v in TUNING.items() if k not in kafka})
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("endingOffsets", _offsets(topic, ends))
-        .option("includeHeaders", "true")
-        .load()
-    )
-    return _rows(table, SUBSCRIPTIONS)
 
 
 def _rows(records: DataFrame, source: int) -> DataFrame:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import pickle
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from matchers.segment import Segment
 from matchers.snapshot import Part, Snapshot
+from streaming import packing
 from streaming.codecs import RegistrySettings
 from streaming.matching import CHANGE, EVENTS, SEGMENT, SUBSCRIPTIONS, Position, Work
-from streaming.subscriptions import Subscription
+from streaming.parts import Handle
+from streaming.upkeep import Upkeep
+
+AT_ONCE = 8_192  # subscriptions that a batch's changes may move between parts
 
 
 @dataclass
@@ -21,67 +26,87 @@ class State:
     """`state(N + 1) = apply(state(N), changes(N))`. Its version is how many records of the subscriptions topic it
     takes into account, by their offsets: so it only grows, and is the same again after a restart.
 
-    `broadcast` hands a value to all workers; what it returns has `value` there, and `destroy()` here.
+    `broadcast` hands a value to all workers; what it returns has `value` there, and `destroy()` here. `ship` hands them
+    a file; None where they see the same files as we do.
     """
 
-    snapshot: Snapshot[Subscription]
+    snapshot: Snapshot
     broadcast: Callable[[Any], Any]
     positions: dict[Position, int]  # (source, partition) -> offset of the first row not yet taken into account
     codec: str = "json"
     registry: RegistrySettings | None = None
-    _handles: dict[Part[Subscription], Any] = field(default_factory=dict)
+    upkeep: Upkeep | None = None
+    ship: Callable[[Path], None] | None = None
+    _handles: dict[Part, Handle] = field(default_factory=dict)
 
     @property
     def version(self) -> int:
-        return sum(offset for (source, _), offset in self.positions.items() if source == SUBSCRIPTIONS)
+        return sum(self.subscription_offsets().values())
+
+    def subscription_offsets(self) -> dict[int, int]:
+        return {p: offset for (source, p), offset in sorted(self.positions.items()) if source == SUBSCRIPTIONS}
 
     def event_offsets(self) -> dict[str, int]:
         return {str(p): offset for (source, p), offset in sorted(self.positions.items()) if source == EVENTS}
 
     def work(self) -> Work:
-        """What the workers need for the next batch. A part is broadcast once, however many batches use it."""
+        """What the workers need for the next batch. A part is handed out once, however many batches use it."""
         for part in self.snapshot.parts:
             if part not in self._handles:
-                self._handles[part] = self.broadcast(part)
-        parts = zip(self.snapshot.parts, self.snapshot.removed, strict=True)
-        handles = tuple((_Handle(self._handles[part]), gone) for part, gone in parts)
-        return Work(handles, dict(self.positions), self.codec, self.registry)
+                self._handles[part] = self._handle(part)
+        handles = tuple(self._handles[part] for part in self.snapshot.parts)
+        return Work(
+            tuple(zip(handles, self.snapshot.removed, strict=True)), dict(self.positions), self.codec, self.registry
+        )
 
     def apply(self, changes: Iterable[Mapping[str, Any]], positions: Mapping[Position, int]) -> None:
         """Take the CHANGE and SEGMENT rows of a batch, in order, into account. Call only between batches."""
         self.positions.update(positions)
         added, removed = _net(changes)
-        if added is None and not removed:
-            return
-        self.snapshot = self.snapshot.update(added or (), removed, version=self.version)
+        self.update(added, removed)
+
+    def update(self, added: Segment | None, removed: Iterable[str]) -> None:
+        removed = list(removed)
+        if added is not None or removed:
+            held = self.upkeep.held if self.upkeep else 0
+            self.snapshot = self.snapshot.update(added or (), removed, version=self.version, held=held)
+        if self.upkeep is not None:
+            self.snapshot = self.upkeep.tend(self.snapshot)
+            self.upkeep.save_now_and_then(self.snapshot, self.subscription_offsets())
         for gone in self._handles.keys() - set(self.snapshot.parts):
-            self._handles.pop(gone).destroy()
+            self._handles.pop(gone).close()
+
+    def close(self) -> None:
+        if self.upkeep is not None:
+            self.upkeep.close(self.snapshot, self.subscription_offsets())
+
+    def _handle(self, part: Part) -> Handle:
+        path = self.upkeep.file(part) if self.upkeep else None
+        if path is None:
+            return Handle(uuid.uuid4().hex, broadcast=self.broadcast(packing.as_bytes(part)))
+        if self.ship is not None:
+            self.ship(path)
+        return Handle(path.name, path=str(path), shipped=self.ship is not None)
 
 
-@dataclass(frozen=True)
-class _Handle:
-    broadcast: Any
+def _net(changes: Iterable[Mapping[str, Any]]) -> tuple[Segment | None, list[str]]:
+    """What a sequence of changes comes to: the last word on each id, as one segment and the ids withdrawn.
 
-    def __call__(self) -> Part[Subscription]:
-        part: Part[Subscription] = self.broadcast.value
-        return part
-
-
-def _net(changes: Iterable[Mapping[str, Any]]) -> tuple[Segment[Subscription] | None, list[Subscription]]:
-    """What a sequence of changes comes to: the last word on each id, as one segment and the ids withdrawn."""
-    segments: list[Segment[Subscription]] = []
+    What a segment has without a CHANGE row was refused later on.
+    """
+    segments: list[Segment] = []
     last: dict[str, int | None] = {}  # the segment that holds the last word on an id; None: withdrawn
     for row in changes:
         if row["kind"] == CHANGE:
             last[row["subscriptions"][0]] = len(segments) if row["subscribers"] else None
         elif row["kind"] == SEGMENT:
-            segments.append(pickle.loads(row["value"]))  # written by our own worker a moment ago
+            segments.append(packing.from_bytes(row["value"]))  # written by our own worker a moment ago
     parts = []
     for number, segment in enumerate(segments):
-        stale = [position for position, s in enumerate(segment.ids) if last[s.id] != number]
+        stale = [position for position, id in enumerate(segment.ids) if last.get(id, -1) != number]
         if len(stale) < len(segment.ids):
             parts.append((segment, np.array(stale, np.int32)))
-    withdrawn = [Subscription(id) for id, segment_number in last.items() if segment_number is None]
+    withdrawn = [id for id, segment_number in last.items() if segment_number is None]
     if not parts:
         return None, withdrawn
     return (parts[0][0] if len(parts) == 1 and not len(parts[0][1]) else Segment.merge(parts)), withdrawn

@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from matchers import naive
 from matchers.language import parse
-from matchers.snapshot import Part, Snapshot, reading_of
+from matchers.snapshot import Reading, Snapshot
 from streaming.codecs import Undecodable, decode_event
 from streaming.compiling import compile_changes
 from streaming.reading import read_events
-from streaming.subscriptions import Refused, Subscription, read_change
+from streaming.subscriptions import Refused, read_change
 from tests import workloads
 
 SLOW_S = 5.0
@@ -112,17 +112,17 @@ def run(seed: int) -> None:
             continue
         assert value is not None
         patterns[change.subscription.id] = parse(orjson.loads(value)["pattern"])
-    assert {s.id for s in compiled.segment.ids} == set(patterns)
+    assert set(compiled.segment.ids) == set(patterns)
 
-    parts: tuple[Part[Subscription], ...] = Snapshot[Subscription]().update(compiled.segment).parts
+    parts = Snapshot().update(compiled.segment).parts
     schema = {"value": pa.array(events, pa.binary()), "headers": pa.array([None] * len(events), pa.list_(pa.null()))}
-    fields, encoders = reading_of(parts)
-    reading = read_events(pa.record_batch(schema), fields, decode_event)
+    asked = Reading.of(parts)
+    reading = read_events(pa.record_batch(schema), asked.fields, decode_event)
     found: list[set[str]] = [set() for _ in events]
-    for part, encoder in zip(parts, encoders, strict=True):
+    for part, encoder in zip(parts, asked.encoders, strict=True):
         matched = part.match(reading.values, encoder, reading.document, np.empty(0, np.int32))
         for event, position in zip(*(a.tolist() for a in matched), strict=True):
-            found[event].add(part.segment.ids[position].id)
+            found[event].add(part.segment.ids[position])
     for number, event in enumerate(events):
         try:
             document = decode_event(event)

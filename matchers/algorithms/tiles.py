@@ -146,9 +146,11 @@ class Tiles(Matcher):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A vector that crosses the border of a cache line takes two loads, and unpickled arrays begin anywhere."""
-        words = aligned(len(state["arrays"].words), np.uint64)
-        words[:] = state["arrays"].words
-        arrays = state["arrays"]._replace(words=words)
+        arrays = state["arrays"]
+        if arrays.words.ctypes.data % 64:
+            words = aligned(len(arrays.words), np.uint64)
+            words[:] = arrays.words
+            arrays = arrays._replace(words=words)
         for array in arrays:
             array.flags.writeable = False  # as `build` leaves them: for others all kernels would be compiled again
         self.__dict__.update(state | {"arrays": arrays})

@@ -216,7 +216,7 @@ def pipeline(sink: ListSink, absent: set[str] | None = None, max_bytes: int = 1_
 
 def step(p: Pipeline, *rows: dict[str, Any]) -> list[Record]:
     out = work(p.state, list(rows))
-    p.adopt(out, {(r["source"], r["partition"]): r["offset"] + 1 for r in out if r["kind"] == PROGRESS})
+    p.take(out)
     return p.sink.transactions[-1][0]  # type: ignore[attr-defined]
 
 

@@ -1,0 +1,100 @@
+"""The subscriptions of a start: a saved state and what the topic says since then, or all of the topic."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from matchers.snapshot import Part, Snapshot
+from streaming import packing
+from streaming.loading import Ranges, assemble, joined, load
+from streaming.matching import SUBSCRIPTIONS, Position
+from streaming.pool import processes
+from streaming.store import Store
+
+log = logging.getLogger("sluice.state")
+
+SAY_EVERY_S = 2.0
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Where the subscriptions are read."""
+
+    bootstrap_servers: str
+    options: Mapping[str, str]
+    name: str
+    lows: Mapping[int, int]  # partition -> first offset there is
+
+
+@dataclass(frozen=True)
+class Restored:
+    snapshot: Snapshot
+    files: Mapping[Part, Path]
+    positions: Mapping[Position, int]
+    first_start: bool
+    slices: tuple[Path, ...]  # of which it was made, as far as they were read
+
+    def forget_slices(self) -> None:
+        for path in self.slices:
+            path.unlink()
+
+
+def restore(
+    empty: Snapshot, store: Store, topic: Topic, positions: Mapping[Position, int], *, first_start: bool
+) -> Restored:
+    """The state that takes into account what lies before `positions`. Raises BrokerUnreachable."""
+    began = time.monotonic()
+    ends = {partition: offset for (source, partition), offset in positions.items() if source == SUBSCRIPTIONS}
+    saved = None
+    if not first_start:
+        saved = store.load(empty, ends)
+    store.clean() if saved is not None else store.forget()
+    snapshot, files, begins = empty, {}, topic.lows
+    if saved is not None:
+        snapshot, files, manifest = saved
+        begins = {p: max(low, manifest.positions.get(p, 0)) for p, low in topic.lows.items()}
+    ranges = {p: (begin, ends[p]) for p, begin in begins.items() if begin < ends[p]}
+    slices = _load(topic, ranges, store) if ranges else []
+    version = sum(ends.values())
+    if saved is None:
+        snapshot, files = _built(empty, slices, store, version)
+    elif slices:
+        added, withdrawn = joined([packing.read(path) for path in slices])
+        snapshot = snapshot.update(added, withdrawn, version=version)
+    fields = {"subscriptions": len(snapshot), "s": round(time.monotonic() - began, 1)}
+    log.info("state built from the topic" if saved is None else "saved state in use", extra={"fields": fields})
+    return Restored(snapshot, files, positions, first_start, tuple(slices))
+
+
+def _load(topic: Topic, ranges: Ranges, store: Store) -> list[Path]:
+    kafka = {"bootstrap.servers": topic.bootstrap_servers, "log_level": 0, **topic.options}
+    said = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        nonlocal said
+        if time.monotonic() - said > SAY_EVERY_S:
+            said = time.monotonic()
+            log.info("reading subscriptions", extra={"fields": {"done": done, "of": total}})
+
+    with processes(os.cpu_count() or 1) as pool:
+        return load(pool, kafka, topic.name, ranges, store.directory, progress)
+
+
+def _built(empty: Snapshot, slices: list[Path], store: Store, version: int) -> tuple[Snapshot, dict[Part, Path]]:
+    if not slices:
+        return empty.of([], version), {}
+    log.info("building the index", extra={"fields": {"algorithm": empty.algorithm}})
+    path = store.new_path()
+    with processes(1) as pool:
+        pool.submit(assemble, slices, empty.algorithm, dict(empty.options), path).result()
+    part: Part = packing.read(path)
+    if not len(part.segment.ids):
+        return empty.of([], version), {}
+    return empty.of([(part, np.empty(0, np.int32))], version), {part: path}

@@ -1,0 +1,118 @@
+"""What is done to the state beside the batches: parts are joined in a process of its own, and versions are saved."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from matchers.snapshot import Part, Snapshot
+from matchers.tables import Int32
+from streaming import building, packing
+from streaming.store import Manifest, Store
+
+log = logging.getLogger("sluice.state")
+
+SAVE_EVERY_S = 30.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Joining:
+    parts: tuple[Part, ...]
+    removed: tuple[Int32, ...]
+    end: int  # how many parts of the snapshot are these or older
+    began: float
+    future: Future[tuple[Part, Path]]
+
+
+class Upkeep:
+    """Called between batches, by one thread, and never makes them wait: what takes long is done elsewhere.
+
+    Readers of a version have its parts, whatever happens here: a part's file goes only when neither the version in
+    force nor a saved one has it, and even then it stays readable for who has mapped it.
+    """
+
+    def __init__(self, store: Store, processes: Executor, files: Mapping[Part, Path] | None = None) -> None:
+        self._store = store
+        self._processes = processes
+        self._files = dict(files or {})
+        self._lock = threading.Lock()  # of _files
+        self._joins, self._saves = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+        self._joining: _Joining | None = None
+        self._saving: Future[None] | None = None
+        self._saved: Snapshot | None = None
+        self._saved_at = time.monotonic()
+
+    @property
+    def held(self) -> int:
+        """So many of the oldest parts must stay as they are for now."""
+        return self._joining.end if self._joining else 0
+
+    def file(self, part: Part) -> Path | None:
+        with self._lock:
+            return self._files.get(part)
+
+    def tend(self, snapshot: Snapshot) -> Snapshot:
+        """Take what was joined meanwhile into the snapshot, and begin to join what is due."""
+        if self._joining is not None and self._joining.future.done():
+            new, path = self._joining.future.result()
+            snapshot = snapshot.swapped(self._joining.parts, self._joining.removed, new)
+            with self._lock:
+                self._files[new] = path
+            fields = {"subscriptions": len(new.segment.ids), "parts": len(self._joining.parts)}
+            log.info("parts joined", extra={"fields": fields | {"s": round(time.monotonic() - self._joining.began, 1)}})
+            self._joining = None
+        if self._joining is None and (first := snapshot.due()) < len(snapshot.parts):
+            parts, removed = snapshot.parts[first:], snapshot.removed[first:]
+            future = self._joins.submit(self._join, parts, removed, snapshot)
+            self._joining = _Joining(parts, removed, len(snapshot.parts), time.monotonic(), future)
+        return snapshot
+
+    def save_now_and_then(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
+        if self._saving is not None and self._saving.done():
+            self._saving.result()
+            self._saving = None
+        due = time.monotonic() - self._saved_at >= SAVE_EVERY_S
+        if due and self._saving is None and snapshot is not self._saved:
+            self._saved, self._saved_at = snapshot, time.monotonic()
+            self._saving = self._saves.submit(self._save, snapshot, dict(positions), self._in_use(snapshot))
+
+    def close(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
+        """Save the last version; what is being joined is given up."""
+        self._joins.shutdown(wait=False, cancel_futures=True)
+        self._saves.shutdown()
+        if snapshot is not self._saved:
+            self._save(snapshot, positions, self._in_use(snapshot))
+
+    def _in_use(self, snapshot: Snapshot) -> set[Part]:
+        return {*snapshot.parts, *(self._joining.parts if self._joining else ())}
+
+    def _join(self, parts: tuple[Part, ...], removed: tuple[Int32, ...], like: Snapshot) -> tuple[Part, Path]:
+        files = [(self._file_of(part), gone) for part, gone in zip(parts, removed, strict=True)]
+        to = self._store.new_path()
+        self._processes.submit(building.join, files, like.algorithm, dict(like.options), to).result()
+        return packing.read(to), to
+
+    def _save(self, snapshot: Snapshot, positions: Mapping[int, int], in_use: set[Part]) -> None:
+        names = tuple(self._file_of(part).name for part in snapshot.parts)
+        manifest = Manifest(
+            *(snapshot.version, positions, snapshot.algorithm, dict(snapshot.options)),
+            *(names, snapshot.removed, time.time()),
+        )
+        self._store.save(manifest)
+        with self._lock:
+            retired = {part: path for part, path in self._files.items() if part not in in_use}
+            for part in self._store.delete(retired):
+                del self._files[part]
+
+    def _file_of(self, part: Part) -> Path:
+        with self._lock:
+            if part not in self._files:
+                path = self._store.new_path()
+                packing.write(path, part)
+                self._files[part] = path
+            return self._files[part]
