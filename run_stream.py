@@ -294,7 +294,7 @@ def match(
 ) -> None:
     """Who gets which event, and by which subscriptions?
 
-    A subscription replaces one before it with the same id; one that has expired by now does not count.
+    A subscription replaces one before it with the same id; one that is paused or has expired by now does not count.
 
     What is no event or no subscription is named on standard error, and the exit code is 1.
     """
@@ -303,7 +303,7 @@ def match(
         raise typer.BadParameter("subscriptions and events cannot both come from standard input")
     refused = _Complaints()
     now = datetime.now(UTC)
-    counting = [d for d in latest(subscriptions(file), refused).values() if d.in_force(now)]
+    counting = [d for d in latest(subscriptions(file), refused).values() if not d.idle(now)]
     snapshot = matching.snapshot_of(counting, algorithm)
     for batch in matching.match(snapshot, events(events_file)):
         for found in batch:
@@ -350,7 +350,7 @@ def run_cases(
 ) -> None:
     """Does each event satisfy the subscriptions that it should? Cases in YAML; examples/cases.yaml shows how.
 
-    Expired subscriptions count, so that a case that holds today holds tomorrow.
+    Expired subscriptions count, so that a case that holds today holds tomorrow; paused ones do not.
 
     Exit code 1 if a case fails, 2 if a file is wrong.
     """

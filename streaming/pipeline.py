@@ -15,7 +15,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from streaming import matching, records
-from streaming.matching import CHANGE, DEAD, DELIVER, EVENTS, PROGRESS, REFUSED, SEGMENT, SUBSCRIPTIONS, Position
+from streaming.matching import (
+    CHANGE,
+    DEAD,
+    DELIVER,
+    EVENTS,
+    PAUSED,
+    PROGRESS,
+    REFUSED,
+    SEGMENT,
+    SUBSCRIPTIONS,
+    Position,
+)
 from streaming.metrics import TOTAL, Latencies, by_stage
 from streaming.records import Origin, Record
 from streaming.sink import Aborted, Offsets
@@ -156,6 +167,7 @@ class Pipeline:
                 in_force_from,
                 subscriber=subscriber,
                 withdrawn=subscriber is None,
+                paused=row["reason"] == PAUSED,
             )
         )
 

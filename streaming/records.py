@@ -90,9 +90,10 @@ def status(
     subscriber: str | None = None,
     refused: str | None = None,
     withdrawn: bool = False,
+    paused: bool = False,
 ) -> Record:
     """What became of a change. It is in force for events at or past `in_force_from` (offset by partition)."""
-    state = "refused" if refused else "withdrawn" if withdrawn else "accepted"
+    state = "refused" if refused else "withdrawn" if withdrawn else "paused" if paused else "accepted"
     document: dict[str, Any] = {"id": id, "status": state}
     if subscriber:
         document["subscriber"] = subscriber
