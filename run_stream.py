@@ -507,7 +507,7 @@ def _flag(
     ids = dict.fromkeys(_ids(given))
     found = pausing.last_written(clients.read(_cluster(settings), [settings.subscriptions.topic], follow=False), ids)
     records = pausing.changed(found, ids, pause)
-    for id in ids.keys() - records.keys():
+    for id in (id for id in ids if id not in records):
         _say(f"{plain(id)}: is {'paused already' if pause else 'not paused'}; nothing was written")
     _change(settings, records.values(), "pauses" if pause else "resumptions", wait, timeout_s, as_json)
 
