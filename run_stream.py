@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,9 +26,9 @@ from offline import cases as case_files
 from offline import explain as explaining
 from offline import match as matching
 from offline import validate as validating
-from offline.documents import Refusal, events, latest, subscriptions
+from offline.documents import Refusal, events, latest, plain, subscriptions
 from offline.files import STDIN, InputError, lines, name_of
-from streaming import clients, layout, logs
+from streaming import activation, clients, layout, logs, pausing
 from streaming.broker import LOOPBACK, EmbeddedBroker
 from streaming.clients import Cluster
 from streaming.errors import JobError
@@ -72,6 +72,10 @@ Subscriptions = Annotated[
         show_default=False,
     ),
 ]
+Ids = Annotated[list[str] | None, typer.Argument(help="Ids; one a line from standard input if left out.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Return when the job has answered each change, and say what.")]
+Timeout = Annotated[float, typer.Option(help="Seconds to --wait once all is written.", min=0)]
+Answers = Annotated[bool, typer.Option("--json", help="With --wait: the answers as JSON lines on standard output.")]
 OFFLINE = "Without a broker"  # the heading above these commands in the help
 
 
@@ -180,11 +184,18 @@ def subscribe(
     pattern: Annotated[
         str | None, typer.Option(help="""What it matches: '{"symbol": ["IBM"]}' """, show_default=False)
     ] = None,
+    wait: Wait = False,
+    timeout: Timeout = 60,
+    as_json: Answers = False,
     config: ConfigFile = None,
     bootstrap: Bootstrap = None,
     set_: Set = None,
 ) -> None:
-    """Add or replace subscriptions: one by --id, --subscriber and --pattern, or many as JSON lines."""
+    """Add or replace subscriptions: one by --id, --subscriber and --pattern, or many as JSON lines.
+
+    The first that the job would refuse ends it. With --wait the job is asked: one that it refuses stops no other, and
+    the exit code is 1.
+    """
     settings = _settings(config, bootstrap, set_)
     if id or subscriber or pattern:
         if not (id and subscriber and pattern):
@@ -196,20 +207,51 @@ def subscribe(
         lines: Iterator[tuple[str, bytes]] = iter([("subscription", orjson.dumps(document))])
     else:
         lines = _lines(file)
-    _write(settings, settings.subscriptions.topic, (_checked(where, line) for where, line in lines), "subscriptions")
+    read = _addressed if wait else _checked
+    _change(settings, (read(where, line) for where, line in lines), "subscriptions", wait, timeout, as_json)
 
 
 @app.command()
 def unsubscribe(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids; one a line from standard input if left out.")] = None,
+    ids: Ids = None,
+    wait: Wait = False,
+    timeout: Timeout = 60,
+    as_json: Answers = False,
     config: ConfigFile = None,
     bootstrap: Bootstrap = None,
     set_: Set = None,
 ) -> None:
     """Withdraw subscriptions by id."""
     settings = _settings(config, bootstrap, set_)
-    keys = (id.encode() for id in ids) if ids else (line for _, line in _lines(None))
-    _write(settings, settings.subscriptions.topic, ((key, None) for key in keys), "withdrawals")
+    _change(settings, ((id.encode(), None) for id in _ids(ids)), "withdrawals", wait, timeout, as_json)
+
+
+@app.command()
+def pause(
+    ids: Ids = None,
+    wait: Wait = False,
+    timeout: Timeout = 60,
+    as_json: Answers = False,
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+) -> None:
+    """Let subscriptions match nothing until they are resumed; they stay registered."""
+    _flag(_settings(config, bootstrap, set_), ids, True, wait, timeout, as_json)
+
+
+@app.command()
+def resume(
+    ids: Ids = None,
+    wait: Wait = False,
+    timeout: Timeout = 60,
+    as_json: Answers = False,
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+) -> None:
+    """Let paused subscriptions match again."""
+    _flag(_settings(config, bootstrap, set_), ids, False, wait, timeout, as_json)
 
 
 @app.command()
@@ -294,7 +336,7 @@ def match(
 ) -> None:
     """Who gets which event, and by which subscriptions?
 
-    A subscription replaces one before it with the same id; one that has expired by now does not count.
+    A subscription replaces one before it with the same id; one that is paused or has expired by now does not count.
 
     What is no event or no subscription is named on standard error, and the exit code is 1.
     """
@@ -303,7 +345,7 @@ def match(
         raise typer.BadParameter("subscriptions and events cannot both come from standard input")
     refused = _Complaints()
     now = datetime.now(UTC)
-    counting = [d for d in latest(subscriptions(file), refused).values() if d.in_force(now)]
+    counting = [d for d in latest(subscriptions(file), refused).values() if not d.idle(now)]
     directory = matching.Directory.of(counting, algorithm)
     for batch in matching.match(directory, events(events_file)):
         for found in batch:
@@ -350,7 +392,7 @@ def run_cases(
 ) -> None:
     """Does each event satisfy the subscriptions that it should? Cases in YAML; examples/cases.yaml shows how.
 
-    Expired subscriptions count, so that a case that holds today holds tomorrow.
+    Expired subscriptions count, so that a case that holds today holds tomorrow; paused ones do not.
 
     Exit code 1 if a case fails, 2 if a file is wrong.
     """
@@ -386,6 +428,11 @@ def _print(what: Any, as_json: bool) -> None:
 
 def _tell(text: str) -> None:
     err.print(Text(text))
+
+
+def _say(text: str) -> None:
+    """The same, where there may be a million."""
+    print(text, file=sys.stderr)
 
 
 def _stop_on_signals() -> threading.Event:
@@ -430,9 +477,70 @@ def _checked(where: str, line: bytes) -> tuple[bytes, bytes]:
         raise JobError(f"{where}: {error}") from None
 
 
-def _write(settings: Settings, topic: str, records: Iterator[tuple[bytes | None, bytes | None]], what: str) -> None:
+def _addressed(where: str, line: bytes) -> tuple[bytes, bytes]:
+    """What has an id is for the job to judge."""
+    try:
+        document = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        document = None
+    id = document.get("id") if isinstance(document, dict) else None
+    return (id.encode(), line) if isinstance(id, str) and id else _checked(where, line)
+
+
+def _ids(given: list[str] | None) -> Iterator[str]:
+    """Each as a key can hold it."""
+    written = (("argument", id.encode(errors="surrogateescape")) for id in given) if given else _lines(None)
+    for where, id in written:
+        try:
+            text = id.decode()
+        except UnicodeDecodeError:
+            raise JobError(f"{where}: an id is UTF-8, which {id!r} is not") from None
+        if not text:
+            raise JobError(f"{where}: an id is a text of 1 character at least")
+        yield text
+
+
+def _flag(
+    settings: Settings, given: list[str] | None, pause: bool, wait: bool, timeout_s: float, as_json: bool
+) -> None:
+    """Pause or resume."""
+    ids = dict.fromkeys(_ids(given))
+    found = pausing.last_written(clients.read(_cluster(settings), [settings.subscriptions.topic], follow=False), ids)
+    records = pausing.changed(found, ids, pause)
+    for id in (id for id in ids if id not in records):
+        _say(f"{plain(id)}: is {'paused already' if pause else 'not paused'}; nothing was written")
+    _change(settings, records.values(), "pauses" if pause else "resumptions", wait, timeout_s, as_json)
+
+
+def _change(
+    settings: Settings, records: Iterable[clients.Writable], what: str, wait: bool, timeout_s: float, as_json: bool
+) -> None:
+    """Write to the subscriptions topic and, if asked to wait, say what the job answers. Exit code 1 if it refuses."""
+    if as_json and not wait:
+        raise typer.BadParameter("--json prints the job's answers, so it goes with --wait")
+    outstanding = activation.Outstanding()
+    starts = activation.starts(_cluster(settings), settings.subscriptions.status_topic) if wait else {}
+    taken = outstanding.take if wait else lambda _: None
+    _write(settings, settings.subscriptions.topic, records, what, taken)
+    refused = 0
+    for answer in activation.answers(_cluster(settings), starts, outstanding, timeout_s):
+        refused += answer.refused
+        if as_json:
+            _print(answer, as_json)
+        else:
+            _say(f"{plain(answer.id)}: {answer}")
+    raise typer.Exit(1 if refused else 0)
+
+
+def _write(
+    settings: Settings,
+    topic: str,
+    records: Iterable[clients.Writable],
+    what: str,
+    taken: Callable[[Any], None] = lambda _: None,
+) -> None:
     with _progress(f"{what} to {topic}") as progress:
-        written = clients.write(_cluster(settings), topic, records, progress)
+        written = clients.write(_cluster(settings), topic, records, progress, taken)
     err.print(f"{written:,} {what} written to {topic}")
 
 

@@ -8,7 +8,7 @@
         contains: [s1]                    # these, and maybe others
         excludes: [s3]                    # none of these
 
-What has expired counts nevertheless, so that a case that holds today holds tomorrow.
+What has expired counts nevertheless, so that a case that holds today holds tomorrow. What is paused matches nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Outcome:
         lines.append(f"    found {words(self.found)}")
         for said, verdicts in (("missing", self.missing), ("unexpected", self.unexpected)):
             for v in verdicts:
-                lines.append(f"    {said} {v.who}:")
+                lines.append(f"    {said} {v.who}:{v.idle and f' {v.idle}'}")
                 lines.append(indented(v.failed or v.lines or ["held     {}: every event"], " " * 8))
         return "\n".join(lines)
 

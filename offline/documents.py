@@ -48,12 +48,12 @@ class Document:
     def subscription(self) -> Subscription:
         return self.change.subscription
 
-    def in_force(self, now: datetime) -> bool:
-        return self.subscription.in_force(int(now.timestamp() * 1000))
-
-    @property
-    def expired(self) -> str:
-        """When it ends or ended, in words."""
+    def idle(self, now: datetime | None) -> str:
+        """Why it matches nothing, in words, or "". Without a time nothing has expired."""
+        if self.change.paused:
+            return "paused"
+        if now is None or self.subscription.in_force(int(now.timestamp() * 1000)):
+            return ""
         moment = datetime.fromtimestamp((self.subscription.expires_at_ms or 0) / 1000, UTC)
         return f"expired {moment:%Y-%m-%d %H:%M:%S} UTC"
 

@@ -20,11 +20,11 @@ class Verdict:
 
     document: Document
     lines: list[Line]
-    in_force: bool
+    idle: str  # why it does not count, whatever the lines say; else ""
 
     @property
     def matches(self) -> bool:
-        return self.in_force and not self.failed
+        return not self.idle and not self.failed
 
     @property
     def failed(self) -> list[Line]:
@@ -33,14 +33,14 @@ class Verdict:
     @property
     def near_miss(self) -> bool:
         """All but one line held."""
-        return self.in_force and len(self.failed) == 1
+        return not self.idle and len(self.failed) == 1
 
     @property
     def who(self) -> str:
         return f"{plain(self.document.subscription.id)} ({self.document.subscription.subscriber})"
 
     def __str__(self) -> str:
-        said = "matches" if self.matches else "does not match" if self.in_force else self.document.expired
+        said = "matches" if self.matches else self.idle or "does not match"
         return "\n".join((f"{self.who}: {said}", indented(self.lines or ["held     {}: every event"])))
 
     def as_data(self) -> dict[str, Any]:
@@ -48,7 +48,8 @@ class Verdict:
             "id": self.document.subscription.id,
             "subscriber": self.document.subscription.subscriber,
             "matches": self.matches,
-            "expired": not self.in_force,
+            "expired": self.idle.startswith("expired"),
+            "paused": self.document.change.paused,
             "predicates": [as_data(line) for line in self.lines],
             "near_miss": self.near_miss,
         }
@@ -82,9 +83,8 @@ def explained(documents: Iterable[Document], event: Event, now: datetime) -> Exp
 
 
 def verdict(document: Document, event: Event, now: datetime | None = None) -> Verdict:
-    """Without a time, all subscriptions are in force."""
-    lines = explain(parse(document.pattern), event)
-    return Verdict(document, lines, now is None or document.in_force(now))
+    """Without a time, nothing has expired."""
+    return Verdict(document, explain(parse(document.pattern), event), document.idle(now))
 
 
 def asked(documents: Mapping[str, Document], id: str | None, subscriber: str | None) -> list[Document]:

@@ -61,5 +61,5 @@ def _notes(document: Document, first: dict[str, Place], now: datetime) -> Iterat
     before = first.setdefault(id, document.place)
     if before is not document.place:
         yield Note(document.place, id, f"replaces that of {before}")
-    if not document.in_force(now):
-        yield Note(document.place, id, document.expired)
+    if idle := document.idle(now):
+        yield Note(document.place, id, idle)

@@ -12,6 +12,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from streaming.errors import BrokerUnreachable, TopicMissing
 from streaming.topics import TIMEOUT_S, Topics
 
+Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -31,10 +33,14 @@ class Cluster:
 def write(
     cluster: Cluster,
     topic: str,
-    records: Iterable[tuple[bytes | None, bytes | None]],
+    records: Iterable[Writable],
     progress: Callable[[int], None] = lambda written: None,
+    taken: Callable[[Message], None] = lambda message: None,
 ) -> int:
-    """(key, value) to a topic, in order within a partition; returns how many, when the broker has them all."""
+    """(key, value) to a topic, in order within a partition; returns how many, when the broker has them all.
+
+    `taken` is called with each record once it has its offset.
+    """
     if topic not in cluster.topics().partitions():
         raise TopicMissing(
             f"no topic {topic} at {cluster.bootstrap_servers}; `run_stream.py topics create` makes what the job needs"
@@ -44,13 +50,15 @@ def write(
     def delivered(error: Any, message: Message) -> None:
         if error is not None:
             failed.append(error.str())
+        else:
+            taken(message)
 
     producer = Producer(cluster.client(enable_idempotence=True, linger_ms=5, compression_type="lz4"))
     written = 0
-    for key, value in records:
+    for key, value, *partition in records:
         while True:
             try:
-                producer.produce(topic, value, key, on_delivery=delivered)
+                producer.produce(topic, value, key, *partition, on_delivery=delivered)
                 break
             except BufferError:  # the queue is full: let it send
                 producer.poll(0.1)
@@ -66,10 +74,16 @@ def write(
 
 
 def read(
-    cluster: Cluster, topics: Sequence[str], *, follow: bool, latest: bool = False, idle_s: float = 0.02
+    cluster: Cluster,
+    topics: Sequence[str],
+    *,
+    follow: bool,
+    starts: Mapping[tuple[str, int], int] | None = None,
+    idle_s: float = 0.02,
 ) -> Iterator[Message | None]:
-    """Committed records of topics, without a group. Ends at the present end, or goes on for ever with `follow`,
-    and then yields None whenever there was nothing for `idle_s`."""
+    """Committed records of topics, without a group, from the first or from `starts` (by topic and partition) on.
+    Ends at the present end, or goes on for ever with `follow`, and then yields None whenever there was nothing for
+    `idle_s`."""
     consumer = Consumer(
         cluster.client(
             group_id="unused",
@@ -84,8 +98,8 @@ def read(
             raise TopicMissing(f"no topic {', '.join(missing)} at {cluster.bootstrap_servers}")
         partitions = [TopicPartition(topic, p) for topic in topics for p in range(there[topic])]
         for partition in partitions:
-            low, high = consumer.get_watermark_offsets(partition, TIMEOUT_S)
-            partition.offset = high if latest else low
+            low, _ = consumer.get_watermark_offsets(partition, TIMEOUT_S)
+            partition.offset = (starts or {}).get((partition.topic, partition.partition), low)
         consumer.assign(partitions)
         open_ends = {(p.topic, p.partition) for p in partitions}
         while follow or open_ends:

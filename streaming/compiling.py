@@ -31,7 +31,15 @@ class Withdrawn:
     id: str
 
 
-Outcome = Subscription | Withdrawn | Refused
+@dataclass(frozen=True)
+class Paused:
+    """A subscription that matches nothing for now: it is in the segment, without any row of the table."""
+
+    id: str
+    subscriber: str
+
+
+Outcome = Subscription | Paused | Withdrawn | Refused
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,8 @@ def _compile(keys: Sequence[bytes | None], values: pa.BinaryArray) -> Compiled:
         if change.conjunctions is None:
             outcomes[row] = Withdrawn(change.subscription.id)
         else:
-            outcomes[row] = change.subscription
+            own = change.subscription
+            outcomes[row] = Paused(own.id, own.subscriber) if change.paused else own
             conjunctions.append((change.subscription, change.conjunctions))
             rows.append(row)
     segment = Segment.build(
@@ -134,9 +143,9 @@ def _form(shape: bytes) -> _Form | None:
         return None
     names = set(document)
     slots = [document.get(name, "") for name in ("id", "subscriber")]
-    if template is None or not names <= set(KEYS) or "expires_at" in names or not all(map(_is_text, slots)):
+    if template is None or not names <= set(KEYS) or not all(map(_is_text, slots)):
         return None
-    if not slots[1]:
+    if names & {"expires_at", "paused"} or not slots[1]:
         return None
     return _Form(slot_of(slots[0]) if slots[0] else None, slot_of(slots[1]), template)
 

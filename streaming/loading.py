@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from numpy.typing import NDArray
 
 from matchers.segment import Segment
 from matchers.snapshot import Part
 from matchers.tables import Int64
 from matchers.texts import Texts
 from streaming import packing
-from streaming.compiling import Withdrawn, compile_changes
+from streaming.compiling import Paused, Withdrawn, compile_changes
 from streaming.errors import BrokerUnreachable
 from streaming.subscriptions import Refused
 
@@ -37,6 +38,7 @@ class Slice:
     partition: int
     segment: Segment
     offset: Int64  # [subscriptions] of the segment: where each was read
+    paused: NDArray[np.bool_]
     withdrawn: Texts
     withdrawn_offset: Int64
     refused: Sequence[Mapping[str, Any]]  # records, each with its "reason" and "id"
@@ -95,18 +97,22 @@ def _write_slice(kafka: dict[str, Any], topic: str, partition: int, low: int, hi
     keys = [record.key() for record in records]
     compiled = compile_changes(keys, pa.array([record.value() for record in records], pa.binary()))
     last: dict[str, int] = {}
+    paused = set()
     refused = []
     for record, outcome in zip(records, compiled.outcomes, strict=True):
         if isinstance(outcome, Refused):
             refused.append(_row(record) | {"id": outcome.id, "reason": str(outcome)})
         else:
             last[outcome.id] = record.offset()
+            (paused.add if isinstance(outcome, Paused) else paused.discard)(outcome.id)
     there = set(compiled.segment.ids)
     gone = {o.id for o in compiled.outcomes if isinstance(o, Withdrawn)} - there
     offset = np.array([last[id] for id in compiled.segment.ids], np.int64)
     withdrawn = sorted(gone, key=last.__getitem__)
     withdrawn_offset = np.array([last[id] for id in withdrawn], np.int64)
-    packing.write(to, Slice(partition, compiled.segment, offset, Texts.of(withdrawn), withdrawn_offset, refused))
+    is_paused = np.array([id in paused for id in compiled.segment.ids], bool)
+    gone_for_good = (Texts.of(withdrawn), withdrawn_offset)
+    packing.write(to, Slice(partition, compiled.segment, offset, is_paused, *gone_for_good, refused))
 
 
 def _records(kafka: dict[str, Any], topic: str, partition: int, low: int, high: int) -> list[Message]:

@@ -19,7 +19,7 @@ from matchers.snapshot import Part, Reading
 from matchers.tables import Int32
 from streaming import packing
 from streaming.codecs import Decode, RegistrySettings, open_codec
-from streaming.compiling import Withdrawn, compile_changes
+from streaming.compiling import Paused, Withdrawn, compile_changes
 from streaming.parts import Handle, opened
 from streaming.reading import read_events
 from streaming.subscriptions import Refused
@@ -29,10 +29,13 @@ EVENTS, SUBSCRIPTIONS = 0, 1  # `source`: which topic a row came from
 # `kind`: what an output row says
 DELIVER = 0  # an event that matched: `subscribers` get it, each for its `subscriptions` (ids as a JSON list)
 DEAD = 1  # a row of the events topic that is no event: `reason`
-CHANGE = 2  # a change that was accepted: `subscriptions` = [id], `subscribers` = [subscriber], or [] for a withdrawal
+CHANGE = 2  # a change that was accepted: `subscriptions` = [id], `subscribers` = [subscriber], or [] for a withdrawal;
+# `reason` = PAUSED for one that is to match nothing
 REFUSED = 3  # a change that was refused: `reason`, `subscriptions` = [id] where it is known
 SEGMENT = 4  # the compiled subscriptions of the CHANGE rows since the last SEGMENT row: `value`
 PROGRESS = 5  # `rows` rows of (source, partition) were seen, the last at `offset`
+
+PAUSED = "paused"
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 INPUT = pa.schema(
@@ -128,7 +131,8 @@ def _compile(changes: pa.RecordBatch) -> Iterator[dict[str, Any]]:
             yield row | {"kind": REFUSED, "reason": str(outcome), "subscriptions": [outcome.id] if outcome.id else []}
         else:
             subscribers = [] if isinstance(outcome, Withdrawn) else [outcome.subscriber]
-            yield row | {"kind": CHANGE, "subscriptions": [outcome.id], "subscribers": subscribers}
+            reason = PAUSED if isinstance(outcome, Paused) else None
+            yield row | {"kind": CHANGE, "subscriptions": [outcome.id], "subscribers": subscribers, "reason": reason}
     yield {"kind": SEGMENT, "source": SUBSCRIPTIONS, "value": packing.as_bytes(compiled.segment)}
 
 

@@ -16,7 +16,18 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from streaming import matching, records
 from streaming.loading import Slice
-from streaming.matching import CHANGE, DEAD, DELIVER, EVENTS, PROGRESS, REFUSED, SEGMENT, SUBSCRIPTIONS, Position
+from streaming.matching import (
+    CHANGE,
+    DEAD,
+    DELIVER,
+    EVENTS,
+    PAUSED,
+    PROGRESS,
+    REFUSED,
+    SEGMENT,
+    SUBSCRIPTIONS,
+    Position,
+)
 from streaming.metrics import TOTAL, Latencies, by_stage
 from streaming.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.records import Origin, Record
@@ -177,7 +188,10 @@ class Pipeline:
             return
         subscriber = next(iter(row["subscribers"]), None)
         status = records.status(
-            names.statuses, id, origin, standing, subscriber=subscriber, withdrawn=subscriber is None
+            *(names.statuses, id, origin, standing),
+            subscriber=subscriber,
+            withdrawn=subscriber is None,
+            paused=row["reason"] == PAUSED,
         )
         found.append(status)
 
@@ -214,9 +228,13 @@ def _wanted(rows: Iterable[Row]) -> Iterator[tuple[str, int]]:
 def _rows_of(one: Slice) -> Iterator[Row]:
     """The CHANGE and REFUSED rows of a slice, as far as they are asked for an answer."""
     at = {"source": SUBSCRIPTIONS, "partition": one.partition, "timestamp": 0}
-    accepted = zip(one.segment.ids, one.segment.notes["subscriber"], one.offset.tolist(), strict=True)
-    for id, subscriber, offset in accepted:
-        yield at | {"kind": CHANGE, "offset": offset, "subscriptions": [id], "subscribers": [subscriber]}
+    at["reason"] = None
+    accepted = zip(
+        *(one.segment.ids, one.segment.notes["subscriber"], one.offset.tolist(), one.paused.tolist()), strict=True
+    )
+    for id, subscriber, offset, paused in accepted:
+        row = at | {"kind": CHANGE, "offset": offset, "subscriptions": [id], "subscribers": [subscriber]}
+        yield row | {"reason": PAUSED} if paused else row
     for id, offset in zip(one.withdrawn, one.withdrawn_offset.tolist(), strict=True):
         yield at | {"kind": CHANGE, "offset": offset, "subscriptions": [id], "subscribers": []}
     for row in one.refused:

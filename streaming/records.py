@@ -98,9 +98,10 @@ def status(
     subscriber: str | None = None,
     refused: str | None = None,
     withdrawn: bool = False,
+    paused: bool = False,
 ) -> Record:
     """What became of a change."""
-    state = "refused" if refused else "withdrawn" if withdrawn else "accepted"
+    state = "refused" if refused else "withdrawn" if withdrawn else "paused" if paused else "accepted"
     document: dict[str, Any] = {"id": id, "status": state}
     if subscriber:
         document["subscriber"] = subscriber

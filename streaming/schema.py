@@ -91,6 +91,15 @@ def subscription_schema() -> Schema:
                 "format": "date-time",
                 "pattern": _TIME,
             },
+            "paused": {
+                "title": "Paused",
+                "description": (
+                    "While it is true, the subscription stays registered and matches nothing; its pattern is checked "
+                    "all the same. false is the same as to leave it out."
+                ),
+                "examples": [True],
+                "type": "boolean",
+            },
         },
         "required": ["subscriber", "pattern"],
         "additionalProperties": False,

@@ -3,7 +3,7 @@
     key: s1    value: {"id": "s1", "subscriber": "alice", "pattern": {"symbol": ["IBM"]}}
     key: s1    value: null                                      withdraws s1
 
-An optional "expires_at" (a time with its zone) ends it by itself.
+An optional "expires_at" (a time with its zone) ends it by itself; while "paused" is true, it matches nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from matchers.texts import Texts
 MAX_ID_LENGTH = 200
 SUBSCRIBER = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 NEVER = np.iinfo(np.int64).max  # expires_at_ms of what does not
-KEYS = ("id", "subscriber", "pattern", "expires_at")
+KEYS = ("id", "subscriber", "pattern", "expires_at", "paused")
 
 
 class Subscription(NamedTuple):
@@ -59,10 +59,14 @@ def notes(subscriptions: Sequence[Subscription]) -> dict[str, Note]:
 
 @dataclass(frozen=True)
 class Change:
-    """A subscription with what its pattern lowers to, or, without that, the withdrawal of one."""
+    """A subscription with what its pattern lowers to, or, without that, the withdrawal of one.
+
+    A paused one lowers to no alternative: it is there and matches nothing.
+    """
 
     subscription: Subscription
     conjunctions: list[Conjunction] | None
+    paused: bool = False
 
 
 class Refused(ValueError):
@@ -112,7 +116,11 @@ def read_document(key: str | None, document: Any) -> Change:
         conjunctions = lower(parse(document["pattern"]))
     except PatternError as error:
         raise Refused(id, str(error)) from None
-    return Change(Subscription(id, subscriber, _expiry(id, document.get("expires_at"))), conjunctions)
+    subscription = Subscription(id, subscriber, _expiry(id, document.get("expires_at")))
+    paused = document.get("paused", False)
+    if not isinstance(paused, bool):
+        raise Refused(id, f"paused must be true or false, not {_short(paused)}")
+    return Change(subscription, [] if paused else conjunctions, paused)
 
 
 def _expiry(id: str, value: Any) -> int | None:

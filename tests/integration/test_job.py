@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import threading
@@ -236,6 +237,53 @@ def test_a_deleted_topic_of_a_subscriber_is_made_again_or_its_deliveries_are_dea
             (letter,) = dead
             assert dict(letter.headers)["sluice_reason"] == b"missing_topic"
             assert dict(letter.headers)["sluice_subscriber"] == b"ben"
+
+
+def test_changes_are_waited_for_and_subscriptions_are_paused_and_resumed(sluice: CommandLine, kafka: str) -> None:
+    name = sluice.name
+    sluice("topics", "create")
+
+    def ibm(n: int) -> str:
+        return lines({"symbol": "IBM", "n": n})
+
+    def delivered() -> list[int]:
+        return [orjson.loads(r.value)["n"] for r in records(kafka, f"{name}.to.alice")]
+
+    good = subscription("s1", "alice", symbol=["IBM"])
+    error = sluice("subscribe", "--wait", "--timeout", "1", stdin=lines(good, subscription("s2", "bob")), code=75)
+    assert "2 of 2 changes are not answered after 1 s: 's" in error
+    assert "is it running" in error
+    with job(sluice) as running:
+        running.running()
+        bad = subscription("s2", "bob", symbol=[{"prefx": "I"}])
+        error = sluice("subscribe", "--wait", stdin=lines(good, bad), code=1)
+        (accepted,) = [line for line in error.splitlines() if line.startswith("s1: ")]
+        assert re.fullmatch(r"s1: in force from version \d+, events 0:0, 1:0", accepted)
+        assert "s2: refused: field symbol: unknown operator 'prefx'; did you mean 'prefix'?" in error
+        sluice("produce", stdin=ibm(1))
+        running.until("done with an event", lambda: running.total("events") == 1)
+        assert delivered() == [1]
+
+        paused = orjson.loads(sluice("pause", "s1", "--wait", "--json"))
+        assert (paused["id"], paused["status"], paused["subscriber"]) == ("s1", "paused", "alice")
+        assert sum(paused["in_force_from"].values()) == 1
+        sluice("produce", stdin=ibm(2))
+        running.until("done with another event", lambda: running.total("events") == 2)
+        assert delivered() == [1]
+        assert running.lines[-1]["subscriptions"] == 2
+
+        assert "nothing was written" in sluice("pause", "s1", "s3", code=1)
+        assert sluice("pause", "s1", "--wait", "--json") == ""
+        assert orjson.loads(sluice("resume", "s1", "--wait", "--json"))["status"] == "accepted"
+        sluice("produce", stdin=ibm(3))
+        running.until("done with a third event", lambda: running.total("events") == 3)
+        assert sorted(delivered()) == [1, 3]
+
+        assert orjson.loads(sluice("unsubscribe", "s1", "--wait", "--json"))["status"] == "withdrawn"
+        assert "'s1' is withdrawn" in sluice("resume", "s1", code=1)
+        sluice("produce", stdin=ibm(4))
+        running.until("done with a fourth event", lambda: running.total("events") == 4)
+        assert sorted(delivered()) == [1, 3]
 
 
 def _produce(kafka: str, topic: str, pairs: list[tuple[bytes, bytes]]) -> None:

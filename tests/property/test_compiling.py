@@ -18,7 +18,7 @@ from matchers.language import parse
 from matchers.lowering import lower
 from matchers.segment import Segment
 from matchers.snapshot import Snapshot
-from streaming.compiling import Withdrawn, compile_changes
+from streaming.compiling import Paused, Withdrawn, compile_changes
 from streaming.subscriptions import NEVER, Change, Refused, Subscription, read_change
 from tests import workloads
 
@@ -51,6 +51,8 @@ def records(r: Random) -> list[tuple[bytes | None, bytes | None]]:
                 del document[r.choice(list(document))]
             if r.random() < 0.05:
                 document["expires_at"] = "2030-01-01T00:00:00Z"
+            if r.random() < 0.05:
+                document["paused"] = r.random() < 0.8
             value = json.dumps(document, ensure_ascii=r.random() < 0.2).encode("utf-8", "surrogatepass")
             if r.random() < 0.05:
                 value = value[: r.randrange(len(value))]
@@ -80,6 +82,9 @@ def test_compiled_together_or_one_by_one(seed: int) -> None:
         expected.pop(change.subscription.id, None)
         if change.conjunctions is None:
             assert outcome == Withdrawn(change.subscription.id)
+        elif change.paused:
+            assert outcome == Paused(change.subscription.id, change.subscription.subscriber)
+            expected[change.subscription.id] = (change.subscription, None)
         else:
             assert tuple(outcome) == tuple(change.subscription)  # type: ignore[arg-type]
             assert value is not None
@@ -92,7 +97,7 @@ def test_compiled_together_or_one_by_one(seed: int) -> None:
     r = Random(seed)
     events = [workloads.event(r) for _ in range(5)]
     found = Snapshot().update(compiled.segment).match(events)
-    patterns = {id: parse(pattern) for id, (_, pattern) in expected.items()}
+    patterns = {id: parse(pattern) for id, (_, pattern) in expected.items() if pattern is not None}
     assert [sorted(ids) for ids in found] == [sorted(ids) for ids in naive.match(patterns, events)]
 
 

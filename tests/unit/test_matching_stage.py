@@ -25,7 +25,7 @@ from streaming.pipeline import Names, Pipeline
 from streaming.records import Record
 from streaming.sink import Aborted, Offsets
 from streaming.state import State
-from streaming.subscriptions import Refused, read_change
+from streaming.subscriptions import Refused, Subscription, read_change
 
 pytestmark = pytest.mark.kernels
 
@@ -127,6 +127,27 @@ def test_a_subscription_ends_when_it_expires() -> None:
     }
 
 
+def test_a_paused_subscription_stays_and_matches_nothing_until_it_is_resumed() -> None:
+    s = state()
+    apply(s, [change(0, "a", ALICE), change(1, "b", BOB)])
+    apply(s, [change(2, "a", ALICE | {"paused": True})])
+    assert len(s.snapshot) == 2
+    assert Subscription("a") in s.snapshot
+    assert delivered(s, event(0, {"x": 1})) == {0: {"bob": ["b"]}}
+    apply(s, [change(3, "a", ALICE | {"paused": True}), change(4, "b", BOB | {"paused": True})])
+    assert len(s.snapshot) == 2
+    assert delivered(s, event(0, {"x": 1})) == {}
+    apply(s, [change(5, "a", ALICE), change(6, "b", BOB | {"paused": False})])
+    assert delivered(s, event(0, {"x": 1})) == {0: {"alice": ["a"], "bob": ["b"]}}
+
+
+def test_many_of_one_shape_that_are_paused_match_nothing() -> None:
+    s = state()
+    apply(s, [change(i, f"p{i}", ALICE | {"paused": True}) for i in range(20)] + [change(20, "a", ALICE)])
+    assert len(s.snapshot) == 21
+    assert delivered(s, event(0, {"x": 1})) == {0: {"alice": ["a"]}}
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -171,6 +192,9 @@ def test_what_is_no_event_is_a_dead_letter_and_the_rest_goes_on(value: bytes | N
         (b"a", b'{"subscriber": "s", "pattern": {"x": [{"prefx": 1}]}}', "field x: unknown operator 'prefx'"),
         (b"a", b'{"subscriber": "s", "pattern": {}, "expires_at": "2030-01-01"}', "a time with its zone"),
         (b"a", b'{"subscriber": "s", "pattern": {}, "expires_at": 5}', "a time with its zone"),
+        (b"a", b'{"subscriber": "s", "pattern": {}, "paused": 1}', "paused must be true or false, not 1"),
+        (b"a", b'{"subscriber": "s", "pattern": {}, "paused": null}', "paused must be true or false, not None"),
+        (b"a", b'{"subscriber": "s", "pattern": {"x": 5}, "paused": true}', "field x: needs a list"),
     ],
 )
 def test_what_is_no_subscription_is_refused_with_a_reason(key: bytes | None, value: bytes | None, reason: str) -> None:
@@ -247,7 +271,16 @@ def test_records_and_offsets_are_one_transaction() -> None:
         ("ce_matchversion", b"2"),
         ("ce_subscriptionids", b'["a"]'),
     ]
-    (withdrawn,) = step(p, change(2, "a", None))
+    (paused,) = step(p, change(2, "a", ALICE | {"paused": True}))
+    assert json.loads(paused.value or b"") == json.loads(accepted.value or b"") | {
+        "status": "paused",
+        "version": 3,
+        "in_force_from": {"0": 1},
+        "change": {"partition": 0, "offset": 2},
+    }
+    (resumed,) = step(p, change(3, "a", ALICE))
+    assert json.loads(resumed.value or b"")["status"] == "accepted"
+    (withdrawn,) = step(p, change(4, "a", None))
     assert json.loads(withdrawn.value or b"")["status"] == "withdrawn"
     assert json.loads(withdrawn.value or b"")["in_force_from"] == {"0": 1}
 

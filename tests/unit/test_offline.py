@@ -23,6 +23,7 @@ ALICE = '{"id": "s1", "subscriber": "alice", "pattern": {"symbol": ["IBM"], "pri
 BOB = '{"id": "s2", "subscriber": "bob", "pattern": {"symbol": ["IBM", "GE"]}}'
 CAROL = '{"id": "s3", "subscriber": "carol", "pattern": {}}'
 EXPIRED = '{"id": "s4", "subscriber": "dave", "pattern": {}, "expires_at": "2020-01-01T00:00:00Z"}'
+PAUSED = '{"id": "s5", "subscriber": "erin", "pattern": {}, "paused": true}'
 IBM = '{"symbol": "IBM", "price": 150}'
 
 Said = tuple[int, str, str]  # exit code, standard output, standard error
@@ -163,6 +164,26 @@ def test_what_has_expired_by_now_does_not_count(sluice: Sluice) -> None:
     assert (code, out.splitlines()[0]) == (1, "s4 (dave): expired 2020-01-01 00:00:00 UTC")
 
 
+def test_what_is_paused_matches_nothing_and_is_said_to_be(sluice: Sluice) -> None:
+    write("s.jsonl", PAUSED, PAUSED.replace("true", "false").replace("s5", "s6"))
+    assert sluice("match", "s.jsonl", stdin=b"{}")[1] == "line 1: erin (s6)\n"
+    code, out, _ = sluice("explain", "s.jsonl", "{}", "--id", "s5")
+    assert (code, out.splitlines()) == (1, ["s5 (erin): paused", "    held     {}: every event"])
+    (told,) = json.loads(sluice("explain", "--json", "s.jsonl", "{}", "--id", "s5")[1])["subscriptions"]
+    assert (told["matches"], told["expired"], told["paused"]) == (False, False, True)
+    assert sluice("validate", "s.jsonl") == (0, "", "s.jsonl, line 1: note: id s5: paused\n2 of 2 accepted\n")
+
+
+def test_a_case_of_a_paused_subscription_says_that_it_is_paused(sluice: Sluice) -> None:
+    write("s.jsonl", PAUSED, EXPIRED)
+    write("c.yaml", "subscriptions: s.jsonl", "cases:", "  - {event: {x: 1}, matches: [s4]}")
+    assert sluice("test", "c.yaml")[:2] == (0, "1 passed, 0 failed\n")
+    write("c.yaml", "subscriptions: s.jsonl", "cases:", "  - {event: {x: 1}, matches: [s4, s5]}")
+    code, out, _ = sluice("test", "c.yaml")
+    assert code == 1
+    assert "    missing s5 (erin): paused\n        held     {}: every event\n" in out
+
+
 def test_no_subscriptions_match_nothing(sluice: Sluice) -> None:
     write("s.jsonl", "")
     assert sluice("match", "s.jsonl", stdin=IBM.encode()) == (0, "line 1: nobody\n", "")
@@ -199,6 +220,7 @@ def test_every_algorithm_gives_the_same(sluice: Sluice, algorithm: str) -> None:
         (("validate", "none.jsonl"), "none.jsonl: cannot be read"),
         (("validate",), "Missing argument"),
         (("test", "."), ".: cannot be read: Is a directory"),
+        (("unsubscribe", "s1", "--json"), "so it goes with --wait"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_exit_code_2(sluice: Sluice, arguments: tuple[str, ...], reason: str) -> None:
@@ -271,6 +293,7 @@ def test_an_explanation_as_json(sluice: Sluice) -> None:
         "subscriber": "alice",
         "matches": False,
         "expired": False,
+        "paused": False,
         "predicates": [
             {"field": ["symbol"], "held": True, "wanted": ['"IBM"'], "found": "IBM", "all_found": ["A", "IBM"]},
             {"field": ["price"], "held": False, "wanted": ["> 100 and <= 200"], "all_found": []},
