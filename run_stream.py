@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ import orjson
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from bench.command import app as bench_app
@@ -28,7 +29,7 @@ from offline import match as matching
 from offline import validate as validating
 from offline.documents import Refusal, events, latest, plain, subscriptions
 from offline.files import STDIN, InputError, lines, name_of
-from streaming import activation, clients, layout, logs, pausing
+from streaming import activation, clients, layout, logs, pausing, times
 from streaming.broker import LOOPBACK, EmbeddedBroker
 from streaming.clients import Cluster
 from streaming.errors import JobError
@@ -38,6 +39,7 @@ from streaming.subscriptions import Refused, read_change
 HOME = Path(__file__).resolve().parent
 JARS = HOME / "jars"
 TRY_AGAIN = 75  # sysexits.h: a temporary failure
+STOPPED = 130  # what shells say of Ctrl-C
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -267,7 +269,7 @@ def consume(
     """Print what a subscriber was delivered, an event a line, from the first on."""
     settings = _settings(config, bootstrap, set_)
     shared = settings.deliveries.layout == "shared"
-    topic = settings.deliveries.topic if shared else settings.deliveries.prefix + subscriber
+    topic = layout.delivery_topic(settings, subscriber)
     seen = 0
     for message in clients.read(_cluster(settings), [topic], follow=follow):
         if message is None or (shared and message.key() != subscriber.encode()):
@@ -276,6 +278,52 @@ def consume(
         seen += 1
         if seen == count:
             break
+
+
+@app.command()
+def replay(
+    subscription: Annotated[str, typer.Argument(help="Its id.")],
+    start: Annotated[
+        str | None,
+        typer.Option("--from", help="A time with its zone, or how long ago: 90s, 30m, 2h, 7d.", show_default=False),
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="The same; now if left out.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Begins one of that name, or goes on with it.", show_default=False)
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Events a second at most.", min=0.1, show_default=False)] = None,
+    as_json: Json = False,
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+) -> None:
+    """Match past events for one subscription as it is now, and deliver them again, each once; beside the running job.
+
+    From the first event at or after a time to before the first at or after another. Ctrl-C or SIGTERM stops it, with
+    exit code 130; the same --name goes on where it stopped, whatever stopped it.
+    """
+    from streaming import replay as replaying  # Arrow's import takes time that no other command needs
+
+    settings = _settings(config, bootstrap, set_)
+    now_ms = int(time.time() * 1000)
+    from_ms, to_ms = _moment("--from", start, now_ms), _moment("--to", end, now_ms)
+    if name is None and from_ms is None:
+        raise typer.BadParameter("a new replay needs --from, one that has begun its --name")
+    if name is not None and not replaying.NAME.fullmatch(name):
+        raise typer.BadParameter("--name takes 1 to 100 letters, digits, dots, underscores or hyphens")
+    if from_ms is not None and from_ms >= (now_ms if to_ms is None else to_ms):
+        raise typer.BadParameter(f"--from must be before {'now' if to_ms is None else '--to'}")
+    stop = _stop_on_signals()
+    with replaying.opened(settings, subscription, from_ms, to_ms, name) as opened:
+        _tell(str(opened))
+        with _progress(f"of {opened.size:,} offsets", opened.size) as progress:
+            summary = opened.run(stop, rate, progress)
+    _tell(str(summary))
+    if as_json:
+        _print(summary, as_json)
+    if not summary.finished:
+        _tell(f"stopped; `replay {subscription} --name {summary.name}` goes on")
+    raise typer.Exit(0 if summary.finished else STOPPED)
 
 
 @app.command()
@@ -459,6 +507,13 @@ def _settings(file: Path | None, bootstrap: str | None, assignments: list[str] |
     return load(file, flags)
 
 
+def _moment(flag: str, text: str | None, now_ms: int) -> int | None:
+    try:
+        return None if text is None else times.moment(text, now_ms)
+    except ValueError as error:
+        raise typer.BadParameter(f"{flag}: {error}") from None
+
+
 def _cluster(settings: Settings) -> Cluster:
     return Cluster(settings.kafka.bootstrap_servers, settings.kafka.client)
 
@@ -545,10 +600,11 @@ def _write(
 
 
 @contextmanager
-def _progress(what: str) -> Iterator[Any]:
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} {task.description}"), TimeElapsedColumn())
+def _progress(what: str, total: int | None = None) -> Iterator[Any]:
+    kind = SpinnerColumn() if total is None else BarColumn()
+    columns = (kind, TextColumn("{task.completed:,} {task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)
 
 

@@ -24,6 +24,12 @@ def needed(settings: Settings) -> list[str]:
     ]
 
 
+def delivery_topic(settings: Settings, subscriber: str) -> str:
+    """Where a subscriber reads."""
+    deliveries = settings.deliveries
+    return deliveries.topic if deliveries.layout == "shared" else deliveries.prefix + subscriber
+
+
 def topics(settings: Settings, partitions: int, replication_factor: int) -> list[Topic]:
     """The same, ready to be made; `partitions` is for those that grow with the load."""
     compacted = {

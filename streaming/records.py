@@ -18,7 +18,8 @@ MISSING_TOPIC = "missing_topic"
 OVER_QUOTA = "over_quota"
 REASONS = (UNDECODABLE_EVENT, REFUSED_SUBSCRIPTION, OVERSIZE, MISSING_TOPIC, OVER_QUOTA)
 
-_OURS = ("ce_subscriptionids", "ce_matchversion")  # never taken from an event
+REPLAY = "sluice_replay"
+_OURS = ("ce_subscriptionids", "ce_matchversion", REPLAY)  # never taken from an event
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,11 @@ class Standing:
     in_force_from: Mapping[str, int]
 
 
-def event_headers(row: Mapping[str, Any], origin: Origin, version: int) -> Headers:
-    """The event's own headers as they are, the CloudEvents attributes it lacks, and the version that matched it.
+def event_headers(
+    row: Mapping[str, Any], origin: Origin, version: int | None = None, replay: str | None = None
+) -> Headers:
+    """The event's own headers as they are, the CloudEvents attributes it lacks, and what matched it: a version of the
+    job's state, or a replay.
 
     CloudEvents 1.0, Kafka protocol binding, binary mode. `ce_id` is the same whenever the event is read again.
     """
@@ -67,7 +71,8 @@ def event_headers(row: Mapping[str, Any], origin: Origin, version: int) -> Heade
         "ce_time": time.replace("+00:00", "Z"),
     }
     missing = [(k, v.encode()) for k, v in wanted.items() if k not in present]
-    return [*own, *missing, ("ce_matchversion", str(version).encode())]
+    by = ("ce_matchversion", str(version)) if replay is None else (REPLAY, replay)
+    return [*own, *missing, (by[0], by[1].encode())]
 
 
 def delivery(topic: str, key: bytes | None, value: bytes, headers: Headers, subscriptions: str) -> Record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -13,6 +14,7 @@ from streaming.records import Record
 TIMEOUT_S = 60.0
 
 Offsets = Mapping[tuple[str, int], int]  # (topic, partition) -> offset of the first record not yet read
+Notes = Mapping[tuple[str, int], str]  # what is kept beside such an offset, for as long as it is
 
 
 class Aborted(JobError):
@@ -45,19 +47,21 @@ class TransactionalSink:
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where the last committed batch ended; partitions that none has touched are left out."""
-        try:
-            found = self._consumer.committed([TopicPartition(t, p) for t, p in partitions], TIMEOUT_S)
-        except KafkaException as error:
-            raise self._translated(error) from error
-        self._last = {(tp.topic, tp.partition): tp.offset for tp in found if tp.offset >= 0}
+        self._last = {(tp.topic, tp.partition): tp.offset for tp in self._found(partitions)}
         return dict(self._last)
 
-    def publish(self, records: Sequence[Record], offsets: Offsets) -> tuple[float, float]:
+    def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        """What the last committed batch noted; partitions without a note are left out."""
+        return {(tp.topic, tp.partition): tp.metadata for tp in self._found(partitions) if tp.metadata}
+
+    def publish(
+        self, records: Sequence[Record], offsets: Offsets, notes: Notes = MappingProxyType({})
+    ) -> tuple[float, float]:
         """Commit the records together with the offsets; returns when sending and when committing ended (epoch s).
 
         Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
         """
-        positions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        positions = [TopicPartition(*at, offset, notes.get(at)) for at, offset in offsets.items()]
         try:
             self._producer.begin_transaction()
             for record in records:
@@ -78,6 +82,13 @@ class TransactionalSink:
 
     def close(self) -> None:
         self._consumer.close()
+
+    def _found(self, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
+        try:
+            found = self._consumer.committed([TopicPartition(t, p) for t, p in partitions], TIMEOUT_S)
+        except KafkaException as error:
+            raise self._translated(error) from error
+        return [tp for tp in found if tp.offset >= 0]
 
     def _opened(self) -> Producer:
         producer = Producer(self._config)
