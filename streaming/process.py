@@ -70,9 +70,12 @@ class JobProcess:
             self._process.terminate()
 
     def stopped(self) -> int:
-        """Ask it to, and wait until all its lines are read; returns its exit code."""
+        """Ask it to, and wait until all its lines are read; returns its exit code. Raises JobError if it goes on."""
         self.stop()
-        code = self._process.wait(STOP_TIMEOUT_S)
+        try:
+            code = self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise JobError(f"the job did not stop within {STOP_TIMEOUT_S:.0f} s") from None
         self._reader.join(STOP_TIMEOUT_S)
         return code
 

@@ -16,7 +16,7 @@ from streaming.broker import die_with_parent
 from streaming.errors import JobError
 
 HOME = Path(__file__).resolve().parents[2]
-STOP_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 60.0
 
 
 class Child:
@@ -69,7 +69,10 @@ class Child:
         """Let it end by itself, and hear its last words."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(STOP_TIMEOUT_S)
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise JobError(f"the {self._module} did not end within {STOP_TIMEOUT_S:.0f} s") from None
         self._reader.join()
         if self._process.returncode:
             self._failed()

@@ -23,8 +23,9 @@ def show(outcome: Outcome, out: Console) -> None:
     out.print(_table("ms", ("p50", "p95", "p99", "max"), rows))
     out.print()
     memory, cpu = figures["memory_mb"], figures["cpu_s"]
-    columns = ("start", "middle", "end", "growth in 2nd half", "CPU s")
-    out.print(_table("resident MB", columns, ((name, [*row.values(), cpu.get(name)]) for name, row in memory.items())))
+    points = ("start", "middle", "end", "growth_in_second_half")
+    rows = ((name, [*(memory.get(name, {}).get(point) for point in points), used]) for name, used in cpu.items())
+    out.print(_table("resident MB", ("start", "middle", "end", "growth in 2nd half", "CPU s"), rows))
     out.print()
     wrong = [
         f"{count:,} {name.replace('_', ' ')}"

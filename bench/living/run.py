@@ -28,7 +28,7 @@ from streaming.topics import Topic, Topics
 
 PARTITIONS = 2
 START_TIMEOUT_S = 3_600.0
-QUIET_S = 120.0  # without any progress, we give up
+QUIET_S = 300.0  # without any progress, we give up
 TELL_S = 10.0
 
 Tell = Callable[[str], None]
