@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
 
 from tests.integration.conftest import HOME
 
@@ -19,19 +25,31 @@ FLAGS = {
     "--minutes": "0.17",
     "--algorithm": "scan",  # of few kernels, which may have to be compiled first
 }
+JOB = {"driver JVM", "driver Python", "Python workers"}
 
 
-def test_every_delivery_is_right_while_subscriptions_change(tmp_path: Path) -> None:
-    done = subprocess.run(
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """For temporary files. The path of a socket in it must be short, which pytest's own is not."""
+    with TemporaryDirectory(prefix="l-") as name:
+        yield Path(name)
+
+
+def living(directory: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [sys.executable, str(HOME / "run_stream.py"), "bench", "living", "--json", *sum(FLAGS.items(), ())],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        capture_output=True,
+        env={**os.environ, "TMPDIR": str(directory)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=280,
     )
-    assert done.returncode == 0, done.stderr
-    outcome = json.loads(done.stdout)
+
+
+def test_every_delivery_is_right_while_subscriptions_change(directory: Path) -> None:
+    with living(directory) as process:
+        out, err = process.communicate(timeout=280)
+    assert process.returncode == 0, err
+    outcome = json.loads(out)
     checked = outcome["checked"]
     assert outcome["right"]
     assert checked["expected"] == checked["delivered"] > 1_000
@@ -40,6 +58,34 @@ def test_every_delivery_is_right_while_subscriptions_change(tmp_path: Path) -> N
     assert (outcome["events"], outcome["changes"]) == (2_040, 204)
     assert outcome["latency_ms"].keys() == {"wait", "match", "publish", "commit", "total", "second_half", "follower"}
     assert outcome["in_force_ms"]["p50"] > 0
-    assert {"driver JVM", "driver Python", "Python workers"} <= outcome["memory_mb"].keys() <= outcome["cpu_s"].keys()
-    assert "right: " in done.stderr
-    assert list(tmp_path.iterdir()) == []  # nothing is left
+    assert JOB | {"broker", "follower"} <= outcome["memory_mb"].keys() <= outcome["cpu_s"].keys()
+    assert "right: " in err
+    assert list(directory.iterdir()) == []
+
+
+def test_nothing_is_left_of_it_after_ctrl_c(directory: Path) -> None:
+    with living(directory) as process:
+        assert process.stderr is not None
+        assert "the job starts" in process.stderr.readline()
+        time.sleep(3)  # amid the start of Spark
+        assert len(processes_of(directory)) >= 4  # broker, generator, driver and its JVM
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=90)
+    assert process.returncode == 130
+    assert processes_of(directory) == []
+    assert list(directory.iterdir()) == []
+
+
+def processes_of(directory: Path) -> list[str]:
+    """Command lines of all that have it in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                mine = f"TMPDIR={directory}".encode() in (entry / "environ").read_bytes()
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if mine:
+                found.append(command)
+    return found
