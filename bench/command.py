@@ -1,8 +1,10 @@
-"""The commands `bench matchers` and `bench sweep`: flags in, a table or JSON lines out."""
+"""The commands `bench matchers`, `bench sweep` and `bench living`: flags in, a table or JSON lines out."""
 
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ from bench.candidates import candidates
 from bench.distributions import Distribution
 from bench.errors import BenchError
 from bench.event_bus import EventBus
+from bench.living.load import Load
 from bench.measure import Effort, measure
 from bench.papers import PAPERS
 from bench.prepared import Scenario
@@ -26,7 +29,9 @@ from bench.workloads import Workload
 from matchers import ALGORITHMS, MatchingError
 from matchers.errors import known
 
-app = typer.Typer(no_args_is_help=True, help="How fast is each matching algorithm, and is its answer right?")
+app = typer.Typer(
+    no_args_is_help=True, help="How fast is each matching algorithm, how fast is the whole, and is the answer right?"
+)
 err = Console(stderr=True, soft_wrap=True)
 WORKLOAD, INTERVALS = "Workload", "Workload of intervals"  # headings above flags in the help
 SCENARIOS = ("intervals", "event-bus")
@@ -191,6 +196,63 @@ def sweep(
         for file in tables.write_rivals(outcomes, directory):
             typer.echo(file)
     raise typer.Exit(0 if right else 1)
+
+
+@app.command()
+def living(
+    subscriptions: Annotated[
+        int, typer.Option("--subscriptions", "-n", help="How many are in force, about.")
+    ] = Load.subscriptions,
+    events_per_second: Annotated[float, typer.Option(help="Rate of events.")] = Load.events_per_second,
+    changes_per_second: Annotated[
+        float, typer.Option(help="Rate of additions, replacements and withdrawals together.")
+    ] = Load.changes_per_second,
+    minutes: Annotated[float, typer.Option(help="How long.")] = Load.minutes,
+    subscribers: Annotated[int, typer.Option(help="How many own them.")] = Load.subscribers,
+    symbols: Annotated[int, typer.Option(help="Texts of which an event has one and a subscription wants one.")] = (
+        Load.symbols
+    ),
+    matches: Annotated[float, typer.Option(help="Subscriptions that match an event, on average.")] = Load.matches,
+    algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="Matching algorithm.")] = "tiles",
+    deliveries: Annotated[
+        str, typer.Option("--layout", help="Where deliveries go: shared or topic_per_subscriber.")
+    ] = "shared",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", "-s", help="A setting of the job: -s events.max_per_batch=10000")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same load.", min=0)] = Load.seed,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+) -> None:
+    """The whole system under load while its subscriptions change, with every delivery checked.
+
+    Starts a broker and the job, and ends them. Exit code 1 if any delivery is missing, there twice or wrong.
+    """
+    from bench.living import report  # what the stream needs, no other command does
+    from bench.living import run as running
+
+    flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries}
+    for assignment in set_ or ():
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
+        flags[name.strip()] = value
+    with _wrong_flags():
+        load = Load(
+            subscriptions=subscriptions,
+            events_per_second=events_per_second,
+            changes_per_second=changes_per_second,
+            minutes=minutes,
+            subscribers=subscribers,
+            symbols=symbols,
+            matches=matches,
+            seed=seed,
+        )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
+    outcome = running.run(load, flags, lambda what: err.print(Text(what)))
+    report.show(outcome, err)
+    if as_json:
+        typer.echo(json.dumps(outcome.as_data()))
+    raise typer.Exit(0 if outcome.right else 1)
 
 
 def _refuse_intervals(context: typer.Context) -> None:

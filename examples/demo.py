@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -28,12 +24,12 @@ from config import Settings, load
 from matchers import naive
 from matchers.language import parse
 from streaming import clients, layout
-from streaming.broker import EmbeddedBroker, die_with_parent
+from streaming.broker import EmbeddedBroker
 from streaming.clients import Cluster
 from streaming.errors import JobError
 from streaming.metrics import STAGES, TOTAL, Latencies
+from streaming.process import JobProcess
 
-START_TIMEOUT_S = 120.0
 QUIET_S = 60.0  # without any progress, the demo gives up
 
 Delivery = tuple[int, str]  # (number of the event, subscriber)
@@ -49,6 +45,13 @@ class Seen:
     examples: list[tuple[str, str, str]] = field(default_factory=list)  # (event, subscriber, ids)
     latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
 
+    def hear(self, line: dict[str, Any]) -> None:
+        """Take a log line of the job."""
+        if line["event"] == "batch":
+            for stage, latencies in line["latencies"].items():
+                self.latencies[stage].update(Latencies.from_json(latencies))
+            self.processed += line["events"]
+
 
 def run(
     home: Path, jars: Path, events: int, rate: int, algorithm: str, pull_the_plug: bool, console: Console
@@ -62,15 +65,13 @@ def run(
         console.status("starting Kafka") as status,
         EmbeddedBroker(jars) as broker,
     ):
-        settings = load(
-            flags={
-                "query.name": "demo",
-                "query.checkpoint": f"{directory}/checkpoint",
-                "kafka.bootstrap_servers": broker.bootstrap_servers,
-                "matching.algorithm": algorithm,
-                "log.format": "json",
-            }
-        )
+        flags = {
+            "query.name": "demo",
+            "query.checkpoint": f"{directory}/checkpoint",
+            "kafka.bootstrap_servers": broker.bootstrap_servers,
+            "matching.algorithm": algorithm,
+        }
+        settings = load(flags=flags)
         cluster = Cluster(broker.bootstrap_servers, {})
         console.print(f"Kafka listens on {broker.bootstrap_servers}")
         cluster.topics().create(layout.topics(settings, partitions=2, replication_factor=1))
@@ -80,7 +81,7 @@ def run(
         console.print(f"{subscriptions:,} subscriptions of {len(subscribers)} subscribers are on their topic")
         seen = Seen()
         status.update("starting the job: Spark, then the subscriptions")
-        with Job(home, settings, Path(directory), seen) as job:
+        with JobProcess(home, flags, Path(directory) / "job.log", seen.hear) as job:
             console.print(f"the job runs: matching with `{algorithm}`, exactly-once deliveries")
             status.stop()
             with (
@@ -93,93 +94,6 @@ def run(
             status.start()
             expected = _expected(documents, lines, events)
     return _summary(console, seen, expected, subscriptions)
-
-
-class Job:
-    """`run_stream.py run` as a process of its own, as a user starts it, and the log lines it writes."""
-
-    def __init__(self, home: Path, settings: Settings, directory: Path, seen: Seen) -> None:
-        flags = {
-            "query.name": settings.query.name,
-            "query.checkpoint": settings.query.checkpoint,
-            "kafka.bootstrap_servers": settings.kafka.bootstrap_servers,
-            "matching.algorithm": settings.matching.algorithm,
-            "log.format": "json",
-        }
-        assignments = [part for name, value in flags.items() for part in ("--set", f"{name}={value}")]
-        self._command = [sys.executable, str(home / "run_stream.py"), "run", *assignments]
-        self._log = directory / "job.log"
-        self._seen = seen
-
-    def __enter__(self) -> Job:
-        try:
-            self._start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(30)
-        self._kill()
-
-    def stop(self) -> None:
-        """Ask it to; it ends after the batch in hand."""
-        if self._process.poll() is None:
-            self._process.terminate()
-
-    def kill_and_restart(self) -> None:
-        self._kill()
-        self._start()
-
-    def check(self) -> None:
-        if self._process.poll() is not None:
-            last = self._log.read_text(errors="replace")[-2_000:]
-            raise JobError(f"the job ended by itself with exit code {self._process.returncode}:\n{last}")
-
-    def _kill(self) -> None:
-        """kill -9, of the driver and of all that it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._reader.join()
-
-    def _start(self) -> None:
-        running = threading.Event()
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that kill -9 takes all of it
-            preexec_fn=die_with_parent,
-        )
-        self._reader = threading.Thread(target=self._follow, args=(running,), daemon=True)
-        self._reader.start()
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not running.wait(0.1):
-            self.check()
-            if time.monotonic() > deadline:
-                raise JobError(f"the job did not start within {START_TIMEOUT_S:.0f} s")
-
-    def _follow(self, running: threading.Event) -> None:
-        assert self._process.stdout is not None
-        with self._log.open("ab") as copy:
-            for line in self._process.stdout:
-                copy.write(line)
-                copy.flush()
-                try:
-                    found = orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    continue  # Spark's own lines
-                if found.get("event") == "running":
-                    running.set()
-                elif found.get("event") == "batch":
-                    for stage, latencies in found["latencies"].items():
-                        self._seen.latencies[stage].update(Latencies.from_json(latencies))
-                    self._seen.processed += found["events"]
 
 
 @contextlib.contextmanager
@@ -236,7 +150,7 @@ def _reading(cluster: Cluster, settings: Settings, subscribers: list[str], seen:
         thread.join()
 
 
-def _watch(console: Console, job: Job, seen: Seen, events: int, pull_the_plug: bool) -> None:
+def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_plug: bool) -> None:
     """Until all events are done. A batch that a crash cut off between commit and log line is counted by deliveries."""
     changed = time.monotonic()
     last = (0, 0, 0)

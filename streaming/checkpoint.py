@@ -12,6 +12,8 @@ from pathlib import Path
 
 from streaming.errors import CheckpointInUse
 
+SCRATCH = "scratch"  # a link to the directory of the job that runs
+
 
 def is_local(location: str) -> bool:
     return "://" not in location or location.startswith("file://")
@@ -54,18 +56,23 @@ def scratch(location: str) -> Iterator[Path]:
     It lies with other temporary files, not in the checkpoint: the path of a socket in it may have 107 bytes at most.
     """
     directory = Path(tempfile.mkdtemp(prefix="sluice-"))
-    last = _directory(location) / "scratch" if is_local(location) else None
     try:
-        if last is not None:
-            if last.is_symlink():
-                shutil.rmtree(last.readlink(), ignore_errors=True)
-                last.unlink()
-            last.symlink_to(directory)
+        if is_local(location):
+            clear(location)
+            (_directory(location) / SCRATCH).symlink_to(directory)
         yield directory
-        if last is not None:
-            last.unlink()
+        if is_local(location):
+            (_directory(location) / SCRATCH).unlink()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def clear(location: str) -> None:
+    """Remove what a job that was killed has left outside its local checkpoint."""
+    last = _directory(location) / SCRATCH
+    if last.is_symlink():
+        shutil.rmtree(last.readlink(), ignore_errors=True)
+        last.unlink()
 
 
 def _directory(location: str) -> Path:

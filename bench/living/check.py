@@ -1,0 +1,231 @@
+"""What should have been delivered, and what of it was.
+
+Nothing here knows how the job matches. A change counts for the events at or past `in_force_from` of its status, until
+the next change of its id does. So each subscription document is a box in (symbol, price, volume) with an interval of
+offsets in each partition of the events topic, and an event that lies in both is a delivery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+NEVER = np.iinfo(np.int64).max
+CANDIDATES = 4_000_000  # (subscription, event) pairs looked at together: about 300 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """The subscriptions topic. Partition p is start[p] .. start[p + 1], in the order of its offsets, from 0."""
+
+    start: Int64  # [P + 1]
+    id: Int32  # [C] its number
+    subscriber: Int32  # [C] its number; -1 of a withdrawal
+    symbol: Int32  # [C]
+    low: Int32  # [C, 2] of price and volume
+    high: Int32  # [C, 2] past the last
+    timestamp: Int64  # [C] ms
+
+
+@dataclass(frozen=True, eq=False)
+class Statuses:
+    """What the job said of changes."""
+
+    change: Int64  # [T] its index in Changes; -1 of what is none
+    accepted: NDArray[np.bool_]  # [T] as what it is, a subscription or a withdrawal
+    version: Int64  # [T] -1 of a refusal
+    in_force_from: Int64  # [T, Q] by partition of the events topic; NEVER of a refusal
+    timestamp: Int64  # [T] ms
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """The events topic. Partition q is start[q] .. start[q + 1], in the order of its offsets, from 0."""
+
+    start: Int64  # [Q + 1]
+    symbol: Int32  # [N]
+    numbers: Int32  # [N, 2] price and volume
+    checksum: NDArray[np.uint32]  # [N] of its bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Deliveries:
+    """All that readers of committed records find. Delivery d lists id[start[d] : start[d + 1]]."""
+
+    event: Int64  # [D] its index in Events; -1 of what is none
+    subscriber: Int32  # [D]
+    version: Int64  # [D]
+    checksum: NDArray[np.uint32]  # [D] of its bytes
+    start: Int64  # [D + 1]
+    id: Int32  # [I]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A delivery is an event and a subscriber. All but the first two must be 0."""
+
+    expected: int
+    delivered: int
+    missing: int  # expected, and not there
+    unexpected: int  # there, and not expected
+    twice: int  # copies after the first
+    wrong_ids: int
+    wrong_version: int
+    wrong_bytes: int
+    wrong_statuses: int  # changes without one, with several, or with one that contradicts others
+
+    @property
+    def right(self) -> bool:
+        return not any(count for name, count in asdict(self).items() if name not in ("expected", "delivered"))
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """Delivery d is key[d] = event * `subscribers` + subscriber, ascending, and lists id[start[d] : start[d + 1]]."""
+
+    subscribers: int
+    key: Int64  # [E]
+    start: Int64  # [E + 1]
+    id: Int32  # [I] ascending within a delivery
+
+
+def check(changes: Changes, statuses: Statuses, events: Events, deliveries: Deliveries) -> Answer:
+    status, wrong_statuses = _statuses(changes, statuses, events)
+    expected = _expected(changes, statuses, status, events)
+    return _compared(expected, _versions(statuses, events), events, deliveries, wrong_statuses)
+
+
+def _statuses(changes: Changes, statuses: Statuses, events: Events) -> tuple[Int64, int]:
+    """Which status each change has, -1 for none; and how many changes are answered wrongly.
+
+    A batch is the statuses of one version. They must agree on where it begins, no later batch begins before it, and
+    the version must be the number of changes up to its own, which must be the first of each partition.
+    """
+    n, partitions = len(changes.id), len(changes.start) - 1
+    real = statuses.change >= 0
+    times = np.bincount(statuses.change[real], minlength=n)
+    wrong = times != 1
+    status = np.full(n, -1)
+    status[statuses.change[real]] = np.flatnonzero(real)
+    wrong |= ~statuses.accepted[status]
+    versions, batch = np.unique(statuses.version, return_inverse=True)
+    first = np.full((len(versions), len(events.start) - 1), NEVER)
+    np.minimum.at(first, batch, statuses.in_force_from)
+    consistent = first[batch] == statuses.in_force_from
+    consistent &= (first == np.maximum.accumulate(first))[batch]
+    wrong |= ~consistent.all(axis=1)[status]
+    reached = np.zeros((len(versions), partitions), np.int64)  # the offset after the last change of each batch
+    for p in range(partitions):
+        of_batch = batch[status[changes.start[p] : changes.start[p + 1]]]
+        wrong[changes.start[p] : changes.start[p + 1]][1:] |= np.diff(of_batch) < 0
+        np.maximum.at(reached[:, p], of_batch, np.arange(1, len(of_batch) + 1))
+    sums = np.maximum.accumulate(reached).sum(axis=1)
+    wrong |= (sums != versions)[batch[status]]
+    return status, int(wrong.sum() + (~real).sum())
+
+
+def _expected(changes: Changes, statuses: Statuses, status: Int64, events: Events) -> Expected:
+    begin = statuses.in_force_from[status]  # [C, Q]
+    begin[status < 0] = NEVER
+    end = np.full_like(begin, NEVER)
+    order = np.argsort(changes.id, kind="stable")  # all changes of an id are in one partition, so in their order
+    same = np.flatnonzero(changes.id[order][1:] == changes.id[order][:-1])
+    end[order[same]] = begin[order[same + 1]]
+
+    sizes = np.diff(events.start)
+    partition = np.repeat(np.arange(len(sizes)), sizes)
+    offset = np.arange(len(events.symbol)) - events.start[partition]
+
+    found = []
+    for change, event in _candidates(changes, events):
+        volume = events.numbers[event, 1]
+        held = (changes.low[change, 1] <= volume) & (volume < changes.high[change, 1])
+        change, event = change[held], event[held]
+        p, o = partition[event], offset[event]
+        held = (begin[change, p] <= o) & (o < end[change, p])
+        found.append((event[held], change[held]))
+    event, change = (np.concatenate(a) for a in zip(*found, strict=True))
+    subscribers = int(changes.subscriber.max(initial=0)) + 1
+    key = event * subscribers + changes.subscriber[change]
+    order = np.lexsort((changes.id[change], key))
+    keys, first = np.unique(key[order], return_index=True)
+    return Expected(subscribers, keys, np.append(first, len(key)), changes.id[change][order])
+
+
+def _candidates(changes: Changes, events: Events) -> Iterator[tuple[Int64, Int64]]:
+    """Pairs of a subscription and an event that agree in symbol and price, so many at a time."""
+    domain = 1 + max(int(changes.high.max(initial=0)), int(events.numbers.max(initial=0)))
+    place = events.symbol.astype(np.int64) * domain + events.numbers[:, 0]
+    order = np.argsort(place)
+    place = place[order]
+    subscriptions = np.flatnonzero(changes.subscriber >= 0)
+    base = changes.symbol[subscriptions].astype(np.int64) * domain
+    begin = np.searchsorted(place, base + changes.low[subscriptions, 0])
+    count = np.maximum(np.searchsorted(place, base + changes.high[subscriptions, 0]) - begin, 0)
+    before = np.append(0, np.cumsum(count))
+    at = 0
+    while at < len(subscriptions):
+        to = max(at + 1, int(np.searchsorted(before, before[at] + CANDIDATES, side="right")) - 1)
+        within = np.arange(before[to] - before[at]) - np.repeat(before[at:to] - before[at], count[at:to])
+        yield np.repeat(subscriptions[at:to], count[at:to]), order[np.repeat(begin[at:to], count[at:to]) + within]
+        at = to
+    yield subscriptions[:0], order[:0]  # something, even of nothing
+
+
+def _versions(statuses: Statuses, events: Events) -> Int64:
+    """[N] the version in force for each event: that of the last batch that begins at or before it."""
+    versions, first = np.unique(statuses.version, return_index=True)
+    versions, first = versions[versions >= 0], first[versions >= 0]
+    found = np.zeros(len(events.symbol), np.int64)
+    for q in range(len(events.start) - 1):
+        begins = np.maximum.accumulate(statuses.in_force_from[first, q])
+        size = events.start[q + 1] - events.start[q]
+        batch = np.searchsorted(begins, np.arange(size), side="right")
+        found[events.start[q] : events.start[q + 1]] = np.append(0, versions)[batch]
+    return found
+
+
+def _compared(
+    expected: Expected, versions: Int64, events: Events, deliveries: Deliveries, wrong_statuses: int
+) -> Answer:
+    """A delivery that is not expected counts as that only; of copies each is looked at."""
+    known = (deliveries.event >= 0) & (deliveries.subscriber < expected.subscribers)
+    key = np.where(known, deliveries.event * expected.subscribers + deliveries.subscriber, -1)
+    place = np.searchsorted(expected.key, key)
+    right = known & (np.append(expected.key, -1)[place] == key)
+    chosen, place = np.flatnonzero(right), place[right]  # [X] deliveries, and what they should be
+    event = deliveries.event[chosen]
+    distinct = len(np.unique(place))
+
+    owner = np.repeat(np.arange(len(deliveries.event)), np.diff(deliveries.start))
+    ids = deliveries.id[np.lexsort((deliveries.id, owner))]
+    length = np.diff(deliveries.start)[chosen]
+    wrong_ids = length != np.diff(expected.start)[place]
+    of_same_length = np.flatnonzero(~wrong_ids)
+    length = length[of_same_length]
+    within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+    listed = ids[np.repeat(deliveries.start[chosen[of_same_length]], length) + within]
+    wanted = expected.id[np.repeat(expected.start[place[of_same_length]], length) + within]
+    wrong_ids[np.repeat(of_same_length, length)[listed != wanted]] = True
+
+    return Answer(
+        expected=len(expected.key),
+        delivered=len(deliveries.event),
+        missing=len(expected.key) - distinct,
+        unexpected=int((~right).sum()),
+        twice=len(chosen) - distinct,
+        wrong_ids=int(wrong_ids.sum()),
+        wrong_version=int((deliveries.version[chosen] != versions[event]).sum()),
+        wrong_bytes=int((deliveries.checksum[chosen] != events.checksum[event]).sum()),
+        wrong_statuses=wrong_statuses,
+    )

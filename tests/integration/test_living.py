@@ -1,0 +1,91 @@
+"""`bench living` at a toy size: the whole system while its subscriptions change, and every delivery right."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.integration.conftest import HOME
+
+FLAGS = {
+    "--subscriptions": "2000",
+    "--symbols": "100",
+    "--subscribers": "20",
+    "--events-per-second": "200",
+    "--changes-per-second": "20",
+    "--minutes": "0.17",
+    "--algorithm": "scan",  # of few kernels, which may have to be compiled first
+}
+JOB = {"driver JVM", "driver Python", "Python workers"}
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """For temporary files. The path of a socket in it must be short, which pytest's own is not."""
+    with TemporaryDirectory(prefix="l-") as name:
+        yield Path(name)
+
+
+def living(directory: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(HOME / "run_stream.py"), "bench", "living", "--json", *sum(FLAGS.items(), ())],
+        env={**os.environ, "TMPDIR": str(directory)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_every_delivery_is_right_while_subscriptions_change(directory: Path) -> None:
+    with living(directory) as process:
+        out, err = process.communicate(timeout=280)
+    assert process.returncode == 0, err
+    outcome = json.loads(out)
+    checked = outcome["checked"]
+    assert outcome["right"]
+    assert checked["expected"] == checked["delivered"] > 1_000
+    wrong = {name: count for name, count in checked.items() if name not in ("expected", "delivered") and count}
+    assert not wrong
+    assert (outcome["events"], outcome["changes"]) == (2_040, 204)
+    assert outcome["latency_ms"].keys() == {"wait", "match", "publish", "commit", "total", "second_half", "follower"}
+    assert outcome["in_force_ms"]["p50"] > 0
+    assert JOB | {"broker", "follower"} <= outcome["memory_mb"].keys() <= outcome["cpu_s"].keys()
+    assert "right: " in err
+    assert list(directory.iterdir()) == []
+
+
+def test_nothing_is_left_of_it_after_ctrl_c(directory: Path) -> None:
+    with living(directory) as process:
+        assert process.stderr is not None
+        assert "the job starts" in process.stderr.readline()
+        time.sleep(3)  # amid the start of Spark
+        assert len(processes_of(directory)) >= 4  # broker, generator, driver and its JVM
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=90)
+    assert process.returncode == 130
+    assert processes_of(directory) == []
+    assert list(directory.iterdir()) == []
+
+
+def processes_of(directory: Path) -> list[str]:
+    """Command lines of all that have it in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                mine = f"TMPDIR={directory}".encode() in (entry / "environ").read_bytes()
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if mine:
+                found.append(command)
+    return found
