@@ -5,6 +5,9 @@ An update appends a small segment and joins it with those before it that are not
 them, so a subscription is moved O(log n) times in its life and matching asks O(log n) indexes. An update that must not
 take long moves `most` subscriptions at most; what is `due` then can be joined elsewhere while the snapshot goes on
 being updated, and be `swapped` in. Old snapshots stay as they were.
+
+With `shards` there are as many long parts that are never joined with each other, so that several machines can have one
+each; what is new is joined with the shortest of them.
 """
 
 from __future__ import annotations
@@ -46,13 +49,20 @@ class Part:
         return cls(segment.prepared(), ALGORITHMS[algorithm](segment.table, **options))
 
     def match(
-        self, values: Values, encoder: Encoder, document: Callable[[int], Event], removed: Int32
+        self,
+        values: Values,
+        encoder: Encoder,
+        document: Callable[[int], Event],
+        removed: Int32,
+        false_positives: float = 0.0,
     ) -> tuple[Int32, Int32]:
         """(event, position in the segment's ids) of every match, ascending, without the removed positions.
 
-        `document` gives an event whole, for the few cases in which its values do not decide.
+        `document` gives an event whole, for the few cases in which its values do not decide. `false_positives` is the
+        F up to which `wpa_rein` may list more than that.
         """
-        rows = self.matcher.match(encoder.encode(values))
+        relaxed = {"false_positives": false_positives} if false_positives else {}
+        rows = self.matcher.match(encoder.encode(values), **relaxed)
         found = self.segment.subscriptions(self.segment.confirmed(rows, values.several, document))
         event = np.repeat(np.arange(len(values), dtype=np.int32), np.diff(found.offsets))
         position = found.subscription
@@ -68,6 +78,7 @@ class Snapshot:
     algorithm: str = "scan"
     options: Mapping[str, Any] = field(default_factory=dict)
     most: int | None = None  # subscriptions that an update may move; None: as many as it takes
+    shards: int = 1
     parts: tuple[Part, ...] = ()
     removed: tuple[Int32, ...] = ()  # ascending positions, one array a part
 
@@ -116,7 +127,7 @@ class Snapshot:
             for i, (part, positions) in enumerate(zip(self.parts, removed, strict=True))
             if len(positions) < len(part.segment.ids) or i < held
         ]
-        stay = max(_first_due(parts, len(fresh.ids)), held)
+        stay = max(self._first_due(parts, len(fresh.ids)), held)
         while self.most is not None and stay < len(parts) and _live(parts[stay:]) + len(fresh.ids) > self.most:
             stay += 1
         joining = [(part.segment, positions) for part, positions in parts[stay:]]
@@ -126,11 +137,30 @@ class Snapshot:
             parts.append((Part.of(segment, self.algorithm, self.options), _NONE))
         elif joining:
             parts.append((Part.of(Segment.merge(joining), self.algorithm, self.options), _NONE))
+        if not held:
+            parts[: self.shards] = sorted(parts[: self.shards], key=_size, reverse=True)
         return self.of(parts, self.version + 1 if version is None else version)
 
-    def due(self) -> int:
-        """The parts from this one on ought to be joined; how many there are if none."""
-        return _first_due(list(zip(self.parts, self.removed, strict=True)), 0)
+    def due(self) -> slice:
+        """Which parts ought to be joined; none if that is empty."""
+        parts = list(zip(self.parts, self.removed, strict=True))
+        first = self._first_due(parts, 0)
+        if first == len(parts):
+            sparse = (i for i, part in enumerate(parts) if _sparse(part))
+            one = next(sparse, None)
+            return slice(0, 0) if one is None else slice(one, one + 1)
+        return slice(first, len(parts))
+
+    def _first_due(self, parts: Sequence[tuple[Part, Int32]], added: int) -> int:
+        """The first part that is not FANOUT times as long as all after it, or of which most is removed; not one of
+        those that are only joined with themselves."""
+        newer = added
+        first = len(parts)
+        for i in reversed(range(self.shards - 1, len(parts))):
+            if _size(parts[i]) < FANOUT * newer or _sparse(parts[i]):
+                first = i
+            newer += _size(parts[i])
+        return first
 
     def swapped(self, old: Sequence[Part], removed: Sequence[Int32], new: Part) -> Snapshot:
         """The same version with `new` in the place of `old`, parts in a row of which it was made when `removed` were
@@ -145,7 +175,9 @@ class Snapshot:
         first = self.parts.index(old[0])
         parts = list(zip(self.parts, self.removed, strict=True))
         parts[first : first + len(old)] = [(new, np.concatenate(gone).astype(np.int32))]
-        return self.of([(part, gone) for part, gone in parts if len(gone) < len(part.segment.ids)], self.version)
+        parts = [(part, gone) for part, gone in parts if len(gone) < len(part.segment.ids)]
+        parts[: self.shards] = sorted(parts[: self.shards], key=_size, reverse=True)
+        return self.of(parts, self.version)
 
     def of(self, parts: Sequence[tuple[Part, Int32]], version: int) -> Snapshot:
         """A version that consists of these parts, each with its removed positions."""
@@ -199,17 +231,14 @@ def _with(removed: Int32, positions: Int32) -> Int32:
     return np.insert(removed, np.searchsorted(removed, new), new)
 
 
+def _size(part: tuple[Part, Int32]) -> int:
+    """How many subscriptions are left of it."""
+    return len(part[0].segment.ids) - len(part[1])
+
+
 def _live(parts: Sequence[tuple[Part, Int32]]) -> int:
-    return sum(len(part.segment.ids) - len(removed) for part, removed in parts)
+    return sum(map(_size, parts))
 
 
-def _first_due(parts: Sequence[tuple[Part, Int32]], added: int) -> int:
-    """The first part that is not FANOUT times as long as all after it, or of which most is removed."""
-    newer = added
-    first = len(parts)
-    for i in reversed(range(len(parts))):
-        live = _live(parts[i : i + 1])
-        if live < FANOUT * newer or 2 * live < len(parts[i][0].segment.ids):
-            first = i
-        newer += live
-    return first
+def _sparse(part: tuple[Part, Int32]) -> bool:
+    return 2 * _size(part) < len(part[0].segment.ids)

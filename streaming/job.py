@@ -26,6 +26,7 @@ from streaming.matching import EVENTS, SUBSCRIPTIONS, Position
 from streaming.outputs import OutputTopics
 from streaming.pipeline import OUTPUT, Names, Pipeline
 from streaming.pool import BACKGROUND, processes
+from streaming.precision import Precision
 from streaming.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.restoring import Restored, Topic, restore
 from streaming.sink import TransactionalSink
@@ -49,8 +50,14 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
     ):
         began = time.monotonic()
         _registry(settings)  # a wrong option must show before Spark starts
-        snapshot = Snapshot(algorithm=settings.matching.algorithm, options=settings.matching.options, most=AT_ONCE)
+        chosen = settings.matching
+        snapshot = Snapshot(0, chosen.algorithm, chosen.options, most=AT_ONCE, shards=chosen.shards)
         _check_options(snapshot)
+        if chosen.adaptive_after_ms and chosen.algorithm != "wpa_rein":
+            raise JobError(
+                "matching.adaptive_after_ms needs matching.algorithm = 'wpa_rein', which can do less at the price of "
+                f"deliveries too many; {chosen.algorithm!r} cannot"
+            )
         topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
         _require(topics, settings)
         sink = TransactionalSink(settings.kafka.bootstrap_servers, settings.kafka.client, settings.query.name)
@@ -82,6 +89,7 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
                     *(state, sink, _outputs(settings, topics), _names(settings)),
                     SubscriptionQuota(quotas.subscriptions),
                     DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
+                    Precision(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
                 )
                 pipeline.subscription_quota.begin(state.snapshot)
                 if restored.first_start:
@@ -202,11 +210,11 @@ def _warm_up(spark: SparkSession, state: State) -> None:
     schema = from_arrow_schema(matching.INPUT)
     n = 2 * spark.sparkContext.defaultParallelism
     rows = spark.createDataFrame([tuple(row.get(field.name) for field in schema)] * n, schema).repartition(n)
-    own = state.work()
-    match = replace(own, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
-    for work in (own, match, match):
-        result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
-        assert result.num_rows
+    for own in state.work():
+        match = replace(own, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
+        for work in (own, match, match):
+            result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
+            assert result.num_rows or own.shard
 
 
 def _source_options(settings: Settings) -> dict[str, str]:

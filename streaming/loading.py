@@ -23,7 +23,7 @@ from matchers.texts import Texts
 from streaming import packing
 from streaming.compiling import Paused, Withdrawn, compile_changes
 from streaming.errors import BrokerUnreachable
-from streaming.subscriptions import Refused
+from streaming.subscriptions import Refused, notes
 
 SLICE = 25_000  # offsets
 TIMEOUT_S = 60.0
@@ -77,18 +77,21 @@ def load(
     return paths
 
 
-def joined(slices: Sequence[Slice]) -> tuple[Segment, Texts]:
-    """What is there after all of them, in order; and the ids that are withdrawn for good."""
+def joined(slices: Sequence[Slice], shard: int = 0, shards: int = 1) -> tuple[Segment, Texts]:
+    """What is there after all of them, in order, or a shard of it; and the ids that are withdrawn for good."""
     words = [texts for one in slices for texts in (one.segment.ids, one.withdrawn)]
     last = np.split(Texts.joined(words).last, np.cumsum([len(texts) for texts in words])[:-1])
     live = [(one.segment, np.flatnonzero(~mine).astype(np.int32)) for one, mine in zip(slices, last[::2], strict=True)]
     gone = [one.withdrawn.take(np.flatnonzero(mine)) for one, mine in zip(slices, last[1::2], strict=True)]
-    return Segment.merge(live), Texts.joined(gone)
+    own = live[shard::shards]
+    return Segment.merge(own) if own else Segment.build((), notes(())), Texts.joined(gone)
 
 
-def assemble(slices: Sequence[Path], algorithm: str, options: Mapping[str, Any], to: Path) -> None:
-    """One part of all that is there after the slices. Raises OSError."""
-    segment, _ = joined([packing.read(path) for path in slices])
+def assemble(
+    slices: Sequence[Path], algorithm: str, options: Mapping[str, Any], to: Path, shard: int = 0, shards: int = 1
+) -> None:
+    """One part of all that is there after the slices, or of a shard of it. Raises OSError."""
+    segment, _ = joined([packing.read(path) for path in slices], shard, shards)
     packing.write(to, Part.of(segment, algorithm, options))
 
 

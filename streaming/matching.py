@@ -33,7 +33,7 @@ CHANGE = 2  # a change that was accepted: `subscriptions` = [id], `subscribers` 
 # `reason` = PAUSED for one that is to match nothing
 REFUSED = 3  # a change that was refused: `reason`, `subscriptions` = [id] where it is known
 SEGMENT = 4  # the compiled subscriptions of the CHANGE rows since the last SEGMENT row: `value`
-PROGRESS = 5  # `rows` rows of (source, partition) were seen, the last at `offset`
+PROGRESS = 5  # `rows` rows of (source, partition) were seen, the last at `offset`, the oldest of `timestamp`
 
 PAUSED = "paused"
 
@@ -65,22 +65,28 @@ Position = tuple[int, int]  # (source, partition)
 
 @dataclass(frozen=True)
 class Work:
-    """What the workers need for one batch."""
+    """What the workers need for one batch, or for one shard of it. The first shard does what is not matching."""
 
     parts: tuple[tuple[Handle, Int32], ...]  # with the removed positions of each
     positions: Mapping[Position, int]  # rows below these were committed already and are dropped
     codec: str = "json"  # how events are written
     registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
+    false_positives: float = 0.0  # `Part.match`
+    shard: int = 0
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        parts, reading = opened(tuple(handle for handle, _ in self.parts))
+        parts, reading = opened(tuple(handle for handle, _ in self.parts), self.shard)
         removed = [gone for _, gone in self.parts]
         decode = open_codec(self.codec, self.registry)
         for batch in batches:
             batch = batch.filter(self._fresh(batch))
             is_event = pc.equal(batch["source"], EVENTS)
             events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
-            yield _match(events, parts, removed, reading, decode)
+            found = self._match(events, parts, removed, reading, decode)
+            if self.shard:
+                yield found.filter(pc.equal(found["kind"], DELIVER))
+                continue
+            yield found
             yield pa.RecordBatch.from_pylist([*_compile(changes), *_progress(batch)], schema=OUTPUT)
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -89,37 +95,36 @@ class Work:
         begin = np.array([self.positions.get(position, 0) for position in at], np.int64)
         return pa.array(np.asarray(batch["offset"]) >= begin)
 
-
-def _match(
-    rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], asked: Reading, decode: Decode
-) -> pa.RecordBatch:
-    """DEAD and DELIVER rows, made of the input's columns: no row becomes a Python object."""
-    reading = read_events(rows, asked.fields, decode)
-    timestamps = np.asarray(rows["timestamp"])
-    spoiled = np.zeros(len(rows), bool)
-    spoiled[list(reading.undecodable)] = True
-    deliveries: dict[int, dict[str, list[str]]] = {}  # ids by subscriber, of each event
-    for part, gone, encoder in zip(parts, removed, asked.encoders, strict=True):
-        segment = part.segment
-        event, position = part.match(reading.values, encoder, reading.document, gone)
-        counts = (timestamps[event] < segment.notes["expires_at_ms"][position]) & ~spoiled[event]
-        event, position = event[counts], position[counts]
-        subscribers = segment.notes["subscriber"].at(position)
-        for e, subscriber, id in zip(event.tolist(), subscribers, segment.ids.at(position), strict=True):
-            deliveries.setdefault(e, {}).setdefault(subscriber, []).append(id)
-    dead, delivered = sorted(reading.undecodable), sorted(deliveries)
-    matched = [deliveries[event] for event in delivered]
-    nothing = [None] * len(dead)
-    added = {
-        "kind": [DEAD] * len(dead) + [DELIVER] * len(delivered),
-        "reason": [reading.undecodable[event] for event in dead] + [None] * len(delivered),
-        "subscribers": nothing + [list(m) for m in matched],
-        "subscriptions": nothing + [[orjson.dumps(sorted(ids)).decode() for ids in m.values()] for m in matched],
-        "rows": nothing + [None] * len(delivered),
-    }
-    left = rows.take(pa.array(dead + delivered, pa.int64()))
-    columns = [pa.array(added[f.name], f.type) if f.name in added else left[f.name] for f in OUTPUT]
-    return pa.RecordBatch.from_arrays(columns, schema=OUTPUT)
+    def _match(
+        self, rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], asked: Reading, decode: Decode
+    ) -> pa.RecordBatch:
+        """DEAD and DELIVER rows, made of the input's columns: no row becomes a Python object."""
+        reading = read_events(rows, asked.fields, decode)
+        timestamps = np.asarray(rows["timestamp"])
+        spoiled = np.zeros(len(rows), bool)
+        spoiled[list(reading.undecodable)] = True
+        deliveries: dict[int, dict[str, list[str]]] = {}  # ids by subscriber, of each event
+        for part, gone, encoder in zip(parts, removed, asked.encoders, strict=True):
+            segment = part.segment
+            event, position = part.match(reading.values, encoder, reading.document, gone, self.false_positives)
+            counts = (timestamps[event] < segment.notes["expires_at_ms"][position]) & ~spoiled[event]
+            event, position = event[counts], position[counts]
+            subscribers = segment.notes["subscriber"].at(position)
+            for e, subscriber, id in zip(event.tolist(), subscribers, segment.ids.at(position), strict=True):
+                deliveries.setdefault(e, {}).setdefault(subscriber, []).append(id)
+        dead, delivered = sorted(reading.undecodable), sorted(deliveries)
+        matched = [deliveries[event] for event in delivered]
+        nothing = [None] * len(dead)
+        added = {
+            "kind": [DEAD] * len(dead) + [DELIVER] * len(delivered),
+            "reason": [reading.undecodable[event] for event in dead] + [None] * len(delivered),
+            "subscribers": nothing + [list(m) for m in matched],
+            "subscriptions": nothing + [[orjson.dumps(sorted(ids)).decode() for ids in m.values()] for m in matched],
+            "rows": nothing + [None] * len(delivered),
+        }
+        left = rows.take(pa.array(dead + delivered, pa.int64()))
+        columns = [pa.array(added[f.name], f.type) if f.name in added else left[f.name] for f in OUTPUT]
+        return pa.RecordBatch.from_arrays(columns, schema=OUTPUT)
 
 
 def _compile(changes: pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -138,12 +143,14 @@ def _compile(changes: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     last: dict[Position, int] = {}
+    oldest: dict[Position, int] = {}
     count: dict[Position, int] = {}
-    for source, partition, offset in zip(
-        *(rows[name].to_pylist() for name in ("source", "partition", "offset")), strict=True
+    for source, partition, offset, timestamp in zip(
+        *(rows[name].to_pylist() for name in ("source", "partition", "offset", "timestamp")), strict=True
     ):
         last[source, partition] = offset
+        oldest[source, partition] = min(timestamp, oldest.get((source, partition), timestamp))
         count[source, partition] = count.get((source, partition), 0) + 1
     for (source, partition), offset in last.items():
-        at = {"source": source, "partition": partition, "offset": offset}
+        at = {"source": source, "partition": partition, "offset": offset, "timestamp": oldest[source, partition]}
         yield {"kind": PROGRESS, **at, "rows": count[source, partition]}

@@ -35,16 +35,14 @@ class Handle:
             self.broadcast.destroy()
 
 
-_open: dict[str, Part] = {}  # what this worker used last
-_reading = Reading.of(())
+_open: dict[int, tuple[dict[str, Part], Reading]] = {}  # what this worker used last of each shard
 
 
-def opened(handles: tuple[Handle, ...]) -> tuple[list[Part], Reading]:
+def opened(handles: tuple[Handle, ...], shard: int) -> tuple[list[Part], Reading]:
     """The parts, each opened once in a process for as long as batch after batch uses it; and what to read for them."""
-    global _reading
-    wanted = {handle.name: _open.get(handle.name) or handle.open() for handle in handles}
-    if wanted.keys() != _open.keys():
-        _reading = Reading.of(list(wanted.values()), _reading)
-        _open.clear()
-        _open.update(wanted)
-    return list(wanted.values()), _reading
+    before, reading = _open.get(shard, ({}, None))
+    parts = {handle.name: before.get(handle.name) or handle.open() for handle in handles}
+    if reading is None or list(parts) != list(before):
+        reading = Reading.of(list(parts.values()), reading)
+        _open[shard] = parts, reading
+    return list(parts.values()), reading

@@ -9,8 +9,10 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import Any, Protocol
 
+import orjson
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -28,7 +30,8 @@ from streaming.matching import (
     SUBSCRIPTIONS,
     Position,
 )
-from streaming.metrics import TOTAL, Latencies, by_stage
+from streaming.metrics import TOTAL, by_stage
+from streaming.precision import Precision
 from streaming.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.records import Origin, Record
 from streaming.sink import Aborted, Offsets
@@ -86,15 +89,24 @@ class Pipeline:
     names: Names
     subscription_quota: SubscriptionQuota = field(default_factory=lambda: SubscriptionQuota(0))
     delivery_quota: DeliveryQuota = field(default_factory=lambda: DeliveryQuota(0))
+    precision: Precision = field(default_factory=lambda: Precision(0, ()))
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         start = time.time()
-        rows = batch.mapInArrow(self.state.work(), OUTPUT).toArrow().to_pylist()
+        used = self.precision.false_positives
+        works = self.state.work(used)
+        shards = (batch.mapInArrow(work, OUTPUT) for work in works)
+        rows = reduce(DataFrame.unionByName, shards).toArrow().to_pylist()
+        if len(works) > 1:
+            rows = united(rows)
         matched = time.time()
         done = self.take(rows)
         if done is not None:
             rows, published, committed = done
-            self._report(number, rows, {"start": start, "match": matched, "publish": published, "commit": committed})
+            times = {"start": start, "match": matched, "publish": published, "commit": committed}
+            events = [r["timestamp"] for r in rows if r["kind"] == PROGRESS and r["source"] == EVENTS]
+            self.precision.seen(start * 1000 - min(events) if events else 0.0)
+            self._report(number, rows, used, times)
 
     def take(self, rows: Sequence[Row]) -> tuple[list[Row], float, float] | None:
         """Publish what the workers made of a batch, and take its changes into account. Returns the rows as they were
@@ -112,23 +124,35 @@ class Pipeline:
         """Tell the owners of the subscriptions that are there at the first start what became of these, and commit where
         reading begins. A crash before the end repeats it: statuses may come twice then, each the same."""
         self.state.positions.update(positions)
+        standing = self._standing(positions)
         for one in slices:
-            rows = list(_rows_of(one))
-            for begin in range(0, len(rows), ANSWERED_AT_ONCE):
-                self._publish(rows[begin : begin + ANSWERED_AT_ONCE], {})
-        self._publish([], positions)
+            subscribers = list(one.segment.notes["subscriber"])
+            self._make_topics(set(subscribers))
+            changes = zip(one.segment.ids, subscribers, one.offset.tolist(), one.paused.tolist(), strict=True)
+            found = list(records.statuses(self.names.statuses, one.partition, changes, standing))
+            for row in _others(one):
+                self._answer(row, standing, found)
+            for begin in range(0, len(found), ANSWERED_AT_ONCE):
+                self._commit(partial(found.__getitem__, slice(begin, begin + ANSWERED_AT_ONCE)), {})
+        self._commit(list, positions)
 
     def _publish(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> tuple[float, float]:
+        self._make_topics({s for r in rows if r["kind"] == CHANGE for s in r["subscribers"]})
+        return self._commit(partial(self._records, rows, positions), positions)
+
+    def _make_topics(self, subscribers: set[str]) -> None:
+        self.outputs.missing({self.names.delivery_topic(s) for s in subscribers})
+
+    def _commit(self, make: Callable[[], Sequence[Record]], positions: Mapping[Position, int]) -> tuple[float, float]:
+        """The records are made anew for each attempt: what may be delivered can have changed."""
         offsets = {(self.names.source(source), p): offset for (source, p), offset in positions.items()}
-        accepted = {s for r in rows if r["kind"] == CHANGE for s in r["subscribers"]}
-        self.outputs.missing({self.names.delivery_topic(s) for s in accepted})
         for _ in range(MAX_ATTEMPTS - 1):
             try:
-                return self.sink.publish(self._records(rows, positions), offsets)
+                return self.sink.publish(make(), offsets)
             except Aborted as aborted:
                 log.warning("transaction aborted, trying again", extra={"fields": {"reason": str(aborted)}})
                 self.outputs.refresh()
-        return self.sink.publish(self._records(rows, positions), offsets)
+        return self.sink.publish(make(), offsets)
 
     def _records(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> list[Record]:
         names, version = self.names, self.state.version
@@ -151,7 +175,7 @@ class Pipeline:
 
     def _deliver(self, row: Row, version: int, missing: set[str], allowed: Iterator[bool], found: list[Record]) -> None:
         names, origin = self.names, self._origin(row)
-        headers = records.event_headers(row, origin, version)
+        headers = records.event_headers(row, origin, version, false_positives=self.precision.false_positives)
         for subscriber, ids in zip(row["subscribers"], row["subscriptions"], strict=True):
             topic = names.delivery_topic(subscriber)
             record = records.delivery(topic, names.delivery_key(subscriber, row["key"]), row["value"], headers, ids)
@@ -198,7 +222,7 @@ class Pipeline:
     def _origin(self, row: Row) -> Origin:
         return Origin(self.names.source(row["source"]), row["partition"], row["offset"], row["timestamp"])
 
-    def _report(self, number: int, rows: Sequence[Row], times: Mapping[str, float]) -> None:
+    def _report(self, number: int, rows: Sequence[Row], used: float, times: Mapping[str, float]) -> None:
         count = {kind: sum(r["kind"] == kind for r in rows) for kind in (CHANGE, REFUSED, DEAD)}
         delivered = [r for r in rows if r["kind"] == DELIVER]
         latencies = by_stage((r["timestamp"] for r in delivered), times)
@@ -211,6 +235,7 @@ class Pipeline:
             "changes": count[CHANGE],
             "refused": count[REFUSED],
             "over_quota": self.delivery_quota.over,
+            "false_positives": used,
             "version": self.state.version,
             "subscriptions": len(self.state.snapshot),
             "batch_ms": round((times["commit"] - times["start"]) * 1000, 1),
@@ -220,28 +245,34 @@ class Pipeline:
         log.info("batch", extra={"fields": fields})
 
 
+def united(rows: Sequence[Row]) -> list[Row]:
+    """The rows of several shards, with one DELIVER row for each event, in the order of events."""
+    found: dict[Position, Row] = {}
+    others = []
+    for row in rows:
+        if row["kind"] != DELIVER:
+            others.append(row)
+            continue
+        at = (row["partition"], row["offset"])
+        if at in found:
+            ids = dict(zip(found[at]["subscribers"], found[at]["subscriptions"], strict=True))
+            for subscriber, more in zip(row["subscribers"], row["subscriptions"], strict=True):
+                known = orjson.loads(ids.get(subscriber, "[]"))
+                ids[subscriber] = orjson.dumps(sorted(known + orjson.loads(more))).decode()
+            row = {**row, "subscribers": list(ids), "subscriptions": list(ids.values())}
+        found[at] = row
+    return [found[at] for at in sorted(found)] + others
+
+
 def _wanted(rows: Iterable[Row]) -> Iterator[tuple[str, int]]:
     """Deliveries, as (subscriber, the event's time)."""
     return ((s, row["timestamp"]) for row in rows if row["kind"] == DELIVER for s in row["subscribers"])
 
 
-def _rows_of(one: Slice) -> Iterator[Row]:
-    """The CHANGE and REFUSED rows of a slice, as far as they are asked for an answer."""
-    at = {"source": SUBSCRIPTIONS, "partition": one.partition, "timestamp": 0}
-    at["reason"] = None
-    accepted = zip(
-        *(one.segment.ids, one.segment.notes["subscriber"], one.offset.tolist(), one.paused.tolist()), strict=True
-    )
-    for id, subscriber, offset, paused in accepted:
-        row = at | {"kind": CHANGE, "offset": offset, "subscriptions": [id], "subscribers": [subscriber]}
-        yield row | {"reason": PAUSED} if paused else row
+def _others(one: Slice) -> Iterator[Row]:
+    """What is not in the segment of a slice, as CHANGE and REFUSED rows."""
+    at = {"source": SUBSCRIPTIONS, "partition": one.partition, "timestamp": 0, "reason": None}
     for id, offset in zip(one.withdrawn, one.withdrawn_offset.tolist(), strict=True):
         yield at | {"kind": CHANGE, "offset": offset, "subscriptions": [id], "subscribers": []}
     for row in one.refused:
         yield at | row | {"kind": REFUSED, "subscriptions": [row["id"]] if row["id"] else []}
-
-
-def merge(into: dict[str, Latencies], latencies: Mapping[str, Mapping[str, object]]) -> None:
-    """Add the `latencies` of a batch's log line to those of others."""
-    for stage, found in latencies.items():
-        into.setdefault(stage, Latencies()).update(Latencies.from_json(found))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +19,8 @@ OVER_QUOTA = "over_quota"
 REASONS = (UNDECODABLE_EVENT, REFUSED_SUBSCRIPTION, OVERSIZE, MISSING_TOPIC, OVER_QUOTA)
 
 REPLAY = "sluice_replay"
-_OURS = ("ce_subscriptionids", "ce_matchversion", REPLAY)  # never taken from an event
+APPROXIMATE = "sluice_approximate"
+_OURS = ("ce_subscriptionids", "ce_matchversion", REPLAY, APPROXIMATE)  # never taken from an event
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +54,14 @@ class Standing:
 
 
 def event_headers(
-    row: Mapping[str, Any], origin: Origin, version: int | None = None, replay: str | None = None
+    row: Mapping[str, Any],
+    origin: Origin,
+    version: int | None = None,
+    replay: str | None = None,
+    false_positives: float = 0.0,
 ) -> Headers:
     """The event's own headers as they are, the CloudEvents attributes it lacks, and what matched it: a version of the
-    job's state, or a replay.
+    job's state, or a replay; and if that was not exact, the share of deliveries that may be wrong.
 
     CloudEvents 1.0, Kafka protocol binding, binary mode. `ce_id` is the same whenever the event is read again.
     """
@@ -72,7 +77,8 @@ def event_headers(
     }
     missing = [(k, v.encode()) for k, v in wanted.items() if k not in present]
     by = ("ce_matchversion", str(version)) if replay is None else (REPLAY, replay)
-    return [*own, *missing, (by[0], by[1].encode())]
+    roughly = [(APPROXIMATE, str(false_positives).encode())] if false_positives else []
+    return [*own, *missing, (by[0], by[1].encode()), *roughly]
 
 
 def delivery(topic: str, key: bytes | None, value: bytes, headers: Headers, subscriptions: str) -> Record:
@@ -116,6 +122,19 @@ def status(
         document |= {"version": standing.version, "in_force_from": standing.in_force_from}
     document["change"] = {"partition": origin.partition, "offset": origin.offset}
     return Record(topic, id.encode() if id else None, orjson.dumps(document), [])
+
+
+def statuses(
+    topic: str, partition: int, changes: Iterable[tuple[str, str, int, bool]], standing: Standing
+) -> Iterator[Record]:
+    """The same for very many that were accepted: (id, subscriber, offset, whether it is paused)."""
+    both = orjson.dumps({"version": standing.version, "in_force_from": standing.in_force_from})[1:-1]
+    for id, subscriber, offset, paused in changes:
+        value = b'{"id":%b,"status":"%b","subscriber":"%b",%b,"change":{"partition":%d,"offset":%d}}' % (
+            *(orjson.dumps(id), b"paused" if paused else b"accepted", subscriber.encode(), both),
+            *(partition, offset),
+        )
+        yield Record(topic, id.encode(), value, [])
 
 
 def _headers(row: Mapping[str, Any]) -> Sequence[tuple[str, bytes]]:

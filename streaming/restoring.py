@@ -91,10 +91,12 @@ def _built(empty: Snapshot, slices: list[Path], store: Store, version: int) -> t
     if not slices:
         return empty.of([], version), {}
     log.info("building the index", extra={"fields": {"algorithm": empty.algorithm}})
-    path = store.new_path()
+    parts: dict[Part, Path] = {}
     with processes(1) as pool:
-        pool.submit(assemble, slices, empty.algorithm, dict(empty.options), path).result()
-    part: Part = packing.read(path)
-    if not len(part.segment.ids):
-        return empty.of([], version), {}
-    return empty.of([(part, np.empty(0, np.int32))], version), {part: path}
+        for shard in range(empty.shards):
+            path = store.new_path()
+            like = (empty.algorithm, dict(empty.options), path, shard, empty.shards)
+            pool.submit(assemble, slices, *like).result()
+            parts[packing.read(path)] = path
+    none_removed = [(part, np.empty(0, np.int32)) for part in parts if len(part.segment.ids)]
+    return empty.of(none_removed, version), parts

@@ -49,15 +49,17 @@ class State:
     def event_offsets(self) -> dict[str, int]:
         return {str(p): offset for (source, p), offset in sorted(self.positions.items()) if source == EVENTS}
 
-    def work(self) -> Work:
-        """What the workers need for the next batch. A part is handed out once, however many batches use it."""
+    def work(self, false_positives: float = 0.0) -> list[Work]:
+        """What the workers need for the next batch, shard by shard. A part is handed out once, however many batches use
+        it."""
         for part in self.snapshot.parts:
             if part not in self._handles:
                 self._handles[part] = self._handle(part)
         handles = tuple(self._handles[part] for part in self.snapshot.parts)
-        return Work(
-            tuple(zip(handles, self.snapshot.removed, strict=True)), dict(self.positions), self.codec, self.registry
-        )
+        parts = tuple(zip(handles, self.snapshot.removed, strict=True))
+        n = self.snapshot.shards
+        common = (dict(self.positions), self.codec, self.registry, false_positives)
+        return [Work(parts[shard::n], *common, shard) for shard in range(n)]
 
     def apply(self, changes: Iterable[Mapping[str, Any]], positions: Mapping[Position, int]) -> None:
         """Take the CHANGE and SEGMENT rows of a batch, in order, into account. Call only between batches."""

@@ -38,6 +38,7 @@ class Manifest:
     positions: Mapping[int, int]  # partition of the subscriptions topic -> first offset not taken into account
     algorithm: str
     options: Mapping[str, Any]
+    shards: int
     parts: tuple[str, ...]  # names of files
     removed: tuple[Int32, ...]
     written_at: float  # epoch s
@@ -116,6 +117,8 @@ class Store:
 def _unfit(manifest: Manifest, snapshot: Snapshot, committed: Mapping[int, int], now: float) -> str | None:
     if (manifest.algorithm, dict(manifest.options)) != (snapshot.algorithm, dict(snapshot.options)):
         return f"it is for matching.algorithm = {manifest.algorithm!r} with options {dict(manifest.options)}"
+    if manifest.shards != snapshot.shards:
+        return f"it is for matching.shards = {manifest.shards}"
     if any(offset > committed.get(partition, 0) for partition, offset in manifest.positions.items()):
         return "it is ahead of what was committed"
     if now - manifest.written_at > DAY_MS / 1000:

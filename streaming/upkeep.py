@@ -8,11 +8,15 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
+
+import numpy as np
 
 from matchers.snapshot import Part, Snapshot
 from matchers.tables import Int32
 from streaming import building, packing
+from streaming.layout import DAY_MS
 from streaming.store import Manifest, Store
 
 log = logging.getLogger("sluice.state")
@@ -66,10 +70,12 @@ class Upkeep:
             fields = {"subscriptions": len(new.segment.ids), "parts": len(self._joining.parts)}
             log.info("parts joined", extra={"fields": fields | {"s": round(time.monotonic() - self._joining.began, 1)}})
             self._joining = None
-        if self._joining is None and (first := snapshot.due()) < len(snapshot.parts):
-            parts, removed = snapshot.parts[first:], snapshot.removed[first:]
+        due = snapshot.due()
+        if self._joining is None and (parts := snapshot.parts[due]):
+            long_ago = 1000 * time.time() - DAY_MS
+            removed = tuple(map(_with_expired, parts, snapshot.removed[due], repeat(long_ago)))
             future = self._joins.submit(self._join, parts, removed, snapshot)
-            self._joining = _Joining(parts, removed, len(snapshot.parts), time.monotonic(), future)
+            self._joining = _Joining(parts, removed, due.stop, time.monotonic(), future)
         return snapshot
 
     def save_now_and_then(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
@@ -100,7 +106,7 @@ class Upkeep:
     def _save(self, snapshot: Snapshot, positions: Mapping[int, int], in_use: set[Part]) -> None:
         names = tuple(self._file_of(part).name for part in snapshot.parts)
         manifest = Manifest(
-            *(snapshot.version, positions, snapshot.algorithm, dict(snapshot.options)),
+            *(snapshot.version, positions, snapshot.algorithm, dict(snapshot.options), snapshot.shards),
             *(names, snapshot.removed, time.time()),
         )
         self._store.save(manifest)
@@ -116,3 +122,9 @@ class Upkeep:
                 packing.write(path, part)
                 self._files[part] = path
             return self._files[part]
+
+
+def _with_expired(part: Part, removed: Int32, before_ms: float) -> Int32:
+    """What is removed, and what expired so long ago that no event is that late."""
+    expired = np.flatnonzero(part.segment.notes["expires_at_ms"] < before_ms)  # type: ignore[operator]
+    return np.union1d(removed, expired).astype(np.int32) if len(expired) else removed
