@@ -21,6 +21,7 @@ from matchers.lowering import Conjunction
 from matchers.snapshot import Snapshot
 from streaming import checkpoint, layout, matching, packing, session, sources
 from streaming.codecs import RegistrySettings
+from streaming.compiling import WORTHWHILE
 from streaming.errors import JobError, TopicMissing, of_worker
 from streaming.matching import EVENTS, SUBSCRIPTIONS, Position
 from streaming.outputs import OutputTopics
@@ -206,10 +207,14 @@ class _Batches:
 
 def _warm_up(spark: SparkSession, state: State) -> None:
     """Start the workers, load the state and the kernels there, so that the first events need not wait for it."""
-    row = {"source": EVENTS, "partition": -1, "offset": 0, "timestamp": 0, "value": b"{}"}
-    schema = from_arrow_schema(matching.INPUT)
     n = 2 * spark.sparkContext.defaultParallelism
-    rows = spark.createDataFrame([tuple(row.get(field.name) for field in schema)] * n, schema).repartition(n)
+    row = {"partition": -1, "offset": 0, "timestamp": 0}
+    document = b'{"subscriber": "nobody", "pattern": {"text": ["a"], "number": [{"numeric": [">", 1]}]}}'
+    changes = [row | {"source": SUBSCRIPTIONS, "key": b"%d" % i, "value": document} for i in range(2 * WORTHWHILE * n)]
+    events = [row | {"source": EVENTS, "value": b"{}"}] * n
+    schema = from_arrow_schema(matching.INPUT)
+    given = [tuple(one.get(field.name) for field in schema) for one in changes + events]
+    rows = spark.createDataFrame(given, schema).repartition(n)
     for own in state.work():
         match = replace(own, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
         for work in (own, match, match):
@@ -223,9 +228,9 @@ def _source_options(settings: Settings) -> dict[str, str]:
 
 
 def _check_options(snapshot: Snapshot) -> None:
-    """A wrong option of the algorithm must show before the first subscription does."""
+    """A wrong option of the algorithm must show before the first subscription does. It also loads what updates need."""
     try:
-        snapshot.update([("", [Conjunction({})])])
+        snapshot.update([("a", [Conjunction({})]), ("b", [Conjunction({})])]).update([("a", [Conjunction({})])], ["b"])
     except TypeError as error:
         raise JobError(f"matching.options do not fit matching.algorithm = {snapshot.algorithm!r}: {error}") from None
 

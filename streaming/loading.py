@@ -146,7 +146,7 @@ def _records(kafka: dict[str, Any], topic: str, partition: int, low: int, high: 
 @lru_cache(maxsize=1)
 def _consumer(kafka: tuple[tuple[str, Any], ...]) -> Consumer:
     own = {"group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True}
-    return Consumer({**own, "isolation.level": "read_committed", "fetch.max.bytes": 1 << 24, **dict(kafka)})
+    return Consumer({**own, "isolation.level": "read_committed", "queued.max.messages.kbytes": 4096, **dict(kafka)})
 
 
 def _row(record: Message) -> dict[str, Any]:

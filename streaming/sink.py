@@ -61,7 +61,7 @@ class TransactionalSink:
 
         Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
         """
-        positions = [TopicPartition(*at, offset, notes.get(at)) for at, offset in offsets.items()]
+        positions = [TopicPartition(*at, offset, notes.get(at, "")) for at, offset in offsets.items()]
         try:
             self._producer.begin_transaction()
             for record in records:
