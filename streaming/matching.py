@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from matchers.snapshot import Part, Reading
-from matchers.tables import Int32
+from matchers.tables import Int32, Int64
 from streaming import packing
 from streaming.codecs import Decode, RegistrySettings, open_codec
 from streaming.compiling import Paused, Withdrawn, compile_changes
@@ -60,7 +61,27 @@ OUTPUT = pa.schema(
     ]
 )
 
+# How output rows travel: as Arrow streams, each a single value. Spark carries them without looking into them, which
+# would cost more than all of the matching.
+PACKED = pa.schema([("rows", pa.binary())])
+
 Position = tuple[int, int]  # (source, partition)
+_MANY = 1 << 32  # more than there are partitions
+
+
+def unpacked(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows that workers packed, in order."""
+    rows: list[dict[str, Any]] = []
+    for packed in table["rows"]:
+        rows += pa.ipc.open_stream(packed.as_buffer()).read_all().to_pylist()
+    return rows
+
+
+def _packed(rows: pa.RecordBatch) -> pa.RecordBatch:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(rows)
+    return pa.RecordBatch.from_pydict({"rows": [sink.getvalue().to_pybytes()]}, schema=PACKED)
 
 
 @dataclass(frozen=True)
@@ -84,16 +105,16 @@ class Work:
             events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
             found = self._match(events, parts, removed, reading, decode)
             if self.shard:
-                yield found.filter(pc.equal(found["kind"], DELIVER))
+                yield _packed(found.filter(pc.equal(found["kind"], DELIVER)))
                 continue
-            yield found
-            yield pa.RecordBatch.from_pylist([*_compile(changes), *_progress(batch)], schema=OUTPUT)
+            yield _packed(found)
+            yield _packed(pa.RecordBatch.from_pylist([*_compile(changes), *_progress(batch)], schema=OUTPUT))
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Which rows were not committed before."""
-        at = zip(batch["source"].to_pylist(), batch["partition"].to_pylist(), strict=True)
-        begin = np.array([self.positions.get(position, 0) for position in at], np.int64)
-        return pa.array(np.asarray(batch["offset"]) >= begin)
+        places, of = _places(batch)
+        begin = np.array([self.positions.get(place, 0) for place in places], np.int64)
+        return pa.array(np.asarray(batch["offset"]) >= begin[of])
 
     def _match(
         self, rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], asked: Reading, decode: Decode
@@ -103,28 +124,54 @@ class Work:
         timestamps = np.asarray(rows["timestamp"])
         spoiled = np.zeros(len(rows), bool)
         spoiled[list(reading.undecodable)] = True
-        deliveries: dict[int, dict[str, list[str]]] = {}  # ids by subscriber, of each event
+        events, subscribers, ids = [np.empty(0, np.int32)], list[str](), list[str]()
         for part, gone, encoder in zip(parts, removed, asked.encoders, strict=True):
             segment = part.segment
             event, position = part.match(reading.values, encoder, reading.document, gone, self.false_positives)
             counts = (timestamps[event] < segment.notes["expires_at_ms"][position]) & ~spoiled[event]
-            event, position = event[counts], position[counts]
-            subscribers = segment.notes["subscriber"].at(position)
-            for e, subscriber, id in zip(event.tolist(), subscribers, segment.ids.at(position), strict=True):
-                deliveries.setdefault(e, {}).setdefault(subscriber, []).append(id)
-        dead, delivered = sorted(reading.undecodable), sorted(deliveries)
-        matched = [deliveries[event] for event in delivered]
-        nothing = [None] * len(dead)
+            events.append(event[counts])
+            subscribers += segment.notes["subscriber"].at(position[counts])
+            ids += segment.ids.at(position[counts])
+        dead = sorted(reading.undecodable)
+        delivered, to, lists = _grouped(np.concatenate(events), subscribers, ids)
         added = {
-            "kind": [DEAD] * len(dead) + [DELIVER] * len(delivered),
-            "reason": [reading.undecodable[event] for event in dead] + [None] * len(delivered),
-            "subscribers": nothing + [list(m) for m in matched],
-            "subscriptions": nothing + [[orjson.dumps(sorted(ids)).decode() for ids in m.values()] for m in matched],
-            "rows": nothing + [None] * len(delivered),
+            "kind": pa.array([DEAD] * len(dead) + [DELIVER] * len(delivered), pa.int32()),
+            "reason": pa.array([reading.undecodable[e] for e in dead] + [None] * len(delivered), pa.string()),
+            "subscribers": _after(len(dead), to),
+            "subscriptions": _after(len(dead), lists),
+            "rows": pa.nulls(len(dead) + len(delivered), pa.int64()),
         }
         left = rows.take(pa.array(dead + delivered, pa.int64()))
-        columns = [pa.array(added[f.name], f.type) if f.name in added else left[f.name] for f in OUTPUT]
-        return pa.RecordBatch.from_arrays(columns, schema=OUTPUT)
+        return pa.RecordBatch.from_arrays(
+            [added[f.name] if f.name in added else left[f.name] for f in OUTPUT], schema=OUTPUT
+        )
+
+
+def _grouped(
+    event: Int32, subscribers: Sequence[str], ids: Sequence[str]
+) -> tuple[list[int], list[list[str]], list[list[str]]]:
+    """Matches, given side by side, as events that have any, ascending; whom each is for; and by which ids (JSON)."""
+    delivered: list[int] = []
+    to: list[list[str]] = []
+    lists: list[list[str]] = []
+    order = np.argsort(event, kind="stable").tolist()
+    begins = np.flatnonzero(np.diff(event[order], prepend=-1)).tolist()
+    for begin, end in pairwise([*begins, len(order)]):
+        found: dict[str, list[str]] = {}
+        for i in order[begin:end]:
+            found.setdefault(subscribers[i], []).append(ids[i])
+        delivered.append(int(event[order[begin]]))
+        to.append(list(found))
+        lists.append([orjson.dumps(sorted(own)).decode() for own in found.values()])
+    return delivered, to, lists
+
+
+def _after(nothing: int, lists: Sequence[Sequence[str]]) -> pa.ListArray:
+    """The lists as a column, after some nulls."""
+    ends = np.cumsum([0] * (nothing + 1) + [len(own) for own in lists], dtype=np.int32)
+    flat = pa.array([text for own in lists for text in own], pa.string())
+    mask = pa.array(np.arange(nothing + len(lists)) < nothing)
+    return pa.ListArray.from_arrays(pa.array(ends), flat, mask=mask)
 
 
 def _compile(changes: pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -142,15 +189,16 @@ def _compile(changes: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    last: dict[Position, int] = {}
-    oldest: dict[Position, int] = {}
-    count: dict[Position, int] = {}
-    for source, partition, offset, timestamp in zip(
-        *(rows[name].to_pylist() for name in ("source", "partition", "offset", "timestamp")), strict=True
-    ):
-        last[source, partition] = offset
-        oldest[source, partition] = min(timestamp, oldest.get((source, partition), timestamp))
-        count[source, partition] = count.get((source, partition), 0) + 1
-    for (source, partition), offset in last.items():
-        at = {"source": source, "partition": partition, "offset": offset, "timestamp": oldest[source, partition]}
-        yield {"kind": PROGRESS, **at, "rows": count[source, partition]}
+    places, of = _places(rows)
+    offset, timestamp = np.asarray(rows["offset"]), np.asarray(rows["timestamp"])
+    for i, (source, partition) in enumerate(places):
+        mine = of == i
+        at = {"source": source, "partition": partition, "offset": int(offset[mine].max())}
+        yield {"kind": PROGRESS, **at, "timestamp": int(timestamp[mine].min()), "rows": int(mine.sum())}
+
+
+def _places(rows: pa.RecordBatch) -> tuple[list[Position], Int64]:
+    """The (source, partition) that there are, and which of them each row is of."""
+    both = np.asarray(rows["source"]).astype(np.int64) * _MANY + np.asarray(rows["partition"])
+    found, of = np.unique(both, return_inverse=True)
+    return [divmod(place, _MANY) for place in found.tolist()], of

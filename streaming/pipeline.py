@@ -39,7 +39,7 @@ from streaming.state import State
 
 log = logging.getLogger("sluice.batch")
 
-OUTPUT = from_arrow_schema(matching.OUTPUT)  # made once: Spark would parse a text anew for every batch
+OUTPUT = from_arrow_schema(matching.PACKED)  # made once: Spark would parse a text anew for every batch
 MAX_ATTEMPTS = 5  # at one transaction
 ANSWERED_AT_ONCE = 10_000  # changes, in a transaction of the first start
 
@@ -95,8 +95,9 @@ class Pipeline:
         start = time.time()
         used = self.precision.false_positives
         works = self.state.work(used)
+        prepared = time.time()
         shards = (batch.mapInArrow(work, OUTPUT) for work in works)
-        rows = reduce(DataFrame.unionByName, shards).toArrow().to_pylist()
+        rows = matching.unpacked(reduce(DataFrame.unionByName, shards).toArrow())
         if len(works) > 1:
             rows = united(rows)
         matched = time.time()
@@ -106,7 +107,12 @@ class Pipeline:
             times = {"start": start, "match": matched, "publish": published, "commit": committed}
             events = [r["timestamp"] for r in rows if r["kind"] == PROGRESS and r["source"] == EVENTS]
             self.precision.seen(start * 1000 - min(events) if events else 0.0)
-            self._report(number, rows, used, times)
+            spent = {
+                "prepare_ms": prepared - start,
+                "apply_ms": time.time() - committed,
+                "batch_ms": time.time() - start,
+            }
+            self._report(number, rows, used, times, {name: round(s * 1000, 1) for name, s in spent.items()})
 
     def take(self, rows: Sequence[Row]) -> tuple[list[Row], float, float] | None:
         """Publish what the workers made of a batch, and take its changes into account. Returns the rows as they were
@@ -176,9 +182,11 @@ class Pipeline:
     def _deliver(self, row: Row, version: int, missing: set[str], allowed: Iterator[bool], found: list[Record]) -> None:
         names, origin = self.names, self._origin(row)
         headers = records.event_headers(row, origin, version, false_positives=self.precision.false_positives)
+        common = len(row["value"] or b"") + records.size_of(headers)
         for subscriber, ids in zip(row["subscribers"], row["subscriptions"], strict=True):
             topic = names.delivery_topic(subscriber)
             record = records.delivery(topic, names.delivery_key(subscriber, row["key"]), row["value"], headers, ids)
+            size = common + len(record.key or b"") + records.size_of(record.headers[-1:])
             if not next(allowed):
                 reason = records.OVER_QUOTA
                 detail = f"more than {self.delivery_quota.most:,} deliveries of a second (quotas.deliveries_per_second)"
@@ -186,9 +194,9 @@ class Pipeline:
                     continue
             elif topic in missing:
                 reason, detail = records.MISSING_TOPIC, f"topic {topic} of subscriber {subscriber} does not exist"
-            elif record.size() > names.max_delivery_bytes:
+            elif size > names.max_delivery_bytes:
                 reason = records.OVERSIZE
-                detail = f"{record.size()} bytes with headers; deliveries.max_bytes is {names.max_delivery_bytes}"
+                detail = f"{size} bytes with headers; deliveries.max_bytes is {names.max_delivery_bytes}"
             else:
                 found.append(record)
                 continue
@@ -222,7 +230,9 @@ class Pipeline:
     def _origin(self, row: Row) -> Origin:
         return Origin(self.names.source(row["source"]), row["partition"], row["offset"], row["timestamp"])
 
-    def _report(self, number: int, rows: Sequence[Row], used: float, times: Mapping[str, float]) -> None:
+    def _report(
+        self, number: int, rows: Sequence[Row], used: float, times: Mapping[str, float], spent: Mapping[str, float]
+    ) -> None:
         count = {kind: sum(r["kind"] == kind for r in rows) for kind in (CHANGE, REFUSED, DEAD)}
         delivered = [r for r in rows if r["kind"] == DELIVER]
         latencies = by_stage((r["timestamp"] for r in delivered), times)
@@ -238,7 +248,8 @@ class Pipeline:
             "false_positives": used,
             "version": self.state.version,
             "subscriptions": len(self.state.snapshot),
-            "batch_ms": round((times["commit"] - times["start"]) * 1000, 1),
+            "parts": len(self.state.snapshot.parts),
+            **spent,
             "latency_ms": latencies[TOTAL].summary(),
             "latencies": {stage: found.to_json() for stage, found in latencies.items()},
         }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -23,8 +24,7 @@ APPROXIMATE = "sluice_approximate"
 _OURS = ("ce_subscriptionids", "ce_matchversion", REPLAY, APPROXIMATE)  # never taken from an event
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     topic: str
     key: bytes | None
     value: bytes | None
@@ -32,11 +32,14 @@ class Record:
 
     def size(self) -> int:
         """About the bytes it takes in a log: key, value and headers."""
-        return len(self.key or b"") + len(self.value or b"") + sum(len(k) + len(v) + 4 for k, v in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + size_of(self.headers)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+def size_of(headers: Headers) -> int:
+    return sum([len(name) + len(value) + 4 for name, value in headers])
+
+
+class Origin(NamedTuple):
     """Where a record was read."""
 
     topic: str
@@ -66,19 +69,24 @@ def event_headers(
     CloudEvents 1.0, Kafka protocol binding, binary mode. `ce_id` is the same whenever the event is read again.
     """
     own = [(k, v) for k, v in _headers(row) if k not in _OURS]
-    present = {k for k, _ in own}
-    time = datetime.fromtimestamp(origin.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    wanted = {
-        "ce_specversion": "1.0",
-        "ce_id": f"{origin.topic}-{origin.partition}-{origin.offset}",
-        "ce_source": f"kafka:{origin.topic}",
-        "ce_type": "sluice.event",
-        "ce_time": time.replace("+00:00", "Z"),
-    }
-    missing = [(k, v.encode()) for k, v in wanted.items() if k not in present]
-    by = ("ce_matchversion", str(version)) if replay is None else (REPLAY, replay)
+    missing = [
+        ("ce_specversion", b"1.0"),
+        ("ce_id", f"{origin.topic}-{origin.partition}-{origin.offset}".encode()),
+        ("ce_source", b"kafka:" + origin.topic.encode()),
+        ("ce_type", b"sluice.event"),
+        ("ce_time", b"%b.%03dZ" % (_second(origin.timestamp_ms // 1000), origin.timestamp_ms % 1000)),
+    ]
+    if own:
+        present = {name for name, _ in own}
+        missing = [header for header in missing if header[0] not in present]
+    by = ("ce_matchversion", b"%d" % version) if version is not None else (REPLAY, (replay or "").encode())
     roughly = [(APPROXIMATE, str(false_positives).encode())] if false_positives else []
-    return [*own, *missing, (by[0], by[1].encode()), *roughly]
+    return [*own, *missing, by, *roughly]
+
+
+@lru_cache(maxsize=64)
+def _second(epoch_s: int) -> bytes:
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat().removesuffix("+00:00").encode()
 
 
 def delivery(topic: str, key: bytes | None, value: bytes, headers: Headers, subscriptions: str) -> Record:

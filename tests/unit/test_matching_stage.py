@@ -58,7 +58,8 @@ def change(offset: int, id: str, document: Any, partition: int = 0) -> dict[str,
 
 def work(state: State, *batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
     given = [pa.RecordBatch.from_pylist(rows, schema=matching.INPUT) for rows in batches]
-    return [row for work in state.work() for batch in work(given) for row in batch.to_pylist()]
+    packed = [batch for work in state.work() for batch in work(given)]
+    return matching.unpacked(pa.Table.from_batches(packed, matching.PACKED))
 
 
 def apply(state: State, *batches: list[dict[str, Any]]) -> None:
