@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from typing import Any
 
@@ -101,3 +103,28 @@ def step(p: Pipeline, *rows: dict[str, Any]) -> list[Record]:
     out = work(p.state, list(rows))
     p.take(out)
     return p.sink.transactions[-1][0]  # type: ignore[attr-defined]
+
+
+class Later(Executor):
+    """Begins nothing before it is told to."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
+        self.ended = False
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if self.ended:
+            raise RuntimeError("nothing more is taken")
+        future: Future[Any] = Future()
+        self.waiting.append((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def work(self) -> None:
+        while self.waiting:
+            future, call = self.waiting.pop(0)
+            future.set_result(call())
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.ended = True
+        for future, _ in self.waiting:
+            future.cancel()
