@@ -1,8 +1,10 @@
 """Named arrays in one file that can be mapped into memory: nothing is read before it is used, and hosts share pages.
 
     8 bytes            magic
-    8 bytes            length of the header
-    header             JSON: what `write` was given, the name, type, length and place of each array, and their CRC-32
+    4 bytes            length of the header
+    4 bytes            its CRC-32
+    header             JSON: what `write` was given, the name, type, length and place of each array, and the CRC-32
+                       of them all
     arrays             each from a multiple of 64 bytes on
 
 Written beside its place and then moved there, so a file is whole or not there.
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 
 from matchers.errors import MatchingError
 
-MAGIC = b"sluice\x00\x01"
+MAGIC = b"sluice\x00\x02"
 ALIGN = 64
 
 
@@ -39,7 +41,7 @@ def write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as file:
-            file.write(MAGIC + len(header).to_bytes(8, "little") + header)
+            file.write(MAGIC + len(header).to_bytes(4, "little") + zlib.crc32(header).to_bytes(4, "little") + header)
             for array in arrays.values():
                 file.write(np.ascontiguousarray(array).data)
                 file.write(bytes(-array.nbytes % ALIGN))
@@ -60,9 +62,12 @@ def read(path: Path, *, check: bool = False) -> tuple[dict[str, Any], dict[str, 
         start = file.read(begin)
         if start[: len(MAGIC)] != MAGIC:
             raise MatchingError(f"{path}: is no saved index of this version")
-        size = int.from_bytes(start[len(MAGIC) :], "little")
+        size, written = (int.from_bytes(start[at : at + 4], "little") for at in (len(MAGIC), len(MAGIC) + 4))
+        text = file.read(min(size, path.stat().st_size))
         try:
-            header = json.loads(file.read(min(size, path.stat().st_size)))
+            if len(start) < begin or zlib.crc32(text) != written:
+                raise ValueError
+            header = json.loads(text)
             about, places, end = header["about"], header["arrays"], begin + size + header["bytes"]
             checksum = header["checksum"]
             fields = [(p["name"], np.dtype(p["type"]), p["length"], begin + size + p["at"]) for p in places]

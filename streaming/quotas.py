@@ -40,7 +40,11 @@ class SubscriptionQuota:
         """
         if not self.most:
             return list(rows)
-        last = {row["subscriptions"][0]: row for row in rows if row["kind"] == CHANGE}
+        last: dict[str, Row] = {}  # in the order of the last words
+        for row in rows:
+            if row["kind"] == CHANGE:
+                last.pop(row["subscriptions"][0], None)
+                last[row["subscriptions"][0]] = row
         owner = owners(snapshot, last)
         refused = set()
         for id, row in last.items():

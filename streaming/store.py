@@ -110,7 +110,7 @@ class Store:
         names = set()
         for path in self._manifests():
             with suppress(OSError, MatchingError):
-                names |= {self.directory / name for name in packing.read(path).parts}
+                names |= {self.directory / name for name in packing.read(path, check=True).parts}
         return names
 
 

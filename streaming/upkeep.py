@@ -44,7 +44,8 @@ class Upkeep:
         self._store = store
         self._processes = processes
         self._files = dict(files or {})
-        self._lock = threading.Lock()  # of _files
+        self._lock = threading.Lock()  # of _files; held for a moment only, since batches wait for it
+        self._writing = threading.Lock()  # one at a time, so that no part is written twice
         self._joins, self._saves = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._joining: _Joining | None = None
         self._saving: Future[None] | None = None
@@ -85,17 +86,21 @@ class Upkeep:
         due = time.monotonic() - self._saved_at >= SAVE_EVERY_S
         if due and self._saving is None and snapshot is not self._saved:
             self._saved, self._saved_at = snapshot, time.monotonic()
-            self._saving = self._saves.submit(self._save, snapshot, dict(positions), self._in_use(snapshot))
+            self._saving = self._saves.submit(self._save, snapshot, dict(positions), self._retired(snapshot))
 
     def close(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
         """Save the last version; what is being joined is given up."""
         self._joins.shutdown(wait=False, cancel_futures=True)
         self._saves.shutdown()
         if snapshot is not self._saved:
-            self._save(snapshot, positions, self._in_use(snapshot))
+            self._save(snapshot, positions, self._retired(snapshot))
 
-    def _in_use(self, snapshot: Snapshot) -> set[Part]:
-        return {*snapshot.parts, *(self._joining.parts if self._joining else ())}
+    def _retired(self, snapshot: Snapshot) -> list[Part]:
+        """Those that are in use no more, so never again; what comes into use later, even while this is being saved, is
+        not among them."""
+        in_use = {*snapshot.parts, *(self._joining.parts if self._joining else ())}
+        with self._lock:
+            return [part for part in self._files if part not in in_use]
 
     def _join(self, parts: tuple[Part, ...], removed: tuple[Int32, ...], like: Snapshot) -> tuple[Part, Path]:
         files = [(self._file_of(part), gone) for part, gone in zip(parts, removed, strict=True)]
@@ -103,7 +108,7 @@ class Upkeep:
         self._processes.submit(building.join, files, like.algorithm, dict(like.options), to).result()
         return packing.read(to), to
 
-    def _save(self, snapshot: Snapshot, positions: Mapping[int, int], in_use: set[Part]) -> None:
+    def _save(self, snapshot: Snapshot, positions: Mapping[int, int], retired: list[Part]) -> None:
         names = tuple(self._file_of(part).name for part in snapshot.parts)
         manifest = Manifest(
             *(snapshot.version, positions, snapshot.algorithm, dict(snapshot.options), snapshot.shards),
@@ -111,17 +116,21 @@ class Upkeep:
         )
         self._store.save(manifest)
         with self._lock:
-            retired = {part: path for part, path in self._files.items() if part not in in_use}
-            for part in self._store.delete(retired):
+            files = {part: self._files[part] for part in retired}
+        gone = self._store.delete(files)
+        with self._lock:
+            for part in gone:
                 del self._files[part]
 
     def _file_of(self, part: Part) -> Path:
-        with self._lock:
-            if part not in self._files:
+        with self._writing:
+            path = self.file(part)
+            if path is None:
                 path = self._store.new_path()
                 packing.write(path, part)
-                self._files[part] = path
-            return self._files[part]
+                with self._lock:
+                    self._files[part] = path
+            return path
 
 
 def _with_expired(part: Part, removed: Int32, before_ms: float) -> Int32:

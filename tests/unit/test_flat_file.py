@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -70,23 +71,27 @@ def test_a_file_that_was_cut_off_is_refused(left: int, tmp_path: Path) -> None:
 
 
 def header(content: object) -> bytes:
-    text = json.dumps(content).encode()
-    return MAGIC + len(text).to_bytes(8, "little") + text
+    return raw_header(json.dumps(content).encode())
+
+
+def raw_header(text: bytes) -> bytes:
+    return MAGIC + len(text).to_bytes(4, "little") + zlib.crc32(text).to_bytes(4, "little") + text
 
 
 FOREIGN = {
     "a text": b"hello, world, this is no index",
-    "another version": MAGIC[:-1] + b"\x02" + bytes(100),
+    "another version": MAGIC[:-1] + b"\x01" + bytes(100),
     "a header of no length": MAGIC + bytes(100),
     "a header beyond the end": MAGIC + b"\xff" * 100,
-    "a header that is no JSON": MAGIC + (10).to_bytes(8, "little") + b"\xff" * 20,
+    "a header that is no JSON": raw_header(b"\xff" * 20),
+    "a header with another checksum": MAGIC + (2).to_bytes(4, "little") + bytes(4) + b"{}",
     "a header that is a list": header([1]),
     "a header that lacks its fields": header({"bytes": 0}),
     "an array beyond the end": header(
-        {"about": {}, "bytes": 0, "arrays": [{"name": "a", "type": "<f8", "length": 9, "at": 0}]}
+        {"about": {}, "bytes": 0, "checksum": 0, "arrays": [{"name": "a", "type": "<f8", "length": 9, "at": 0}]}
     ),
     "an array of no type": header(
-        {"about": {}, "bytes": 0, "arrays": [{"name": "a", "type": "?!", "length": 0, "at": 0}]}
+        {"about": {}, "bytes": 0, "checksum": 0, "arrays": [{"name": "a", "type": "?!", "length": 0, "at": 0}]}
     ),
 }
 
@@ -102,3 +107,23 @@ def test_a_file_of_something_else_is_refused(name: str, tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_an_OSError(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "index")
+
+
+@pytest.mark.parametrize("name", ["words", "values", "small"])
+def test_a_check_notices_one_changed_bit_of_an_array(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "index")
+    whole = bytearray(path.read_bytes())
+    whole[whole.index(ARRAYS[name].tobytes())] ^= 4
+    path.write_bytes(whole)
+    read(path)
+    with pytest.raises(MatchingError, match="index: its checksum is wrong"):
+        read(path, check=True)
+
+
+def test_a_header_is_checked_always(tmp_path: Path) -> None:
+    path = written(tmp_path / "index")
+    whole = path.read_bytes()
+    for at in range(whole.index(b"values") + 6):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(MatchingError, match=r"index: .*(no saved index|save the index again)"):
+            read(path)

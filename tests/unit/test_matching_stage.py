@@ -3,81 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from matchers.snapshot import Snapshot
-from streaming import matching, records
-from streaming.matching import (
-    CHANGE,
-    DEAD,
-    DELIVER,
-    EVENTS,
-    PROGRESS,
-    REFUSED,
-    SEGMENT,
-    SUBSCRIPTIONS,
-    Position,
-)
-from streaming.pipeline import Names, Pipeline
-from streaming.records import Record
-from streaming.sink import Aborted, Offsets
-from streaming.state import State
+from streaming import records
+from streaming.matching import DEAD, DELIVER, EVENTS, PROGRESS, REFUSED, SUBSCRIPTIONS
+from streaming.sink import Aborted
 from streaming.subscriptions import Refused, read_change
+from tests.stage import ALICE, BOB, ListSink, apply, change, delivered, event, pipeline, state, step, work
 
 pytestmark = pytest.mark.kernels
-
-
-class Value:
-    """A broadcast, as Spark would make it."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self.destroyed = False
-
-    def destroy(self) -> None:
-        self.destroyed = True
-
-
-def state(positions: dict[Position, int] | None = None) -> State:
-    return State(Snapshot(), Value, positions or {(EVENTS, 0): 0})
-
-
-def event(offset: int, value: Any, timestamp: int = 1_000, partition: int = 0, **more: Any) -> dict[str, Any]:
-    raw = value if isinstance(value, bytes | None) else json.dumps(value).encode()
-    at = {"source": EVENTS, "partition": partition, "offset": offset, "timestamp": timestamp}
-    return at | {"key": None, "value": raw, "headers": None} | more
-
-
-def change(offset: int, id: str, document: Any, partition: int = 0) -> dict[str, Any]:
-    raw = None if document is None else json.dumps({"id": id, **document}).encode()
-    return event(offset, raw, partition=partition) | {"source": SUBSCRIPTIONS, "key": id.encode()}
-
-
-def work(state: State, *batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    given = [pa.RecordBatch.from_pylist(rows, schema=matching.INPUT) for rows in batches]
-    packed = [batch for work in state.work() for batch in work(given)]
-    return matching.unpacked(pa.Table.from_batches(packed, matching.PACKED))
-
-
-def apply(state: State, *batches: list[dict[str, Any]]) -> None:
-    rows = work(state, *batches)
-    positions = {(r["source"], r["partition"]): r["offset"] + 1 for r in rows if r["kind"] == PROGRESS}
-    state.apply([r for r in rows if r["kind"] in (CHANGE, SEGMENT)], positions)
-
-
-def delivered(state: State, *rows: dict[str, Any]) -> dict[int, dict[str, list[str]]]:
-    return {
-        r["offset"]: {s: json.loads(ids) for s, ids in zip(r["subscribers"], r["subscriptions"], strict=True)}
-        for r in work(state, list(rows))
-        if r["kind"] == DELIVER
-    }
-
-
-ALICE = {"subscriber": "alice", "pattern": {"x": [1]}}
-BOB = {"subscriber": "bob", "pattern": {"x": [{"exists": True}]}}
 
 
 def test_subscriptions_of_one_subscriber_make_one_delivery() -> None:
@@ -106,12 +41,12 @@ def test_the_last_word_on_an_id_counts_within_a_batch_and_across_batches() -> No
 def test_a_part_is_broadcast_once_and_destroyed_when_no_batch_can_use_it() -> None:
     s = state()
     apply(s, [change(0, "a", ALICE)])
-    first = s.work().parts[0][0].broadcast
-    assert s.work().parts[0][0].broadcast is first
+    first = s.work()[0].parts[0][0].broadcast
+    assert s.work()[0].parts[0][0].broadcast is first
     apply(s, [change(1, "a", BOB)])
     s.work()
     assert first.destroyed
-    assert not s.work().parts[0][0].broadcast.destroyed
+    assert not s.work()[0].parts[0][0].broadcast.destroyed
 
 
 def test_rows_that_were_committed_before_are_dropped() -> None:
@@ -207,42 +142,6 @@ def test_what_is_no_subscription_is_refused_with_a_reason(key: bytes | None, val
 def test_an_id_may_stand_in_the_key_alone_or_in_the_document_alone() -> None:
     assert read_change(b"a", b'{"subscriber": "s", "pattern": {}}').subscription.id == "a"
     assert read_change(None, b'{"id": "a", "subscriber": "s", "pattern": {}}').subscription.id == "a"
-
-
-class ListSink:
-    def __init__(self, aborts: int = 0) -> None:
-        self.transactions: list[tuple[list[Record], Offsets]] = []
-        self.aborts = aborts
-
-    def publish(self, records: Any, offsets: Offsets) -> tuple[float, float]:
-        if self.aborts:
-            self.aborts -= 1
-            raise Aborted("a topic was deleted")
-        self.transactions.append((list(records), offsets))
-        return 0.0, 0.0
-
-
-class SomeTopics:
-    def __init__(self, absent: set[str]) -> None:
-        self.absent = absent
-        self.refreshed = 0
-
-    def missing(self, topics: Any) -> set[str]:
-        return set(topics) & self.absent
-
-    def refresh(self) -> None:
-        self.refreshed += 1
-
-
-def pipeline(sink: ListSink, absent: set[str] | None = None, max_bytes: int = 1_000) -> Pipeline:
-    names = Names("events", "subs", "status", "dead", lambda s: f"to.{s}", lambda s, key: key, max_bytes)
-    return Pipeline(state(), sink, SomeTopics(absent or set()), names)
-
-
-def step(p: Pipeline, *rows: dict[str, Any]) -> list[Record]:
-    out = work(p.state, list(rows))
-    p.take(out)
-    return p.sink.transactions[-1][0]  # type: ignore[attr-defined]
 
 
 def test_records_and_offsets_are_one_transaction() -> None:

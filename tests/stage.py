@@ -1,0 +1,140 @@
+"""The stage without Spark and without a broker: rows of both topics, what becomes of them, and lists for the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from matchers.snapshot import Snapshot
+from streaming import matching
+from streaming.matching import CHANGE, DELIVER, EVENTS, PROGRESS, SEGMENT, SUBSCRIPTIONS, Position
+from streaming.pipeline import Names, Pipeline, united
+from streaming.records import Record
+from streaming.sink import Aborted, Offsets
+from streaming.state import State
+
+NAMES = Names("events", "subs", "status", "dead", lambda s: f"to.{s}", lambda s, key: key, 1_000)
+
+
+class Value:
+    """A broadcast, as Spark would make it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.destroyed = False
+
+    def destroy(self) -> None:
+        self.destroyed = True
+
+
+def state(positions: dict[Position, int] | None = None) -> State:
+    return State(Snapshot(), Value, positions or {(EVENTS, 0): 0})
+
+
+def event(offset: int, value: Any, timestamp: int = 1_000, partition: int = 0, **more: Any) -> dict[str, Any]:
+    raw = value if isinstance(value, bytes | None) else json.dumps(value).encode()
+    at = {"source": EVENTS, "partition": partition, "offset": offset, "timestamp": timestamp}
+    return at | {"key": None, "value": raw, "headers": None} | more
+
+
+def change(offset: int, id: str, document: Any, partition: int = 0) -> dict[str, Any]:
+    raw = None if document is None else json.dumps({"id": id, **document}).encode()
+    return event(offset, raw, partition=partition) | {"source": SUBSCRIPTIONS, "key": id.encode()}
+
+
+def work(state: State, *batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    given = [pa.RecordBatch.from_pylist(rows, schema=matching.INPUT) for rows in batches]
+    packed = [batch for shard in state.work() for batch in shard(given)]
+    return united(matching.unpacked(pa.Table.from_batches(packed, matching.PACKED)))
+
+
+def apply(state: State, *batches: list[dict[str, Any]]) -> None:
+    rows = work(state, *batches)
+    positions = {(r["source"], r["partition"]): r["offset"] + 1 for r in rows if r["kind"] == PROGRESS}
+    state.apply([r for r in rows if r["kind"] in (CHANGE, SEGMENT)], positions)
+
+
+def delivered(state: State, *rows: dict[str, Any]) -> dict[int, dict[str, list[str]]]:
+    return {
+        r["offset"]: {s: json.loads(ids) for s, ids in zip(r["subscribers"], r["subscriptions"], strict=True)}
+        for r in work(state, list(rows))
+        if r["kind"] == DELIVER
+    }
+
+
+ALICE = {"subscriber": "alice", "pattern": {"x": [1]}}
+BOB = {"subscriber": "bob", "pattern": {"x": [{"exists": True}]}}
+
+
+class ListSink:
+    def __init__(self, aborts: int = 0) -> None:
+        self.transactions: list[tuple[list[Record], Offsets]] = []
+        self.aborts = aborts
+
+    def publish(self, records: Any, offsets: Offsets) -> tuple[float, float]:
+        if self.aborts:
+            self.aborts -= 1
+            raise Aborted("a topic was deleted")
+        self.transactions.append((list(records), offsets))
+        return 0.0, 0.0
+
+
+class SomeTopics:
+    def __init__(self, absent: set[str]) -> None:
+        self.absent = absent
+        self.refreshed = 0
+
+    def missing(self, topics: Any) -> set[str]:
+        return set(topics) & self.absent
+
+    def refresh(self) -> None:
+        self.refreshed += 1
+
+
+def pipeline(sink: ListSink, absent: set[str] | None = None, max_bytes: int = 1_000) -> Pipeline:
+    return Pipeline(state(), sink, SomeTopics(absent or set()), replace(NAMES, max_delivery_bytes=max_bytes))
+
+
+def step(p: Pipeline, *rows: dict[str, Any]) -> list[Record]:
+    out = work(p.state, list(rows))
+    p.take(out)
+    return p.sink.transactions[-1][0]  # type: ignore[attr-defined]
+
+
+class Later(Executor):
+    """Begins nothing before it is told to."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
+        self.ended = False
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if self.ended:
+            raise RuntimeError("nothing more is taken")
+        future: Future[Any] = Future()
+        self.waiting.append((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def work(self) -> None:
+        while self.waiting:
+            future, call = self.waiting.pop(0)
+            future.set_result(call())
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.ended = True
+        for future, _ in self.waiting:
+            future.cancel()
+
+
+class AtOnce(Executor):
+    """Does it when it is told of it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future

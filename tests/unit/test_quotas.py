@@ -1,0 +1,237 @@
+"""What a subscriber may have, and what becomes of what is more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from streaming import records
+from streaming.pipeline import Pipeline
+from streaming.quotas import REMEMBERED_S, DeliveryQuota, SubscriptionQuota, owners
+from streaming.records import Record
+from tests.stage import ALICE, BOB, ListSink, change, delivered, event, pipeline, step
+
+pytestmark = pytest.mark.kernels
+
+PAUSED = ALICE | {"paused": True}
+Changes = Sequence[tuple[str, Any]]
+
+# (name, batches of changes, the statuses of the last batch, who has what then); two subscriptions each at most
+BATCHES: list[tuple[str, list[Changes], list[str], dict[str, list[str]]]] = [
+    ("as many as may be", [[("a", ALICE), ("b", ALICE)]], ["accepted"] * 2, {"alice": ["a", "b"]}),
+    (
+        "one more",
+        [[("a", ALICE), ("b", ALICE), ("c", ALICE)]],
+        ["accepted", "accepted", "refused"],
+        {"alice": ["a", "b"]},
+    ),
+    ("one more later", [[("a", ALICE), ("b", ALICE)], [("c", ALICE)]], ["refused"], {"alice": ["a", "b"]}),
+    (
+        "each subscriber has its own",
+        [[("a", ALICE), ("b", ALICE)], [("c", BOB), ("d", BOB)]],
+        ["accepted"] * 2,
+        {"alice": ["a", "b"], "bob": ["c", "d"]},
+    ),
+    (
+        "replaced by its owner",
+        [[("a", ALICE), ("b", ALICE)], [("a", ALICE), ("b", ALICE)]],
+        ["accepted"] * 2,
+        {"alice": ["a", "b"]},
+    ),
+    (
+        "given to another who has room",
+        [[("a", ALICE), ("b", ALICE)], [("a", BOB), ("c", ALICE)]],
+        ["accepted"] * 2,
+        {"alice": ["b", "c"], "bob": ["a"]},
+    ),
+    (
+        "given to another who has no room",
+        [[("a", ALICE), ("b", BOB), ("c", BOB)], [("a", BOB), ("d", ALICE), ("e", ALICE)]],
+        ["refused", "accepted", "refused"],
+        {"alice": ["a", "d"], "bob": ["b", "c"]},
+    ),
+    (
+        "withdrawn, then another",
+        [[("a", ALICE), ("b", ALICE)], [("a", None), ("c", ALICE)]],
+        ["withdrawn", "accepted"],
+        {"alice": ["b", "c"]},
+    ),
+    (
+        "another, then withdrawn",
+        [[("a", ALICE), ("b", ALICE)], [("c", ALICE), ("a", None)]],
+        ["refused", "withdrawn"],
+        {"alice": ["b"]},
+    ),
+    (
+        "another, withdrawn, then the other again",
+        [[("a", ALICE), ("b", ALICE)], [("c", ALICE), ("a", None), ("c", ALICE)]],
+        ["accepted", "withdrawn", "accepted"],
+        {"alice": ["b", "c"]},
+    ),
+    (
+        "withdrawn and there again",
+        [[("a", ALICE), ("b", ALICE)], [("a", None), ("a", ALICE), ("c", ALICE)]],
+        ["withdrawn", "accepted", "refused"],
+        {"alice": ["a", "b"]},
+    ),
+    (
+        "come and gone in one batch",
+        [[("a", ALICE), ("b", ALICE)], [("c", ALICE), ("c", None), ("b", None)], [("d", ALICE)]],
+        ["accepted"],
+        {"alice": ["a", "d"]},
+    ),
+    (
+        "the last word is refused, and with it those before",
+        [[("a", ALICE), ("b", BOB), ("c", BOB)], [("a", None), ("a", ALICE), ("a", BOB)], [("d", ALICE), ("e", ALICE)]],
+        ["accepted", "refused"],
+        {"alice": ["a", "d"], "bob": ["b", "c"]},
+    ),
+    (
+        "withdrawn that was not there",
+        [[("a", ALICE), ("b", ALICE)], [("z", None)], [("c", ALICE)]],
+        ["refused"],
+        {"alice": ["a", "b"]},
+    ),
+    (
+        "refused, then with room",
+        [[("a", ALICE), ("b", ALICE)], [("c", ALICE)], [("a", None)], [("c", ALICE)]],
+        ["accepted"],
+        {"alice": ["b", "c"]},
+    ),
+    ("paused ones count", [[("a", PAUSED), ("b", PAUSED)], [("c", ALICE)]], ["refused"], {}),
+]
+
+
+def batches(p: Pipeline, given: Sequence[Changes]) -> list[Record]:
+    written: list[Record] = []
+    offset = p.state.version
+    for changes in given:
+        written = step(p, *(change(offset + i, id, document) for i, (id, document) in enumerate(changes)))
+        offset += len(changes)
+    return written
+
+
+def statuses(written: Sequence[Record]) -> list[str]:
+    return [json.loads(record.value or b"")["status"] for record in written if record.topic == "status"]
+
+
+@pytest.mark.parametrize(("given", "last", "there"), [case[1:] for case in BATCHES], ids=[case[0] for case in BATCHES])
+def test_a_subscriber_has_as_many_subscriptions_as_it_may(
+    given: list[Changes], last: list[str], there: dict[str, list[str]]
+) -> None:
+    p = pipeline(ListSink())
+    p.subscription_quota = SubscriptionQuota(2)
+    p.subscription_quota.begin(p.state.snapshot)
+    written = batches(p, given)
+    assert statuses(written) == last
+    assert delivered(p.state, event(0, {"x": 1})).get(0, {}) == there
+    again = SubscriptionQuota(2)  # what it counted is what is there
+    again.begin(p.state.snapshot)
+    assert +again._count == +p.subscription_quota._count
+
+
+def test_a_refused_subscription_is_a_dead_letter_that_says_what_to_do() -> None:
+    p = pipeline(ListSink())
+    p.subscription_quota = SubscriptionQuota(1)
+    *_, status, letter = batches(p, [[("a", ALICE), ("b", ALICE)]])
+    reason = "a subscriber may have 1 subscriptions at most (quotas.subscriptions); withdraw another first"
+    document = json.loads(status.value or b"")
+    assert (document["id"], document["status"], document["reason"]) == ("b", "refused", reason)
+    headers = dict(letter.headers)
+    assert headers["sluice_reason"] == records.REFUSED_SUBSCRIPTION.encode()
+    assert headers["sluice_detail"] == reason.encode()
+    assert json.loads(letter.value or b"")["id"] == "b"
+
+
+def test_what_is_there_at_the_start_counts_even_if_it_is_more_than_may_be() -> None:
+    p = pipeline(ListSink())
+    batches(p, [[(f"s{i}", ALICE) for i in range(4)], [("s0", None)]])
+    p.subscription_quota = SubscriptionQuota(2)
+    p.subscription_quota.begin(p.state.snapshot)
+    assert statuses(batches(p, [[("s1", None), ("new", ALICE)]])) == ["withdrawn", "refused"]
+    assert statuses(batches(p, [[("s2", None), ("new", ALICE)]])) == ["withdrawn", "accepted"]
+
+
+def test_without_a_quota_any_number_is_taken() -> None:
+    p = pipeline(ListSink())
+    p.subscription_quota.begin(p.state.snapshot)
+    assert statuses(batches(p, [[(f"s{i}", ALICE) for i in range(9)]])) == ["accepted"] * 9
+
+
+def test_owners_are_those_of_the_subscriptions_that_are_there() -> None:
+    p = pipeline(ListSink())
+    batches(p, [[("a", ALICE), ("b", BOB), ("c", BOB)], [("c", None)], [("b", ALICE)]])
+    assert owners(p.state.snapshot, ["a", "b", "c", "nobody"]) == {"a": "alice", "b": "alice"}
+    assert owners(p.state.snapshot, []) == {}
+
+
+def deliveries(p: Pipeline, *times_ms: int) -> list[str]:
+    """Of events of these times in one batch: the topics that got something, in order."""
+    begin = p.state.positions.get((0, 0), 0)
+    return [r.topic for r in step(p, *(event(begin + i, {"x": 1}, time) for i, time in enumerate(times_ms)))]
+
+
+def limited(most: int, drop: bool = False) -> Pipeline:
+    p = pipeline(ListSink())
+    p.delivery_quota = DeliveryQuota(most, drop)
+    batches(p, [[("a", ALICE)]])
+    return p
+
+
+def test_deliveries_are_counted_by_the_second_of_their_event_over_all_batches() -> None:
+    p = limited(2)
+    assert deliveries(p, 1_000, 1_999, 2_000, 1_500, 2_999, 2_001) == ["to.alice"] * 3 + ["dead", "to.alice", "dead"]
+    assert p.delivery_quota.over == 2
+    assert deliveries(p, 2_500, 1_000, 3_000) == ["dead", "dead", "to.alice"]
+    assert p.delivery_quota.over == 2
+    assert deliveries(p, 3_000) == ["to.alice"]
+    assert p.delivery_quota.over == 0
+
+
+def test_each_subscriber_has_its_own_deliveries() -> None:
+    p = limited(1)
+    batches(p, [[("b", BOB), ("c", BOB)]])
+    assert sorted(deliveries(p, 1_000, 1_000)) == ["dead", "dead", "to.alice", "to.bob"]
+    assert p.delivery_quota.over == 2
+
+
+def test_a_delivery_too_many_is_a_dead_letter_with_the_subscriber_and_its_subscriptions() -> None:
+    p = limited(1)
+    *_, letter = step(p, event(0, {"x": 1}), event(1, {"x": 1}))
+    headers = dict(letter.headers)
+    assert (letter.topic, letter.value) == ("dead", b'{"x": 1}')
+    assert headers["sluice_reason"] == records.OVER_QUOTA.encode()
+    assert headers["sluice_detail"] == b"more than 1 deliveries of a second (quotas.deliveries_per_second)"
+    assert (headers["sluice_subscriber"], headers["sluice_subscriptionids"]) == (b"alice", b'["a"]')
+    assert headers["sluice_origin_offset"] == b"1"
+
+
+def test_with_drop_a_delivery_too_many_is_nothing_but_counted() -> None:
+    p = limited(1, drop=True)
+    assert deliveries(p, 1_000, 1_000, 1_000, 2_000) == ["to.alice", "to.alice"]
+    assert p.delivery_quota.over == 2
+
+
+def test_a_transaction_that_is_tried_again_is_counted_once() -> None:
+    p = limited(2)
+    p.sink.aborts = 3  # type: ignore[attr-defined]
+    assert deliveries(p, 1_000) == ["to.alice"]
+    assert deliveries(p, 1_000, 1_000) == ["to.alice", "dead"]
+
+
+def test_late_events_count_with_their_second_for_a_while() -> None:
+    p = limited(1)
+    deliveries(p, 1_000, 1_000 * (1 + REMEMBERED_S))
+    assert deliveries(p, 1_000) == ["dead"]
+    deliveries(p, 1_000 * (2 + REMEMBERED_S))
+    assert deliveries(p, 1_000) == ["to.alice"]
+    assert len(p.delivery_quota._count) <= REMEMBERED_S + 1
+
+
+def test_without_a_quota_nothing_is_counted() -> None:
+    p = limited(0)
+    assert deliveries(p, *[1_000] * 9) == ["to.alice"] * 9
+    assert (p.delivery_quota.over, p.delivery_quota._count) == (0, {})

@@ -1,0 +1,160 @@
+"""Versions of a set of subscriptions: what an update moves, and what is joined beside it and swapped in."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from matchers import naive
+from matchers.language import parse
+from matchers.lowering import lower
+from matchers.segment import Segment
+from matchers.snapshot import Part, Snapshot
+from matchers.texts import Texts
+from streaming.subscriptions import Subscription, notes
+from tests import workloads
+
+pytestmark = pytest.mark.kernels
+
+Patterns = dict[str, Any]
+
+
+def segment(patterns: Patterns) -> Segment:
+    lowered = [(id, lower(parse(pattern))) for id, pattern in patterns.items()]
+    return Segment.build(lowered, notes([Subscription(id, f"of-{id}") for id in patterns]))
+
+
+def updated(snapshot: Snapshot, add: Patterns, remove: Any = (), held: int = 0) -> Snapshot:
+    return snapshot.update(segment(add), remove, held=held)
+
+
+def joined(snapshot: Snapshot, first: int, last: int) -> Part:
+    live = [(part.segment, gone) for part, gone in zip(snapshot.parts, snapshot.removed, strict=True)][first:last]
+    return Part.of(Segment.merge(live), snapshot.algorithm, snapshot.options)
+
+
+def check(snapshot: Snapshot, patterns: Patterns, events: list[Any]) -> None:
+    expected = naive.match({id: parse(pattern) for id, pattern in patterns.items()}, events)
+    assert [sorted(ids) for ids in snapshot.match(events)] == [sorted(ids) for ids in expected]
+    assert len(snapshot) == len(patterns)
+    owners = {}
+    for part, removed in zip(snapshot.parts, snapshot.removed, strict=True):
+        assert removed.tolist() == sorted(set(removed.tolist()))
+        there = np.setdiff1d(np.arange(len(part.segment.ids)), removed)
+        for id, owner in zip(part.segment.ids.at(there), part.segment.notes["subscriber"].at(there), strict=True):  # type: ignore[union-attr]
+            assert id not in owners, "it is there twice"
+            owners[id] = owner
+    assert owners == {id: f"of-{id}" for id in patterns}
+    for id in ("s0", "s1", "s2"):
+        assert (id in snapshot) is (id in patterns)
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 8, 100])
+def test_an_update_never_moves_more_than_it_may(most: int) -> None:
+    r = Random(2)
+    snapshot, current = Snapshot(most=most), {}
+    for _ in range(60):
+        add = {f"s{r.randrange(40)}": {"x": [r.randrange(3)]} for _ in range(r.choice([0, 1, 1, 2, 5]))}
+        remove = {f"s{r.randrange(40)}" for _ in range(r.choice([0, 1, 3]))}
+        before = {*snapshot.parts}
+        snapshot = updated(snapshot, add, remove)
+        current = {id: p for id, p in current.items() if id not in remove} | add
+        new = [part for part in snapshot.parts if part not in before]
+        assert len(new) <= 1
+        assert all(len(part.segment.ids) <= max(most, len(add)) for part in new)
+    check(snapshot, current, [{"x": x} for x in range(4)])
+
+
+def test_without_a_bound_nothing_is_ever_due() -> None:
+    r = Random(3)
+    snapshot = Snapshot()
+    for _ in range(60):
+        snapshot = updated(snapshot, {f"s{r.randrange(90)}": {"x": [1]}}, {f"s{r.randrange(90)}"})
+        assert snapshot.due() == len(snapshot.parts)
+        assert len(snapshot.parts) <= 5
+
+
+def test_held_parts_stay_even_if_all_of_them_is_removed() -> None:
+    first = updated(Snapshot(), {"a": {}, "b": {}})
+    held = updated(updated(first, {"c": {}}, held=1), {}, ["a", "b"], held=1)
+    assert held.parts[0] is first.parts[0]
+    assert held.removed[0].tolist() == [0, 1]
+    assert held.match([{}]) == [["c"]]
+    assert updated(held, {"d": {}}).parts[0] is not first.parts[0]
+
+
+def test_a_part_that_was_removed_whole_while_it_was_joined_is_swapped_for_nothing() -> None:
+    before = updated(updated(Snapshot(most=0), {"a": {}, "b": {}}), {"c": {}})
+    new = joined(before, 0, 2)
+    after = updated(updated(before, {"d": {}}, held=2), {}, ["a", "b", "c"], held=2)
+    swapped = after.swapped(before.parts, before.removed, new)
+    assert swapped.match([{}]) == [["d"]]
+    assert (len(swapped.parts), swapped.version) == (1, after.version)
+    assert after.match([{}]) == [["d"]]
+    assert updated(before, {}, ["a", "b", "c"], held=2).swapped(before.parts, before.removed, new).parts == ()
+
+
+@hypothesis_settings(max_examples=60)
+@given(seed=st.integers(0, 2**32))
+def test_what_is_swapped_in_after_any_updates_answers_as_a_fresh_build(seed: int) -> None:
+    r = Random(seed)
+    events = [workloads.event(r) for _ in range(3)]
+    snapshot, current = Snapshot(most=r.choice([0, 2, 6])), {}
+    versions: list[tuple[Snapshot, Patterns]] = []
+
+    def change(held: int) -> None:
+        nonlocal snapshot, current
+        add = {f"s{r.randrange(12)}": workloads.pattern(r) for _ in range(r.choice([0, 1, 2, 4]))}
+        remove = {f"s{r.randrange(12)}" for _ in range(r.choice([0, 1, 4]))}
+        snapshot = updated(snapshot, add, remove, held)
+        current = {id: p for id, p in current.items() if id not in remove} | add
+        versions.append((snapshot, current))
+
+    for _ in range(3):
+        for _ in range(r.randint(1, 4)):
+            change(0)
+        if not snapshot.parts:
+            continue
+        first = min(snapshot.due(), r.randrange(len(snapshot.parts)))
+        last = r.randint(first + 1, len(snapshot.parts))
+        old, removed, new = snapshot.parts[first:last], snapshot.removed[first:last], joined(snapshot, first, last)
+        for _ in range(r.randint(0, 4)):
+            change(last)
+        snapshot = snapshot.swapped(old, removed, new)
+        versions.append((snapshot, current))
+    for version, patterns in versions:
+        check(version, patterns, events)
+
+
+@pytest.mark.parametrize("most", [None, 16])
+def test_texts_and_fields_that_nobody_needs_any_more_are_forgotten(most: int | None) -> None:
+    snapshot = Snapshot(most=most)
+    for n in range(1_000):
+        pattern = {f"f{n % 7}-{n // 100}": [f"text {n}", {"prefix": f"{n}"}], "x": [f"{n}"]}
+        snapshot = updated(snapshot, {f"s{n % 20}": pattern})
+        first = snapshot.due()
+        if n % 50 == 49 and first < len(snapshot.parts):
+            new = joined(snapshot, first, len(snapshot.parts))
+            snapshot = snapshot.swapped(snapshot.parts[first:], snapshot.removed[first:], new)
+    assert len(snapshot) == 20
+    vocabularies = [part.segment.vocabulary for part in snapshot.parts]
+    assert sum(len(cuts) for vocabulary in vocabularies for cuts in vocabulary.cuts) <= 20 * 6 * 4
+    assert sum(len(vocabulary.columns) for vocabulary in vocabularies) <= 100
+    assert sum(len(part.segment.ids) for part in snapshot.parts) <= 80
+    new = joined(snapshot, 0, len(snapshot.parts))
+    assert {path[0] for path, _ in new.segment.vocabulary.columns} == {"x", *(f"f{n}-9" for n in range(7))}
+    assert sum(map(len, new.segment.vocabulary.cuts)) <= 20 * 6
+    alone = Snapshot().of([(new, np.empty(0, np.int32))], 1)
+    assert alone.match([{"x": "999"}, {"x": "979"}, {"x": "999", "f5-9": "text 999"}]) == [[], [], ["s19"]]
+
+
+def test_ids_are_found_where_they_are_and_not_where_they_were() -> None:
+    snapshot = updated(updated(Snapshot(most=0), {"a": {}, "b": {}, "c": {}}), {"b": {}}, ["c"])
+    found = snapshot.found(Texts.of(["c", "b", "a", "b", "nobody"]))
+    assert [(which.tolist(), position.tolist()) for which, position in found] == [([2], [0]), ([1, 3], [0, 0])]
