@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
@@ -51,8 +51,10 @@ def load(
     ranges: Ranges,
     directory: Path,
     progress: Callable[[int, int], None],
+    refused: Set[tuple[int, int]] = frozenset(),
 ) -> list[Path]:
-    """Files of slices, in the order of the topic. `progress` is told how many offsets are done, and of how many.
+    """Files of slices, in the order of the topic, without the changes `refused`, given as (partition, offset).
+    `progress` is told how many offsets are done, and of how many.
 
     Raises BrokerUnreachable.
     """
@@ -64,7 +66,9 @@ def load(
     paths = [directory / f"slice-{uuid.uuid4().hex}" for _ in slices]
     total = sum(end - begin for _, begin, end in slices)
     begun = {
-        pool.submit(_write_slice, dict(kafka), topic, *place, path): place
+        pool.submit(
+            _write_slice, dict(kafka), topic, *place, path, {at[1] for at in refused if at[0] == place[0]}
+        ): place
         for place, path in zip(slices, paths, strict=True)
     }
     done = 0
@@ -95,8 +99,10 @@ def assemble(
     packing.write(to, Part.of(segment, algorithm, options))
 
 
-def _write_slice(kafka: dict[str, Any], topic: str, partition: int, low: int, high: int, to: Path) -> None:
-    records = _records(kafka, topic, partition, low, high)
+def _write_slice(
+    kafka: dict[str, Any], topic: str, partition: int, low: int, high: int, to: Path, skipped: Set[int]
+) -> None:
+    records = [r for r in _records(kafka, topic, partition, low, high) if r.offset() not in skipped]
     keys = [record.key() for record in records]
     compiled = compile_changes(keys, pa.array([record.value() for record in records], pa.binary()))
     last: dict[str, int] = {}

@@ -121,6 +121,7 @@ class Pipeline:
         if not positions:
             return None
         decided = self.subscription_quota.checked(rows, self.state.snapshot)
+        self.state.refuse([(r["partition"], r["offset"]) for r, d in zip(rows, decided, strict=True) if d is not r])
         times = self._publish(decided, positions)
         self.delivery_quota.count(_wanted(decided))
         self.state.apply([r for r in decided if r["kind"] in (CHANGE, SEGMENT)], positions)

@@ -13,14 +13,16 @@ from streaming.matching import CHANGE, REFUSED
 
 Row = Mapping[str, Any]
 
-REMEMBERED_S = 60  # late events count with those of their own second for so long
+REMEMBERED = 120  # seconds, those that were counted in last: late events count with those of their own second
 
 
 @dataclass
 class SubscriptionQuota:
     """At most so many subscriptions of one subscriber; 0: any number. What would be one more is refused.
 
-    Who has how many is counted once at the start, and from then on what changes is.
+    Who has how many is counted once at the start, and from then on what changes is. Those that are there when a query
+    first starts, or when its state is built from the topic again, are all taken. What was refused is written down
+    before it is published (`Store.refuse`), so that a restart refuses the same.
     """
 
     most: int
@@ -100,8 +102,10 @@ class DeliveryQuota:
         given = list(wanted)
         self.over = self.allowed(given).count(False)
         for subscriber, time_ms in given:
-            self._count.setdefault(time_ms // 1000, Counter())[subscriber] += 1
-        for second in [s for s in self._count if s < max(self._count) - REMEMBERED_S]:
+            counts = self._count.pop(time_ms // 1000, None) or Counter()
+            counts[subscriber] += 1
+            self._count[time_ms // 1000] = counts  # the last of them now
+        for second in list(self._count)[:-REMEMBERED]:
             del self._count[second]
 
 

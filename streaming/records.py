@@ -74,8 +74,9 @@ def event_headers(
         ("ce_id", f"{origin.topic}-{origin.partition}-{origin.offset}".encode()),
         ("ce_source", b"kafka:" + origin.topic.encode()),
         ("ce_type", b"sluice.event"),
-        ("ce_time", b"%b.%03dZ" % (_second(origin.timestamp_ms // 1000), origin.timestamp_ms % 1000)),
     ]
+    if second := _second(origin.timestamp_ms // 1000):
+        missing.append(("ce_time", b"%b.%03dZ" % (second, origin.timestamp_ms % 1000)))
     if own:
         present = {name for name, _ in own}
         missing = [header for header in missing if header[0] not in present]
@@ -86,7 +87,11 @@ def event_headers(
 
 @lru_cache(maxsize=64)
 def _second(epoch_s: int) -> bytes:
-    return datetime.fromtimestamp(epoch_s, UTC).isoformat().removesuffix("+00:00").encode()
+    """Empty where no calendar has it: a producer may have claimed any time."""
+    try:
+        return datetime.fromtimestamp(epoch_s, UTC).isoformat().removesuffix("+00:00").encode()
+    except (ValueError, OverflowError, OSError):
+        return b""
 
 
 def delivery(topic: str, key: bytes | None, value: bytes, headers: Headers, subscriptions: str) -> Record:

@@ -55,6 +55,8 @@ def restore(
     saved = None
     if not first_start:
         saved = store.load(empty, ends)
+    # What lies beyond was never committed and will be judged again.
+    store.forget_refused(lambda at: not first_start and at[1] < ends.get(at[0], 0))
     store.clean() if saved is not None else store.forget()
     snapshot, files, begins = empty, {}, topic.lows
     if saved is not None:
@@ -84,7 +86,7 @@ def _load(topic: Topic, ranges: Ranges, store: Store) -> list[Path]:
             log.info("reading subscriptions", extra={"fields": {"done": done, "of": total}})
 
     with processes(os.cpu_count() or 1) as pool:
-        return load(pool, kafka, topic.name, ranges, store.directory, progress)
+        return load(pool, kafka, topic.name, ranges, store.directory, progress, store.refused())
 
 
 def _built(empty: Snapshot, slices: list[Path], store: Store, version: int) -> tuple[Snapshot, dict[Part, Path]]:

@@ -61,6 +61,11 @@ class State:
         common = (dict(self.positions), self.codec, self.registry, false_positives)
         return [Work(parts[shard::n], *common, shard) for shard in range(n)]
 
+    def refuse(self, changes: list[tuple[int, int]]) -> None:
+        """These, given as (partition, offset), are not applied, now or after a crash. Call before that is published."""
+        if changes and self.upkeep is not None:
+            self.upkeep.refuse(changes)
+
     def apply(self, changes: Iterable[Mapping[str, Any]], positions: Mapping[Position, int]) -> None:
         """Take the CHANGE and SEGMENT rows of a batch, in order, into account. Call only between batches."""
         self.positions.update(positions)

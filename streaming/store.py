@@ -2,6 +2,7 @@
 
     state/part-<name>         one part (`packing`)
     state/version-<number>    a manifest: the files and removed positions of a version, what it takes into account
+    state/refused             changes since then that were refused for a reason that is not in them: quotas
 
 A manifest is written after the parts it names, and everything has checksums, so what a crash left half-written is
 noticed. The last two manifests are kept: if the newest is spoiled there is one before it, and changes since then are
@@ -11,9 +12,11 @@ read from the topic.
 from __future__ import annotations
 
 import logging
+import os
+import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +52,8 @@ class Store:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._refused = directory / "refused"
+        self._lock = threading.Lock()  # of that file
         directory.mkdir(parents=True, exist_ok=True)
 
     def new_path(self) -> Path:
@@ -59,6 +64,8 @@ class Store:
         packing.write(self.directory / f"version-{manifest.version:020d}", manifest)
         for old in self._manifests()[KEPT:]:
             old.unlink()
+        oldest: Manifest = packing.read(self._manifests()[-1], check=True)
+        self.forget_refused(lambda at: at[1] >= oldest.positions.get(at[0], 0))
 
     def load(
         self, snapshot: Snapshot, committed: Mapping[int, int], now: float | None = None
@@ -81,6 +88,29 @@ class Store:
             return snapshot.of(list(zip(parts, manifest.removed, strict=True)), manifest.version), parts, manifest
         return None
 
+    def refuse(self, changes: Iterable[tuple[int, int]]) -> None:
+        """Remember that these, given as (partition, offset), are not to be taken. Raises OSError."""
+        with self._lock, self._refused.open("a") as file:
+            file.writelines(f"{partition} {offset}\n" for partition, offset in changes)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def refused(self) -> set[tuple[int, int]]:
+        """What was refused, unless all manifests take it into account."""
+        if not self._refused.exists():
+            return set()
+        lines = self._refused.read_text().split("\n")[:-1]  # a crash may have left the last one without its end
+        return {(int(partition), int(offset)) for partition, offset in map(str.split, lines)}
+
+    def forget_refused(self, keep: Callable[[tuple[int, int]], bool]) -> None:
+        with self._lock:
+            before = self.refused()
+            left = sorted(filter(keep, before))
+            if len(left) < len(before):
+                new = self._refused.with_suffix(".part")
+                new.write_text("".join(f"{partition} {offset}\n" for partition, offset in left))
+                new.replace(self._refused)
+
     def delete(self, retired: Mapping[Part, Path]) -> list[Part]:
         """Delete the files of those that no manifest names; returns whose were deleted."""
         named = self._named()
@@ -91,15 +121,16 @@ class Store:
 
     def clean(self) -> None:
         """Delete what a crash left. Call before anything is written."""
-        kept = {*self._manifests(), *self._named()}
+        kept = {*self._manifests(), *self._named(), self._refused}
         for path in self.directory.iterdir():
             if path not in kept:
                 path.unlink()
 
     def forget(self) -> None:
-        """Delete all: the query begins anew."""
+        """Delete all but what was refused: the state is built anew."""
         for path in self.directory.iterdir():
-            path.unlink()
+            if path != self._refused:
+                path.unlink()
 
     def _manifests(self) -> list[Path]:
         """The newest first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
@@ -22,6 +22,7 @@ from streaming.store import Manifest, Store
 log = logging.getLogger("sluice.state")
 
 SAVE_EVERY_S = 30.0
+LATE_MS = DAY_MS  # no event is later than that: what expired before is forgotten when parts are joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +74,14 @@ class Upkeep:
             self._joining = None
         due = snapshot.due()
         if self._joining is None and (parts := snapshot.parts[due]):
-            long_ago = 1000 * time.time() - DAY_MS
+            long_ago = 1000 * time.time() - LATE_MS
             removed = tuple(map(_with_expired, parts, snapshot.removed[due], repeat(long_ago)))
             future = self._joins.submit(self._join, parts, removed, snapshot)
             self._joining = _Joining(parts, removed, due.stop, time.monotonic(), future)
         return snapshot
+
+    def refuse(self, changes: Iterable[tuple[int, int]]) -> None:
+        self._store.refuse(changes)
 
     def save_now_and_then(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
         if self._saving is not None and self._saving.done():

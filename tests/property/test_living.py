@@ -31,6 +31,7 @@ from streaming import loading, restoring
 from streaming import upkeep as upkeeping
 from streaming.matching import EVENTS, SUBSCRIPTIONS, Position
 from streaming.pipeline import Pipeline
+from streaming.quotas import SubscriptionQuota
 from streaming.records import Record
 from streaming.restoring import Topic, restore
 from streaming.sink import Offsets
@@ -63,6 +64,7 @@ class World:
     committed: dict[Position, int] = field(default_factory=dict)
     written: list[Record] = field(default_factory=list)
     crash_after_commit: bool = False
+    quota: int = 0
 
     def publish(self, records: Sequence[Record], offsets: Offsets) -> tuple[float, float]:
         """A sink: the records and the offsets, or neither."""
@@ -88,6 +90,11 @@ class World:
             for row in self.topics[SUBSCRIPTIONS, partition][low:high]
         ]
 
+    def refused(self) -> set[tuple[int, int]]:
+        """Changes, as (partition, offset), of which the job said so."""
+        statuses = [json.loads(record.value or b"") for record in self.written if record.topic == NAMES.statuses]
+        return {tuple(s["change"].values()) for s in statuses if s["status"] == "refused"}
+
     def version(self, positions: Mapping[Position, int]) -> int:
         return sum(offset for (source, _), offset in positions.items() if source == SUBSCRIPTIONS)
 
@@ -108,7 +115,8 @@ class Job:
         restored = restore(empty, store, topic, positions, first_start=not world.committed)
         self.upkeep = Upkeep(store, self.later, restored.files)
         self.state = State(restored.snapshot, Value, dict(restored.positions), upkeep=self.upkeep)
-        self.pipeline = Pipeline(self.state, world, SomeTopics(set()), NAMES)
+        self.pipeline = Pipeline(self.state, world, SomeTopics(set()), NAMES, SubscriptionQuota(world.quota))
+        self.pipeline.subscription_quota.begin(self.state.snapshot)
         if restored.first_start:
             self.pipeline.adopt(map(loading.packing.read, restored.slices), restored.positions)
         restored.forget_slices()
@@ -179,8 +187,11 @@ class Truth:
 
     def note(self, positions: Mapping[Position, int]) -> None:
         current: dict[str, tuple[str, Pattern | None, int | None]] = {}
+        refused = self.world.refused() if self.world.quota else set()
         for partition in PARTITIONS:
             for row in self.world.topics[SUBSCRIPTIONS, partition][: positions.get((SUBSCRIPTIONS, partition), 0)]:
+                if (partition, row["offset"]) in refused:
+                    continue
                 try:
                     read = read_change(row["key"], row["value"])
                 except Refused:
@@ -253,7 +264,7 @@ def check_statuses(world: World, began: Mapping[Position, dict[int, int]]) -> No
                 kind = "withdrawn" if read.conjunctions is None else "paused" if read.paused else "accepted"
             except Refused:
                 kind = "refused"
-            assert answered.pop((partition, row["offset"])) == kind
+            assert answered.pop((partition, row["offset"])) in (kind, "refused" if world.quota else kind)
     assert not answered
 
 
@@ -261,7 +272,7 @@ def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
     """A whole history; returns how often what happened in it."""
     algorithm, options = r.choice(ALGORITHMS)
     empty = Snapshot(algorithm=algorithm, options=options, most=4)
-    world = World(directory)
+    world = World(directory, quota=r.choice([0, 3]))
     truth = Truth(world)
     began: dict[Position, dict[int, int]] = {at: {} for at in world.topics}
     seen = {"joined": 0, "crashed": 0, "crashed after the commit": 0, "delivered": 0, "from disk": 0}
@@ -271,6 +282,7 @@ def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
         patch.setattr(loading, "SLICE", 5)
         patch.setattr(restoring, "processes", at_once)
         patch.setattr(upkeeping, "SAVE_EVERY_S", 0.0)
+        patch.setattr(upkeeping, "LATE_MS", 1e15)  # events are of 1970
         for _ in range(batches):
             if job is None:
                 job = Job(world, empty)

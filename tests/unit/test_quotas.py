@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streaming import records
 from streaming.pipeline import Pipeline
-from streaming.quotas import REMEMBERED_S, DeliveryQuota, SubscriptionQuota, owners
+from streaming.quotas import REMEMBERED, DeliveryQuota, SubscriptionQuota, owners
 from streaming.records import Record
-from tests.stage import ALICE, BOB, ListSink, change, delivered, event, pipeline, step
+from streaming.store import Store
+from streaming.upkeep import Upkeep
+from tests.stage import ALICE, BOB, AtOnce, ListSink, change, delivered, event, pipeline, step
 
 pytestmark = pytest.mark.kernels
 
@@ -224,14 +227,28 @@ def test_a_transaction_that_is_tried_again_is_counted_once() -> None:
 
 def test_late_events_count_with_their_second_for_a_while() -> None:
     p = limited(1)
-    deliveries(p, 1_000, 1_000 * (1 + REMEMBERED_S))
+    deliveries(p, 1_000, 10**15)
     assert deliveries(p, 1_000) == ["dead"]
-    deliveries(p, 1_000 * (2 + REMEMBERED_S))
+    deliveries(p, *(1_000 * (2 + i) for i in range(REMEMBERED)))
     assert deliveries(p, 1_000) == ["to.alice"]
-    assert len(p.delivery_quota._count) <= REMEMBERED_S + 1
+    assert len(p.delivery_quota._count) <= REMEMBERED
 
 
 def test_without_a_quota_nothing_is_counted() -> None:
     p = limited(0)
     assert deliveries(p, *[1_000] * 9) == ["to.alice"] * 9
     assert (p.delivery_quota.over, p.delivery_quota._count) == (0, {})
+
+
+def test_what_a_quota_refused_is_refused_again_after_a_crash(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    p = pipeline(ListSink())
+    p.state.upkeep = Upkeep(store, AtOnce())
+    p.subscription_quota = SubscriptionQuota(1)
+    step(p, change(0, "a", ALICE), change(1, "b", ALICE), change(2, "c", BOB))
+    assert store.refused() == {(0, 1)}
+    with (tmp_path / "refused").open("a") as file:
+        file.write("0 ")  # and then the power went
+    assert store.refused() == {(0, 1)}
+    p.state.close()
+    assert store.refused() == set()
