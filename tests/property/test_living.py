@@ -271,7 +271,7 @@ def check_statuses(world: World, began: Mapping[Position, dict[int, int]]) -> No
 def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
     """A whole history; returns how often what happened in it."""
     algorithm, options = r.choice(ALGORITHMS)
-    empty = Snapshot(algorithm=algorithm, options=options, most=4)
+    empty = Snapshot(algorithm=algorithm, options=options, most=4, shards=r.choice([1, 1, 2, 3]))
     world = World(directory, quota=r.choice([0, 3]))
     truth = Truth(world)
     began: dict[Position, dict[int, int]] = {at: {} for at in world.topics}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from matchers.snapshot import Snapshot
+
 from streaming import records
 from streaming.matching import DEAD, DELIVER, EVENTS, PROGRESS, REFUSED, SUBSCRIPTIONS
+from streaming.precision import Precision
 from streaming.sink import Aborted
 from streaming.subscriptions import Refused, read_change
 from tests.stage import ALICE, BOB, ListSink, apply, change, delivered, event, pipeline, state, step, work
@@ -218,3 +222,51 @@ def test_an_aborted_transaction_is_tried_again_after_another_look_at_the_topics(
 def test_refused_rows_carry_the_id_where_it_is_known() -> None:
     rows = work(state(), [change(0, "a", {"pattern": 5, "subscriber": "s"})])
     assert [(r["kind"], r["subscriptions"]) for r in rows if r["kind"] == REFUSED] == [(REFUSED, ["a"])]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_shards_together_deliver_what_one_would(shards: int) -> None:
+    p = pipeline(ListSink())
+    p.state.snapshot = replace(p.state.snapshot, shards=shards, most=2)
+    for i in range(12):
+        step(p, change(i, f"s{i}", ALICE if i % 3 else BOB))
+    found = step(p, event(0, {"x": 1}), event(1, b"no event"), event(2, {"x": 1}))
+    assert [r.topic for r in found if r.topic != "dead"] == ["to.alice", "to.bob"] * 2 or shards > 1
+    ids = {r.topic: json.loads(dict(r.headers)["ce_subscriptionids"]) for r in found if r.topic != "dead"}
+    assert ids == {
+        "to.alice": sorted(f"s{i}" for i in range(12) if i % 3),
+        "to.bob": sorted(f"s{i}" for i in range(0, 12, 3)),
+    }
+    assert [r.topic for r in found].count("dead") == 1
+    offsets = [dict(r.headers)["ce_id"] for r in found if r.topic == "to.bob"]
+    assert offsets == [b"events-0-0", b"events-0-2"]
+
+
+def test_a_late_job_may_be_roughly_right_until_it_has_caught_up() -> None:
+    p = Precision(1_000, (0.01, 0.1))
+    rates = []
+    for waited in (10, 1_500, 2_000, 3_000, 700, 400, 1_100):
+        p.seen(waited)
+        rates.append(p.false_positives)
+    assert rates == [0.0, 0.01, 0.1, 0.1, 0.1, 0.0, 0.01]
+    never = Precision(0, (0.01,))
+    never.seen(10**9)
+    assert never.false_positives == 0.0
+
+
+def test_what_is_only_roughly_right_says_so() -> None:
+    p = pipeline(ListSink())
+    p.state.snapshot = Snapshot(algorithm="wpa_rein")
+    step(p, change(0, "a", ALICE))
+    p.precision = Precision(1, (0.05,))
+    assert "sluice_approximate" not in dict(step(p, event(0, {"x": 1}))[0].headers)
+    p.precision.seen(2)
+    (delivery,) = step(p, event(1, {"x": 1}))
+    assert dict(delivery.headers)["sluice_approximate"] == b"0.05"
+
+
+def test_a_time_that_no_calendar_has_is_left_out() -> None:
+    p = pipeline(ListSink())
+    step(p, change(0, "a", ALICE))
+    (delivery,) = step(p, event(0, {"x": 1}, timestamp=10**17))
+    assert "ce_time" not in dict(delivery.headers)

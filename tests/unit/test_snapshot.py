@@ -76,8 +76,19 @@ def test_without_a_bound_nothing_is_ever_due() -> None:
     snapshot = Snapshot()
     for _ in range(60):
         snapshot = updated(snapshot, {f"s{r.randrange(90)}": {"x": [1]}}, {f"s{r.randrange(90)}"})
-        assert snapshot.due() == len(snapshot.parts)
+        assert not snapshot.parts[snapshot.due()]
         assert len(snapshot.parts) <= 5
+
+
+@pytest.mark.parametrize("shards", [2, 3])
+def test_as_many_long_parts_as_shards_are_never_joined_with_each_other_and_grow_alike(shards: int) -> None:
+    snapshot = Snapshot(shards=shards)
+    for n in range(300):
+        snapshot = updated(snapshot, {f"s{n}": {"x": [n % 5]}})
+    sizes = [len(part.segment.ids) for part in snapshot.parts]
+    assert min(sizes[:shards]) > 300 / shards / 6
+    assert sum(sizes[shards:]) <= min(sizes[:shards])
+    check(snapshot, {f"s{n}": {"x": [n % 5]} for n in range(300)}, [{"x": x} for x in range(6)])
 
 
 def test_held_parts_stay_even_if_all_of_them_is_removed() -> None:
@@ -121,7 +132,8 @@ def test_what_is_swapped_in_after_any_updates_answers_as_a_fresh_build(seed: int
             change(0)
         if not snapshot.parts:
             continue
-        first = min(snapshot.due(), r.randrange(len(snapshot.parts)))
+        due = snapshot.due()
+        first = due.start if snapshot.parts[due] and r.random() < 0.5 else r.randrange(len(snapshot.parts))
         last = r.randint(first + 1, len(snapshot.parts))
         old, removed, new = snapshot.parts[first:last], snapshot.removed[first:last], joined(snapshot, first, last)
         for _ in range(r.randint(0, 4)):
@@ -138,10 +150,10 @@ def test_texts_and_fields_that_nobody_needs_any_more_are_forgotten(most: int | N
     for n in range(1_000):
         pattern = {f"f{n % 7}-{n // 100}": [f"text {n}", {"prefix": f"{n}"}], "x": [f"{n}"]}
         snapshot = updated(snapshot, {f"s{n % 20}": pattern})
-        first = snapshot.due()
-        if n % 50 == 49 and first < len(snapshot.parts):
-            new = joined(snapshot, first, len(snapshot.parts))
-            snapshot = snapshot.swapped(snapshot.parts[first:], snapshot.removed[first:], new)
+        due = snapshot.due()
+        if n % 50 == 49 and snapshot.parts[due]:
+            new = joined(snapshot, due.start, due.stop)
+            snapshot = snapshot.swapped(snapshot.parts[due], snapshot.removed[due], new)
     assert len(snapshot) == 20
     vocabularies = [part.segment.vocabulary for part in snapshot.parts]
     assert sum(len(cuts) for vocabulary in vocabularies for cuts in vocabulary.cuts) <= 20 * 6 * 4
