@@ -14,7 +14,7 @@ from matchers.segment import Segment
 from matchers.snapshot import Part, Snapshot
 from streaming import packing
 from streaming.codecs import RegistrySettings
-from streaming.matching import CHANGE, EVENTS, SEGMENT, SUBSCRIPTIONS, Position, Work
+from streaming.matching import CHANGE, SEGMENT, SUBSCRIPTIONS, Position, Work
 from streaming.parts import Handle
 from streaming.upkeep import Upkeep
 
@@ -44,10 +44,7 @@ class State:
         return sum(self.subscription_offsets().values())
 
     def subscription_offsets(self) -> dict[int, int]:
-        return {p: offset for (source, p), offset in sorted(self.positions.items()) if source == SUBSCRIPTIONS}
-
-    def event_offsets(self) -> dict[str, int]:
-        return {str(p): offset for (source, p), offset in sorted(self.positions.items()) if source == EVENTS}
+        return _of(self.positions, SUBSCRIPTIONS)
 
     def work(self, false_positives: float = 0.0) -> list[Work]:
         """What the workers need for the next batch, shard by shard. A part is handed out once, however many batches use
@@ -68,15 +65,17 @@ class State:
 
     def apply(self, changes: Iterable[Mapping[str, Any]], positions: Mapping[Position, int]) -> None:
         """Take the CHANGE and SEGMENT rows of a batch, in order, into account. Call only between batches."""
-        self.positions.update(positions)
         added, removed = _net(changes)
-        self.update(added, removed)
-
-    def update(self, added: Segment | None, removed: Iterable[str]) -> None:
-        removed = list(removed)
+        after = {**self.positions, **positions}
         if added is not None or removed:
             held = self.upkeep.held if self.upkeep else 0
-            self.snapshot = self.snapshot.update(added or (), removed, version=self.version, held=held)
+            version = sum(_of(after, SUBSCRIPTIONS).values())
+            self.snapshot = self.snapshot.update(added or (), removed, version=version, held=held)
+        self.positions = after
+        self.tend()
+
+    def tend(self) -> None:
+        """Take what was done beside the batches, begin what is due, and let go of what no batch can use any more."""
         if self.upkeep is not None:
             self.snapshot = self.upkeep.tend(self.snapshot)
             self.upkeep.save_now_and_then(self.snapshot, self.subscription_offsets())
@@ -94,6 +93,10 @@ class State:
         if self.ship is not None:
             self.ship(path)
         return Handle(path.name, path=str(path), shipped=self.ship is not None)
+
+
+def _of(positions: Mapping[Position, int], source: int) -> dict[int, int]:
+    return {p: offset for (s, p), offset in sorted(positions.items()) if s == source}
 
 
 def _net(changes: Iterable[Mapping[str, Any]]) -> tuple[Segment | None, list[str]]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from matchers.snapshot import Snapshot
-
 from streaming import records
 from streaming.matching import DEAD, DELIVER, EVENTS, PROGRESS, REFUSED, SUBSCRIPTIONS
 from streaming.precision import Precision

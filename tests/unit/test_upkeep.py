@@ -60,7 +60,7 @@ def until(done: Callable[[], bool]) -> None:
 
 def settled(state: State) -> None:
     """Until nothing is due and nothing is under way."""
-    until(lambda: state.update(None, ()) or (not state.upkeep.held and state.upkeep._saving is None))  # type: ignore[union-attr]
+    until(lambda: state.tend() or (not state.upkeep.held and state.upkeep._saving is None))  # type: ignore[union-attr]
 
 
 def parts_of(store: Store) -> set[Path]:
@@ -101,7 +101,7 @@ def test_parts_that_are_joined_stay_as_they_are_and_changes_meanwhile_count(tmp_
         assert state.snapshot.parts[: len(held)] == held
     expected = {0: {"alice": ["s5", "s6"], "bob": ["s1"]}}
     assert delivered(state, event(0, {"x": 1})) == expected
-    until(lambda: later.work() or state.update(None, ()) or not {*held} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    until(lambda: later.work() or state.tend() or not {*held} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
     assert delivered(state, event(0, {"x": 1})) == expected
     assert len(state.snapshot) == 3
 
@@ -115,7 +115,7 @@ def test_a_part_that_is_removed_whole_while_it_is_joined_is_gone_after_it(tmp_pa
         subscribe(state, n, None)
     assert len(state.snapshot) == 0
     assert delivered(state, event(0, {"x": 1})) == {}
-    until(lambda: later.work() or state.update(None, ()) or not state.snapshot.parts)  # type: ignore[func-returns-value]
+    until(lambda: later.work() or state.tend() or not state.snapshot.parts)  # type: ignore[func-returns-value]
     state.close()
 
 
@@ -169,7 +169,7 @@ def test_what_is_in_force_or_being_joined_keeps_its_file_while_an_older_version_
     until(lambda: bool(later.waiting))
     held = state.upkeep.held  # type: ignore[union-attr]
     joined = state.snapshot.parts[:held]
-    until(lambda: later.work() or state.update(None, ()) or not {*joined} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    until(lambda: later.work() or state.tend() or not {*joined} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
     for n in range(8, 16):  # the next join begins, and writes what it reads
         subscribe(state, n)
     until(lambda: bool(later.waiting))
@@ -178,7 +178,7 @@ def test_what_is_in_force_or_being_joined_keeps_its_file_while_an_older_version_
     saves.work()
     assert {part: state.upkeep.file(part) for part in state.snapshot.parts} == before  # type: ignore[union-attr]
     assert all(path is None or path.exists() for path in before.values())
-    until(lambda: later.work() or state.update(None, ()) or not {*before} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    until(lambda: later.work() or state.tend() or not {*before} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
     assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(16))}}
 
 
@@ -215,7 +215,7 @@ def test_a_version_is_saved_once(tmp_path: Path, threads: Executor, always: None
     (manifest,) = store.directory.glob("version-*")
     written = manifest.stat().st_mtime_ns, manifest.stat().st_ino
     for _ in range(3):
-        state.update(None, ())
+        state.tend()
         settled(state)
     state.close()
     (manifest,) = store.directory.glob("version-*")
