@@ -97,7 +97,7 @@ class Matching(Section):
     """Parts that the subscriptions are divided into, each matched by tasks of its own, if one host cannot hold them."""
     adaptive_after_ms: Annotated[int, Field(ge=0)] = 0
     """When events wait longer, "wpa_rein" may deliver some too many, marked, until it has caught up. 0: never."""
-    adaptive_rates: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05, 0.1)
+    adaptive_rates: list[Annotated[float, Field(gt=0, lt=1)]] = [0.01, 0.05, 0.1]
     """The share of deliveries that may be wrong then, rising from batch to batch."""
 
 

@@ -94,6 +94,7 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
                     SubscriptionQuota(quotas.subscriptions),
                     DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
                     Precision(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
+                    spark.sparkContext.defaultParallelism,
                 )
                 pipeline.subscription_quota.begin(state.snapshot)
                 if restored.first_start:

@@ -90,13 +90,15 @@ class Pipeline:
     subscription_quota: SubscriptionQuota = field(default_factory=lambda: SubscriptionQuota(0))
     delivery_quota: DeliveryQuota = field(default_factory=lambda: DeliveryQuota(0))
     precision: Precision = field(default_factory=lambda: Precision(0, ()))
+    tasks: int = 1  # of a shard and batch, at most: more than there are cores would only cost
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         start = time.time()
         used = self.precision.false_positives
         works = self.state.work(used)
         prepared = time.time()
-        shards = (batch.mapInArrow(work, OUTPUT) for work in works)
+        source = batch.coalesce(self.tasks)
+        shards = (source.mapInArrow(work, OUTPUT) for work in works)
         rows = matching.unpacked(reduce(DataFrame.unionByName, shards).toArrow())
         if len(works) > 1:
             rows = united(rows)

@@ -230,13 +230,12 @@ def test_shards_together_deliver_what_one_would(shards: int) -> None:
     for i in range(12):
         step(p, change(i, f"s{i}", ALICE if i % 3 else BOB))
     found = step(p, event(0, {"x": 1}), event(1, b"no event"), event(2, {"x": 1}))
-    assert [r.topic for r in found if r.topic != "dead"] == ["to.alice", "to.bob"] * 2 or shards > 1
+    assert sorted(r.topic for r in found) == ["dead", "to.alice", "to.alice", "to.bob", "to.bob"]
     ids = {r.topic: json.loads(dict(r.headers)["ce_subscriptionids"]) for r in found if r.topic != "dead"}
     assert ids == {
         "to.alice": sorted(f"s{i}" for i in range(12) if i % 3),
         "to.bob": sorted(f"s{i}" for i in range(0, 12, 3)),
     }
-    assert [r.topic for r in found].count("dead") == 1
     offsets = [dict(r.headers)["ce_id"] for r in found if r.topic == "to.bob"]
     assert offsets == [b"events-0-0", b"events-0-2"]
 

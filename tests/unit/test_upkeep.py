@@ -129,11 +129,11 @@ def test_a_large_part_goes_to_the_workers_as_its_file(
     for n in MANY:
         subscribe(state, n)
     settled(state)
-    handles = [handle for handle, _ in state.work().parts]
+    handles = [handle for handle, _ in state.work()[0].parts]
     assert handles[0].broadcast is None
     assert handles[0].path in map(str, shipped)
     assert handles[0].shipped
-    assert [handle for handle, _ in state.work().parts] == handles
+    assert [handle for handle, _ in state.work()[0].parts] == handles
     state.close()
 
 
