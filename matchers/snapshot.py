@@ -34,6 +34,7 @@ from matchers.values import Values, read_documents
 from matchers.vocabulary import Vocabulary
 
 FANOUT = 4
+MANY = 1_000  # positions
 _NONE: Int32 = np.empty(0, np.int32)
 
 
@@ -219,6 +220,10 @@ class Reading:
 def _among(position: Int32, removed: Int32) -> NDArray[np.bool_]:
     if not len(removed):
         return np.zeros(len(position), bool)
+    if len(position) > MANY:  # a bit of memory each is then cheaper than a search each
+        gone = np.zeros(max(int(position.max()), int(removed[-1])) + 1, bool)
+        gone[removed] = True
+        return gone[position]
     found: NDArray[np.bool_] = removed[np.minimum(np.searchsorted(removed, position), len(removed) - 1)] == position
     return found
 
