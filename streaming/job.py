@@ -54,20 +54,13 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
     ):
         began = time.monotonic()
         _registry(settings)  # a wrong option must show before Spark starts
-        chosen = settings.matching
-        snapshot = Snapshot(0, chosen.algorithm, chosen.options, most=AT_ONCE, shards=chosen.shards)
-        _check_options(snapshot)
-        if chosen.adaptive_after_ms and chosen.algorithm != "wpa_rein":
-            raise JobError(
-                "matching.adaptive_after_ms needs matching.algorithm = 'wpa_rein', which can do less at the price of "
-                f"deliveries too many; {chosen.algorithm!r} cannot"
-            )
+        empty = _empty(settings)
         topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
         _require(topics, settings)
         sink = TransactionalSink(settings.kafka.bootstrap_servers, settings.kafka.client, settings.query.name)
         store = Store(checkpoint.state(location, scratch))
         with ThreadPoolExecutor(1) as beside, processes(1, BACKGROUND) as background:
-            restoring = beside.submit(_restored, settings, snapshot, store, topics, sink)  # while Spark starts
+            restoring = beside.submit(_restored, settings, empty, store, topics, sink)  # while Spark starts
             spark = session.start(
                 settings.query.name,
                 settings.spark.master,
@@ -88,15 +81,7 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
                     Upkeep(store, background, restored.files),
                     None if settings.spark.master.startswith("local") else _ship(spark),
                 )
-                quotas = settings.quotas
-                pipeline = Pipeline(
-                    *(state, sink, _outputs(settings, topics), _names(settings)),
-                    SubscriptionQuota(quotas.subscriptions),
-                    DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
-                    Precision(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
-                    spark.sparkContext.defaultParallelism,
-                )
-                pipeline.subscription_quota.begin(state.snapshot)
+                pipeline = _pipeline(settings, state, sink, topics, spark.sparkContext.defaultParallelism)
                 if restored.first_start:
                     pipeline.adopt(map(packing.read, restored.slices), restored.positions)
                 restored.forget_slices()
@@ -231,12 +216,33 @@ def _source_options(settings: Settings) -> dict[str, str]:
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **own}
 
 
-def _check_options(snapshot: Snapshot) -> None:
-    """A wrong option of the algorithm must show before the first subscription does. It also loads what updates need."""
+def _empty(settings: Settings) -> Snapshot:
+    """What there is before the first subscription. A wrong option must show here already, so it is tried; that also
+    loads what updates need."""
+    chosen = settings.matching
+    if chosen.adaptive_after_ms and chosen.algorithm != "wpa_rein":
+        raise JobError(
+            "matching.adaptive_after_ms needs matching.algorithm = 'wpa_rein', which can do less at the price of "
+            f"deliveries too many; {chosen.algorithm!r} cannot"
+        )
+    empty = Snapshot(0, chosen.algorithm, chosen.options, most=AT_ONCE, shards=chosen.shards)
     try:
-        snapshot.update([("a", [Conjunction({})]), ("b", [Conjunction({})])]).update([("a", [Conjunction({})])], ["b"])
+        empty.update([("a", [Conjunction({})]), ("b", [Conjunction({})])]).update([("a", [Conjunction({})])], ["b"])
     except TypeError as error:
-        raise JobError(f"matching.options do not fit matching.algorithm = {snapshot.algorithm!r}: {error}") from None
+        raise JobError(f"matching.options do not fit matching.algorithm = {chosen.algorithm!r}: {error}") from None
+    return empty
+
+
+def _pipeline(settings: Settings, state: State, sink: TransactionalSink, topics: Topics, cores: int) -> Pipeline:
+    quotas = settings.quotas
+    subscriptions = SubscriptionQuota(quotas.subscriptions)
+    subscriptions.begin(state.snapshot)
+    return Pipeline(
+        *(state, sink, _outputs(settings, topics), _names(settings), subscriptions),
+        DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
+        Precision(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
+        cores,
+    )
 
 
 def _outputs(settings: Settings, topics: Topics) -> OutputTopics:
