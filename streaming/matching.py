@@ -84,7 +84,7 @@ _calls = 0
 
 def _settle() -> None:
     """Spark collects garbage after every task. The first ones load kernels, which are no garbage, but 50,000 objects
-    that the collector would look at for 25 ms each time: most of what a worker did."""
+    that the collector would look at for 25 ms each time, more than matching takes."""
     global _calls
     _calls += 1
     if _calls in FREEZE_AFTER:
