@@ -88,12 +88,17 @@ class Snapshot:
             raise MatchingError(f"unknown algorithm {self.algorithm!r}; {known(self.algorithm, ALGORITHMS)}")
 
     def __len__(self) -> int:
-        return _live(list(zip(self.parts, self.removed, strict=True)))
+        return _live(self._pairs)
+
+    @property
+    def _pairs(self) -> list[tuple[Part, Int32]]:
+        """The parts, each with its removed positions."""
+        return list(zip(self.parts, self.removed, strict=True))
 
     def found(self, ids: Texts) -> list[tuple[Int32, Int32]]:
         """Of each part: which of these ids it has, and at which positions, without those removed."""
         places = []
-        for part, removed in zip(self.parts, self.removed, strict=True):
+        for part, removed in self._pairs:
             position = part.segment.ids.find(ids)
             which = np.flatnonzero((position >= 0) & ~_among(position, removed)).astype(np.int32)
             places.append((which, position[which]))
@@ -132,24 +137,21 @@ class Snapshot:
         while self.most is not None and stay < len(parts) and _live(parts[stay:]) + len(fresh.ids) > self.most:
             stay += 1
         joining = [(part.segment, positions) for part, positions in parts[stay:]]
-        del parts[stay:]
         if len(fresh.ids):
-            segment = Segment.merge([*joining, (fresh, _NONE)]) if joining else fresh
+            joining.append((fresh, _NONE))
+        del parts[stay:]
+        if joining:
+            segment = fresh if joining[0][0] is fresh else Segment.merge(joining)
             parts.append((Part.of(segment, self.algorithm, self.options), _NONE))
-        elif joining:
-            parts.append((Part.of(Segment.merge(joining), self.algorithm, self.options), _NONE))
-        if not held:
-            parts[: self.shards] = sorted(parts[: self.shards], key=_size, reverse=True)
-        return self.of(parts, self.version + 1 if version is None else version)
+        return self.of(parts if held else self._longest_first(parts), self.version + 1 if version is None else version)
 
     def due(self) -> slice:
         """Which parts ought to be joined; none if that is empty."""
-        parts = list(zip(self.parts, self.removed, strict=True))
+        parts = self._pairs
         first = self._first_due(parts, 0)
         if first == len(parts):
-            sparse = (i for i, part in enumerate(parts) if _sparse(part))
-            one = next(sparse, None)
-            return slice(0, 0) if one is None else slice(one, one + 1)
+            alone = next((i for i, part in enumerate(parts) if _sparse(part)), None)
+            return slice(0, 0) if alone is None else slice(alone, alone + 1)
         return slice(first, len(parts))
 
     def _first_due(self, parts: Sequence[tuple[Part, Int32]], added: int) -> int:
@@ -166,7 +168,7 @@ class Snapshot:
     def swapped(self, old: Sequence[Part], removed: Sequence[Int32], new: Part) -> Snapshot:
         """The same version with `new` in the place of `old`, parts in a row of which it was made when `removed` were
         their removed positions."""
-        present = dict(zip(self.parts, self.removed, strict=True))
+        present = dict(self._pairs)
         gone = []
         begin = 0
         for part, before in zip(old, removed, strict=True):
@@ -174,11 +176,13 @@ class Snapshot:
             gone.append(begin + since - np.searchsorted(before, since))
             begin += len(part.segment.ids) - len(before)
         first = self.parts.index(old[0])
-        parts = list(zip(self.parts, self.removed, strict=True))
+        parts = self._pairs
         parts[first : first + len(old)] = [(new, np.concatenate(gone).astype(np.int32))]
-        parts = [(part, gone) for part, gone in parts if len(gone) < len(part.segment.ids)]
-        parts[: self.shards] = sorted(parts[: self.shards], key=_size, reverse=True)
-        return self.of(parts, self.version)
+        return self.of(self._longest_first([pair for pair in parts if _size(pair)]), self.version)
+
+    def _longest_first(self, parts: Sequence[tuple[Part, Int32]]) -> list[tuple[Part, Int32]]:
+        """The shortest of the long parts is the last of them, with which what is new is joined."""
+        return sorted(parts[: self.shards], key=_size, reverse=True) + list(parts[self.shards :])
 
     def of(self, parts: Sequence[tuple[Part, Int32]], version: int) -> Snapshot:
         """A version that consists of these parts, each with its removed positions."""

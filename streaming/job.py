@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from streaming import checkpoint, layout, matching, packing, session, sources
 from streaming.codecs import RegistrySettings
 from streaming.compiling import WORTHWHILE
 from streaming.errors import JobError, TopicMissing, of_worker
-from streaming.matching import EVENTS, SUBSCRIPTIONS, Position
+from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, of_source
 from streaming.outputs import OutputTopics
 from streaming.pipeline import OUTPUT, Names, Pipeline
 from streaming.pool import BACKGROUND, processes
@@ -144,8 +145,8 @@ def _run(
         settings.subscriptions.topic: settings.subscriptions.max_per_batch,
     }
     starts = {
-        settings.events.topic: _of(positions, EVENTS),
-        settings.subscriptions.topic: _of(positions, SUBSCRIPTIONS),
+        settings.events.topic: of_source(positions, EVENTS),
+        settings.subscriptions.topic: of_source(positions, SUBSCRIPTIONS),
     }
     batches = _Batches(pipeline)
     query = (
@@ -257,8 +258,7 @@ def _ship(spark: SparkSession) -> Callable[[Path], None]:
 
 
 def _registry(settings: Settings) -> RegistrySettings | None:
-    url = settings.schema_registry.url
-    return RegistrySettings.of(url, settings.schema_registry.options) if url else None
+    return RegistrySettings.of(settings.schema_registry.url, settings.schema_registry.options)
 
 
 def _names(settings: Settings) -> Names:
@@ -269,11 +269,7 @@ def _names(settings: Settings) -> Names:
         subscriptions=settings.subscriptions.topic,
         statuses=settings.subscriptions.status_topic,
         dead_letters=settings.dead_letters.topic,
-        delivery_topic=lambda subscriber: deliveries.topic if shared else deliveries.prefix + subscriber,
+        delivery_topic=partial(layout.delivery_topic, settings),
         delivery_key=lambda subscriber, key: subscriber.encode() if shared else key,
         max_delivery_bytes=deliveries.max_bytes,
     )
-
-
-def _of(positions: Mapping[Position, int], source: int) -> dict[int, int]:
-    return {p: offset for (s, p), offset in sorted(positions.items()) if s == source}

@@ -65,10 +65,9 @@ def load(
     ]
     paths = [directory / f"slice-{uuid.uuid4().hex}" for _ in slices]
     total = sum(end - begin for _, begin, end in slices)
+    skipped = {p: {offset for partition, offset in refused if partition == p} for p in ranges}
     begun = {
-        pool.submit(
-            _write_slice, dict(kafka), topic, *place, path, {at[1] for at in refused if at[0] == place[0]}
-        ): place
+        pool.submit(_write_slice, dict(kafka), topic, *place, path, skipped[place[0]]): place
         for place, path in zip(slices, paths, strict=True)
     }
     done = 0

@@ -71,6 +71,11 @@ _MANY = 1 << 32  # more than there are partitions
 FREEZE_AFTER = (2, 8, 64)  # tasks of a worker
 
 
+def of_source(positions: Mapping[Position, int], source: int) -> dict[int, int]:
+    """By partition, ascending."""
+    return {p: offset for (s, p), offset in sorted(positions.items()) if s == source}
+
+
 def unpacked(table: pa.Table) -> list[dict[str, Any]]:
     """The rows that workers packed, in order."""
     rows: list[dict[str, Any]] = []

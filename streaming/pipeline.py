@@ -29,6 +29,7 @@ from streaming.matching import (
     SEGMENT,
     SUBSCRIPTIONS,
     Position,
+    of_source,
 )
 from streaming.metrics import TOTAL, by_stage
 from streaming.precision import Precision
@@ -209,8 +210,8 @@ class Pipeline:
     def _standing(self, positions: Mapping[Position, int]) -> records.Standing:
         """Of the changes of a batch: the version that has them, and the events from which on they count."""
         after = {**self.state.positions, **positions}
-        version = sum(offset for (source, _), offset in after.items() if source == SUBSCRIPTIONS)
-        return records.Standing(version, {str(p): o for (source, p), o in sorted(after.items()) if source == EVENTS})
+        version = sum(of_source(after, SUBSCRIPTIONS).values())
+        return records.Standing(version, {str(p): offset for p, offset in of_source(after, EVENTS).items()})
 
     def _answer(self, row: Row, standing: records.Standing, found: list[Record]) -> None:
         """A status for every change; a dead letter too for one that was refused."""

@@ -34,14 +34,14 @@ class SubscriptionQuota:
                 self._count.update(part.segment.notes["subscriber"])
                 self._count.subtract(part.segment.notes["subscriber"].at(removed))
 
-    def checked(self, rows: Sequence[Row], snapshot: Snapshot) -> list[Row]:
+    def checked(self, rows: Sequence[Row], snapshot: Snapshot) -> Sequence[Row]:
         """The rows of a batch, with changes that go too far as REFUSED; remembers those that do not.
 
         Only the last word on an id counts. If that is refused, so are those before it in the batch: the subscription
         stays as it was.
         """
         if not self.most:
-            return list(rows)
+            return rows
         last: dict[str, Row] = {}  # in the order of the last words
         for row in rows:
             if row["kind"] == CHANGE:

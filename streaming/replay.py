@@ -152,8 +152,8 @@ class Replay:
 
     def __post_init__(self) -> None:
         self.summary = Summary(self.name)
-        url = self.settings.schema_registry.url
-        registry = RegistrySettings.of(url, self.settings.schema_registry.options) if url else None
+        where = self.settings.schema_registry
+        registry = RegistrySettings.of(where.url, where.options)
         self._decode = open_codec(self.settings.events.codec, registry)
         snapshot = Snapshot().update([(self.change.subscription.id, self.change.conjunctions or ())])
         (self._part,), (self._removed,) = snapshot.parts, snapshot.removed

@@ -13,8 +13,9 @@ import numpy as np
 
 from matchers.snapshot import Part, Snapshot
 from streaming import packing
+from streaming.clients import Cluster
 from streaming.loading import Ranges, assemble, joined, load
-from streaming.matching import SUBSCRIPTIONS, Position
+from streaming.matching import SUBSCRIPTIONS, Position, of_source
 from streaming.pool import processes
 from streaming.store import Store
 
@@ -51,7 +52,7 @@ def restore(
 ) -> Restored:
     """The state that takes into account what lies before `positions`. Raises BrokerUnreachable."""
     began = time.monotonic()
-    ends = {partition: offset for (source, partition), offset in positions.items() if source == SUBSCRIPTIONS}
+    ends = of_source(positions, SUBSCRIPTIONS)
     saved = None
     if not first_start:
         saved = store.load(empty, ends)
@@ -76,7 +77,7 @@ def restore(
 
 
 def _load(topic: Topic, ranges: Ranges, store: Store) -> list[Path]:
-    kafka = {"bootstrap.servers": topic.bootstrap_servers, "log_level": 0, **topic.options}
+    kafka = Cluster(topic.bootstrap_servers, topic.options).client()
     said = time.monotonic()
 
     def progress(done: int, total: int) -> None:

@@ -14,7 +14,7 @@ from matchers.segment import Segment
 from matchers.snapshot import Part, Snapshot
 from streaming import packing
 from streaming.codecs import RegistrySettings
-from streaming.matching import CHANGE, SEGMENT, SUBSCRIPTIONS, Position, Work
+from streaming.matching import CHANGE, SEGMENT, SUBSCRIPTIONS, Position, Work, of_source
 from streaming.parts import Handle
 from streaming.upkeep import Upkeep
 
@@ -44,7 +44,7 @@ class State:
         return sum(self.subscription_offsets().values())
 
     def subscription_offsets(self) -> dict[int, int]:
-        return _of(self.positions, SUBSCRIPTIONS)
+        return of_source(self.positions, SUBSCRIPTIONS)
 
     def work(self, false_positives: float = 0.0) -> list[Work]:
         """What the workers need for the next batch, shard by shard. A part is handed out once, however many batches use
@@ -69,7 +69,7 @@ class State:
         after = {**self.positions, **positions}
         if added is not None or removed:
             held = self.upkeep.held if self.upkeep else 0
-            version = sum(_of(after, SUBSCRIPTIONS).values())
+            version = sum(of_source(after, SUBSCRIPTIONS).values())
             self.snapshot = self.snapshot.update(added or (), removed, version=version, held=held)
         self.positions = after
         self.tend()
@@ -93,10 +93,6 @@ class State:
         if self.ship is not None:
             self.ship(path)
         return Handle(path.name, path=str(path), shipped=self.ship is not None)
-
-
-def _of(positions: Mapping[Position, int], source: int) -> dict[int, int]:
-    return {p: offset for (s, p), offset in sorted(positions.items()) if s == source}
 
 
 def _net(changes: Iterable[Mapping[str, Any]]) -> tuple[Segment | None, list[str]]:

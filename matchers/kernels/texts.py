@@ -34,42 +34,39 @@ def _same(text: Any, begin: int, end: int, other: Any, other_begin: int, other_e
     return i == end - begin
 
 
+@inlined
+def _slot(text: Any, start: Any, slots: Any, wanted: Any, begin: int, end: int) -> Any:
+    """Where the text wanted[begin : end] is in the table, or the free slot in which it would be."""
+    mask = np.int64(slots.shape[0] - 1)
+    slot = np.int64(_hash(wanted, begin, end) & np.uint64(mask))
+    while slots[slot] >= 0 and not _same(wanted, begin, end, text, start[slots[slot]], start[slots[slot] + 1]):
+        slot = (slot + 1) & mask
+    return slot
+
+
 @kernel
 def fill(text: Any, start: Any, slots: Any, last: Any) -> int:
     """Enter all texts into free slots; of equal ones the last stays. `last[i]` says whether text i did.
 
     Returns how many different ones there are.
     """
-    mask = np.uint64(slots.shape[0] - 1)
     n = 0
     for i in range(start.shape[0] - 1):
-        slot = np.int64(_hash(text, start[i], start[i + 1]) & mask)
-        last[i] = True
-        while slots[slot] >= 0:
-            other = slots[slot]
-            if _same(text, start[i], start[i + 1], text, start[other], start[other + 1]):
-                last[other] = False
-                break
-            slot = (slot + 1) & np.int64(mask)
-        if slots[slot] < 0:
+        slot = _slot(text, start, slots, text, start[i], start[i + 1])
+        if slots[slot] >= 0:
+            last[slots[slot]] = False
+        else:
             n += 1
         slots[slot] = i
+        last[i] = True
     return n
 
 
 @kernel
 def find(text: Any, start: Any, slots: Any, wanted: Any, wanted_start: Any, position: Any) -> None:
     """Where each of the wanted texts is, -1 if nowhere."""
-    mask = np.uint64(slots.shape[0] - 1)
     for i in range(wanted_start.shape[0] - 1):
-        slot = np.int64(_hash(wanted, wanted_start[i], wanted_start[i + 1]) & mask)
-        position[i] = -1
-        while slots[slot] >= 0:
-            other = slots[slot]
-            if _same(wanted, wanted_start[i], wanted_start[i + 1], text, start[other], start[other + 1]):
-                position[i] = other
-                break
-            slot = (slot + 1) & np.int64(mask)
+        position[i] = slots[_slot(text, start, slots, wanted, wanted_start[i], wanted_start[i + 1])]
 
 
 @kernel

@@ -42,8 +42,9 @@ class RegistrySettings:
             raise _wrong("basic.auth.user.info and bearer.auth.token are two ways to say who asks; keep one")
 
     @classmethod
-    def of(cls, url: str, options: Mapping[str, str]) -> RegistrySettings:
-        return cls(url, tuple(sorted(options.items())))
+    def of(cls, url: str, options: Mapping[str, str]) -> RegistrySettings | None:
+        """None without a url: there is no registry."""
+        return cls(url, tuple(sorted(options.items()))) if url else None
 
 
 def _wrong(why: str) -> JobError:
