@@ -29,7 +29,7 @@ from offline import match as matching
 from offline import validate as validating
 from offline.documents import Refusal, events, latest, plain, subscriptions
 from offline.files import STDIN, InputError, lines, name_of
-from streaming import activation, clients, layout, logs, pausing, times
+from streaming import activation, clients, layout, logs, pausing, supervision, times
 from streaming.broker import LOOPBACK, EmbeddedBroker
 from streaming.clients import Cluster
 from streaming.errors import JobError
@@ -38,7 +38,6 @@ from streaming.subscriptions import Refused, read_change
 
 HOME = Path(__file__).resolve().parent
 JARS = HOME / "jars"
-TRY_AGAIN = 75  # sysexits.h: a temporary failure
 STOPPED = 130  # what shells say of Ctrl-C
 
 app = typer.Typer(
@@ -82,12 +81,23 @@ OFFLINE = "Without a broker"  # the heading above these commands in the help
 
 
 @app.command()
-def run(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None) -> None:
+def run(
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+    supervised: Annotated[
+        bool,
+        typer.Option("--supervise", help="Start it again when it was killed, or the reason may pass."),
+    ] = False,
+) -> None:
     """The continuous job: match events as they come, deliver them exactly once. Ctrl-C or SIGTERM stops it."""
     settings = _settings(config, bootstrap, set_)
+    logs.configure(settings.log.format, settings.log.level)
+    if supervised:
+        command = [sys.executable, *(word for word in sys.argv if word != "--supervise")]
+        raise typer.Exit(supervision.supervise(command, _stop_on_signals()))
     from streaming import job  # Spark's import takes a second that no other command needs
 
-    logs.configure(settings.log.format, settings.log.level)
     job.run(settings, JARS, _stop_on_signals())
 
 
@@ -629,7 +639,7 @@ def main() -> None:
         app()
     except (ConfigError, InputError, JobError) as error:
         err.print("[bold red]error:[/]", escape(str(error)), highlight=False, soft_wrap=True)
-        sys.exit(2 if isinstance(error, ConfigError | InputError) else TRY_AGAIN if error.retry else 1)
+        sys.exit(2 if isinstance(error, ConfigError | InputError) else supervision.TRY_AGAIN if error.retry else 1)
     except BrokenPipeError:  # `| head` has seen enough
         sys.stderr.close()
         sys.exit(0)

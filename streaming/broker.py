@@ -12,8 +12,9 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -56,15 +57,28 @@ class EmbeddedBroker:
     It listens on the loopback interface, on free ports unless one is named, and ends with this process however that
     ends. Without `directory` its data is gone with it; with one, the next broker there goes on with the same data.
     For containers, `host` is the name that others reach it by; it then listens on all interfaces.
+
+    `properties` are Kafka's own and win over ours, `format` are flags of its storage tool, and `client` is how
+    librdkafka speaks to the broker then.
     """
 
     def __init__(
-        self, jars: Path, directory: Path | None = None, host: str = LOOPBACK, port: int | None = None
+        self,
+        jars: Path,
+        directory: Path | None = None,
+        host: str = LOOPBACK,
+        port: int | None = None,
+        properties: Mapping[str, str] = MappingProxyType({}),
+        format: Sequence[str] = (),
+        client: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._jars = jars / "broker"
         self._kept = directory
         self._host = host
         self._port = port
+        self._properties = properties
+        self._format = format
+        self._client = client
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> EmbeddedBroker:
@@ -94,6 +108,16 @@ class EmbeddedBroker:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    def kill(self) -> None:
+        """kill -9; `restart` goes on with what is on its disk."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def restart(self) -> None:
+        """At the same address."""
+        self._start()
+
     def stop(self) -> None:
         if self._process is not None and self.running():
             self._process.terminate()
@@ -108,6 +132,7 @@ class EmbeddedBroker:
 
     def _start(self) -> None:
         port, controller_port = self._port or free_port(), free_port()
+        self._port = port
         self.bootstrap_servers = f"{self._host}:{port}"
         data, properties = self._directory / "data", self._directory / "server.properties"
         properties.write_text(
@@ -118,11 +143,14 @@ class EmbeddedBroker:
                 controller_port=controller_port,
                 data=data,
             )
+            + "".join(f"{name}={value}\n" for name, value in self._properties.items())
         )
         if not (data / "meta.properties").exists():
             # Kafka's way to write a UUID; one that began with a hyphen would be taken for a flag.
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
-            self._java("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties))
+            self._java(
+                "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties), *self._format
+            )
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._command(), "kafka.Kafka", str(properties)],
@@ -135,7 +163,7 @@ class EmbeddedBroker:
         self._await(f"{LOOPBACK}:{port}")
 
     def _await(self, address: str) -> None:
-        admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": address, "log_level": 0, **self._client})
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             assert self._process is not None

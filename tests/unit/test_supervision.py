@@ -1,0 +1,97 @@
+"""Who starts the job again, and who does not."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from streaming import supervision
+
+# Each start adds a line to the file and then does what that line of the plan says.
+SCRIPT = """
+import os, signal, sys, time
+log, *plan = sys.argv[1:]
+with open(log, "a") as file:
+    file.write(f"{os.getpid()}\\n")
+what = plan[len(open(log).readlines()) - 1]
+if what == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+if what == "child":
+    if os.fork() == 0:
+        time.sleep(600)
+    os.kill(os.getpid(), signal.SIGKILL)
+if what == "wait":
+    time.sleep(600)
+sys.exit(int(what))
+"""
+
+
+def starts(log: Path) -> list[int]:
+    return [int(line) for line in log.read_text().split()] if log.exists() else []
+
+
+def run(log: Path, *plan: str, stop: threading.Event | None = None) -> int:
+    return supervision.supervise([sys.executable, "-c", SCRIPT, str(log), *plan], stop or threading.Event())
+
+
+@pytest.mark.parametrize(
+    ("plan", "code"),
+    [
+        (("0",), 0),
+        (("1",), 1),  # a bug, or a job that another has taken over from
+        (("2",), 2),  # a wrong setting
+        (("kill", "0"), 0),
+        (("kill", "kill", "kill", "1"), 1),
+        (("75", "0"), 0),
+    ],
+)
+def test_it_starts_again_what_was_killed_or_may_work_later(tmp_path: Path, plan: tuple[str, ...], code: int) -> None:
+    assert run(tmp_path / "log", *plan) == code
+    assert len(starts(tmp_path / "log")) == len(plan)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_nothing_of_the_last_one_is_left_when_the_next_one_starts(tmp_path: Path) -> None:
+    assert run(tmp_path / "log", "child", "0") == 0
+    (first, _) = starts(tmp_path / "log")
+    stats = [stat.read_text().rpartition(")")[2].split() for stat in Path("/proc").glob("[0-9]*/stat")]
+    assert not [state for state, _, group, *_ in stats if int(group) == first and state not in "ZX"]
+
+
+def test_pauses_grow_while_it_does_not_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stop(threading.Event):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pauses: list[float] = []
+
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            if timeout != supervision.POLL_S:
+                self.pauses.append(timeout)
+                return False
+            return super().wait(timeout)
+
+    stop = Stop()
+    assert run(tmp_path / "log", "75", "75", "75", "kill", "0", stop=stop) == 0
+    assert stop.pauses == [1, 2, 4, 8]
+    monkeypatch.setattr(supervision, "STEADY_S", 0.0)
+    (tmp_path / "log").unlink()
+    stop.pauses.clear()
+    assert run(tmp_path / "log", "75", "75", "0", stop=stop) == 0
+    assert stop.pauses == [0, 0]
+
+
+def test_who_is_told_to_stop_tells_the_job(tmp_path: Path) -> None:
+    stop, codes = threading.Event(), list[int]()
+    thread = threading.Thread(target=lambda: codes.append(run(tmp_path / "log", "wait", stop=stop)))
+    thread.start()
+    while not starts(tmp_path / "log"):
+        time.sleep(0.01)
+    stop.set()
+    thread.join(10)
+    assert codes == [-15]
+    assert len(starts(tmp_path / "log")) == 1
