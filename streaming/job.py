@@ -58,7 +58,8 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
         empty = _empty(settings)
         topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
         _require(topics, settings)
-        sink = TransactionalSink(settings.kafka.bootstrap_servers, settings.kafka.client, settings.query.name)
+        kafka = settings.kafka
+        sink = TransactionalSink(kafka.bootstrap_servers, kafka.client, settings.query.name, claim=True)
         store = Store(checkpoint.state(location, scratch))
         with ThreadPoolExecutor(1) as beside, processes(1, BACKGROUND) as background:
             restoring = beside.submit(_restored, settings, empty, store, topics, sink)  # while Spark starts

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -12,6 +13,14 @@ from streaming.errors import BrokerUnreachable, Fenced, JobError
 from streaming.records import Record
 
 TIMEOUT_S = 60.0
+
+# What a broker says that has just come up, and librdkafka does not ask again for offsets.
+STARTING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+)
 
 Offsets = Mapping[tuple[str, int], int]  # (topic, partition) -> offset of the first record not yet read
 Notes = Mapping[tuple[str, int], str]  # what is kept beside such an offset, for as long as it is
@@ -26,18 +35,26 @@ class TransactionalSink:
 
     `publish` is called once a batch. If the process dies within, the batch is either wholly there or not at all for
     readers with isolation.level=read_committed, and `committed` tells which.
+
+    The broker fences us if another of our name was opened, but also if we slept through the timeout of a transaction.
+    Which it was, the offsets tell: as a note they bear who committed them. With `claim`, who is opened commits what is
+    committed once more, under its own name, so that an older one that wakes up knows that it was replaced. Without
+    `claim` we stop in both cases.
     """
 
-    def __init__(self, bootstrap_servers: str, options: Mapping[str, str], name: str) -> None:
+    def __init__(self, bootstrap_servers: str, options: Mapping[str, str], name: str, *, claim: bool = False) -> None:
         common = {"bootstrap.servers": bootstrap_servers, "log_level": 0, **options}
         self._name = name
+        self._owner = uuid.uuid4().hex if claim else ""
         self._config = {
             "linger.ms": 0,
             "batch.size": 1 << 20,
             "message.max.bytes": 20_000_000,
             "queue.buffering.max.messages": 2_000_000,
-            "queue.buffering.max.kbytes": 1 << 20,
+            "queue.buffering.max.kbytes": 1 << 18,
             "compression.type": "lz4",
+            # One event may have a million deliveries. When we die, the next one of our name does not wait for this.
+            "transaction.timeout.ms": 300_000,
             **common,
             "transactional.id": name,
         }
@@ -48,6 +65,8 @@ class TransactionalSink:
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where the last committed batch ended; partitions that none has touched are left out."""
         self._last = {(tp.topic, tp.partition): tp.offset for tp in self._found(partitions)}
+        if self._owner and self._last:
+            self.publish([], self._last)
         return dict(self._last)
 
     def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
@@ -55,13 +74,13 @@ class TransactionalSink:
         return {(tp.topic, tp.partition): tp.metadata for tp in self._found(partitions) if tp.metadata}
 
     def publish(
-        self, records: Sequence[Record], offsets: Offsets, notes: Notes = MappingProxyType({})
+        self, records: Iterable[Record], offsets: Offsets, notes: Notes = MappingProxyType({})
     ) -> tuple[float, float]:
         """Commit the records together with the offsets; returns when sending and when committing ended (epoch s).
 
         Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
         """
-        positions = [TopicPartition(*at, offset, notes.get(at, "")) for at, offset in offsets.items()]
+        positions = [TopicPartition(*at, offset, notes.get(at, self._owner)) for at, offset in offsets.items()]
         try:
             self._producer.begin_transaction()
             for record in records:
@@ -73,9 +92,13 @@ class TransactionalSink:
                 self._producer.send_offsets_to_transaction(positions, group, TIMEOUT_S)
             self._commit()
         except KafkaException as error:
+            if _fences(error):
+                if self._reopened(offsets):
+                    return time.time(), time.time()
+                raise Aborted("the broker gave it up, since it took longer than transaction.timeout.ms") from error
             if error.args[0].fatal() or not error.args[0].txn_requires_abort():
                 raise self._translated(error) from error
-            self._abort()
+            self._abort(offsets)
             raise Aborted(error.args[0].str()) from error
         self._last |= offsets
         return sent, time.time()
@@ -84,11 +107,15 @@ class TransactionalSink:
         self._consumer.close()
 
     def _found(self, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
-        try:
-            found = self._consumer.committed([TopicPartition(t, p) for t, p in partitions], TIMEOUT_S)
-        except KafkaException as error:
-            raise self._translated(error) from error
-        return [tp for tp in found if tp.offset >= 0]
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                found = self._consumer.committed([TopicPartition(t, p) for t, p in partitions], TIMEOUT_S)
+                return [tp for tp in found if tp.offset >= 0]
+            except KafkaException as error:
+                if error.args[0].code() not in STARTING or time.monotonic() > deadline:
+                    raise self._translated(error) from error
+                time.sleep(0.1)
 
     def _opened(self) -> Producer:
         producer = Producer(self._config)
@@ -117,28 +144,37 @@ class TransactionalSink:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     raise
 
-    def _abort(self) -> None:
+    def _abort(self, offsets: Offsets) -> None:
         try:
             self._producer.abort_transaction(TIMEOUT_S)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.INVALID_TXN_STATE:
+            # When no partition could be added to a transaction, the broker knows of none to abort.
+            if not _fences(error) and error.args[0].code() != KafkaError.INVALID_TXN_STATE:
                 raise self._translated(error) from error
-            self._reopen()
+            self._reopened(offsets)
 
-    def _reopen(self) -> None:
-        """When no partition could be added to a transaction, the broker knows of none to abort, and the producer is
-        of no more use. A new one of the name is; but if another job has committed meanwhile, we are the older one."""
-        self._producer = self._opened()
-        before = dict(self._last)
-        if self.committed(list(before)) != before:
+    def _reopened(self, tried: Offsets) -> bool:
+        """Go on with a new producer, since the old one is of no more use; whether what was tried was committed after
+        all. Raises Fenced if another job has taken over."""
+        if not self._owner:
             raise self._fenced()
+        before, after = self._last, {**self._last, **tried}
+        for attempt in range(2):
+            found = {(tp.topic, tp.partition): (tp.offset, tp.metadata) for tp in self._found(list(after))}
+            mine = {at: offset for at, (offset, owner) in found.items() if owner == self._owner}
+            if len(mine) < len(found) or mine not in (before, after):
+                raise self._fenced()
+            if attempt == 0:  # another may have taken over just before this
+                self._producer = self._opened()
+        self._last = mine
+        return mine == after != before
 
     def _translated(self, error: KafkaException) -> JobError:
         cause: KafkaError = error.args[0]
-        if cause.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+        if _fences(error):
             return self._fenced()
         unreachable = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
-        if cause.retriable() or cause.code() in unreachable:
+        if cause.retriable() or cause.code() in unreachable + STARTING:
             return BrokerUnreachable(f"the broker does not answer: {cause.str()}")
         return JobError(f"Kafka refused the transaction of {self._name!r}: {cause.str()}")
 
@@ -147,3 +183,7 @@ class TransactionalSink:
             f"another job with query.name = {self._name!r} has taken over, so this one stops; nothing was lost. "
             "Two jobs that are to run side by side need two names."
         )
+
+
+def _fences(error: KafkaException) -> bool:
+    return error.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
