@@ -39,6 +39,8 @@ class Events(Section):
     """Where a query that has never run begins: with the oldest event there is, or with the next to come."""
     max_per_batch: Annotated[int, Field(gt=0)] = 100_000
     """Events a batch takes at most."""
+    max_bytes: Annotated[int, Field(gt=0)] = 1_000_000
+    """An event whose value is larger becomes a dead letter."""
 
 
 class SchemaRegistry(Section):
@@ -93,6 +95,8 @@ class Matching(Section):
     """Name of a matching algorithm."""
     options: dict[str, Any] = {}
     """Options of that algorithm under their own names."""
+    max_per_event: Annotated[int, Field(ge=0)] = 0
+    """An event that more subscriptions match becomes a dead letter; 0: any number, delivered slice by slice."""
     shards: Annotated[int, Field(gt=0)] = 1
     """Parts that the subscriptions are divided into, each matched by tasks of its own, if one host cannot hold them."""
     adaptive_after_ms: Annotated[int, Field(ge=0)] = 0
@@ -104,6 +108,8 @@ class Matching(Section):
 class Spark(Section):
     master: str = "local[*]"
     """Where Spark runs."""
+    worker_memory_mb: Annotated[int, Field(ge=0)] = 2_048
+    """What a Python worker may take, besides the subscriptions that all of a host share; 0: any amount."""
     options: Options = {}
     """Spark properties under their own names."""
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from matchers import PatternError
 from matchers.language import parse
@@ -21,7 +22,16 @@ from matchers.tables import Int32
 from matchers.templates import Template
 from matchers.texts import Texts
 from streaming.buffers import bytes_of
-from streaming.subscriptions import KEYS, MAX_ID_LENGTH, SUBSCRIBER, Refused, Subscription, notes, read_change
+from streaming.subscriptions import (
+    KEYS,
+    MAX_BYTES,
+    MAX_ID_LENGTH,
+    SUBSCRIBER,
+    Refused,
+    Subscription,
+    notes,
+    read_change,
+)
 
 WORTHWHILE = 8  # documents of one shape, for which it pays to compile them together
 
@@ -60,7 +70,8 @@ def compile_changes(keys: Sequence[bytes | None], values: pa.BinaryArray) -> Com
 
 def _compile(keys: Sequence[bytes | None], values: pa.BinaryArray) -> Compiled:
     outcomes: list[Any] = [None] * len(keys)
-    parts = list(_by_shape(keys, values, outcomes))
+    fitting = pc.if_else(pc.less_equal(pc.binary_length(values), MAX_BYTES), values, None)
+    parts = list(_by_shape(keys, fitting, outcomes))
     conjunctions: list[tuple[Subscription, list[Conjunction]]] = []
     rows = []
     for row, outcome in enumerate(outcomes):

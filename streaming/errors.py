@@ -27,6 +27,24 @@ class TopicMissing(JobError):
     """A topic that the job itself needs does not exist."""
 
 
+class StorageFailed(JobError):
+    """A disk is full, or a directory is gone."""
+
+    retry = True
+
+
+class SparkFailed(JobError):
+    """Spark itself cannot go on: its JVM ended, a source or the checkpoint failed."""
+
+    retry = True
+
+
+class ProcessLost(JobError):
+    """A process beside the driver was killed."""
+
+    retry = True
+
+
 class RegistryUnreachable(JobError):
     """The schema registry does not answer. The events it is needed for are good: they wait."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -23,10 +25,11 @@ from matchers.snapshot import Snapshot
 from streaming import checkpoint, layout, matching, packing, session, sources
 from streaming.codecs import RegistrySettings
 from streaming.compiling import WORTHWHILE
-from streaming.errors import JobError, TopicMissing, of_worker
+from streaming.composing import Names
+from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed, TopicMissing
 from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, of_source
 from streaming.outputs import OutputTopics
-from streaming.pipeline import OUTPUT, Names, Pipeline
+from streaming.pipeline import OUTPUT, Pipeline
 from streaming.pool import BACKGROUND, processes
 from streaming.precision import Precision
 from streaming.quotas import DeliveryQuota, SubscriptionQuota
@@ -44,10 +47,24 @@ log = logging.getLogger("sluice.job")
 
 SOME = 64  # events: algorithms may have other kernels for few
 NOWHERE = 1 << 20  # a partition that no topic has
+LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # of a disk
 
 
 def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
     """Returns when `stop` is set, after the batch in hand. Raises JobError, or what broke the query."""
+    try:
+        _run_until(stop, settings, jars)
+    except BrokenExecutor as error:
+        raise ProcessLost(f"a process that reads subscriptions has ended: {error}") from error
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise SparkFailed(f"Spark's JVM has ended: {error}") from error
+    except OSError as error:
+        if error.errno not in LACKING:
+            raise
+        raise StorageFailed(f"{error.filename or settings.query.checkpoint}: {error.strerror}") from error
+
+
+def _run_until(stop: threading.Event, settings: Settings, jars: Path) -> None:
     location = settings.query.checkpoint
     with (
         checkpoint.opened(location, settings.query.name) as spark_checkpoint,
@@ -82,6 +99,8 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
                     _registry(settings),
                     Upkeep(store, background, restored.files),
                     None if settings.spark.master.startswith("local") else _ship(spark),
+                    settings.events.max_bytes,
+                    settings.spark.worker_memory_mb,
                 )
                 pipeline = _pipeline(settings, state, sink, topics, spark.sparkContext.defaultParallelism)
                 if restored.first_start:
@@ -96,7 +115,8 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
                 }
                 _run(settings, spark, pipeline, restored.positions, spark_checkpoint, stop, fields)
             finally:
-                spark.stop()
+                with suppress(Py4JError, ConnectionError):  # of a JVM that has ended
+                    spark.stop()
                 sink.close()
                 if state is not None:
                     state.close()
@@ -150,6 +170,7 @@ def _run(
         settings.subscriptions.topic: of_source(positions, SUBSCRIPTIONS),
     }
     batches = _Batches(pipeline)
+    _forget(spark, spark_checkpoint)
     query = (
         sources.live(spark, _source_options(settings), starts, caps)
         .writeStream.queryName(settings.query.name)
@@ -166,9 +187,16 @@ def _run(
         with suppress(StreamingQueryException):
             query.stop()
     if batches.failure is not None:
-        raise of_worker(str(batches.failure)) or batches.failure
+        raise batches.failure
     if not stop.is_set():
-        raise JobError(f"Spark stopped the query: {query.exception()}")
+        raise SparkFailed(f"Spark stopped the query: {query.exception()}")
+
+
+def _forget(spark: SparkSession, spark_checkpoint: str) -> None:
+    """What Spark notes there of offsets, the transactions say better, and it may be spoiled or of another time."""
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(spark_checkpoint)
+    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)  # type: ignore[attr-defined]
 
 
 class _Batches:
@@ -244,6 +272,7 @@ def _pipeline(settings: Settings, state: State, sink: TransactionalSink, topics:
         DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
         Precision(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
         cores,
+        settings.matching.max_per_event,
     )
 
 

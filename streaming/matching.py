@@ -7,6 +7,7 @@ it with Arrow batches of their own.
 from __future__ import annotations
 
 import gc
+import resource
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from matchers.snapshot import Part, Reading
 from matchers.tables import Int32, Int64
-from streaming import packing
+from streaming import fan_out, packing, records
 from streaming.codecs import Decode, RegistrySettings, open_codec
 from streaming.compiling import Paused, Withdrawn, compile_changes
 from streaming.parts import Handle, opened
@@ -30,12 +31,14 @@ EVENTS, SUBSCRIPTIONS = 0, 1  # `source`: which topic a row came from
 
 # `kind`: what an output row says
 DELIVER = 0  # an event that matched: `subscribers` get it, each for its `subscriptions` (ids as a JSON list)
-DEAD = 1  # a row of the events topic that is no event: `reason`
+DEAD = 1  # an event that cannot be delivered to anybody: `letter` (one of records.REASONS), `reason`
 CHANGE = 2  # a change that was accepted: `subscriptions` = [id], `subscribers` = [subscriber], or [] for a withdrawal;
 # `reason` = PAUSED for one that is to match nothing
 REFUSED = 3  # a change that was refused: `reason`, `subscriptions` = [id] where it is known
 SEGMENT = 4  # the compiled subscriptions of the CHANGE rows since the last SEGMENT row: `value`
-PROGRESS = 5  # `rows` rows of (source, partition) were seen, the last at `offset`, the oldest of `timestamp`
+PROGRESS = 5  # `rows` rows of (source, partition) were seen, the last at `offset`, the oldest of `timestamp`; together
+# with their keys they are of `bytes`
+MANY = 6  # an event that matched very many: `matches` (fan_out), and more, as DELIVER has them
 
 PAUSED = "paused"
 
@@ -59,6 +62,9 @@ OUTPUT = pa.schema(
         ("subscribers", pa.list_(pa.string())),
         ("subscriptions", pa.list_(pa.string())),
         ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("letter", pa.string()),
+        ("matches", pa.binary()),
     ]
 )
 
@@ -113,8 +119,14 @@ class Work:
     registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
     false_positives: float = 0.0  # `Part.match`
     shard: int = 0
+    shards: int = 1
+    max_event_bytes: int = 1_000_000
+    memory_mb: int = 0  # what the worker may take besides what it maps; 0: any amount
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if self.memory_mb:
+            _, most = resource.getrlimit(resource.RLIMIT_DATA)
+            resource.setrlimit(resource.RLIMIT_DATA, (self.memory_mb << 20, most))
         parts, reading = opened(tuple(handle for handle, _ in self.parts), self.shard)
         removed = [gone for _, gone in self.parts]
         decode = open_codec(self.codec, self.registry)
@@ -124,7 +136,7 @@ class Work:
             events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
             found = self._match(events, parts, removed, reading, decode)
             if self.shard:
-                yield _packed(found.filter(pc.equal(found["kind"], DELIVER)))
+                yield _packed(found.filter(pc.not_equal(found["kind"], DEAD)))
                 continue
             yield _packed(found)
             yield _packed(pa.RecordBatch.from_pylist([*_compile(changes), *_progress(batch)], schema=OUTPUT))
@@ -139,32 +151,67 @@ class Work:
     def _match(
         self, rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], asked: Reading, decode: Decode
     ) -> pa.RecordBatch:
-        """DEAD and DELIVER rows, made of the input's columns: no row becomes a Python object."""
-        reading = read_events(rows, asked.fields, decode)
+        """DEAD, DELIVER and MANY rows, made of the input's columns: no row becomes a Python object."""
+        length = pc.fill_null(pc.binary_length(rows["value"]), 0)
+        oversize = np.flatnonzero(np.asarray(length) > self.max_event_bytes).tolist()
+        if oversize:
+            fits = pc.less_equal(length, self.max_event_bytes)
+            held = rows.set_column(
+                rows.schema.get_field_index("value"), "value", pc.if_else(fits, rows["value"], b"{}")
+            )
+        else:
+            held = rows
+        reading = read_events(held, asked.fields, decode)
+        dead = {row: (records.UNDECODABLE_EVENT, reason) for row, reason in reading.undecodable.items()}
+        for row in oversize:
+            detail = f"{length[row].as_py()} bytes; events.max_bytes is {self.max_event_bytes}"
+            dead[row] = records.OVERSIZE_EVENT, detail
         timestamps = np.asarray(rows["timestamp"])
         spoiled = np.zeros(len(rows), bool)
-        spoiled[list(reading.undecodable)] = True
-        events, subscribers, ids = [np.empty(0, np.int32)], list[str](), list[str]()
+        spoiled[list(dead)] = True
+        found, total = [], np.zeros(len(rows), np.int64)
         for part, gone, encoder in zip(parts, removed, asked.encoders, strict=True):
-            segment = part.segment
             event, position = part.match(reading.values, encoder, reading.document, gone, self.false_positives)
-            counts = (timestamps[event] < segment.notes["expires_at_ms"][position]) & ~spoiled[event]
-            events.append(event[counts])
-            subscribers += segment.notes["subscriber"].at(position[counts])
-            ids += segment.ids.at(position[counts])
-        dead = sorted(reading.undecodable)
+            ends = part.segment.notes["expires_at_ms"][position]  # type: ignore[index]
+            counts = (timestamps[event] < ends) & ~spoiled[event]
+            found.append((event[counts], position[counts]))
+            total += np.bincount(event[counts], minlength=len(rows))
+        many = np.flatnonzero(total >= fan_out.MANY).tolist()
+        matches = [self._where(found, event) for event in many]
+        events, subscribers, ids = [np.empty(0, np.int32)], list[str](), list[str]()
+        for part, (event, position) in zip(parts, found, strict=True):
+            if many:
+                few = total[event] < fan_out.MANY
+                event, position = event[few], position[few]
+            events.append(event)
+            subscribers += part.segment.notes["subscriber"].at(position)  # type: ignore[union-attr]
+            ids += part.segment.ids.at(position)
+        letters = sorted(dead)
         delivered, to, lists = _grouped(np.concatenate(events), subscribers, ids)
+        rest = [None] * (len(delivered) + len(many))
+        n = len(letters) + len(rest)
         added = {
-            "kind": pa.array([DEAD] * len(dead) + [DELIVER] * len(delivered), pa.int32()),
-            "reason": pa.array([reading.undecodable[e] for e in dead] + [None] * len(delivered), pa.string()),
-            "subscribers": _after(len(dead), to),
-            "subscriptions": _after(len(dead), lists),
-            "rows": pa.nulls(len(dead) + len(delivered), pa.int64()),
+            "kind": pa.array([DEAD] * len(letters) + [DELIVER] * len(delivered) + [MANY] * len(many), pa.int32()),
+            "reason": pa.array([dead[e][1] for e in letters] + rest, pa.string()),
+            "letter": pa.array([dead[e][0] for e in letters] + rest, pa.string()),
+            "subscribers": _after(len(letters), to, len(many)),
+            "subscriptions": _after(len(letters), lists, len(many)),
+            "matches": pa.array([None] * (len(letters) + len(delivered)) + matches, pa.binary()),
         }
-        left = rows.take(pa.array(dead + delivered, pa.int64()))
+        left = rows.take(pa.array(letters + delivered + many, pa.int64()))
         return pa.RecordBatch.from_arrays(
-            [added[f.name] if f.name in added else left[f.name] for f in OUTPUT], schema=OUTPUT
+            [added.get(f.name, left[f.name] if f.name in left.schema.names else pa.nulls(n, f.type)) for f in OUTPUT],
+            schema=OUTPUT,
         )
+
+    def _where(self, found: Sequence[tuple[Int32, Int32]], event: int) -> bytes:
+        """The matches of one event, for `fan_out`. Parts are numbered as in the whole state."""
+        own = []
+        for part, (of, position) in enumerate(found):
+            first, last = np.searchsorted(of, (event, event + 1))
+            if first < last:
+                own.append((self.shard + part * self.shards, position[first:last]))
+        return fan_out.packed(own)
 
 
 def _grouped(
@@ -186,11 +233,11 @@ def _grouped(
     return delivered, to, lists
 
 
-def _after(nothing: int, lists: Sequence[Sequence[str]]) -> pa.ListArray:
-    """The lists as a column, after some nulls."""
-    ends = np.cumsum([0] * (nothing + 1) + [len(own) for own in lists], dtype=np.int32)
+def _after(nothing: int, lists: Sequence[Sequence[str]], empty: int) -> pa.ListArray:
+    """The lists as a column, after some nulls and before some that are empty."""
+    ends = np.cumsum([0] * (nothing + 1) + [len(own) for own in lists] + [0] * empty, dtype=np.int32)
     flat = pa.array([text for own in lists for text in own], pa.string())
-    mask = pa.array(np.arange(nothing + len(lists)) < nothing)
+    mask = pa.array(np.arange(len(ends) - 1) < nothing)
     return pa.ListArray.from_arrays(pa.array(ends), flat, mask=mask)
 
 
@@ -211,10 +258,12 @@ def _compile(changes: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     places, of = _places(rows)
     offset, timestamp = np.asarray(rows["offset"]), np.asarray(rows["timestamp"])
+    lengths = sum(np.asarray(pc.fill_null(pc.binary_length(rows[name]), 0)) for name in ("key", "value"))
     for i, (source, partition) in enumerate(places):
         mine = of == i
         at = {"source": source, "partition": partition, "offset": int(offset[mine].max())}
-        yield {"kind": PROGRESS, **at, "timestamp": int(timestamp[mine].min()), "rows": int(mine.sum())}
+        size = {"rows": int(mine.sum()), "bytes": int(lengths[mine].sum())}
+        yield {"kind": PROGRESS, **at, "timestamp": int(timestamp[mine].min()), **size}
 
 
 def _places(rows: pa.RecordBatch) -> tuple[list[Position], Int64]:

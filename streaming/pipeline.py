@@ -10,31 +10,28 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Any, Protocol
+from operator import or_
+from typing import NamedTuple, Protocol
 
+import numpy as np
 import orjson
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from streaming import matching, records
+from matchers.tables import Int64
+from streaming import composing, fan_out, matching, records
+from streaming.composing import Composition, Names, Outputs, Row, wanted
+from streaming.errors import of_worker
+from streaming.isolating import Isolation, lost, ranges
 from streaming.loading import Slice
-from streaming.matching import (
-    CHANGE,
-    DEAD,
-    DELIVER,
-    EVENTS,
-    PAUSED,
-    PROGRESS,
-    REFUSED,
-    SEGMENT,
-    SUBSCRIPTIONS,
-    Position,
-    of_source,
-)
-from streaming.metrics import TOTAL, by_stage
+from streaming.matching import CHANGE, DEAD, DELIVER, EVENTS, MANY, PROGRESS, REFUSED, SEGMENT, SUBSCRIPTIONS, Position
 from streaming.precision import Precision
 from streaming.quotas import DeliveryQuota, SubscriptionQuota
-from streaming.records import Origin, Record
+from streaming.records import Record
+from streaming.reporting import Report
 from streaming.sink import Aborted, Offsets
 from streaming.state import State
 
@@ -43,37 +40,21 @@ log = logging.getLogger("sluice.batch")
 OUTPUT = from_arrow_schema(matching.PACKED)  # made once: Spark would parse a text anew for every batch
 MAX_ATTEMPTS = 5  # at one transaction
 ANSWERED_AT_ONCE = 10_000  # changes, in a transaction of the first start
-
-Row = Mapping[str, Any]
+DELIVERED_AT_ONCE = 200_000  # matches, in a transaction, unless they are of one event
+LARGE = 8 << 10  # bytes of an event, on average: then a batch is looked at before it is matched
 
 
 class Sink(Protocol):
-    def publish(self, records: Sequence[Record], offsets: Offsets) -> tuple[float, float]: ...
+    def publish(self, records: Iterable[Record], offsets: Offsets) -> tuple[float, float]: ...
 
 
-class Outputs(Protocol):
-    """The topics of subscribers. `missing` makes those that it may; what it returns does not exist. `refresh` is
-    called when that may have changed."""
+class Published(NamedTuple):
+    """A transaction that was committed: its rows as they were decided on, and when sending and committing ended."""
 
-    def missing(self, topics: Iterable[str]) -> set[str]: ...
-
-    def refresh(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class Names:
-    """Where things are read from and written to."""
-
-    events: str
-    subscriptions: str
-    statuses: str
-    dead_letters: str
-    delivery_topic: Callable[[str], str]  # of a subscriber
-    delivery_key: Callable[[str, bytes | None], bytes | None]  # of a subscriber and the event's own key
-    max_delivery_bytes: int
-
-    def source(self, source: int) -> str:
-        return self.events if source == EVENTS else self.subscriptions
+    rows: Sequence[Row]
+    delivered: int
+    sent: float
+    committed: float
 
 
 @dataclass
@@ -92,180 +73,142 @@ class Pipeline:
     delivery_quota: DeliveryQuota = field(default_factory=lambda: DeliveryQuota(0))
     precision: Precision = field(default_factory=lambda: Precision(0, ()))
     tasks: int = 1  # of a shard and batch, at most: more than there are cores would only cost
+    max_matches: int = 0  # of an event; 0: any number
+    # Whether the next batch may be too large to be matched at once. We may have been started because the last one was.
+    careful: bool = True
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        start = time.time()
-        used = self.precision.false_positives
-        works = self.state.work(used)
-        prepared = time.time()
-        source = batch.coalesce(self.tasks)
-        shards = (source.mapInArrow(work, OUTPUT) for work in works)
-        rows = matching.unpacked(reduce(DataFrame.unionByName, shards).toArrow())
-        if len(works) > 1:
-            rows = united(rows)
-        matched = time.time()
-        done = self.take(rows)
-        if done is not None:
-            rows, published, committed = done
-            times = {"start": start, "match": matched, "publish": published, "commit": committed}
-            events = [r["timestamp"] for r in rows if r["kind"] == PROGRESS and r["source"] == EVENTS]
-            self.precision.seen(start * 1000 - min(events) if events else 0.0)
-            spent = {
-                "prepare_ms": prepared - start,
-                "apply_ms": time.time() - committed,
-                "batch_ms": time.time() - start,
-            }
-            self._report(number, rows, used, times, {name: round(s * 1000, 1) for name, s in spent.items()})
+        report = Report(number, self.precision.false_positives)
+        isolation = Isolation(partial(self._matched, report), self._places, _only, self._aside)
+        for rows in isolation.pieces(batch, self.careful):
+            matched = time.time()
+            for published in self.take(rows):
+                report.add(published.rows, published.delivered, matched, published.sent, published.committed)
+            report.took("apply_ms", matched if not report.committed else report.committed)
+        if report.events or report.committed:
+            self.careful = report.bytes > LARGE * report.events
+            self.precision.seen(report.waited_ms)
+            quota = {"over_quota": self.delivery_quota.over, "version": self.state.version}
+            sizes = {"subscriptions": len(self.state.snapshot), "parts": len(self.state.snapshot.parts)}
+            log.info("batch", extra={"fields": report.fields() | quota | sizes})
 
-    def take(self, rows: Sequence[Row]) -> tuple[list[Row], float, float] | None:
-        """Publish what the workers made of a batch, and take its changes into account. Returns the rows as they were
-        decided on, and when sending and committing ended; None if there was nothing new."""
+    def take(self, rows: Sequence[Row]) -> list[Published]:
+        """Publish what the workers made of a batch, and take its changes into account. Much that is to be delivered
+        becomes several transactions, each with the events up to some offset."""
         positions = {(r["source"], r["partition"]): r["offset"] + 1 for r in rows if r["kind"] == PROGRESS}
         if not positions:
-            return None
-        decided = self.subscription_quota.checked(rows, self.state.snapshot)
-        self.state.refuse([(r["partition"], r["offset"]) for r, d in zip(rows, decided, strict=True) if d is not r])
-        times = self._publish(decided, positions)
-        self.delivery_quota.count(_wanted(decided))
-        self.state.apply([r for r in decided if r["kind"] in (CHANGE, SEGMENT)], positions)
-        return decided, *times
+            return []
+        decided = self.subscription_quota.checked([self._bounded(row) for row in rows], self.state.snapshot)
+        refused = [(r["partition"], r["offset"]) for r, d in zip(rows, decided, strict=True) if _is_refused(r, d)]
+        self.state.refuse(refused)
+        done = []
+        for some, reached in _slices(decided, positions):
+            published = self._publish(some, reached)
+            self.delivery_quota.count(wanted(some, self.state.snapshot.parts))
+            self.state.apply([r for r in some if r["kind"] in (CHANGE, SEGMENT)], reached)
+            done.append(published)
+        return done
 
     def adopt(self, slices: Iterable[Slice], positions: Mapping[Position, int]) -> None:
         """Tell the owners of the subscriptions that are there at the first start what became of these, and commit where
         reading begins. A crash before the end repeats it: statuses may come twice then, each the same."""
         self.state.positions.update(positions)
-        standing = self._standing(positions)
+        composition = self._composition(positions)
         for one in slices:
             subscribers = list(one.segment.notes["subscriber"])
             self._make_topics(set(subscribers))
             changes = zip(one.segment.ids, subscribers, one.offset.tolist(), one.paused.tolist(), strict=True)
-            found = list(records.statuses(self.names.statuses, one.partition, changes, standing))
+            found = list(records.statuses(self.names.statuses, one.partition, changes, composition.standing))
             for row in _others(one):
-                self._answer(row, standing, found)
+                found += composition.answer(row)
             for begin in range(0, len(found), ANSWERED_AT_ONCE):
-                self._commit(partial(found.__getitem__, slice(begin, begin + ANSWERED_AT_ONCE)), {})
-        self._commit(list, positions)
+                some = found[begin : begin + ANSWERED_AT_ONCE]
+                self._commit(lambda _, some=some: some, {})
+        self._commit(lambda _: [], positions)
 
-    def _publish(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> tuple[float, float]:
+    def _matched(self, report: Report, batch: DataFrame) -> list[Row]:
+        """Raises Lost, JobError, or what is wrong with us."""
+        began = time.time()
+        works = self.state.work(report.false_positives)
+        report.took("prepare_ms", began)
+        source = batch.coalesce(self.tasks)
+        shards = (source.mapInArrow(work, OUTPUT) for work in works)
+        try:
+            rows = matching.unpacked(reduce(DataFrame.unionByName, shards).toArrow())
+        except (PySparkException, Py4JJavaError) as error:
+            raise of_worker(str(error)) or lost(str(error)) or error from error
+        return united(rows) if len(works) > 1 else rows
+
+    def _places(self, batch: DataFrame) -> Int64:
+        """As `Isolation` wants them: without a worker."""
+        size = reduce(lambda a, b: a + b, (f.coalesce(f.length(name), f.lit(0)) for name in ("key", "value")))
+        table = batch.select("source", "partition", "offset", size.cast("long").alias("bytes")).toArrow()
+        places = np.column_stack([table[name].to_numpy().astype(np.int64) for name in table.column_names])
+        places = places[[offset >= self.state.positions.get((s, p), 0) for s, p, offset, _ in places.tolist()]]
+        return places[np.lexsort(places.T[::-1])]
+
+    def _aside(self, batch: DataFrame, reason: str) -> list[Row]:
+        detail = f"no worker survives it ({reason})"
+        found: list[Row] = []
+        for row in batch.toArrow().to_pylist():
+            at = {name: row[name] for name in ("source", "partition", "offset", "timestamp")}
+            if row["source"] == EVENTS:
+                found.append(row | {"kind": DEAD, "letter": records.POISON_EVENT, "reason": detail})
+            else:
+                ids = [row["key"].decode(errors="replace")] if row["key"] else []
+                found.append(row | {"kind": REFUSED, "reason": detail, "subscriptions": ids})
+            found.append(at | {"kind": PROGRESS, "rows": 1, "bytes": 0})
+        return found
+
+    def _bounded(self, row: Row) -> Row:
+        if not self.max_matches or row["kind"] not in (DELIVER, MANY):
+            return row
+        n = sum(len(orjson.loads(ids)) for ids in row["subscriptions"]) + fan_out.size(row["matches"] or b"")
+        if n <= self.max_matches:
+            return row
+        reason = f"{n:,} subscriptions match it; matching.max_per_event is {self.max_matches:,}"
+        return {**row, "kind": DEAD, "letter": records.TOO_MANY_MATCHES, "reason": reason}
+
+    def _publish(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> Published:
         self._make_topics({s for r in rows if r["kind"] == CHANGE for s in r["subscribers"]})
-        return self._commit(partial(self._records, rows, positions), positions)
+        composition = self._composition(positions)
+        times = self._commit(partial(composition.records, rows), positions)
+        return Published(rows, composition.delivered, *times)
 
     def _make_topics(self, subscribers: set[str]) -> None:
         self.outputs.missing({self.names.delivery_topic(s) for s in subscribers})
 
-    def _commit(self, make: Callable[[], Sequence[Record]], positions: Mapping[Position, int]) -> tuple[float, float]:
-        """The records are made anew for each attempt: what may be delivered can have changed."""
+    def _commit(
+        self, make: Callable[[Mapping[str, str]], Iterable[Record]], positions: Mapping[Position, int]
+    ) -> tuple[float, float]:
+        """The records are made anew for each attempt: what may be delivered can have changed. `make` is given the
+        topics that the broker refused records for."""
         offsets = {(self.names.source(source), p): offset for (source, p), offset in positions.items()}
+        refused: dict[str, str] = {}
         for _ in range(MAX_ATTEMPTS - 1):
             try:
-                return self.sink.publish(make(), offsets)
+                return self.sink.publish(make(refused), offsets)
             except Aborted as aborted:
                 log.warning("transaction aborted, trying again", extra={"fields": {"reason": str(aborted)}})
+                refused |= aborted.refused
                 self.outputs.refresh()
-        return self.sink.publish(make(), offsets)
+        return self.sink.publish(make(refused), offsets)
 
-    def _records(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> list[Record]:
-        names, version = self.names, self.state.version
-        wanted = {names.delivery_topic(s) for r in rows if r["kind"] == DELIVER for s in r["subscribers"]}
-        missing = self.outputs.missing(wanted)
-        found: list[Record] = []
-        standing = self._standing(positions)
-        allowed = iter(self.delivery_quota.allowed(_wanted(rows)))
-        for row in rows:
-            if row["kind"] == DELIVER:
-                self._deliver(row, version, missing, allowed, found)
-            elif row["kind"] == DEAD:
-                origin = self._origin(row)
-                found.append(
-                    records.dead_letter(names.dead_letters, row, origin, records.UNDECODABLE_EVENT, row["reason"])
-                )
-            elif row["kind"] in (CHANGE, REFUSED):
-                self._answer(row, standing, found)
-        return found
-
-    def _deliver(self, row: Row, version: int, missing: set[str], allowed: Iterator[bool], found: list[Record]) -> None:
-        names, origin = self.names, self._origin(row)
-        headers = records.event_headers(row, origin, version, false_positives=self.precision.false_positives)
-        common = len(row["value"] or b"") + records.size_of(headers)
-        for subscriber, ids in zip(row["subscribers"], row["subscriptions"], strict=True):
-            topic = names.delivery_topic(subscriber)
-            record = records.delivery(topic, names.delivery_key(subscriber, row["key"]), row["value"], headers, ids)
-            size = common + len(record.key or b"") + records.size_of(record.headers[-1:])
-            if not next(allowed):
-                reason = records.OVER_QUOTA
-                detail = f"more than {self.delivery_quota.most:,} deliveries of a second (quotas.deliveries_per_second)"
-                if self.delivery_quota.drop:
-                    continue
-            elif topic in missing:
-                reason, detail = records.MISSING_TOPIC, f"topic {topic} of subscriber {subscriber} does not exist"
-            elif size > names.max_delivery_bytes:
-                reason = records.OVERSIZE
-                detail = f"{size} bytes with headers; deliveries.max_bytes is {names.max_delivery_bytes}"
-            else:
-                found.append(record)
-                continue
-            about = {"subscriber": subscriber, "subscriptionids": ids}
-            found.append(records.dead_letter(names.dead_letters, row, origin, reason, detail, **about))
-
-    def _standing(self, positions: Mapping[Position, int]) -> records.Standing:
-        """Of the changes of a batch: the version that has them, and the events from which on they count."""
-        after = {**self.state.positions, **positions}
-        version = sum(of_source(after, SUBSCRIPTIONS).values())
-        return records.Standing(version, {str(p): offset for p, offset in of_source(after, EVENTS).items()})
-
-    def _answer(self, row: Row, standing: records.Standing, found: list[Record]) -> None:
-        """A status for every change; a dead letter too for one that was refused."""
-        names, origin = self.names, self._origin(row)
-        id = next(iter(row["subscriptions"]), None)
-        if row["kind"] == REFUSED:
-            reason = row["reason"]
-            found.append(records.status(names.statuses, id, origin, standing, refused=reason))
-            found.append(records.dead_letter(names.dead_letters, row, origin, records.REFUSED_SUBSCRIPTION, reason))
-            return
-        subscriber = next(iter(row["subscribers"]), None)
-        status = records.status(
-            *(names.statuses, id, origin, standing),
-            subscriber=subscriber,
-            withdrawn=subscriber is None,
-            paused=row["reason"] == PAUSED,
+    def _composition(self, positions: Mapping[Position, int]) -> Composition:
+        state = self.state
+        return Composition(
+            *(self.names, self.outputs, self.delivery_quota, state.version),
+            composing.standing({**state.positions, **positions}),
+            *(state.snapshot.parts, self.precision.false_positives),
         )
-        found.append(status)
-
-    def _origin(self, row: Row) -> Origin:
-        return Origin(self.names.source(row["source"]), row["partition"], row["offset"], row["timestamp"])
-
-    def _report(
-        self, number: int, rows: Sequence[Row], used: float, times: Mapping[str, float], spent: Mapping[str, float]
-    ) -> None:
-        count = {kind: sum(r["kind"] == kind for r in rows) for kind in (CHANGE, REFUSED, DEAD)}
-        delivered = [r for r in rows if r["kind"] == DELIVER]
-        latencies = by_stage((r["timestamp"] for r in delivered), times)
-        fields = {
-            "batch": number,
-            "events": sum(r["rows"] for r in rows if r["kind"] == PROGRESS and r["source"] == EVENTS),
-            "matched": len(delivered),
-            "deliveries": sum(len(r["subscribers"]) for r in delivered),
-            "undecodable": count[DEAD],
-            "changes": count[CHANGE],
-            "refused": count[REFUSED],
-            "over_quota": self.delivery_quota.over,
-            "false_positives": used,
-            "version": self.state.version,
-            "subscriptions": len(self.state.snapshot),
-            "parts": len(self.state.snapshot.parts),
-            **spent,
-            "latency_ms": latencies[TOTAL].summary(),
-            "latencies": {stage: found.to_json() for stage, found in latencies.items()},
-        }
-        log.info("batch", extra={"fields": fields})
 
 
 def united(rows: Sequence[Row]) -> list[Row]:
-    """The rows of several shards, with one DELIVER row for each event, in the order of events."""
+    """The rows of several shards, with one row for each event that matched, in the order of events."""
     found: dict[Position, Row] = {}
     others = []
     for row in rows:
-        if row["kind"] != DELIVER:
+        if row["kind"] not in (DELIVER, MANY):
             others.append(row)
             continue
         at = (row["partition"], row["offset"])
@@ -274,14 +217,56 @@ def united(rows: Sequence[Row]) -> list[Row]:
             for subscriber, more in zip(row["subscribers"], row["subscriptions"], strict=True):
                 known = orjson.loads(ids.get(subscriber, "[]"))
                 ids[subscriber] = orjson.dumps(sorted(known + orjson.loads(more))).decode()
-            row = {**row, "subscribers": list(ids), "subscriptions": list(ids.values())}
+            many = (row["matches"] or b"") + (found[at]["matches"] or b"")
+            kind = {"kind": MANY, "matches": many} if many else {}
+            row = {**row, **kind, "subscribers": list(ids), "subscriptions": list(ids.values())}
         found[at] = row
     return [found[at] for at in sorted(found)] + others
 
 
-def _wanted(rows: Iterable[Row]) -> Iterator[tuple[str, int]]:
-    """Deliveries, as (subscriber, the event's time)."""
-    return ((s, row["timestamp"]) for row in rows if row["kind"] == DELIVER for s in row["subscribers"])
+def _only(batch: DataFrame, places: Int64) -> DataFrame:
+    return batch.filter(
+        reduce(
+            or_,
+            (
+                (f.col("source") == source) & (f.col("partition") == partition) & f.col("offset").between(first, last)
+                for source, partition, first, last in ranges(places)
+            ),
+        )
+    )
+
+
+def _slices(
+    rows: Sequence[Row], positions: Mapping[Position, int]
+) -> Iterator[tuple[Sequence[Row], Mapping[Position, int]]]:
+    """The rows of one transaction after the other, and what each reaches; all but events are of the last."""
+    if sum(map(_matches, rows)) <= DELIVERED_AT_ONCE:
+        yield rows, positions
+        return
+    events = sorted(
+        (r for r in rows if r["kind"] in (DELIVER, MANY, DEAD)), key=lambda r: (r["partition"], r["offset"])
+    )
+    some: list[Row] = []
+    n = 0
+    for row in events:
+        if some and n + _matches(row) > DELIVERED_AT_ONCE:
+            reached = {at: to for at, to in positions.items() if at[0] == EVENTS and at[1] < row["partition"]}
+            yield some, reached | {(EVENTS, row["partition"]): row["offset"]}
+            some, n = [], 0
+        some.append(row)
+        n += _matches(row)
+    yield some + [r for r in rows if r["kind"] not in (DELIVER, MANY, DEAD)], positions
+
+
+def _matches(row: Row) -> int:
+    """About as many as it is for."""
+    if row["kind"] not in (DELIVER, MANY):
+        return 0
+    return len(row["subscribers"]) + fan_out.size(row["matches"] or b"")
+
+
+def _is_refused(before: Row, after: Row) -> bool:
+    return bool(before["kind"] == CHANGE != after["kind"])
 
 
 def _others(one: Slice) -> Iterator[Row]:

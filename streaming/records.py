@@ -17,7 +17,15 @@ REFUSED_SUBSCRIPTION = "refused_subscription"
 OVERSIZE = "oversize"
 MISSING_TOPIC = "missing_topic"
 OVER_QUOTA = "over_quota"
-REASONS = (UNDECODABLE_EVENT, REFUSED_SUBSCRIPTION, OVERSIZE, MISSING_TOPIC, OVER_QUOTA)
+POISON_EVENT = "poison_event"
+TOO_MANY_MATCHES = "too_many_matches"
+OVERSIZE_EVENT = "oversize_event"
+TOPIC_REFUSED = "topic_refused"
+REASONS = (
+    *(UNDECODABLE_EVENT, OVERSIZE_EVENT, POISON_EVENT, TOO_MANY_MATCHES),  # of an event
+    REFUSED_SUBSCRIPTION,
+    *(OVERSIZE, MISSING_TOPIC, TOPIC_REFUSED, OVER_QUOTA),  # of a delivery
+)
 
 REPLAY = "sluice_replay"
 APPROXIMATE = "sluice_approximate"

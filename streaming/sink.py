@@ -7,12 +7,20 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from streaming.errors import BrokerUnreachable, Fenced, JobError
 from streaming.records import Record
 
 TIMEOUT_S = 60.0
+
+# Of a record: another of the same topic may be taken, or not, but this one never.
+REFUSALS = (
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.INVALID_RECORD,
+    KafkaError.POLICY_VIOLATION,
+)
 
 # What a broker says that has just come up, and librdkafka does not ask again for offsets.
 STARTING = (
@@ -27,7 +35,14 @@ Notes = Mapping[tuple[str, int], str]  # what is kept beside such an offset, for
 
 
 class Aborted(JobError):
-    """The transaction was given up and nothing of it is visible; a topic may have been deleted. Worth another try."""
+    """The transaction was given up and nothing of it is visible; a topic may have been deleted. Worth another try.
+
+    `refused` are topics that the broker takes a record for from nobody, or not from us, and what it says.
+    """
+
+    def __init__(self, reason: str, refused: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(reason)
+        self.refused = refused
 
 
 class TransactionalSink:
@@ -53,6 +68,7 @@ class TransactionalSink:
             "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 1 << 18,
             "compression.type": "lz4",
+            "delivery.report.only.error": True,
             # One event may have a million deliveries. When we die, the next one of our name does not wait for this.
             "transaction.timeout.ms": 300_000,
             **common,
@@ -60,6 +76,7 @@ class TransactionalSink:
         }
         self._consumer = Consumer({**common, "group.id": name, "enable.auto.commit": False})
         self._last: dict[tuple[str, int], int] = {}  # what we committed last, or found committed
+        self._refused: dict[str, str] = {}  # of the transaction in hand
         self._producer = self._opened()
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -81,6 +98,7 @@ class TransactionalSink:
         Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
         """
         positions = [TopicPartition(*at, offset, notes.get(at, self._owner)) for at, offset in offsets.items()]
+        self._refused = {}
         try:
             self._producer.begin_transaction()
             for record in records:
@@ -99,7 +117,7 @@ class TransactionalSink:
             if error.args[0].fatal() or not error.args[0].txn_requires_abort():
                 raise self._translated(error) from error
             self._abort(offsets)
-            raise Aborted(error.args[0].str()) from error
+            raise Aborted(error.args[0].str(), self._refused) from error
         self._last |= offsets
         return sent, time.time()
 
@@ -128,10 +146,16 @@ class TransactionalSink:
     def _produce(self, record: Record) -> None:
         while True:
             try:
-                self._producer.produce(record.topic, record.value, record.key, headers=record.headers)
+                self._producer.produce(
+                    record.topic, record.value, record.key, headers=record.headers, on_delivery=self._delivered
+                )
                 return
             except BufferError:  # librdkafka's queue is full: let it send
                 self._producer.poll(0.1)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and error.code() in REFUSALS:
+            self._refused[message.topic()] = error.str()
 
     def _commit(self) -> None:
         """Committing may be asked again for as long as the broker says so."""

@@ -37,6 +37,8 @@ class State:
     registry: RegistrySettings | None = None
     upkeep: Upkeep | None = None
     ship: Callable[[Path], None] | None = None
+    max_event_bytes: int = 1_000_000
+    worker_memory_mb: int = 0
     _handles: dict[Part, Handle] = field(default_factory=dict)
 
     @property
@@ -56,7 +58,8 @@ class State:
         parts = tuple(zip(handles, self.snapshot.removed, strict=True))
         n = self.snapshot.shards
         common = (dict(self.positions), self.codec, self.registry, false_positives)
-        return [Work(parts[shard::n], *common, shard) for shard in range(n)]
+        limits = (self.max_event_bytes, self.worker_memory_mb)
+        return [Work(parts[shard::n], *common, shard, n, *limits) for shard in range(n)]
 
     def refuse(self, changes: list[tuple[int, int]]) -> None:
         """These, given as (partition, offset), are not applied, now or after a crash. Call before that is published."""

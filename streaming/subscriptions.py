@@ -25,6 +25,7 @@ from matchers.segment import Note
 from matchers.texts import Texts
 
 MAX_ID_LENGTH = 200
+MAX_BYTES = 1_000_000  # of a document
 SUBSCRIBER = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 NEVER = np.iinfo(np.int64).max  # expires_at_ms of what does not
 KEYS = ("id", "subscriber", "pattern", "expires_at", "paused")
@@ -84,6 +85,8 @@ def read_change(key: bytes | None, value: bytes | None) -> Change:
         if id is None:
             raise Refused(None, "a withdrawal (no value) needs the subscription's id as its key")
         return Change(Subscription(id), None)
+    if len(value) > MAX_BYTES:
+        raise Refused(id, f"the document has {len(value):,} bytes; at most {MAX_BYTES:,} are taken")
     try:
         document = orjson.loads(value)
     except orjson.JSONDecodeError as error:

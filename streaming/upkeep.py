@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 from matchers.snapshot import Part, Snapshot
 from matchers.tables import Int32
 from streaming import building, packing
+from streaming.errors import ProcessLost
 from streaming.layout import DAY_MS
 from streaming.store import Manifest, Store
 
@@ -52,6 +54,7 @@ class Upkeep:
         self._saving: Future[None] | None = None
         self._saved: Snapshot | None = None
         self._saved_at = time.monotonic()
+        self._tired_until = 0.0  # nothing is joined before
 
     @property
     def held(self) -> int:
@@ -65,15 +68,22 @@ class Upkeep:
     def tend(self, snapshot: Snapshot) -> Snapshot:
         """Take what was joined meanwhile into the snapshot, and begin to join what is due."""
         if self._joining is not None and self._joining.future.done():
-            new, path = self._joining.future.result()
-            snapshot = snapshot.swapped(self._joining.parts, self._joining.removed, new)
+            joining, self._joining = self._joining, None
+            try:
+                new, path = joining.future.result()
+            except BrokenExecutor as error:
+                raise ProcessLost(f"the process that joins parts has ended: {error}") from error
+            except OSError as error:
+                self._tired_until = time.monotonic() + SAVE_EVERY_S
+                log.warning("parts not joined", extra={"fields": {"reason": str(error)}})
+                return snapshot
+            snapshot = snapshot.swapped(joining.parts, joining.removed, new)
             with self._lock:
                 self._files[new] = path
-            fields = {"subscriptions": len(new.segment.ids), "parts": len(self._joining.parts)}
-            log.info("parts joined", extra={"fields": fields | {"s": round(time.monotonic() - self._joining.began, 1)}})
-            self._joining = None
+            fields = {"subscriptions": len(new.segment.ids), "parts": len(joining.parts)}
+            log.info("parts joined", extra={"fields": fields | {"s": round(time.monotonic() - joining.began, 1)}})
         due = snapshot.due()
-        if self._joining is None and (parts := snapshot.parts[due]):
+        if self._joining is None and time.monotonic() >= self._tired_until and (parts := snapshot.parts[due]):
             long_ago = 1000 * time.time() - LATE_MS
             removed = tuple(map(_with_expired, parts, snapshot.removed[due], repeat(long_ago)))
             future = self._joins.submit(self._join, parts, removed, snapshot)
@@ -85,8 +95,9 @@ class Upkeep:
 
     def save_now_and_then(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
         if self._saving is not None and self._saving.done():
-            self._saving.result()
-            self._saving = None
+            self._saving, saving = None, self._saving
+            with _warning():
+                saving.result()
         due = time.monotonic() - self._saved_at >= SAVE_EVERY_S
         if due and self._saving is None and snapshot is not self._saved:
             self._saved, self._saved_at = snapshot, time.monotonic()
@@ -97,7 +108,8 @@ class Upkeep:
         self._joins.shutdown(wait=False, cancel_futures=True)
         self._saves.shutdown()
         if snapshot is not self._saved:
-            self._save(snapshot, positions, self._retired(snapshot))
+            with _warning():
+                self._save(snapshot, positions, self._retired(snapshot))
 
     def _retired(self, snapshot: Snapshot) -> list[Part]:
         """Those that are in use no more, so never again; what comes into use later, even while this is being saved, is
@@ -135,6 +147,15 @@ class Upkeep:
                 with self._lock:
                     self._files[part] = path
             return path
+
+
+@contextmanager
+def _warning() -> Iterator[None]:
+    """A full disk does not stop the job: what is not saved, the next one reads from the topic."""
+    try:
+        yield
+    except OSError as error:
+        log.warning("state not saved", extra={"fields": {"reason": str(error)}})
 
 
 def _with_expired(part: Part, removed: Int32, before_ms: float) -> Int32:

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from matchers.snapshot import Snapshot
 from streaming import matching
+from streaming.composing import Names
 from streaming.matching import CHANGE, DELIVER, EVENTS, PROGRESS, SEGMENT, SUBSCRIPTIONS, Position
-from streaming.pipeline import Names, Pipeline, united
+from streaming.pipeline import Pipeline, united
 from streaming.records import Record
 from streaming.sink import Aborted, Offsets
 from streaming.state import State

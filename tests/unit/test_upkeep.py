@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from matchers.lowering import lower
 from matchers.snapshot import Part, Snapshot
 from streaming import packing, parts
 from streaming import upkeep as upkeeping
+from streaming.errors import ProcessLost
 from streaming.matching import SUBSCRIPTIONS
 from streaming.state import State
 from streaming.store import Store
@@ -222,17 +224,47 @@ def test_a_version_is_saved_once(tmp_path: Path, threads: Executor, always: None
     assert (manifest.stat().st_mtime_ns, manifest.stat().st_ino) == written
 
 
-def test_a_join_that_fails_stops_the_job_and_says_why(tmp_path: Path, threads: Executor) -> None:
+def test_a_full_disk_stops_nothing_and_what_is_due_is_done_when_there_is_room(
+    tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(upkeeping, "SAVE_EVERY_S", 0.2)
     state = started(Store(tmp_path / "state"), threads)
+    room = state.upkeep._store.new_path  # type: ignore[union-attr]
 
     def nowhere() -> Path:
         return tmp_path / "no such directory" / "part"
 
     state.upkeep._store.new_path = nowhere  # type: ignore[union-attr, method-assign]
-    with pytest.raises(FileNotFoundError):  # noqa: PT012
+    for n in MANY:
+        subscribe(state, n)
+
+    def said() -> set[str]:
+        state.tend()
+        return {record.getMessage() for record in caplog.records}
+
+    until(lambda: {"parts not joined", "state not saved"} <= said())
+    state.upkeep._store.new_path = room  # type: ignore[union-attr, method-assign]
+    caplog.set_level("INFO", "sluice")
+    until(lambda: "parts joined" in said())
+    subscribe(state, 100)
+    settled(state)
+    assert delivered(state, event(0, {"x": 1}))[0]["alice"] == names_of(100, *MANY)
+    state.close()
+    assert state.upkeep._store.load(EMPTY, {0: state.version}) is not None  # type: ignore[union-attr]
+
+
+def test_a_process_that_was_killed_ends_the_job_for_now(tmp_path: Path, threads: Executor) -> None:
+    state = started(Store(tmp_path / "state"), threads)
+
+    def killed(*_: object) -> Path:
+        raise BrokenProcessPool("terminated abruptly")
+
+    state.upkeep._store.new_path = killed  # type: ignore[union-attr, method-assign]
+    with pytest.raises(ProcessLost) as lost:  # noqa: PT012
         for n in MANY:
             subscribe(state, n)
         settled(state)
+    assert lost.value.retry
 
 
 def test_one_part_more_than_fits_a_batch_is_joined_elsewhere(tmp_path: Path, threads: Executor) -> None:

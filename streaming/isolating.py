@@ -1,0 +1,126 @@
+"""A batch in pieces that the workers live through, when they do not live through the whole of it.
+
+A worker can die of what it is given: an event can bring down the process that reads it, and what very many events
+match can be more than it has memory for. It can also die of something else, so the same is tried again first. Then the
+batch is halved, and halved again, until everything is done but the single rows that no worker survives.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from matchers.tables import Int64
+
+log = logging.getLogger("sluice.batch")
+
+TRIES = 3
+PIECE_BYTES = 64 << 20  # keys and values
+
+# Spark tells us by the text of an exception alone what happened to a worker.
+AGAIN = (
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "Error from python worker",
+    "ExecutorLostFailure",
+    "Could not recover from a failed barrier",
+    "java.io.EOFException",
+    "java.net.SocketException",
+    "Broken pipe",
+    "Connection reset",
+    "FetchFailed",
+    "Failed to get broadcast",
+    "BlockNotFoundException",
+)
+TOO_MUCH = (
+    "MemoryError",
+    "spark.driver.maxResultSize",
+    "java.lang.OutOfMemoryError",
+    "SparkOutOfMemoryError",
+    "capacity error",
+)
+
+Batch = TypeVar("Batch")
+Row = dict[str, Any]
+
+
+class Lost(Exception):
+    """The workers did not get through it. `again`: they may, the next time."""
+
+    def __init__(self, reason: str, again: bool) -> None:
+        super().__init__(reason)
+        self.again = again
+
+
+def lost(trace: str) -> Lost | None:
+    """What a failed job of Spark says, if it is about the workers and not about a mistake of ours."""
+    for signs, again in ((TOO_MUCH, False), (AGAIN, True)):
+        for sign in signs:
+            if sign in trace:
+                return Lost(sign, again)
+    return None
+
+
+@dataclass(frozen=True)
+class Isolation(Generic[Batch]):
+    """`match` raises Lost. `places` are int64[rows, 4], each (source, partition, offset, bytes) in the order of its
+    columns; `only` is the batch cut down to some that follow each other; `aside` makes a row of one that no worker
+    survives, for the reason given."""
+
+    match: Callable[[Batch], list[Row]]
+    places: Callable[[Batch], Int64]
+    only: Callable[[Batch, Int64], Batch]
+    aside: Callable[[Batch, str], list[Row]]
+
+    def pieces(self, batch: Batch, careful: bool) -> Iterator[list[Row]]:
+        """What the workers make of it. Take each before asking for the next: it may be matched against what the last
+        one changed. With `careful`, no piece has more than PIECE_BYTES, unless it is a single row."""
+        if careful:
+            places = self.places(batch)
+            cuts = _cuts(places)
+            if len(cuts) > 1:
+                for own in cuts:
+                    yield from self._piece(self.only(batch, own), own)
+                return
+        yield from self._piece(batch, None)
+
+    def _piece(self, batch: Batch, places: Int64 | None) -> Iterator[list[Row]]:
+        try:
+            rows = self._tried(batch)
+        except Lost as reason:
+            places = self.places(batch) if places is None else places
+            log.warning("workers lost", extra={"fields": {"reason": str(reason), "rows": len(places)}})
+            if len(places) < 2:
+                yield self.aside(batch, str(reason)) if len(places) else []
+                return
+        else:
+            yield rows
+            return
+        for half in np.array_split(places, 2):
+            yield from self._piece(self.only(batch, half), half)
+
+    def _tried(self, batch: Batch) -> list[Row]:
+        for _ in range(TRIES - 1):
+            try:
+                return self.match(batch)
+            except Lost as reason:
+                if not reason.again:
+                    raise
+                log.warning("workers lost, trying again", extra={"fields": {"reason": str(reason)}})
+        return self.match(batch)
+
+
+def ranges(places: Int64) -> Iterator[tuple[int, int, int, int]]:
+    """(source, partition, first offset, last offset)."""
+    for source, partition in np.unique(places[:, :2], axis=0).tolist():
+        offsets = places[(places[:, 0] == source) & (places[:, 1] == partition), 2]
+        yield source, partition, int(offsets.min()), int(offsets.max())
+
+
+def _cuts(places: Int64) -> Sequence[Int64]:
+    piece = np.maximum(np.cumsum(places[:, 3]) - 1, 0) // PIECE_BYTES
+    return np.split(places, np.flatnonzero(np.diff(piece)) + 1)
