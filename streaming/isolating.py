@@ -21,21 +21,7 @@ log = logging.getLogger("sluice.batch")
 TRIES = 3
 PIECE_BYTES = 64 << 20  # keys and values
 
-# Spark tells us by the text of an exception alone what happened to a worker.
-AGAIN = (
-    "Python worker exited unexpectedly",
-    "Python worker failed to connect back",
-    "Error from python worker",
-    "ExecutorLostFailure",
-    "Could not recover from a failed barrier",
-    "java.io.EOFException",
-    "java.net.SocketException",
-    "Broken pipe",
-    "Connection reset",
-    "FetchFailed",
-    "Failed to get broadcast",
-    "BlockNotFoundException",
-)
+# Spark tells us by the text of an exception alone what happened. Of these it would be the same the next time.
 TOO_MUCH = (
     "MemoryError",
     "spark.driver.maxResultSize",
@@ -43,6 +29,7 @@ TOO_MUCH = (
     "SparkOutOfMemoryError",
     "capacity error",
 )
+RAISED = "Traceback (most recent call last)"  # by our code
 
 Batch = TypeVar("Batch")
 Row = dict[str, Any]
@@ -57,12 +44,17 @@ class Lost(Exception):
 
 
 def lost(trace: str) -> Lost | None:
-    """What a failed job of Spark says, if it is about the workers and not about a mistake of ours."""
-    for signs, again in ((TOO_MUCH, False), (AGAIN, True)):
-        for sign in signs:
-            if sign in trace:
-                return Lost(sign, again)
-    return None
+    """What a failed job of Spark says, unless it is a mistake of ours."""
+    for sign in TOO_MUCH:
+        if sign in trace:
+            return Lost(sign, again=False)
+    return None if RAISED in trace else Lost(_said(trace), again=True)
+
+
+def _said(trace: str) -> str:
+    """The innermost cause, without its stack."""
+    causes = [line.removeprefix("Caused by: ") for line in trace.splitlines() if line.startswith("Caused by: ")]
+    return (causes or trace.splitlines() or ["no reason given"])[-1][:500]
 
 
 @dataclass(frozen=True)
@@ -78,7 +70,10 @@ class Isolation(Generic[Batch]):
 
     def pieces(self, batch: Batch, careful: bool) -> Iterator[list[Row]]:
         """What the workers make of it. Take each before asking for the next: it may be matched against what the last
-        one changed. With `careful`, no piece has more than PIECE_BYTES, unless it is a single row."""
+        one changed. With `careful`, no piece has more than PIECE_BYTES, unless it is a single row.
+
+        Raises Lost if they make nothing of nothing.
+        """
         if careful:
             places = self.places(batch)
             cuts = _cuts(places)
@@ -95,6 +90,7 @@ class Isolation(Generic[Batch]):
             places = self.places(batch) if places is None else places
             log.warning("workers lost", extra={"fields": {"reason": str(reason), "rows": len(places)}})
             if len(places) < 2:
+                self._tried(self.only(batch, places[:0]))  # who does not survive nothing does not die of this row
                 yield self.aside(batch, str(reason)) if len(places) else []
                 return
         else:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -56,7 +56,7 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
         _run_until(stop, settings, jars)
     except BrokenExecutor as error:
         raise ProcessLost(f"a process that reads subscriptions has ended: {error}") from error
-    except (Py4JNetworkError, ConnectionError) as error:
+    except (Py4JError, ConnectionError) as error:
         raise SparkFailed(f"Spark's JVM has ended: {error}") from error
     except OSError as error:
         if error.errno not in LACKING:

@@ -24,8 +24,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from matchers.tables import Int64
 from streaming import composing, fan_out, matching, records
 from streaming.composing import Composition, Names, Outputs, Row, wanted
-from streaming.errors import of_worker
-from streaming.isolating import Isolation, lost, ranges
+from streaming.errors import SparkFailed, of_worker
+from streaming.isolating import Isolation, Lost, lost, ranges
 from streaming.loading import Slice
 from streaming.matching import CHANGE, DEAD, DELIVER, EVENTS, MANY, PROGRESS, REFUSED, SEGMENT, SUBSCRIPTIONS, Position
 from streaming.precision import Precision
@@ -80,11 +80,14 @@ class Pipeline:
     def __call__(self, batch: DataFrame, number: int) -> None:
         report = Report(number, self.precision.false_positives)
         isolation = Isolation(partial(self._matched, report), self._places, _only, self._aside)
-        for rows in isolation.pieces(batch, self.careful):
-            matched = time.time()
-            for published in self.take(rows):
-                report.add(published.rows, published.delivered, matched, published.sent, published.committed)
-            report.took("apply_ms", matched if not report.committed else report.committed)
+        try:
+            for rows in isolation.pieces(batch, self.careful):
+                matched = time.time()
+                for published in self.take(rows):
+                    report.add(published.rows, published.delivered, matched, published.sent, published.committed)
+                report.took("apply_ms", report.committed or matched)
+        except Lost as reason:
+            raise SparkFailed(f"no worker does anything: {reason}") from reason
         if report.events or report.committed:
             self.careful = report.bytes > LARGE * report.events
             self.precision.seen(report.waited_ms)
@@ -225,15 +228,11 @@ def united(rows: Sequence[Row]) -> list[Row]:
 
 
 def _only(batch: DataFrame, places: Int64) -> DataFrame:
-    return batch.filter(
-        reduce(
-            or_,
-            (
-                (f.col("source") == source) & (f.col("partition") == partition) & f.col("offset").between(first, last)
-                for source, partition, first, last in ranges(places)
-            ),
-        )
+    among = (
+        (f.col("source") == source) & (f.col("partition") == partition) & f.col("offset").between(first, last)
+        for source, partition, first, last in ranges(places)
     )
+    return batch.filter(reduce(or_, among, f.lit(False)))
 
 
 def _slices(

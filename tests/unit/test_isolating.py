@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ Batch = tuple[int, ...]  # offsets
 class Workers:
     """They die of `deadly` rows, of more than `most` rows at once, and `accidents` times of something else."""
 
-    def __init__(self, deadly: set[int] = frozenset(), most: int = 1_000, accidents: int = 0) -> None:  # type: ignore[assignment]
+    def __init__(self, deadly: Set[int] = frozenset(), most: int = 1_000, accidents: int = 0) -> None:
         self.deadly, self.most, self.accidents = deadly, most, accidents
         self.calls: Counter[Batch] = Counter()
         self.looked = 0
@@ -102,6 +103,7 @@ def test_rows_that_were_committed_before_are_not_set_aside() -> None:
     [
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", True),
         ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", True),
+        ("org.apache.spark.SparkException: Job aborted\n  at x\nCaused by: java.io.IOException: Stream closed", True),
         (
             "pyspark.errors...: Traceback (most recent call last):\n  numpy._core._ArrayMemoryError: x",
             False,
@@ -113,6 +115,17 @@ def test_rows_that_were_committed_before_are_not_set_aside() -> None:
 def test_only_what_happens_to_workers_is_no_mistake_of_ours(trace: str, again: bool | None) -> None:
     found = lost(trace)
     assert (None if found is None else found.again) is again
+
+
+def test_when_workers_do_not_survive_nothing_no_row_is_to_blame() -> None:
+    workers = Workers(accidents=1_000)
+    with pytest.raises(Lost):
+        workers.run(tuple(range(4)))
+
+
+def test_the_innermost_cause_is_what_is_said() -> None:
+    trace = "Job aborted\n\tat x\nCaused by: a: b\n\tat y\nCaused by: java.io.IOException: Stream closed\n\tat z"
+    assert str(lost(trace)) == "java.io.IOException: Stream closed"
 
 
 def test_ranges_are_by_source_and_partition() -> None:

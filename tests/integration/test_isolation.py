@@ -1,0 +1,99 @@
+"""What kills workers, and what is too much for them, does not stop the job."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tests.integration.conftest import CommandLine
+from tests.integration.test_job import job, lines, records, subscription
+
+POISONOUS = ("-s", "spark.options.spark.python.daemon.module=tests.poisonous_daemon")
+
+
+def below(pid: int) -> dict[int, str]:
+    """The processes that a process started, and those that these did, with their command lines."""
+    parents, found = {}, {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (entry / "stat").read_text().rpartition(")")[2].split()
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        parents[int(entry.name)] = int(stat[1])
+        found[int(entry.name)] = command
+    own = {pid}
+    for _ in range(8):
+        own |= {child for child, parent in parents.items() if parent in own}
+    return {child: found[child] for child in own - {pid}}
+
+
+def numbers(kafka: str, topic: str) -> list[int]:
+    return sorted(orjson.loads(record.value)["n"] for record in records(kafka, topic))
+
+
+def test_what_kills_a_worker_is_set_aside_and_the_job_goes_on(sluice: CommandLine, kafka: str) -> None:
+    name = sluice.name
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+    with job(sluice, *POISONOUS) as running:
+        running.running()
+        deadly = {17: "POISON", 60: "POISON too"}
+        sluice("produce", stdin=lines(*({"n": n, "text": deadly.get(n, "good")} for n in range(100))))
+        running.until("done with the events", lambda: running.total("events") == 100, 150)
+        assert numbers(kafka, f"{name}.to.alice") == [n for n in range(100) if n not in deadly]
+        letters = records(kafka, f"{name}.dead")
+        assert {orjson.loads(letter.value)["n"] for letter in letters} == deadly.keys()
+        assert {dict(letter.headers)["sluice_reason"] for letter in letters} == {b"poison_event"}
+        assert all(b"no worker survives it" in dict(letter.headers)["sluice_detail"] for letter in letters)
+
+        poisoned = subscription("p", "POISON", x=[1])
+        error = sluice("subscribe", "--wait", stdin=lines(poisoned, subscription("b", "bob", x=[1])), code=1)
+        assert "p: refused: no worker survives it" in error
+        assert "b: in force" in error
+        assert running.process.poll() is None
+
+
+def test_workers_that_are_killed_are_replaced_and_nothing_is_lost(sluice: CommandLine, kafka: str) -> None:
+    name = sluice.name
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+    with job(sluice) as running:
+        running.running()
+        driver = running.process.pid
+        for begin in (0, 50, 100):
+            daemons = [pid for pid, command in below(driver).items() if " -m streaming.daemon" in command]
+            workers = [pid for daemon in daemons for pid in below(daemon)]
+            for pid in daemons if begin == 100 else workers:
+                os.kill(pid, signal.SIGKILL)
+            sluice("produce", stdin=lines(*({"n": n} for n in range(begin, begin + 50))))
+            running.until("done", lambda end=begin + 50: running.total("events") == end)
+        assert numbers(kafka, f"{name}.to.alice") == list(range(150))
+
+
+def test_what_very_many_match_is_delivered_within_the_memory_of_workers(
+    sluice: CommandLine, kafka: str, tmp_path: Any
+) -> None:
+    name, subscriptions, events = sluice.name, 30_000, 400
+    sluice("topics", "create")
+    ids = [f"id{i}" for i in range(subscriptions)]
+    documents = tmp_path / "subscriptions.jsonl"
+    documents.write_text(
+        lines(*(subscription(id, f"s{i % 3}", n=[{"numeric": [">=", 0]}]) for i, id in enumerate(ids)))
+    )
+    sluice("subscribe", str(documents))
+    with job(sluice, "-s", "spark.worker_memory_mb=330") as running:
+        running.running()
+        sluice("produce", stdin=lines(*({"n": n} for n in range(events)), {"n": -1}))
+        running.until("done with the events", lambda: running.total("events") == events + 1, 200)
+        assert any(line["event"] == "workers lost" for line in running.lines), "the limit was not met"
+        for s in range(3):
+            found = records(kafka, f"{name}.to.s{s}")
+            assert sorted(orjson.loads(record.value)["n"] for record in found) == list(range(events))
+            expected = sorted(id for i, id in enumerate(ids) if i % 3 == s)
+            assert json.loads(dict(found[0].headers)["ce_subscriptionids"]) == expected

@@ -1,0 +1,25 @@
+"""Spark's Python workers with a weakness: they die of what says POISON. In the place of `streaming.daemon`."""
+
+import os
+import signal
+from typing import Any
+
+from pyspark.daemon import manager
+
+from streaming import daemon, matching
+
+
+def deadly(read: Any, column: Any) -> Any:
+    def weak(*arguments: Any) -> Any:
+        if any(b"POISON" in (value or b"") for value in column(*arguments).to_pylist()):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return read(*arguments)
+
+    return weak
+
+
+if __name__ == "__main__":
+    assert daemon  # all that it loads
+    matching.read_events = deadly(matching.read_events, lambda rows, *_: rows["value"])
+    matching.compile_changes = deadly(matching.compile_changes, lambda keys, values: values)
+    manager()
