@@ -204,7 +204,7 @@ class Pipeline:
             else:
                 found.append(record)
                 continue
-            about = {"subscriber": subscriber, "subscriptionids": ids}
+            about = {"subscriber": subscriber, "subscriptionids": ids, "matchversion": str(version)}
             found.append(records.dead_letter(names.dead_letters, row, origin, reason, detail, **about))
 
     def _standing(self, positions: Mapping[Position, int]) -> records.Standing:

@@ -101,7 +101,7 @@ class TransactionalSink:
     def _produce(self, record: Record) -> None:
         while True:
             try:
-                self._producer.produce(record.topic, record.value, record.key, headers=record.headers)
+                self._producer.produce(record.topic, record.value, record.key, record.partition, headers=record.headers)
                 return
             except BufferError:  # librdkafka's queue is full: let it send
                 self._producer.poll(0.1)
