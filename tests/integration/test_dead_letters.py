@@ -203,7 +203,10 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
     sluice.environment["SLUICE_DELIVERIES__CREATE_TOPICS"] = "false"
     dead = settings.dead_letters.topic
     ids = json.dumps([f"{i:08}" for i in range(20_000)])
-    assert Topics(settings.kafka.bootstrap_servers, {}).create([Topic(f"{sluice.name}.to.alice")]) == {}
+    sluice.environment["SLUICE_EVENTS__TOPIC"] = f"{sluice.name}.small"
+    small = Topic(f"{sluice.name}.small", 2, config={"max.message.bytes": "2000"})
+    topics = [Topic(f"{sluice.name}.to.alice"), small]
+    assert Topics(settings.kafka.bootstrap_servers, {}).create(topics) == {}
     write(
         settings,
         [
@@ -214,7 +217,7 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
             letter(settings, made.OVER_QUOTA, subscriber="alice", subscriptionids='["a"]'),
             Record(dead, None, b"not a letter", [("sluice_reason", b"oversize")]),
             Record(dead, None, None, [("sluice_redriven", b"rubbish")]),
-            letter(settings, made.POISON_EVENT, random.randbytes(1_100_000)),  # more than the events topic takes
+            letter(settings, made.POISON_EVENT, random.randbytes(5_000)),  # more than the events topic takes
             letter(settings, made.POISON_EVENT),
             letter(settings, made.OVER_QUOTA, **DELIVERY),
         ],
@@ -258,7 +261,7 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
         assert sorted(o["place"] for o in outcomes if o["outcome"] == "redriven") == others
         assert (summary["redriven"], summary["already"]) == (len(others), 0 if others else 2)
         assert summary["skipped"]["no letter"] == 3
-    assert [r.value for r in found(settings, settings.events.topic)] == [VALUE]
+    assert [r.value for r in found(settings, small.name)] == [VALUE]
     assert len(found(settings, f"{sluice.name}.to.alice")) == 1
 
     error = sluice("dlq", "redrive", "--all-letters", code=1)
