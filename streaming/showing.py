@@ -69,7 +69,7 @@ def as_data(letter: Letter, redriven: bool) -> dict[str, Any]:
     origin = letter.origin
     data: dict[str, Any] = {
         "place": str(letter.place),
-        "time": _time(letter.time_ms),
+        "time": _time(letter.time_ms, "T"),
         "reason": letter.reason,
         "detail": letter.detail,
         "origin": origin and origin._asdict(),
@@ -99,9 +99,9 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
-def _time(ms: int) -> str:
+def _time(ms: int, between: str = " ") -> str:
     try:
-        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(between, "milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):  # a producer may have claimed any time
         return f"{ms} ms"
 

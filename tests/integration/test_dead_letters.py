@@ -465,6 +465,8 @@ def test_letters_that_come_meanwhile_are_left_to_the_next_one(
         for outcome in opened.run(ALL):
             write(settings, [letter(settings, made.UNDECODABLE_EVENT)])
             done.append(str(outcome.place))
+            if len(done) > 5:
+                break
     assert done == ["0:0", "0:1", "0:2"]
     assert [what for _, what in redrives(settings)].count("redriven") == 3
 

@@ -286,7 +286,7 @@ def test_json_has_all_of_a_letter_and_says_which_bytes_are_no_text() -> None:
     found = letter(made(row(b"\xfe", b"v", own), records.OVERSIZE, **DELIVERY, more="other"))
     assert json.loads(json.dumps(showing.as_data(found, False))) == {
         "place": "0:5",
-        "time": "1970-01-01 00:00:02.000Z",
+        "time": "1970-01-01T00:00:02.000Z",
         "reason": "oversize",
         "detail": "why",
         "origin": {"topic": "events", "partition": 3, "offset": 17, "timestamp_ms": 1_000},
