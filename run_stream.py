@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,9 +32,11 @@ from offline import match as matching
 from offline import validate as validating
 from offline.documents import Refusal, events, latest, plain, subscriptions
 from offline.files import STDIN, InputError, lines, name_of
-from streaming import activation, clients, layout, logs, pausing, supervision, times
+from streaming import activation, clients, deadletters, layout, logs, pausing, records, showing, supervision, times
+from streaming import redrive as redriving
 from streaming.broker import LOOPBACK, EmbeddedBroker
 from streaming.clients import Cluster
+from streaming.deadletters import Place, Wanted
 from streaming.errors import JobError
 from streaming.schema import subscription_schema
 from streaming.subscriptions import Refused, read_change
@@ -46,9 +51,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Content-based publish/subscribe on Kafka and Spark: which subscriptions does an event satisfy, who gets it?",
 )
+dlq_app = typer.Typer(no_args_is_help=True, help="Look at dead letters, and send them again.")
 topics_app = typer.Typer(no_args_is_help=True, help="Make and list topics.")
 config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 app.add_typer(topics_app, name="topics")
+app.add_typer(dlq_app, name="dlq")
 app.add_typer(config_app, name="config")
 app.add_typer(bench_app, name="bench")
 out = Console(soft_wrap=True)
@@ -77,6 +84,14 @@ Ids = Annotated[list[str] | None, typer.Argument(help="Ids; one a line from stan
 Wait = Annotated[bool, typer.Option("--wait", help="Return when the job has answered each change, and say what.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to --wait once all is written.", min=0)]
 Answers = Annotated[bool, typer.Option("--json", help="With --wait: the answers as JSON lines on standard output.")]
+Reasons = Annotated[list[str] | None, typer.Option("--reason", help="Those of this reason only; may be repeated.")]
+Subscriber = Annotated[str | None, typer.Option(help="Those for this subscriber only.", show_default=False)]
+OriginTopic = Annotated[str | None, typer.Option(help="Those that came from this topic only.", show_default=False)]
+Since = Annotated[
+    str | None,
+    typer.Option(help="Those since a time with its zone, or how long ago: 90s, 30m, 2h, 7d.", show_default=False),
+]
+Until = Annotated[str | None, typer.Option(help="Those before such a time.", show_default=False)]
 OFFLINE = "Without a broker"  # the heading above these commands in the help
 
 
@@ -336,6 +351,100 @@ def replay(
     raise typer.Exit(0 if summary.finished else STOPPED)
 
 
+@dlq_app.command("list")
+def dlq_list(
+    reasons: Reasons = None,
+    subscriber: Subscriber = None,
+    origin_topic: OriginTopic = None,
+    since: Since = None,
+    until: Until = None,
+    every: Annotated[bool, typer.Option("--all", help="Those too that were redriven already.")] = False,
+    limit: Annotated[int | None, typer.Option(help="So many at most, the oldest.", min=1, show_default=False)] = None,
+    as_json: Json = False,
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+) -> None:
+    """The dead letters that were not redriven, two lines each, and on standard error how many of each reason."""
+    wanted = _wanted(None, reasons, subscriber, origin_topic, since, until)
+    settings = _settings(config, bootstrap, set_)
+    cluster, topic = _cluster(settings), settings.dead_letters.topic
+    done = deadletters.redriven(cluster, topic)
+    found = (one for one in deadletters.letters(cluster, topic, wanted) if every or one.place not in done)
+    counts: Counter[str] = Counter()
+    width = shutil.get_terminal_size().columns
+    for letter in islice(found, limit):
+        redriven = letter.place in done
+        if as_json:
+            print(orjson.dumps(showing.as_data(letter, redriven)).decode())
+        else:
+            if not counts:
+                print(showing.heading())
+            print(showing.row(letter, redriven, width))
+        counts[letter.reason] += 1
+    _tell(", ".join(f"{count:,} {reason}" for reason, count in counts.most_common()) or "no dead letters")
+
+
+@dlq_app.command("show")
+def dlq_show(
+    place: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Its place, as `dlq list` names it.")],
+    as_json: Json = False,
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+) -> None:
+    """All of one dead letter: what it says, and the key, headers and value of the record that it was made of."""
+    wanted = _wanted([place], None, None, None, None, None)
+    settings = _settings(config, bootstrap, set_)
+    cluster, topic = _cluster(settings), settings.dead_letters.topic
+    for letter in deadletters.letters(cluster, topic, wanted):
+        redriven = letter.place in deadletters.redriven(cluster, topic)
+        if as_json:
+            print(orjson.dumps(showing.as_data(letter, redriven)).decode())
+        else:
+            print(*showing.page(letter, redriven), sep="\n")
+        return
+    raise JobError(f"the topic {topic} has no dead letter at {place}; `dlq list --all` names those that there are")
+
+
+@dlq_app.command("redrive")
+def dlq_redrive(
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PARTITION:OFFSET", help="Their places, as `dlq list` names them."),
+    ] = None,
+    reasons: Reasons = None,
+    subscriber: Subscriber = None,
+    origin_topic: OriginTopic = None,
+    since: Since = None,
+    until: Until = None,
+    all_letters: Annotated[bool, typer.Option("--all-letters", help="All that there are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of them.")] = False,
+    as_json: Json = False,
+    config: ConfigFile = None,
+    bootstrap: Bootstrap = None,
+    set_: Set = None,
+) -> None:
+    """Send dead letters again, each once: events and subscriptions to their topics, deliveries to their subscriber.
+
+    One that was redriven already is left alone, so after a crash the same command goes on. Exit code 1 if a letter was
+    skipped; standard error says which, and why.
+    """
+    wanted = _wanted(places, reasons, subscriber, origin_topic, since, until)
+    if (wanted == Wanted()) is not all_letters:
+        raise typer.BadParameter("which letters? It takes their places or filters, or else --all-letters")
+    summary = redriving.Summary(dry=dry_run)
+    with redriving.opened(_settings(config, bootstrap, set_), dry_run) as opened:
+        for outcome in opened.run(wanted):
+            summary.counts[outcome.what] += 1
+            if as_json and outcome.what != redriving.ALREADY:
+                _print(outcome, as_json)
+            elif outcome.skipped:
+                _say(plain(str(outcome)))
+    _print(summary, as_json)
+    raise typer.Exit(0 if summary.complete else 1)
+
+
 @app.command()
 def schema() -> None:
     """The JSON Schema of a subscription, for editors and checks; config/subscription.schema.json is a copy."""
@@ -522,6 +631,28 @@ def _moment(flag: str, text: str | None, now_ms: int) -> int | None:
         return None if text is None else times.moment(text, now_ms)
     except ValueError as error:
         raise typer.BadParameter(f"{flag}: {error}") from None
+
+
+def _wanted(
+    places: list[str] | None,
+    reasons: list[str] | None,
+    subscriber: str | None,
+    origin_topic: str | None,
+    since: str | None,
+    until: str | None,
+) -> Wanted:
+    known = (*records.REASONS, deadletters.UNKNOWN)
+    if strange := [reason for reason in reasons or () if reason not in known]:
+        raise typer.BadParameter(f"--reason: {', '.join(strange)} is none of {', '.join(known)}")
+    now_ms = int(time.time() * 1000)
+    since_ms, until_ms = _moment("--since", since, now_ms), _moment("--until", until, now_ms)
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise typer.BadParameter("--since must be before --until")
+    try:
+        found = frozenset(map(Place.of, places or ()))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return Wanted(frozenset(reasons or ()), subscriber, origin_topic, since_ms, until_ms, found)
 
 
 def _cluster(settings: Settings) -> Cluster:

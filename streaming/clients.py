@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from streaming.errors import BrokerUnreachable, TopicMissing
+from streaming.errors import BrokerUnreachable, JobError, TopicMissing
 from streaming.topics import TIMEOUT_S, Topics
 
 Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
@@ -79,11 +79,13 @@ def read(
     *,
     follow: bool,
     starts: Mapping[tuple[str, int], int] | None = None,
+    settled: bool = False,
     idle_s: float = 0.02,
 ) -> Iterator[Message | None]:
     """Committed records of topics, without a group, from the first or from `starts` (by topic and partition) on.
     Ends at the present end, or goes on for ever with `follow`, and then yields None whenever there was nothing for
-    `idle_s`."""
+    `idle_s`. The end is before the first transaction that is open; with `settled` it is where the log ends now, and
+    transactions that are open before it are waited for. Raises JobError."""
     consumer = Consumer(
         cluster.client(
             group_id="unused",
@@ -99,20 +101,42 @@ def read(
         partitions = [TopicPartition(topic, p) for topic in topics for p in range(there[topic])]
         for partition in partitions:
             low, _ = consumer.get_watermark_offsets(partition, TIMEOUT_S)
-            partition.offset = (starts or {}).get((partition.topic, partition.partition), low)
+            partition.offset = max(low, (starts or {}).get((partition.topic, partition.partition), low))
+        ends = _ends(cluster, partitions) if settled else {}
         consumer.assign(partitions)
         open_ends = {(p.topic, p.partition) for p in partitions}
         while follow or open_ends:
             messages = consumer.consume(1_000, idle_s)
             for message in messages:
-                if message.error() is None:
-                    yield message
-                elif message.error().code() == KafkaError._PARTITION_EOF:
-                    open_ends.discard((message.topic(), message.partition()))
-                else:
-                    raise KafkaException(message.error())
+                error, at = message.error(), (message.topic(), message.partition())
+                if error is None:
+                    if not settled or message.offset() < ends[at]:
+                        yield message
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                # Without an error it is a record, else the end, for now, of what is committed.
+                if (message.offset() + (error is None) >= ends[at]) if settled else error is not None:
+                    open_ends.discard(at)
             if follow and not messages:
                 yield None
+    except KafkaException as error:
+        raise translated(error) from error
+    finally:
+        consumer.close()
+
+
+def translated(error: KafkaException) -> JobError:
+    """What a consumer could not do."""
+    cause: KafkaError = error.args[0]
+    gone = cause.retriable() or cause.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
+    return (BrokerUnreachable if gone else JobError)(f"the topics cannot be read: {cause.str()}")
+
+
+def _ends(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[tuple[str, int], int]:
+    """Where the logs end, with what is not committed."""
+    consumer = Consumer(cluster.client(group_id="unused", isolation_level="read_uncommitted"))
+    try:
+        return {(p.topic, p.partition): consumer.get_watermark_offsets(p, TIMEOUT_S)[1] for p in partitions}
     finally:
         consumer.close()
 

@@ -110,7 +110,9 @@ class Composition:
                 self.delivered += 1
                 yield record
                 continue
-            about = {"subscriber": subscriber, "subscriptionids": ids}
+            about = {"subscriber": subscriber, "subscriptionids": ids, "matchversion": str(self.version)}
+            if self.false_positives:
+                about["approximate"] = str(self.false_positives)
             yield self._dead_letter(row, reason, detail, **about)
 
     def _dead_letter(self, row: Row, reason: str, detail: str, **about: str) -> Record:

@@ -28,7 +28,7 @@ from streaming.compiling import WORTHWHILE
 from streaming.composing import Names
 from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed, TopicMissing
 from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, of_source
-from streaming.outputs import OutputTopics
+from streaming.outputs import outputs
 from streaming.pipeline import OUTPUT, Pipeline
 from streaming.pool import BACKGROUND, processes
 from streaming.precision import Precision
@@ -268,18 +268,12 @@ def _pipeline(settings: Settings, state: State, sink: TransactionalSink, topics:
     subscriptions = SubscriptionQuota(quotas.subscriptions)
     subscriptions.begin(state.snapshot)
     return Pipeline(
-        *(state, sink, _outputs(settings, topics), _names(settings), subscriptions),
+        *(state, sink, outputs(settings, topics), _names(settings), subscriptions),
         DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
         Precision(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
         cores,
         settings.matching.max_per_event,
     )
-
-
-def _outputs(settings: Settings, topics: Topics) -> OutputTopics:
-    deliveries = settings.deliveries
-    make = deliveries.create_topics and deliveries.layout == "topic_per_subscriber"
-    return OutputTopics(topics, deliveries.partitions, deliveries.replication_factor, make)
 
 
 def _ship(spark: SparkSession) -> Callable[[Path], None]:

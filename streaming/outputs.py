@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from streaming.topics import Topic, Topics
 
+if TYPE_CHECKING:
+    from config.model import Settings
+
 log = logging.getLogger("sluice.outputs")
+
+
+def outputs(settings: Settings, topics: Topics) -> OutputTopics:
+    """Those that the settings allow to be made are."""
+    deliveries = settings.deliveries
+    make = deliveries.create_topics and deliveries.layout == "topic_per_subscriber"
+    return OutputTopics(topics, deliveries.partitions, deliveries.replication_factor, make)
 
 
 class OutputTopics:

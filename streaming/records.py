@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -10,26 +10,35 @@ from typing import Any, NamedTuple
 
 import orjson
 
-Headers = list[tuple[str, bytes]]
+Headers = list[tuple[str, bytes | None]]
 
 UNDECODABLE_EVENT = "undecodable_event"
 REFUSED_SUBSCRIPTION = "refused_subscription"
 OVERSIZE = "oversize"
 MISSING_TOPIC = "missing_topic"
 OVER_QUOTA = "over_quota"
-POISON_EVENT = "poison_event"
+POISON_EVENT = "poison_event"  # it ends the process that matches it
 TOO_MANY_MATCHES = "too_many_matches"
 OVERSIZE_EVENT = "oversize_event"
 TOPIC_REFUSED = "topic_refused"
+OF_EVENTS = (UNDECODABLE_EVENT, OVERSIZE_EVENT, POISON_EVENT, TOO_MANY_MATCHES)
+OF_DELIVERIES = (OVERSIZE, MISSING_TOPIC, TOPIC_REFUSED, OVER_QUOTA)
 REASONS = (
-    *(UNDECODABLE_EVENT, OVERSIZE_EVENT, POISON_EVENT, TOO_MANY_MATCHES),  # of an event
+    *OF_EVENTS,
     REFUSED_SUBSCRIPTION,
-    *(OVERSIZE, MISSING_TOPIC, TOPIC_REFUSED, OVER_QUOTA),  # of a delivery
+    *OF_DELIVERIES,
 )
 
 REPLAY = "sluice_replay"
 APPROXIMATE = "sluice_approximate"
-_OURS = ("ce_subscriptionids", "ce_matchversion", REPLAY, APPROXIMATE)  # never taken from an event
+ATTEMPTS = "sluice_attempts"  # on a record that was sent again: as the dead letter said it of which it was made
+REDRIVEN = "sluice_redriven"  # on a record of the dead letters topic that says which letter was sent again
+_OURS = ("ce_subscriptionids", "ce_matchversion", REPLAY, APPROXIMATE, ATTEMPTS)  # never taken from an event
+
+# A dead letter fits its topic (`layout.topics`), whatever it is made of.
+MAX_LETTER_BYTES = 10_000_000
+MAX_IDS_BYTES = 100_000
+MAX_DETAIL_LENGTH = 10_000
 
 
 class Record(NamedTuple):
@@ -37,6 +46,7 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers
+    partition: int = -1  # where the key puts it
 
     def size(self) -> int:
         """About the bytes it takes in a log: key, value and headers."""
@@ -44,7 +54,7 @@ class Record(NamedTuple):
 
 
 def size_of(headers: Headers) -> int:
-    return sum([len(name) + len(value) + 4 for name, value in headers])
+    return sum([len(name) + len(value or b"") + 4 for name, value in headers])
 
 
 class Origin(NamedTuple):
@@ -102,23 +112,50 @@ def _second(epoch_s: int) -> bytes:
         return b""
 
 
-def delivery(topic: str, key: bytes | None, value: bytes, headers: Headers, subscriptions: str) -> Record:
+def delivery(topic: str, key: bytes | None, value: bytes | None, headers: Headers, subscriptions: str) -> Record:
     return Record(topic, key, value, [*headers, ("ce_subscriptionids", subscriptions.encode())])
 
 
 def dead_letter(topic: str, row: Mapping[str, Any], origin: Origin, reason: str, detail: str, **about: str) -> Record:
-    """The original key, value and headers; why it is here and where it came from as headers `sluice_...`."""
+    """The original key, value and headers as they are; then, as headers `sluice_...`, how many of the headers are the
+    original's, why it is here, where it came from, and how often it has been here.
+
+    What is too large is left out, the value first, and the letter says so; its origin still has it.
+    """
+    headers = [*_headers(row)]
+    key, value = row["key"], row["value"]
     facts = {
         "reason": reason,
-        "detail": detail,
+        "detail": detail[:MAX_DETAIL_LENGTH],
         "origin_topic": origin.topic,
         "origin_partition": str(origin.partition),
         "origin_offset": str(origin.offset),
         "origin_timestamp": str(origin.timestamp_ms),
+        "attempts": str(1 + _attempts(headers)),
         **about,
     }
-    own = [(k, v) for k, v in _headers(row) if not k.startswith("sluice_")]
-    return Record(topic, row["key"], row["value"], [*own, *((f"sluice_{k}", v.encode()) for k, v in facts.items())])
+    if len((ids := facts.get("subscriptionids", "")).encode()) > MAX_IDS_BYTES:
+        del facts["subscriptionids"]
+        facts["subscriptions"] = str(len(orjson.loads(ids)))
+    letter = _letter(topic, key, value, headers, facts)
+    if letter.size() > MAX_LETTER_BYTES:
+        facts["value_bytes"] = str(len(value or b""))
+        letter = _letter(topic, key, None, headers, facts)
+    if letter.size() > MAX_LETTER_BYTES:
+        facts |= {"key_bytes": str(len(key or b"")), "headers_bytes": str(size_of(headers))}
+        letter = _letter(topic, None, None, [], facts)
+    return letter
+
+
+def _letter(topic: str, key: bytes | None, value: bytes | None, headers: Headers, facts: Mapping[str, str]) -> Record:
+    ours = {"headers": str(len(headers)), **facts}
+    return Record(topic, key, value, [*headers, *((f"sluice_{k}", v.encode()) for k, v in ours.items())])
+
+
+def _attempts(headers: Headers) -> int:
+    """How often a record has been a dead letter, as its last redrive wrote it; 0 for what is no number."""
+    said = next((value for name, value in reversed(headers) if name == ATTEMPTS), None) or b""
+    return int(said) if said.isdigit() and len(said) < 10 else 0
 
 
 def status(
@@ -158,5 +195,5 @@ def statuses(
         yield Record(topic, id.encode(), value, [])
 
 
-def _headers(row: Mapping[str, Any]) -> Sequence[tuple[str, bytes]]:
-    return [(h["key"], h["value"] or b"") for h in row["headers"] or ()]
+def _headers(row: Mapping[str, Any]) -> Headers:
+    return [(h["key"], h["value"]) for h in row["headers"] or ()]

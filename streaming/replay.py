@@ -30,12 +30,12 @@ from matchers.snapshot import Reading, Snapshot
 from streaming import clients, layout, records, times
 from streaming.clients import Cluster
 from streaming.codecs import RegistrySettings, open_codec
-from streaming.errors import BrokerUnreachable, Fenced, JobError, TopicMissing
+from streaming.errors import Fenced, JobError, TopicMissing
 from streaming.matching import HEADERS
 from streaming.reading import read_events
 from streaming.records import Origin, Record
 from streaming.sink import Aborted, TransactionalSink
-from streaming.subscriptions import Change, Refused, read_change
+from streaming.subscriptions import Change, Refused, id_of, read_change
 from streaming.times import Span
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
                     replay.begin()
                 yield replay
     except KafkaException as error:
-        raise _translated(error) from error
+        raise clients.translated(error) from error
 
 
 def latest(cluster: Cluster, topic: str, id: str) -> tuple[Change, str]:
@@ -124,7 +124,7 @@ def latest(cluster: Cluster, topic: str, id: str) -> tuple[Change, str]:
     """
     last = None
     for message in clients.read(cluster, [topic], follow=False):
-        if message is not None and _is_of(message, id):
+        if message is not None and id_of(message.key(), message.value()) == id.encode():
             last = message
     if last is None:
         raise JobError(f"there is no subscription {id!r} in the topic {topic}")
@@ -299,19 +299,3 @@ def _name(id: str, notes: Mapping[int, Note]) -> str:
     """The same for the same subscription, as it is written, and the same range."""
     digest = hashlib.sha256(orjson.dumps([(p, *asdict(note).values()) for p, note in sorted(notes.items())]))
     return f"{re.sub('[^a-zA-Z0-9._-]', '_', id)[:40]}-{digest.hexdigest()[:10]}"
-
-
-def _is_of(message: Message, id: str) -> bool:
-    """By its key, or without one by what the document says."""
-    if message.key():
-        return bool(message.key() == id.encode())
-    try:
-        return read_change(None, message.value()).subscription.id == id
-    except Refused as refused:
-        return refused.id == id
-
-
-def _translated(error: KafkaException) -> JobError:
-    cause: KafkaError = error.args[0]
-    gone = cause.retriable() or cause.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
-    return (BrokerUnreachable if gone else JobError)(f"the topics cannot be read: {cause.str()}")

@@ -99,11 +99,13 @@ class TransactionalSink:
         """
         positions = [TopicPartition(*at, offset, notes.get(at, self._owner)) for at, offset in offsets.items()]
         self._refused = {}
+        sending = True
         try:
             self._producer.begin_transaction()
             for record in records:
                 self._produce(record)
             self._producer.flush(TIMEOUT_S)
+            sending = False
             sent = time.time()
             if positions:
                 group = self._consumer.consumer_group_metadata()
@@ -111,10 +113,10 @@ class TransactionalSink:
             self._commit()
         except KafkaException as error:
             if _fences(error):
-                if self._reopened(offsets):
+                if self._reopened(offsets, error):
                     return time.time(), time.time()
                 raise Aborted("the broker gave it up, since it took longer than transaction.timeout.ms") from error
-            if error.args[0].fatal() or not error.args[0].txn_requires_abort():
+            if error.args[0].fatal() or not (sending or error.args[0].txn_requires_abort()):
                 raise self._translated(error) from error
             self._abort(offsets)
             raise Aborted(error.args[0].str(), self._refused) from error
@@ -147,15 +149,24 @@ class TransactionalSink:
         while True:
             try:
                 self._producer.produce(
-                    record.topic, record.value, record.key, headers=record.headers, on_delivery=self._delivered
+                    *(record.topic, record.value, record.key, record.partition),
+                    headers=record.headers,
+                    on_delivery=self._delivered,
                 )
                 return
             except BufferError:  # librdkafka's queue is full: let it send
                 self._producer.poll(0.1)
+            except KafkaException as error:
+                self._refuse(record.topic, error.args[0])
+                raise
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and error.code() in REFUSALS:
-            self._refused[message.topic()] = error.str()
+        if error is not None:
+            self._refuse(message.topic(), error)
+
+    def _refuse(self, topic: str, error: KafkaError) -> None:
+        if error.code() in REFUSALS:
+            self._refused[topic] = error.str()
 
     def _commit(self) -> None:
         """Committing may be asked again for as long as the broker says so."""
@@ -175,17 +186,17 @@ class TransactionalSink:
             # When no partition could be added to a transaction, the broker knows of none to abort.
             if not _fences(error) and error.args[0].code() != KafkaError.INVALID_TXN_STATE:
                 raise self._translated(error) from error
-            self._reopened(offsets)
+            self._reopened(offsets, error)
 
-    def _reopened(self, tried: Offsets) -> bool:
+    def _reopened(self, tried: Offsets, error: KafkaException) -> bool:
         """Go on with a new producer, since the old one is of no more use; whether what was tried was committed after
         all. Raises Fenced if another job has taken over."""
-        if not self._owner:
+        if _fences(error) and not self._owner:
             raise self._fenced()
         before, after = self._last, {**self._last, **tried}
         for attempt in range(2):
             found = {(tp.topic, tp.partition): (tp.offset, tp.metadata) for tp in self._found(list(after))}
-            mine = {at: offset for at, (offset, owner) in found.items() if owner == self._owner}
+            mine = {at: offset for at, (offset, owner) in found.items() if self._owner in ("", owner)}
             if len(mine) < len(found) or mine not in (before, after):
                 raise self._fenced()
             if attempt == 0:  # another may have taken over just before this

@@ -94,6 +94,16 @@ def read_change(key: bytes | None, value: bytes | None) -> Change:
     return read_document(id, document)
 
 
+def id_of(key: bytes | None, value: bytes | None) -> bytes | None:
+    """Whose change a record is, refused or not: its key says so, or without one its document."""
+    if key:
+        return key
+    try:
+        return read_change(None, value).subscription.id.encode()
+    except Refused as refused:
+        return refused.id.encode() if refused.id else None
+
+
 def read_document(key: str | None, document: Any) -> Change:
     """A record's value as JSON gives it. Raises Refused."""
     if not isinstance(document, dict):

@@ -206,6 +206,8 @@ def test_what_cannot_be_delivered_is_a_dead_letter(absent: set[str], reason: str
     assert found["dead"]["sluice_reason"] == reason.encode()
     assert ("to.bob" in found) is (reason == "missing_topic")
     assert found["dead"]["sluice_origin_topic"] == b"events"
+    assert found["dead"]["sluice_matchversion"] == b"2"
+    assert found["dead"]["sluice_attempts"] == b"1"
 
 
 def test_an_aborted_transaction_is_tried_again_after_another_look_at_the_topics() -> None:

@@ -210,6 +210,7 @@ def test_a_delivery_too_many_is_a_dead_letter_with_the_subscriber_and_its_subscr
     assert headers["sluice_detail"] == b"more than 1 deliveries of a second (quotas.deliveries_per_second)"
     assert (headers["sluice_subscriber"], headers["sluice_subscriptionids"]) == (b"alice", b'["a"]')
     assert headers["sluice_origin_offset"] == b"1"
+    assert headers["sluice_matchversion"] == b"1"
 
 
 def test_with_drop_a_delivery_too_many_is_nothing_but_counted() -> None:
