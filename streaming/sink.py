@@ -59,15 +59,23 @@ class TransactionalSink:
             "transactional.id": name,
         }
         self._consumer = Consumer({**common, "group.id": name, "enable.auto.commit": False})
-        self._last: dict[tuple[str, int], int] = {}  # what we committed last, or found committed
+        # What we committed last, or found committed, with its notes; and where that may be more.
+        self._last: dict[tuple[str, int], tuple[int, str]] = {}
+        self._partitions: Sequence[tuple[str, int]] = ()
         self._producer = self._opened()
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where the last committed batch ended; partitions that none has touched are left out."""
-        self._last = {(tp.topic, tp.partition): tp.offset for tp in self._found(partitions)}
-        if self._owner and self._last:
-            self.publish([], self._last)
-        return dict(self._last)
+        self._partitions = partitions
+        self._last = self._standing()
+        found = {at: offset for at, (offset, _) in self._last.items()}
+        while self._owner and found:
+            try:
+                self.publish([], found)
+                break
+            except Aborted:  # we slept
+                continue
+        return found
 
     def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
         """What the last committed batch noted; partitions without a note are left out."""
@@ -100,7 +108,7 @@ class TransactionalSink:
                 raise self._translated(error) from error
             self._abort(offsets)
             raise Aborted(error.args[0].str()) from error
-        self._last |= offsets
+        self._last |= self._own(offsets)
         return sent, time.time()
 
     def close(self) -> None:
@@ -132,6 +140,10 @@ class TransactionalSink:
                 return
             except BufferError:  # librdkafka's queue is full: let it send
                 self._producer.poll(0.1)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._FATAL:  # this call does not say why, all others do
+                    self._producer.begin_transaction()
+                raise
 
     def _commit(self) -> None:
         """Committing may be asked again for as long as the broker says so."""
@@ -158,16 +170,21 @@ class TransactionalSink:
         all. Raises Fenced if another job has taken over."""
         if not self._owner:
             raise self._fenced()
-        before, after = self._last, {**self._last, **tried}
+        before, after = self._last, {**self._last, **self._own(tried)}
         for attempt in range(2):
-            found = {(tp.topic, tp.partition): (tp.offset, tp.metadata) for tp in self._found(list(after))}
-            mine = {at: offset for at, (offset, owner) in found.items() if owner == self._owner}
-            if len(mine) < len(found) or mine not in (before, after):
+            found = self._standing()
+            if found not in (before, after):
                 raise self._fenced()
             if attempt == 0:  # another may have taken over just before this
                 self._producer = self._opened()
-        self._last = mine
-        return mine == after != before
+        self._last = found
+        return found == after != before
+
+    def _standing(self) -> dict[tuple[str, int], tuple[int, str]]:
+        return {(tp.topic, tp.partition): (tp.offset, tp.metadata or "") for tp in self._found(self._partitions)}
+
+    def _own(self, offsets: Offsets) -> dict[tuple[str, int], tuple[int, str]]:
+        return {at: (offset, self._owner) for at, offset in offsets.items()}
 
     def _translated(self, error: KafkaException) -> JobError:
         cause: KafkaError = error.args[0]
