@@ -59,22 +59,16 @@ class TransactionalSink:
             "transactional.id": name,
         }
         self._consumer = Consumer({**common, "group.id": name, "enable.auto.commit": False})
-        # What we committed last, or found committed, with its notes; and where that may be more.
-        self._last: dict[tuple[str, int], tuple[int, str]] = {}
-        self._partitions: Sequence[tuple[str, int]] = ()
+        self._last: dict[tuple[str, int], tuple[int, str]] = {}  # what we committed last, with its notes
+        self._partitions: Sequence[tuple[str, int]] = ()  # where another may have committed
         self._producer = self._opened()
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where the last committed batch ended; partitions that none has touched are left out."""
         self._partitions = partitions
-        self._last = self._standing()
-        found = {at: offset for at, (offset, _) in self._last.items()}
-        while self._owner and found:
-            try:
-                self.publish([], found)
-                break
-            except Aborted:  # we slept
-                continue
+        found = {at: offset for at, (offset, _) in self._standing(partitions).items()}
+        if self._owner and found:
+            self.publish([], found)
         return found
 
     def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
@@ -114,7 +108,7 @@ class TransactionalSink:
     def close(self) -> None:
         self._consumer.close()
 
-    def _found(self, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
+    def _found(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
@@ -172,7 +166,7 @@ class TransactionalSink:
             raise self._fenced()
         before, after = self._last, {**self._last, **self._own(tried)}
         for attempt in range(2):
-            found = self._standing()
+            found = self._standing({*self._partitions, *after})
             if found not in (before, after):
                 raise self._fenced()
             if attempt == 0:  # another may have taken over just before this
@@ -180,8 +174,8 @@ class TransactionalSink:
         self._last = found
         return found == after != before
 
-    def _standing(self) -> dict[tuple[str, int], tuple[int, str]]:
-        return {(tp.topic, tp.partition): (tp.offset, tp.metadata or "") for tp in self._found(self._partitions)}
+    def _standing(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
+        return {(tp.topic, tp.partition): (tp.offset, tp.metadata or "") for tp in self._found(partitions)}
 
     def _own(self, offsets: Offsets) -> dict[tuple[str, int], tuple[int, str]]:
         return {at: (offset, self._owner) for at, offset in offsets.items()}

@@ -113,6 +113,7 @@ class Running:
 
     directory: Path
     began: int  # how many commits there were
+    opened: int = 0  # the how-manieth that opened its sink
     job: Job | None = None
 
 
@@ -164,10 +165,12 @@ class History:
         self.truth = Truth(self.world)
         self.began: dict[Position, dict[int, int]] = {at: {} for at in self.world.topics}
         self.versions: dict[int, dict[Position, int]] = {}
-        self.commits: list[Running | None] = []  # who made each
+        self.commits: list[Running] = []  # who made each
         self.running: list[Running] = []
         self.directories: list[Path] = []
         self.newest: Path | None = None  # the directory of who committed last
+        self.opened = 0
+        self.replaced = 0  # who opened its sink before this one has been replaced
         self.seen: Counter[str] = Counter()
         self._acting: Running | None = None
         self._faults: list[Fault] = []
@@ -182,7 +185,7 @@ class History:
         broker.on_commit = self._look
         self.world.install(patch)
         patch.setattr(upkeeping, "ThreadPoolExecutor", Beside)
-        self._owners: dict[Any, Running | None] = {}
+        self._owners: dict[Any, Running] = {}
         broker.install(patch, self._wrapped)
         write = packing.write
         patch.setattr(packing, "write", lambda path, thing: self._write(write, path, thing))
@@ -268,15 +271,18 @@ class History:
     def finish(self) -> None:
         """Who is still there may go on; then a new job does all that is left."""
         for one in list(self.running):
-            while one in self.running and one.job is not None and self._left(one.job):
-                self._batch(one, one.job)
+            for _ in self._batches():
+                if one in self.running and one.job is not None and self._left(one.job):
+                    self._batch(one, one.job)
         self.running.clear()
         for _ in range(2):  # of the second nothing is to be told
             self.start()
             (one,) = self.running
             assert one.job is not None
-            while self._left(one.job):
-                self.batch()
+            for _ in self._batches():
+                if self._left(one.job):
+                    self.batch()
+            assert not self._left(one.job)
             self.stop()
         ends = {at: len(log) for at, log in self.world.topics.items()}
         assert dict.fromkeys(ends, 0) | self.world.committed == ends
@@ -308,6 +314,10 @@ class History:
             assert self.commits[-1] is not one or positions == self.world.committed
             self._compare(job)
 
+    def _batches(self) -> range:
+        """More than are needed for all that there is."""
+        return range(max(map(len, self.world.topics.values())))
+
     def _left(self, job: Job) -> bool:
         return any(len(log) > job.state.positions[at] for at, log in self.world.topics.items())
 
@@ -319,6 +329,7 @@ class History:
         outputs = OutputTopics(self.broker, 1, 1, self.create)
         job = Job(self.world, self.empty, one.directory, committed, sink, outputs, AtOnce())
         one.job = job
+        self.replaced = max(self.replaced, one.opened)
         self._compare(job)
         self.seen["from a saved state"] += any(job.upkeep.file(part) for part in job.state.snapshot.parts)
 
@@ -347,7 +358,8 @@ class History:
             self.seen["crashed within"] += 1
         except Fenced:
             others = [who for who in self.commits[one.began :] if who is not one]
-            assert others, "fenced, and none has taken over"
+            slept = one.job is None and "timeout" in self._fired  # in its claim, where it cannot tell
+            assert others or slept, "fenced, and none has taken over"
             self.seen["superseded"] += 1
         except BrokerUnreachable:
             assert self._fired or one.directory != self.directories[-1], "nothing has happened that would stop it"
@@ -365,6 +377,9 @@ class History:
     def _told(self, name: str, after: bool) -> None:
         if not after:
             self._calls += 1
+        elif name == "init_transactions" and self._acting is not None and not self._acting.opened:
+            self.opened += 1
+            self._acting.opened = self.opened
         ready = [f for f in self._faults if f.call <= self._calls and f.after == after]
         due = [f for f in ready if _fits(f.kind, name, after, self.broker.forgets)]
         for fault in due[:1]:
@@ -395,6 +410,7 @@ class History:
                 self._batch(new, new.job)
 
     def _wrapped(self, producer: Any) -> Calls:
+        assert self._acting is not None
         self._owners[producer] = self._acting
         return Calls(producer, self._told)
 
@@ -404,9 +420,9 @@ class History:
         names, before = self.world.names, self.world.committed
         found = self.broker.committed(self.world.group)
         after = {(s, p): found[names.source(s), p] for s, p in self.world.topics if (names.source(s), p) in found}
+        assert owner.opened >= self.replaced, "it was replaced and commits"
         self.commits.append(owner)
-        if owner is not None:
-            self.newest = owner.directory
+        self.newest = owner.directory
         assert all(after.get(at, -1) >= offset for at, offset in before.items()), "committed offsets went back"
         self.world.note_first(after)
         version = self.world.version(before)

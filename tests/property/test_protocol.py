@@ -120,16 +120,15 @@ def test_the_first_start(name: str, tmp_path: Path) -> None:
         history.finish()
 
 
-def test_a_claim_that_slept_is_made_again(tmp_path: Path) -> None:
+def test_a_claim_that_was_committed_and_not_answered_is_one(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         history = History(Broker(), tmp_path, patch)
         history.write([(0, 0)], [(0, 1)])
         history.start()
         history.crash()
-        for kind in ("timeout", "fenced"):  # at the claim, which is the only transaction of a later start
-            history.start(faults=[Fault(5, kind == "fenced", kind)])
-            assert history.seen[kind] == 1
-            assert history.running.pop().job is not None
+        history.start(faults=[Fault(5, True, "fenced")])  # the only transaction of a later start
+        assert history.seen["fenced"] == 1
+        assert history.running[0].job is not None
         history.finish()
 
 
@@ -150,4 +149,16 @@ def test_who_cannot_know_whether_it_was_replaced_stops(tmp_path: Path) -> None:
         history.start(faults=[Fault(5, False, "crash")])  # at the commit of its claim
         history.batch()
         assert (history.seen["unreachable"], history.running) == (1, [])
+        history.finish()
+
+
+def test_who_slept_and_is_replaced_while_it_opens_its_sink_again_stops(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        history = History(Broker(), tmp_path, patch)
+        history.write([(0, 0)], [])
+        history.start()
+        history.write([], [(0, 1)])
+        history.batch(faults=[Fault(5, False, "timeout"), Fault(6, False, "replace")])  # at the commit, and after it
+        assert (history.seen["timeout"], history.seen["superseded"]) == (1, 1)
+        assert [one.job is not None for one in history.running] == [True]
         history.finish()
