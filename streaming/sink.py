@@ -40,6 +40,8 @@ class Aborted(JobError):
     `refused` are topics that the broker takes a record for from nobody, or not from us, and what it says.
     """
 
+    retry = True
+
     def __init__(self, reason: str, refused: Mapping[str, str] = MappingProxyType({})) -> None:
         super().__init__(reason)
         self.refused = refused
@@ -75,16 +77,20 @@ class TransactionalSink:
             "transactional.id": name,
         }
         self._consumer = Consumer({**common, "group.id": name, "enable.auto.commit": False})
-        self._last: dict[tuple[str, int], int] = {}  # what we committed last, or found committed
+        self._last: dict[tuple[str, int], tuple[int, str]] = {}  # what we committed last, with its notes
+        self._partitions: Sequence[tuple[str, int]] = ()  # where another may have committed
         self._refused: dict[str, str] = {}  # of the transaction in hand
         self._producer = self._opened()
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where the last committed batch ended; partitions that none has touched are left out."""
-        self._last = {(tp.topic, tp.partition): tp.offset for tp in self._found(partitions)}
-        if self._owner and self._last:
-            self.publish([], self._last)
-        return dict(self._last)
+        self._partitions = partitions
+        found = {at: offset for at, (offset, _) in self._standing(partitions).items()}
+        if not self._owner:
+            self._last = self._own(found)
+        elif found:
+            self.publish([], found)
+        return found
 
     def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
         """What the last committed batch noted; partitions without a note are left out."""
@@ -120,13 +126,13 @@ class TransactionalSink:
                 raise self._translated(error) from error
             self._abort(offsets)
             raise Aborted(error.args[0].str(), self._refused) from error
-        self._last |= offsets
+        self._last |= self._own(offsets)
         return sent, time.time()
 
     def close(self) -> None:
         self._consumer.close()
 
-    def _found(self, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
+    def _found(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
@@ -157,6 +163,8 @@ class TransactionalSink:
             except BufferError:  # librdkafka's queue is full: let it send
                 self._producer.poll(0.1)
             except KafkaException as error:
+                if error.args[0].code() == KafkaError._FATAL:  # this call does not say why, all others do
+                    self._producer.begin_transaction()
                 self._refuse(record.topic, error.args[0])
                 raise
 
@@ -193,16 +201,23 @@ class TransactionalSink:
         all. Raises Fenced if another job has taken over."""
         if _fences(error) and not self._owner:
             raise self._fenced()
-        before, after = self._last, {**self._last, **tried}
+        before, after = self._last, {**self._last, **self._own(tried)}
         for attempt in range(2):
-            found = {(tp.topic, tp.partition): (tp.offset, tp.metadata) for tp in self._found(list(after))}
-            mine = {at: offset for at, (offset, owner) in found.items() if self._owner in ("", owner)}
-            if len(mine) < len(found) or mine not in (before, after):
+            found = self._standing({*self._partitions, *after})
+            if found not in (before, after):
                 raise self._fenced()
             if attempt == 0:  # another may have taken over just before this
                 self._producer = self._opened()
-        self._last = mine
-        return mine == after != before
+        self._last = found
+        return found == after != before
+
+    def _standing(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
+        """Who committed which offset, as far as that is noted."""
+        found = self._found(partitions)
+        return {(tp.topic, tp.partition): (tp.offset, (tp.metadata or "") if self._owner else "") for tp in found}
+
+    def _own(self, offsets: Offsets) -> dict[tuple[str, int], tuple[int, str]]:
+        return {at: (offset, self._owner) for at, offset in offsets.items()}
 
     def _translated(self, error: KafkaException) -> JobError:
         cause: KafkaError = error.args[0]

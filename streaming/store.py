@@ -62,9 +62,11 @@ class Store:
     def save(self, manifest: Manifest) -> None:
         """Raises OSError."""
         packing.write(self.directory / f"version-{manifest.version:020d}", manifest)
-        for old in self._manifests()[KEPT:]:
-            old.unlink()
-        oldest: Manifest = packing.read(self._manifests()[-1], check=True)
+        kept = dict(self._whole()[:KEPT])
+        for old in self._manifests():
+            if old not in kept:
+                old.unlink()
+        oldest = kept[min(kept)]
         self.forget_refused(lambda at: at[1] >= oldest.positions.get(at[0], 0))
 
     def load(
@@ -136,13 +138,17 @@ class Store:
         """The newest first."""
         return sorted(self.directory.glob("version-" + "[0-9]" * 20), reverse=True)
 
-    def _named(self) -> set[Path]:
-        """The files that manifests name."""
-        names = set()
+    def _whole(self) -> list[tuple[Path, Manifest]]:
+        """Those that are as they were written, the newest first."""
+        whole = []
         for path in self._manifests():
             with suppress(OSError, MatchingError):
-                names |= {self.directory / name for name in packing.read(path, check=True).parts}
-        return names
+                whole.append((path, packing.read(path, check=True)))
+        return whole
+
+    def _named(self) -> set[Path]:
+        """The files that manifests name."""
+        return {self.directory / name for _, manifest in self._whole() for name in manifest.parts}
 
 
 def _unfit(manifest: Manifest, snapshot: Snapshot, committed: Mapping[int, int], now: float) -> str | None:

@@ -230,3 +230,11 @@ def test_a_query_that_begins_anew_finds_nothing(tmp_path: Path) -> None:
     store.forget()
     assert names(store) == []
     assert store.load(EMPTY, {0: 30}) is None
+
+
+def test_a_manifest_that_was_spoiled_is_not_one_of_those_that_are_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (_, _, third), files = three_versions(store)
+    spoil(tmp_path / "version-00000000000000000030")
+    saved(store, grown(third, 6, version=40), files)
+    assert sorted(path.name[-2:] for path in tmp_path.glob("version-*")) == ["20", "40"]

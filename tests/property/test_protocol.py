@@ -1,0 +1,164 @@
+"""Whatever stops, delays or replaces a job at whatever call of the broker: each record is there once, as it should be.
+
+The broker is a double in memory. The same steps on a real one: tests/integration/test_protocol.py.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tests.kafka_double import Broker
+from tests.protocol import KINDS, Fault, History, at_random
+
+pytestmark = pytest.mark.kernels
+
+few = st.integers(0, 3)
+faults = st.lists(st.builds(Fault, st.integers(1, 9), st.booleans(), st.sampled_from(KINDS)), max_size=2)
+changes = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=4)
+events = st.lists(st.tuples(st.integers(0, 1), few), max_size=4)
+
+
+class Machine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp())
+        self.patch = pytest.MonkeyPatch()
+
+    @initialize(
+        quota=st.sampled_from([0, 0, 2]), create=st.booleans(), shards=st.integers(1, 2), changes=changes, events=events
+    )
+    def begin(self, quota: int, create: bool, shards: int, changes: list, events: list) -> None:
+        self.history = History(Broker(), self.directory, self.patch, quota=quota, create=create, shards=shards)
+        self.history.write(changes, events)
+
+    @rule(changes=changes, events=events)
+    def write(self, changes: list, events: list) -> None:
+        self.history.write(changes, events)
+
+    @rule(of=few, faults=faults)
+    def start(self, of: int, faults: list) -> None:
+        self.history.start(of, faults)
+
+    @rule(which=few, most=st.integers(1, 4), again=few, cut=few, faults=faults)
+    def batch(self, which: int, most: int, again: int, cut: int, faults: list) -> None:
+        self.history.batch(which, most, again, cut, faults)
+
+    @rule(which=few, crash=few)
+    def beside(self, which: int, crash: int) -> None:
+        self.history.beside(which, crash)
+
+    @rule(which=few)
+    def crash(self, which: int) -> None:
+        self.history.crash(which)
+
+    @rule(which=few)
+    def stop(self, which: int) -> None:
+        self.history.stop(which)
+
+    @rule()
+    def expire(self) -> None:
+        self.history.expire()
+
+    @rule(which=few)
+    def spoil(self, which: int) -> None:
+        self.history.spoil(which)
+
+    @rule(subscriber=few)
+    def delete(self, subscriber: int) -> None:
+        self.history.delete(subscriber)
+
+    @invariant()
+    def holds(self) -> None:
+        if hasattr(self, "history"):
+            self.history.check()
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "history"):
+                self.history.finish()
+        finally:
+            self.patch.undo()
+            shutil.rmtree(self.directory)
+
+
+EXAMPLES = hypothesis_settings.default.max_examples // 3
+TestProtocol = Machine.TestCase
+TestProtocol.settings = hypothesis_settings(max_examples=EXAMPLES, stateful_step_count=25)
+
+
+EVERYTHING = [*KINDS, "crashed", "crashed within", "crashed in a save", "stopped", "spoiled", "deleted"]
+EVERYTHING += ["from a saved state", "started beside another", "superseded"]
+
+CASES = {
+    # A first start publishes statuses without offsets: that none of its own were overwritten does not tell all.
+    "a first start that slept while another one took over is fenced": [Fault(2, False, "replace")],
+    "a first start that slept goes on": [Fault(4, False, "timeout")],
+    "that it slept may show with any record": [Fault(6, False, "timeout")],
+    "a first start of which all was committed and no answer came": [Fault(1, True, "fenced")],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_first_start(name: str, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        history = History(Broker(), tmp_path, patch)
+        history.write([(id, 0) for id in range(6)], [(0, 1), (0, 1), (1, 2)])
+        history.start(faults=CASES[name])
+        assert history.seen["superseded"] == ("replace" in history.seen)
+        history.write([(id, 1) for id in range(6)], [(0, 1), (1, 1)])
+        for fault in CASES[name]:
+            history.batch(faults=[fault])
+            assert history.running
+        history.check()
+        history.finish()
+
+
+def test_a_claim_that_was_committed_and_not_answered_is_one(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        history = History(Broker(), tmp_path, patch)
+        history.write([(0, 0)], [(0, 1)])
+        history.start()
+        history.crash()
+        history.start(faults=[Fault(5, True, "fenced")])  # the only transaction of a later start
+        assert history.seen["fenced"] == 1
+        assert history.running[0].job is not None
+        history.finish()
+
+
+def test_a_history_has_all_that_can_happen(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        history = History(Broker(), tmp_path, patch, create=False)
+        at_random(history, 1, 300)
+        history.finish()
+    assert not [kind for kind in EVERYTHING if not history.seen[kind]], history.seen
+
+
+def test_who_cannot_know_whether_it_was_replaced_stops(tmp_path: Path) -> None:
+    """The other one died in a transaction, so for now nobody sees what is committed."""
+    with pytest.MonkeyPatch.context() as patch:
+        history = History(Broker(), tmp_path, patch)
+        history.write([(0, 0)], [(0, 1)])
+        history.start()
+        history.start(faults=[Fault(5, False, "crash")])  # at the commit of its claim
+        history.batch()
+        assert (history.seen["unreachable"], history.running) == (1, [])
+        history.finish()
+
+
+def test_who_slept_and_is_replaced_while_it_opens_its_sink_again_stops(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        history = History(Broker(), tmp_path, patch)
+        history.write([(0, 0)], [])
+        history.start()
+        history.write([], [(0, 1)])
+        history.batch(faults=[Fault(5, False, "timeout"), Fault(6, False, "replace")])  # at the commit, and after it
+        assert (history.seen["timeout"], history.seen["superseded"]) == (1, 1)
+        assert [one.job is not None for one in history.running] == [True]
+        history.finish()
