@@ -9,7 +9,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from streaming.errors import BrokerUnreachable, TopicMissing
+from streaming.errors import BrokerUnreachable
+from streaming.refusals import is_without_group, meant
 from streaming.topics import TIMEOUT_S, Topics
 
 Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
@@ -41,15 +42,12 @@ def write(
 
     `taken` is called with each record once it has its offset.
     """
-    if topic not in cluster.topics().partitions():
-        raise TopicMissing(
-            f"no topic {topic} at {cluster.bootstrap_servers}; `run_stream.py topics create` makes what the job needs"
-        )
-    failed: list[str] = []
+    cluster.topics().required([topic], "`run_stream.py topics create` makes what the job needs")
+    failed: list[KafkaError] = []
 
     def delivered(error: Any, message: Message) -> None:
         if error is not None:
-            failed.append(error.str())
+            failed.append(error)
         else:
             taken(message)
 
@@ -66,10 +64,10 @@ def write(
         written += 1
         progress(written)
     left = producer.flush(TIMEOUT_S)
-    if left or failed:
-        raise BrokerUnreachable(
-            f"{left + len(failed)} of {written} records were not taken: {failed[:1] or 'no answer'}"
-        )
+    if failed:
+        raise meant(failed[0], f"{left + len(failed)} of {written} records were not taken by {topic}")
+    if left:
+        raise BrokerUnreachable(f"{left} of {written} records were not taken by {topic}: no answer")
     return written
 
 
@@ -84,6 +82,7 @@ def read(
     """Committed records of topics, without a group, from the first or from `starts` (by topic and partition) on.
     Ends at the present end, or goes on for ever with `follow`, and then yields None whenever there was nothing for
     `idle_s`."""
+    there = cluster.topics().required(topics)
     consumer = Consumer(
         cluster.client(
             group_id="unused",
@@ -93,9 +92,6 @@ def read(
         )
     )
     try:
-        there = cluster.topics().partitions()
-        if missing := [topic for topic in topics if topic not in there]:
-            raise TopicMissing(f"no topic {', '.join(missing)} at {cluster.bootstrap_servers}")
         partitions = [TopicPartition(topic, p) for topic in topics for p in range(there[topic])]
         for partition in partitions:
             low, _ = consumer.get_watermark_offsets(partition, TIMEOUT_S)
@@ -109,10 +105,12 @@ def read(
                     yield message
                 elif message.error().code() == KafkaError._PARTITION_EOF:
                     open_ends.discard((message.topic(), message.partition()))
-                else:
-                    raise KafkaException(message.error())
+                elif not is_without_group(message.error()):
+                    raise meant(message.error(), f"{', '.join(topics)} cannot be read")
             if follow and not messages:
                 yield None
+    except KafkaException as error:
+        raise meant(error.args[0], f"{', '.join(topics)} cannot be read") from error
     finally:
         consumer.close()
 

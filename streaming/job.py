@@ -23,7 +23,7 @@ from matchers.snapshot import Snapshot
 from streaming import checkpoint, layout, matching, packing, session, sources
 from streaming.codecs import RegistrySettings
 from streaming.compiling import WORTHWHILE
-from streaming.errors import JobError, TopicMissing, of_worker
+from streaming.errors import JobError, of_worker
 from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, of_source
 from streaming.outputs import OutputTopics
 from streaming.pipeline import OUTPUT, Names, Pipeline
@@ -103,12 +103,7 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
 
 
 def _require(topics: Topics, settings: Settings) -> None:
-    there = topics.partitions()
-    if missing := [name for name in layout.needed(settings) if name not in there]:
-        raise TopicMissing(
-            f"no topic {', '.join(missing)} at {settings.kafka.bootstrap_servers}; "
-            "`run_stream.py topics create` makes all that the job needs"
-        )
+    topics.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
 
 
 def _restored(settings: Settings, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink) -> Restored:
