@@ -53,17 +53,20 @@ def write(
 
     producer = Producer(cluster.client(enable_idempotence=True, linger_ms=5, compression_type="lz4"))
     written = 0
-    for key, value, *partition in records:
-        while True:
-            try:
-                producer.produce(topic, value, key, *partition, on_delivery=delivered)
-                break
-            except BufferError:  # the queue is full: let it send
-                producer.poll(0.1)
-        producer.poll(0)
-        written += 1
-        progress(written)
-    left = producer.flush(TIMEOUT_S)
+    try:
+        for key, value, *partition in records:
+            while True:
+                try:
+                    producer.produce(topic, value, key, *partition, on_delivery=delivered)
+                    break
+                except BufferError:  # the queue is full: let it send
+                    producer.poll(0.1)
+            producer.poll(0)
+            written += 1
+            progress(written)
+        left = producer.flush(TIMEOUT_S)
+    except KafkaException as error:
+        raise meant(error.args[0], f"records were not taken by {topic}") from error
     if failed:
         raise meant(failed[0], f"{left + len(failed)} of {written} records were not taken by {topic}")
     if left:

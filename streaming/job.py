@@ -55,6 +55,7 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
     ):
         began = time.monotonic()
         _registry(settings)  # a wrong option must show before Spark starts
+        sources.check(settings.kafka.client, settings.kafka.spark)
         empty = _empty(settings)
         topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
         _require(topics, settings)
@@ -104,6 +105,7 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
 
 def _require(topics: Topics, settings: Settings) -> None:
     topics.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
+    topics.check_group(settings.query.name)
 
 
 def _restored(settings: Settings, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink) -> Restored:
@@ -162,7 +164,8 @@ def _run(
     if batches.failure is not None:
         raise of_worker(str(batches.failure)) or batches.failure
     if not stop.is_set():
-        raise JobError(f"Spark stopped the query: {query.exception()}")
+        why, _, _ = str(query.exception()).partition("\n=== ")  # the rest is its plan
+        raise JobError(f"Spark stopped the query: {why}")
 
 
 class _Batches:

@@ -102,6 +102,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
                 notes = {p: Note(id, digest, *span) for p, span in spans.items()}
             name = name or _name(id, notes)
             own = f"{settings.query.name}.replay.{name}"
+            cluster.topics().check_group(own)
             with closing(TransactionalSink(cluster.bootstrap_servers, cluster.options, own)) as sink:
                 every = [(topic, p) for p in bounds]
                 noted = {p: Note(**orjson.loads(note)) for (_, p), note in sink.notes(every).items()}

@@ -72,6 +72,14 @@ class Topics:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise meant(error.args[0], f"the topic {name} cannot be used") from None
 
+    def check_group(self, name: str) -> None:
+        """Raises Forbidden. librdkafka itself would wait for an answer about a group that it may not know of."""
+        try:
+            self._admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                raise meant(error.args[0], f"the group {name} cannot be used") from None
+
     def create(self, topics: Iterable[Topic]) -> dict[str, str]:
         """Make those that are not there yet; returns the reason for each that could not be made."""
         failed = {}

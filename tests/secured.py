@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+import shlex
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -143,6 +145,25 @@ def rights() -> list[Right]:
         if len(rest) == 4 and rest[0] in _KINDS:
             kind, name, operations, _ = rest
             found += [Right(who.strip("`"), kind, name.strip("`"), o.strip()) for o in operations.split(",")]
+    return found
+
+
+def commands() -> list[Right]:
+    """What the commands of SECURITY.md, given to Kafka's own tool, come to."""
+    tool = argparse.ArgumentParser()
+    tool.add_argument("--add", action="store_true", required=True)
+    tool.add_argument("--allow-principal", required=True)
+    tool.add_argument("--operation", action="append", required=True)
+    tool.add_argument("--resource-pattern-type", choices=["prefixed"])
+    for kind in _KINDS:
+        tool.add_argument(f"--{kind}", dest=kind)
+    found = []
+    for line in block("sh").splitlines():
+        given = vars(tool.parse_args(shlex.split(line)[1:]))
+        ((kind, name),) = ((kind, given[kind]) for kind in _KINDS if given[kind])
+        name += "*" if given["resource_pattern_type"] else ""
+        who = given["allow_principal"].removeprefix("User:")
+        found += [Right(who, kind, name, operation.lower()) for operation in given["operation"]]
     return found
 
 
