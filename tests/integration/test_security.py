@@ -68,6 +68,7 @@ def test_the_commands_of_the_document_give_the_rights_of_its_table() -> None:
     assert sorted(commands(), key=str) == sorted(RIGHTS, key=str)
 
 
+@pytest.mark.timeout(600)  # two starts of the job
 def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(users: Users, secured: Secured) -> None:
     users.as_("registrar", "subscribe", "--id", "s1", "--subscriber", "alice", "--pattern", '{"x": [1]}')
     config = users.settings("job")
