@@ -10,7 +10,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from streaming.errors import BrokerUnreachable, Fenced, JobError
 from streaming.records import Record
-from streaming.refusals import meant
 
 TIMEOUT_S = 60.0
 
@@ -106,10 +105,6 @@ class TransactionalSink:
                 return
             except BufferError:  # librdkafka's queue is full: let it send
                 self._producer.poll(0.1)
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    raise meant(error.args[0], f"the topic {record.topic} cannot be written") from error
-                raise
 
     def _commit(self) -> None:
         """Committing may be asked again for as long as the broker says so."""

@@ -72,6 +72,7 @@ def test_the_commands_of_the_document_give_the_rights_of_its_table() -> None:
 def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(users: Users, secured: Secured) -> None:
     users.as_("registrar", "subscribe", "--id", "s1", "--subscriber", "alice", "--pattern", '{"x": [1]}')
     config = users.settings("job")
+    assert SECRET in Path(config[1]).read_text()
     with job(users, *config) as first:
         first.running()
         users.as_("producer", "produce", stdin='{"x": 1}\nno JSON\n')
