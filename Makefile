@@ -10,7 +10,7 @@ PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long fuzz check format lock image test-containers clean
+.PHONY: help setup demo test test-long fuzz check format lock audit image test-containers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -42,9 +42,20 @@ format: setup ## put the code into shape
 
 lock: $(PACKAGES) ## pin the packages anew
 	$(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv
-	for name in requirements requirements-dev requirements-build; do \
+	for name in requirements requirements-dev requirements-build requirements-audit; do \
 	    .cache/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	        --no-emit-index-url --no-header $$name.in -o $$name.lock || exit 1; done
+
+audit: ## which locked packages have known weaknesses? (exit code 75: nothing was audited)
+	@mkdir -p .cache && rm -f .cache/audit.json
+	@$(PYTHON) -m venv .cache/audit && \
+	    .cache/audit/bin/pip install --quiet --require-hashes --requirement requirements-audit.lock
+	@.cache/audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
+	    $(addprefix --requirement ,requirements-dev.lock requirements-build.lock requirements-audit.lock) \
+	    --format json --output .cache/audit.json >.cache/audit.log 2>&1 && \
+	    { echo "No known weaknesses in the packages of our locks."; exit 0; }; \
+	if [ -s .cache/audit.json ]; then $(PYTHON) -m json.tool .cache/audit.json; tail -n 1 .cache/audit.log >&2; exit 1; fi; \
+	echo "Nothing was audited: what is known about packages could not be asked. .cache/audit.log says why." >&2; exit 75
 
 image: ## the container image sluice:latest, from BASE if given (docker/Dockerfile)
 	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag sluice:latest --file docker/Dockerfile .

@@ -20,6 +20,8 @@ _NOT_SETTINGS = "SLUICE_TEST_"
 _SECRET = re.compile(r"password|secret|token|credential|jaas|user\.info|\.key|key\.pem|private", re.IGNORECASE)
 _USER_IN_URL = re.compile(r"//[^/\s]*@")
 REDACTED = "(secret)"
+LONGEST_TOPIC = 249  # characters; Kafka's
+LONGEST_SUBSCRIBER = 200  # characters of the name
 _WITH_SCHEMAS = ("avro", "protobuf")
 
 
@@ -50,12 +52,50 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Se
             f"schema_registry.url = '': events.codec = {settings.events.codec!r} needs a schema registry, "
             "such as http://127.0.0.1:8081"
         )
+    if problems := [*_clashes(settings)]:
+        raise ConfigError("\n".join(problems))
     return settings
 
 
 def show(settings: Settings) -> dict[str, Any]:
     """All settings as plain data, without secrets."""
     return {section: _redacted(values) for section, values in settings.model_dump().items()}
+
+
+def _clashes(settings: Settings) -> Iterator[str]:
+    """A subscriber's name is of the subscriber's choice, and must not make the topic of something else.
+
+    Kafka allows no two topics that differ in dots and underscores only.
+    """
+    deliveries = settings.deliveries
+    own = {
+        "events.topic": settings.events.topic,
+        "subscriptions.topic": settings.subscriptions.topic,
+        "subscriptions.status_topic": settings.subscriptions.status_topic,
+        "dead_letters.topic": settings.dead_letters.topic,
+    }
+    if deliveries.layout == "shared":
+        own["deliveries.topic"] = deliveries.topic
+    elif len(deliveries.prefix) + LONGEST_SUBSCRIBER > LONGEST_TOPIC:
+        most = LONGEST_TOPIC - LONGEST_SUBSCRIBER
+        yield (
+            f"deliveries.prefix = {deliveries.prefix!r}: has more than {most} characters; with a subscriber's name, "
+            f"{LONGEST_SUBSCRIBER} at most, it must fit into the {LONGEST_TOPIC} of a topic"
+        )
+    taken: dict[str, str] = {}
+    for name, topic in own.items():
+        same = taken.setdefault(_plain(topic), name)
+        if same != name:
+            yield f"{name} = {topic!r}: is the topic of {same} too, or differs from it in dots and underscores only"
+        if deliveries.layout != "shared" and _plain(topic).startswith(_plain(deliveries.prefix)):
+            yield (
+                f"{name} = {topic!r}: begins with deliveries.prefix = {deliveries.prefix!r}, so it could be that of "
+                "a subscriber; choose another prefix"
+            )
+
+
+def _plain(topic: str) -> str:
+    return topic.replace(".", "_")
 
 
 def _sources(file: Path | None) -> type[Settings]:

@@ -20,7 +20,7 @@ from confluent_kafka import Message
 
 from streaming import clients
 from streaming.clients import Cluster
-from streaming.errors import JobError, TopicMissing
+from streaming.errors import JobError
 
 NAMED = 5  # ids that an error lists
 
@@ -96,13 +96,9 @@ class Outstanding:
 
 
 def starts(cluster: Cluster, topic: str) -> Starts:
-    """Where a topic ends now. Raises TopicMissing."""
+    """Where a topic ends now. Raises TopicMissing and Forbidden."""
     topics = cluster.topics()
-    if topic not in topics.partitions():
-        raise TopicMissing(
-            f"no topic {topic} at {cluster.bootstrap_servers}, where the job would answer; "
-            "`run_stream.py topics create` makes what it needs"
-        )
+    topics.required([topic], "there the job would answer; `run_stream.py topics create` makes what it needs")
     return {(topic, partition): end for partition, _, end in topics.offsets(topic)}
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from streaming.errors import BrokerUnreachable, JobError, TopicMissing
+from streaming.errors import BrokerUnreachable
+from streaming.refusals import is_without_group, meant
 from streaming.topics import TIMEOUT_S, Topics
 
 Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
@@ -41,35 +42,35 @@ def write(
 
     `taken` is called with each record once it has its offset.
     """
-    if topic not in cluster.topics().partitions():
-        raise TopicMissing(
-            f"no topic {topic} at {cluster.bootstrap_servers}; `run_stream.py topics create` makes what the job needs"
-        )
-    failed: list[str] = []
+    cluster.topics().required([topic], "`run_stream.py topics create` makes what the job needs")
+    failed: list[KafkaError] = []
 
     def delivered(error: Any, message: Message) -> None:
         if error is not None:
-            failed.append(error.str())
+            failed.append(error)
         else:
             taken(message)
 
     producer = Producer(cluster.client(enable_idempotence=True, linger_ms=5, compression_type="lz4"))
     written = 0
-    for key, value, *partition in records:
-        while True:
-            try:
-                producer.produce(topic, value, key, *partition, on_delivery=delivered)
-                break
-            except BufferError:  # the queue is full: let it send
-                producer.poll(0.1)
-        producer.poll(0)
-        written += 1
-        progress(written)
-    left = producer.flush(TIMEOUT_S)
-    if left or failed:
-        raise BrokerUnreachable(
-            f"{left + len(failed)} of {written} records were not taken: {failed[:1] or 'no answer'}"
-        )
+    try:
+        for key, value, *partition in records:
+            while True:
+                try:
+                    producer.produce(topic, value, key, *partition, on_delivery=delivered)
+                    break
+                except BufferError:  # the queue is full: let it send
+                    producer.poll(0.1)
+            producer.poll(0)
+            written += 1
+            progress(written)
+        left = producer.flush(TIMEOUT_S)
+    except KafkaException as error:
+        raise meant(error.args[0], f"records were not taken by {topic}") from error
+    if failed:
+        raise meant(failed[0], f"{left + len(failed)} of {written} records were not taken by {topic}")
+    if left:
+        raise BrokerUnreachable(f"{left} of {written} records were not taken by {topic}: no answer")
     return written
 
 
@@ -86,6 +87,7 @@ def read(
     Ends at the present end, or goes on for ever with `follow`, and then yields None whenever there was nothing for
     `idle_s`. The end is before the first transaction that is open; with `settled` it is where the log ends now, and
     transactions that are open before it are waited for. Raises JobError."""
+    there = cluster.topics().required(topics)
     consumer = Consumer(
         cluster.client(
             group_id="unused",
@@ -95,9 +97,6 @@ def read(
         )
     )
     try:
-        there = cluster.topics().partitions()
-        if missing := [topic for topic in topics if topic not in there]:
-            raise TopicMissing(f"no topic {', '.join(missing)} at {cluster.bootstrap_servers}")
         partitions = [TopicPartition(topic, p) for topic in topics for p in range(there[topic])]
         for partition in partitions:
             low, _ = consumer.get_watermark_offsets(partition, TIMEOUT_S)
@@ -112,6 +111,8 @@ def read(
                 if error is None:
                     if not settled or message.offset() < ends[at]:
                         yield message
+                elif is_without_group(error):
+                    continue
                 elif error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
                 # Without an error it is a record, else the end, for now, of what is committed.
@@ -120,16 +121,9 @@ def read(
             if follow and not messages:
                 yield None
     except KafkaException as error:
-        raise translated(error) from error
+        raise meant(error.args[0], f"{', '.join(topics)} cannot be read") from error
     finally:
         consumer.close()
-
-
-def translated(error: KafkaException) -> JobError:
-    """What a consumer could not do."""
-    cause: KafkaError = error.args[0]
-    gone = cause.retriable() or cause.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
-    return (BrokerUnreachable if gone else JobError)(f"the topics cannot be read: {cause.str()}")
 
 
 def _ends(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[tuple[str, int], int]:

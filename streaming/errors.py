@@ -15,6 +15,14 @@ class BrokerUnreachable(JobError):
     retry = True
 
 
+class Unauthenticated(JobError):
+    """Wrong user, password or certificate, the broker's or ours."""
+
+
+class Forbidden(JobError):
+    """The broker knows the user, who lacks a right."""
+
+
 class Fenced(JobError):
     """Another job with the same query name has taken over."""
 

@@ -26,7 +26,7 @@ from streaming import checkpoint, layout, matching, packing, session, sources
 from streaming.codecs import RegistrySettings
 from streaming.compiling import WORTHWHILE
 from streaming.composing import Names
-from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed, TopicMissing
+from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed
 from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, of_source
 from streaming.outputs import outputs
 from streaming.pipeline import OUTPUT, Pipeline
@@ -72,6 +72,7 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path) -> None:
     ):
         began = time.monotonic()
         _registry(settings)  # a wrong option must show before Spark starts
+        sources.check(settings.kafka.client, settings.kafka.spark)
         empty = _empty(settings)
         topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
         _require(topics, settings)
@@ -124,12 +125,8 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path) -> None:
 
 
 def _require(topics: Topics, settings: Settings) -> None:
-    there = topics.partitions()
-    if missing := [name for name in layout.needed(settings) if name not in there]:
-        raise TopicMissing(
-            f"no topic {', '.join(missing)} at {settings.kafka.bootstrap_servers}; "
-            "`run_stream.py topics create` makes all that the job needs"
-        )
+    topics.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
+    topics.check_group(settings.query.name)
 
 
 def _restored(settings: Settings, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink) -> Restored:
@@ -189,7 +186,8 @@ def _run(
     if batches.failure is not None:
         raise batches.failure
     if not stop.is_set():
-        raise SparkFailed(f"Spark stopped the query: {query.exception()}")
+        why, _, _ = str(query.exception()).partition("\n=== ")  # the rest is its plan
+        raise SparkFailed(f"Spark stopped the query: {why}")
 
 
 def _forget(spark: SparkSession, spark_checkpoint: str) -> None:

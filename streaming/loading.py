@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from numpy.typing import NDArray
 
 from matchers.segment import Segment
@@ -23,6 +23,7 @@ from matchers.texts import Texts
 from streaming import packing
 from streaming.compiling import Paused, Withdrawn, compile_changes
 from streaming.errors import BrokerUnreachable
+from streaming.refusals import is_without_group, meant
 from streaming.subscriptions import Refused, notes
 
 SLICE = 25_000  # offsets
@@ -56,7 +57,7 @@ def load(
     """Files of slices, in the order of the topic, without the changes `refused`, given as (partition, offset).
     `progress` is told how many offsets are done, and of how many.
 
-    Raises BrokerUnreachable.
+    Raises BrokerUnreachable, and Forbidden.
     """
     slices = [
         (partition, begin, min(begin + SLICE, high))
@@ -140,8 +141,8 @@ def _records(kafka: dict[str, Any], topic: str, partition: int, low: int, high: 
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 consumer.unassign()
                 return records
-            if not error.retriable():
-                raise KafkaException(error)
+            if not error.retriable() and not is_without_group(error):
+                raise meant(error, f"{topic} cannot be read")
         if time.monotonic() > deadline:
             raise BrokerUnreachable(
                 f"the broker does not give records of {topic}, partition {partition}, from {low} on"

@@ -30,10 +30,11 @@ from matchers.snapshot import Reading, Snapshot
 from streaming import clients, layout, records, times
 from streaming.clients import Cluster
 from streaming.codecs import RegistrySettings, open_codec
-from streaming.errors import Fenced, JobError, TopicMissing
+from streaming.errors import Fenced, JobError
 from streaming.matching import HEADERS
 from streaming.reading import read_events
 from streaming.records import Origin, Record
+from streaming.refusals import is_without_group, meant
 from streaming.sink import Aborted, TransactionalSink
 from streaming.subscriptions import Change, Refused, id_of, read_change
 from streaming.times import Span
@@ -89,10 +90,8 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
     topic = settings.events.topic
     try:
         change, digest = latest(cluster, settings.subscriptions.topic, id)
-        there = cluster.topics().partitions()
         to = layout.delivery_topic(settings, change.subscription.subscriber)
-        if missing := [t for t in (topic, to) if t not in there]:
-            raise TopicMissing(f"no topic {', '.join(missing)} at {cluster.bootstrap_servers}")
+        there = cluster.topics().required([topic, to])
         with closing(_consumer(cluster)) as consumer:
             bounds = times.bounds(consumer, topic, there[topic])
             notes: dict[int, Note] = {}
@@ -103,6 +102,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
                 notes = {p: Note(id, digest, *span) for p, span in spans.items()}
             name = name or _name(id, notes)
             own = f"{settings.query.name}.replay.{name}"
+            cluster.topics().check_group(own)
             with closing(TransactionalSink(cluster.bootstrap_servers, cluster.options, own)) as sink:
                 every = [(topic, p) for p in bounds]
                 noted = {p: Note(**orjson.loads(note)) for (_, p), note in sink.notes(every).items()}
@@ -114,7 +114,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
                     replay.begin()
                 yield replay
     except KafkaException as error:
-        raise clients.translated(error) from error
+        raise meant(error.args[0], "the topics cannot be read") from error
 
 
 def latest(cluster: Cluster, topic: str, id: str) -> tuple[Change, str]:
@@ -225,6 +225,8 @@ class Replay:
         events = []
         for message in messages:
             partition, error = message.partition(), message.error()
+            if error is not None and is_without_group(error):
+                continue
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
             if partition not in going:

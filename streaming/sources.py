@@ -8,10 +8,23 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from streaming.errors import JobError
 from streaming.matching import EVENTS, SUBSCRIPTIONS
 
 # With Kafka's default of 500 ms a quiet partition holds up the whole batch for half a second.
 TUNING = {"kafka.fetch.max.wait.ms": "5", "kafka.isolation.level": "read_committed"}
+
+PROTOCOL = "security.protocol"
+
+
+def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
+    """Raises JobError where Kafka's two clients do not speak the same to the same brokers. The Java one would wait for
+    an answer for minutes."""
+    ours, theirs = (options.get(PROTOCOL, "plaintext") for options in (client, spark))
+    if ours.lower() != theirs.lower():
+        raise JobError(
+            f"kafka.client has {PROTOCOL} = {ours!r} and kafka.spark {theirs!r}; both speak to the same brokers"
+        )
 
 
 def live(

@@ -27,6 +27,7 @@ from matchers.texts import Texts
 MAX_ID_LENGTH = 200
 MAX_BYTES = 1_000_000  # of a document
 SUBSCRIBER = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+MOST_CHARACTERS = 1_000  # of a reason: it goes into a header of the dead letter, and may quote the document
 NEVER = np.iinfo(np.int64).max  # expires_at_ms of what does not
 KEYS = ("id", "subscriber", "pattern", "expires_at", "paused")
 
@@ -75,7 +76,7 @@ class Refused(ValueError):
 
     def __init__(self, id: str | None, reason: str) -> None:
         self.id = id
-        super().__init__(reason)
+        super().__init__(_cut(reason, MOST_CHARACTERS))
 
 
 def read_change(key: bytes | None, value: bytes | None) -> Change:
@@ -160,4 +161,8 @@ def _short(value: object) -> str:
         text = repr(value)
     except RecursionError:
         return "something nested deeply"
-    return text if len(text) <= 60 else text[:57] + "..."
+    return _cut(text, 60)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streaming.errors import BrokerUnreachable
+from streaming.errors import BrokerUnreachable, JobError, TopicMissing
+from streaming.refusals import Hearing, meant
 
 TIMEOUT_S = 30.0
+WAITS_S = (0.5, 1.0, 3.0, 6.0)  # for an answer; between them we hear why there is none
 MAX_PER_REQUEST = 1_000
 
 
@@ -28,15 +30,55 @@ class Topics:
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str]) -> None:
         self._address = bootstrap_servers
         self._config = {"bootstrap.servers": bootstrap_servers, "log_level": 0, **options}
-        self._admin = AdminClient(self._config)
+        self._hearing = Hearing()
+        try:
+            self._admin = AdminClient({**self._config, "error_cb": self._hearing})
+        except KafkaException as error:
+            raise JobError(f"kafka.client cannot be used: {error.args[0].str()}") from None
 
     def partitions(self) -> dict[str, int]:
-        """How many partitions each topic has. Raises BrokerUnreachable."""
+        """How many partitions each topic has that we may know of. Raises BrokerUnreachable and Unauthenticated."""
+        for wait_s in WAITS_S:
+            try:
+                metadata = self._admin.list_topics(timeout=wait_s)
+            except KafkaException as error:
+                why = error.args[0].str()
+                self._admin.poll(0)
+                self._hearing.check(self._address)
+            else:
+                return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+        protocol = self._config.get("security.protocol", "plaintext")
+        raise BrokerUnreachable(
+            f"no broker answers at {self._address}: {why}. kafka.client has security.protocol = {protocol!r}; "
+            "a broker that speaks TLS does not answer who does not, and the other way round"
+        )
+
+    def required(self, names: Iterable[str], advice: str = "") -> dict[str, int]:
+        """How many partitions these have. Raises TopicMissing and Forbidden, and what `partitions` raises."""
+        there = self.partitions()
+        if missing := [name for name in names if name not in there]:
+            self._check_rights(missing)
+            raise TopicMissing(f"no topic {', '.join(missing)} at {self._address}{advice and '; '}{advice}")
+        return {name: there[name] for name in names}
+
+    def _check_rights(self, names: Iterable[str]) -> None:
+        """A list of all topics leaves out those that we may not know of. Asked by name, the broker says so."""
+        for name, future in self._admin.describe_topics(
+            TopicCollection(list(names)), request_timeout=TIMEOUT_S
+        ).items():
+            try:
+                future.result(TIMEOUT_S)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise meant(error.args[0], f"the topic {name} cannot be used") from None
+
+    def check_group(self, name: str) -> None:
+        """Raises Forbidden. librdkafka itself would wait for an answer about a group that it may not know of."""
         try:
-            metadata = self._admin.list_topics(timeout=10)
+            self._admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
         except KafkaException as error:
-            raise BrokerUnreachable(f"no broker answers at {self._address}: {error.args[0].str()}") from error
-        return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+            if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                raise meant(error.args[0], f"the group {name} cannot be used") from None
 
     def create(self, topics: Iterable[Topic]) -> dict[str, str]:
         """Make those that are not there yet; returns the reason for each that could not be made."""

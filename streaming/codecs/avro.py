@@ -8,14 +8,37 @@ from typing import Any
 
 import fastavro
 import orjson
-from fastavro._read_py import schemaless_reader as reader_in_python
+from fastavro._read_py import read_data
+from fastavro.io.binary_decoder import BinaryDecoder
 
-from streaming.codecs import framing
+from streaming.codecs import avro_bounds, framing
 from streaming.codecs.avro_schema import as_json, is_recursive
 from streaming.codecs.contract import Undecodable, kind
-from streaming.codecs.registry import Registry, Schema
+from streaming.codecs.registry import MAX_REFERENCES, Registry, Schema
 
+MAX_NUMBERS = 200_000  # in a record whose schema holds itself: the slow reader takes 10 us for each
 Read = Callable[[BytesIO], Any]
+
+
+class _Decoder(BinaryDecoder):  # type: ignore[misc]
+    """A number ends within 64 bits, and there is an end to how many are read. The library's would go on, and shift all
+    that came before at each further byte."""
+
+    left = MAX_NUMBERS
+
+    def read_long(self) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise ValueError(f"more than {MAX_NUMBERS:,} numbers, lengths and counts by a schema that holds itself")
+        number = 0
+        for shift in range(0, 64, 7):
+            (byte,) = self.fo.read(1) or b"\x80"
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (number >> 1) ^ -(number & 1)
+        raise ValueError("a number has no end")
+
+    read_int = read_long
 
 
 class Avro:
@@ -48,11 +71,17 @@ class Avro:
         try:
             own = as_json(orjson.loads(schema.text))
             parsed = fastavro.parse_schema(own, named)
+            avro_bounds.check(parsed, named)
+        except Undecodable as error:
+            raise Undecodable(f"schema {id} cannot be used: {error}") from None
         except Exception as error:
             raise Undecodable(f"schema {id} cannot be used: {type(error).__name__}: {error}") from None
         # The compiled reader uses the stack of C, and what is nested deeply ends the process instead of the record.
-        library = reader_in_python if recursive or is_recursive(own) else fastavro.schemaless_reader
-        self._reads[id] = lambda data: library(data, parsed, None)
+        if recursive or is_recursive(own):
+            names = {"writer": named, "reader": {}}
+            self._reads[id] = lambda data: read_data(_Decoder(data), parsed, names, None, {})
+        else:
+            self._reads[id] = lambda data: fastavro.schemaless_reader(data, parsed, None)
         return self._reads[id]
 
     def _add_references(self, schema: Schema, named: dict[str, Any], done: set[Any]) -> bool:
@@ -62,6 +91,8 @@ class Avro:
             if reference in done:
                 continue
             done.add(reference)
+            if len(done) > MAX_REFERENCES:
+                raise Undecodable(f"the schema needs more than {MAX_REFERENCES} others")
             other = self._registry.referenced(reference)
             recursive |= self._add_references(other, named, done)
             try:

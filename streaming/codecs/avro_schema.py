@@ -14,6 +14,7 @@ from fastavro.read import LOGICAL_READERS
 
 from streaming.codecs.floats import shortest
 
+MAX_SCALE = 300  # decimal places; a double ends there
 _NAMED = ("record", "error", "enum", "fixed")
 
 
@@ -74,7 +75,7 @@ def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
     type, logical, scale = schema["type"], schema.get("logicalType"), schema.get("scale", 0)
     if type == "float":
         return {"logicalType": "sluice-float"}
-    if logical == "decimal" and isinstance(scale, int) and scale >= 0:
+    if logical == "decimal" and isinstance(scale, int) and 0 <= scale <= MAX_SCALE:
         return {"logicalType": "sluice-decimal", "scale": scale}
     if logical == "uuid" and schema.get("size") == 16:
         return {"logicalType": "sluice-uuid"}

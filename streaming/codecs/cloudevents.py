@@ -19,6 +19,8 @@ ANY_ENVELOPE = "application/cloudevents"
 BATCH = "application/cloudevents-batch"
 _DATA = ("data", "data_base64")  # members of the envelope that are no attributes
 _JSON = re.compile(r"[^/]+/([^/]+\+)?json")
+# Others cost more than their bytes, or give texts that are none (punycode, unicode_escape).
+_CHARSETS = re.compile(r"utf[-_]?(8|16|32)([-_]?[bl]e)?|(us-)?ascii|iso-8859-\d+|windows-125\d", re.IGNORECASE)
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^\s";]+)', re.IGNORECASE)
 
 
@@ -84,6 +86,8 @@ def _charset(content_type: str | None) -> str:
 
 def _text(raw: bytes, what: str, charset: str = "utf-8") -> str:
     try:
+        if not _CHARSETS.fullmatch(charset):
+            raise LookupError(f"unknown encoding: {charset}")
         return raw.decode(charset)
     except (UnicodeDecodeError, LookupError) as error:
         raise Undecodable(f"{what} is no text: {error}") from None

@@ -8,8 +8,14 @@ from typing import Any
 Decode = Callable[[bytes | None, Mapping[str, bytes]], dict[str, Any]]  # raises Undecodable
 
 
+MOST_CHARACTERS = 1_000  # of a reason: it goes into a header of the dead letter, and may quote the event
+
+
 class Undecodable(ValueError):
     """The bytes are no event; the text says why, for the person who reads the dead letter."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why if len(why) <= MOST_CHARACTERS else why[: MOST_CHARACTERS - 3] + "...")
 
 
 def kind(value: object) -> str:

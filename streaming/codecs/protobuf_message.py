@@ -13,7 +13,10 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from streaming.codecs.contract import Undecodable
 from streaming.codecs.floats import shortest
+
+MOST_VALUES = 1_000_000  # fields of all messages in an event: one that is not set takes no bytes, but has its default
 
 Plain = Callable[[Any], Any]
 
@@ -72,8 +75,11 @@ class Messages:
 
     def __init__(self) -> None:
         self._plains: dict[str, Plain] = {}
+        self._left = 0
 
     def plain(self, message: Message) -> Any:
+        """Raises Undecodable."""
+        self._left = MOST_VALUES
         return self._of(message.DESCRIPTOR)(message)
 
     def _of(self, descriptor: Descriptor) -> Plain:
@@ -94,6 +100,9 @@ class Messages:
         fields = [(field.name, field.has_presence, self._field(field)) for field in descriptor.fields]
 
         def plain(message: Any) -> dict[str, Any]:
+            self._left -= len(fields)
+            if self._left < 0:
+                raise Undecodable(f"more than {MOST_VALUES:,} fields in all its messages")
             return {
                 name: read(getattr(message, name))
                 for name, presence, read in fields

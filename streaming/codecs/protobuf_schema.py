@@ -12,7 +12,8 @@ from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from streaming.codecs.registry import Registry, Schema
+from streaming.codecs.contract import Undecodable
+from streaming.codecs.registry import MAX_REFERENCES, Registry, Schema
 
 FORMAT = "serialized"  # a FileDescriptorProto in base64
 _MODULES = [
@@ -44,6 +45,8 @@ def file_of(registry: Registry, schema: Schema, name: str) -> FileDescriptor:
 
 
 def _collect(registry: Registry, schema: Schema, name: str, files: dict[str, FileDescriptorProto]) -> None:
+    if len(files) > MAX_REFERENCES:
+        raise Undecodable(f"the schema needs more than {MAX_REFERENCES} others")
     files[name] = FileDescriptorProto.FromString(b64decode(schema.text, validate=True))
     files[name].name = name
     for reference in schema.references:

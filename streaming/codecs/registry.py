@@ -20,6 +20,8 @@ from streaming.codecs.contract import Undecodable
 from streaming.codecs.settings import RegistrySettings
 from streaming.errors import JobError, RegistryUnreachable
 
+MAX_BYTES = 1_000_000  # of an answer
+MAX_REFERENCES = 100  # schemas that one needs, those that they need included
 GREATEST_ID = 2**31 - 1
 REMEMBER_UNKNOWN_S = 5.0  # so that many records of one unknown id are not as many requests
 WAIT_S = 0.5  # before the third try, doubled with each one after
@@ -109,8 +111,12 @@ class Registry:
         if status in BUSY:
             raise RegistryUnreachable(f"the schema registry at {self._url} cannot answer now: status {status}")
         document = _document(response.data)
+        said = ""
         if status == 404 and document.get("error_code") in UNKNOWN:
             said = f"{what} is not known to the registry"
+        if len(response.data) > MAX_BYTES:
+            said = f"{what} is larger than {MAX_BYTES:,} bytes"
+        if said:
             now = time.monotonic()
             self._unknown = {p: known for p, known in self._unknown.items() if known[0] > now}
             self._unknown[path] = now + REMEMBER_UNKNOWN_S, said

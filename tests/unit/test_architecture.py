@@ -85,6 +85,12 @@ def test_only_the_compiler_settings_read_the_environment(module: Path) -> None:
     assert len(reads) <= allowed.get(name_of(module), 0), reads
 
 
+def test_only_what_our_own_processes_give_each_other_is_unpickled() -> None:
+    serializers = ("pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
+    importers = {name_of(m) for m in MODULES for i in imports(m) for s in serializers if within(i, s)}
+    assert importers == {"streaming.packing"}
+
+
 def test_what_draws_is_imported_when_it_draws() -> None:
     importers = {
         name_of(module)

@@ -76,6 +76,16 @@ def test_options_pass_through_under_their_own_names(tmp_path: Path) -> None:
             "[events]\ncodec = 'xml'\n",
             "events.codec = 'xml': Input should be 'json', 'cloudevents', 'avro' or 'protobuf'",
         ),
+        (
+            "[deliveries]\nprefix = 'e'\n",
+            "events.topic = 'events': begins with deliveries.prefix = 'e', so it could be",
+        ),
+        ("[dead_letters]\ntopic = 'deliveries.dead'\n", "dead_letters.topic = 'deliveries.dead': begins with"),
+        ("[dead_letters]\ntopic = 'deliveries_dead'\n", "dead_letters.topic = 'deliveries_dead': begins with"),
+        ("[events]\ntopic = 'deadletters'\n", "dead_letters.topic = 'deadletters': is the topic of events.topic too"),
+        ("[events]\ntopic = 'subscriptions_status'\n", "'subscriptions.status': is the topic of events.topic too"),
+        ("[deliveries]\nlayout = 'shared'\ntopic = 'events'\n", "deliveries.topic = 'events': is the topic of events"),
+        (f"[deliveries]\nprefix = '{'x' * 50}'\n", "has more than 49 characters"),
         ("[schema_registry]\nurl = 'http://a:hunter2@r'\n", "schema_registry.url = 'http://(secret)@r': String should"),
     ],
 )
@@ -104,6 +114,11 @@ def test_a_missing_file_and_an_unknown_variable_are_refused(tmp_path: Path, monk
 def test_a_codec_with_schemas_has_a_registry() -> None:
     settings = load(flags={"events.codec": "avro", "schema_registry.url": "https://registry:8081/"})
     assert settings.schema_registry.url == "https://registry:8081/"
+
+
+def test_a_topic_may_begin_like_the_prefix_where_no_topic_is_made_of_that() -> None:
+    load(flags={"deliveries.layout": "shared", "dead_letters.topic": "deliveries.dead"})
+    load(flags={"deliveries.prefix": "x" * 49, "deliveries.topic": "events"})
 
 
 def test_settings_cannot_be_changed() -> None:

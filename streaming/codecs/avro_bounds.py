@@ -1,0 +1,71 @@
+"""Refuse an Avro schema by which few bytes would make many values: 2^60 nulls in an array take ten.
+
+Of each schema the fewest bytes that a value takes, and how many values that is then made of. Items of an array, values
+of a map and branches of a union count by themselves, since it is the bytes that say how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from streaming.codecs.contract import Undecodable
+
+MOST_PER_BYTE = 16  # a record in a record in a record, down to one number, is four
+MOST_AT_ONCE = 10_000  # of a whole event beyond that
+
+Cost = tuple[int, int]  # bytes, values
+_PRIMITIVE = {"null": 0, "float": 4, "double": 8}  # bytes; one at least for all others
+
+
+def check(schema: Any, named: Mapping[str, Any]) -> None:
+    """`schema` as fastavro parsed it, and the schemas that it names. Raises Undecodable."""
+    bytes, values = _Costs(named).of(schema)
+    if values > MOST_PER_BYTE * bytes + MOST_AT_ONCE:
+        raise Undecodable(f"a record of {bytes} bytes would be {values} values")
+
+
+class _Costs:
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._known: dict[str, Cost] = {}
+
+    def of(self, schema: Any) -> Cost:
+        if isinstance(schema, list):
+            for branch in schema:
+                self._within("a branch of a union", branch, 1)
+            return 1, 1
+        if isinstance(schema, str):
+            if schema in self._known:
+                return self._known[schema]
+            if schema in self._named:
+                return self.of(self._named[schema])
+            return _PRIMITIVE.get(schema, 1), 1
+        type = schema["type"]
+        if type in ("record", "error"):
+            return self._record(schema)
+        if type == "array":
+            self._within("an item of an array", schema["items"], 0)
+        elif type == "map":
+            self._within("a value of a map", schema["values"], 1)
+        elif type == "fixed":
+            return schema["size"], 1
+        elif type not in ("enum", "bytes", "string"):
+            return self.of(type)
+        return 1, 1
+
+    def _record(self, schema: Any) -> Cost:
+        name = schema["name"]
+        if name not in self._known:
+            self._known[name] = 1, 1  # while it is within itself
+            costs = [self.of(field["type"]) for field in schema["fields"]]
+            self._known[name] = sum(bytes for bytes, _ in costs), 1 + sum(values for _, values in costs)
+        return self._known[name]
+
+    def _within(self, what: str, schema: Any, own: int) -> None:
+        bytes, values = self.of(schema)
+        if values > MOST_PER_BYTE * (bytes + own):
+            raise Undecodable(
+                f"{what} takes {bytes + own} bytes at least and is then {values} values; "
+                f"a byte may be {MOST_PER_BYTE} at most"
+            )
