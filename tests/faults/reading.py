@@ -85,9 +85,9 @@ class Reading:
         events = self.settings.events.topic
         for message in self._new([events, self.settings.subscriptions.topic]):
             if message.topic() == events:
-                self._keep(message, self.events[message.partition()], _event)
+                self._keep(message, self.events[message.partition()], event_of)
             else:
-                self._keep(message, self.changes[message.partition()], _change)
+                self._keep(message, self.changes[message.partition()], change_of)
 
     def subscriber(self, number: int) -> None:
         """The deliveries to one."""
@@ -184,7 +184,7 @@ class Reading:
             yield message
 
 
-def _event(key: bytes | None, value: bytes | None) -> list[int]:
+def event_of(key: bytes | None, value: bytes | None) -> list[int]:
     try:
         event = orjson.loads(value or b"")
         return [int(event["symbol"][1:]), event["price"], event["volume"], crc32(value or b"")]
@@ -192,7 +192,7 @@ def _event(key: bytes | None, value: bytes | None) -> list[int]:
         return [NOTHING, 0, 0, crc32(value or b"")]
 
 
-def _change(key: bytes | None, value: bytes | None) -> list[int]:
+def change_of(key: bytes | None, value: bytes | None) -> list[int]:
     try:
         id = int((key or b"")[1:])
         if value is None:

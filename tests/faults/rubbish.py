@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from random import Random
 
 from streaming.codecs import Undecodable, decode_event
+from streaming.codecs.depth import checked
 from streaming.subscriptions import Refused, read_change
 from tests.fuzz import spoiled
 
@@ -39,7 +40,7 @@ def changes(r: Random) -> Iterator[Record]:
 
 def is_event(value: bytes | None) -> bool:
     try:
-        decode_event(value)
+        checked(decode_event(value))
     except Undecodable:
         return False
     return True
