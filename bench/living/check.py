@@ -213,9 +213,7 @@ def _versions(statuses: Statuses, answered: Answers, events: Events) -> Int64:
     return found
 
 
-def _compared(
-    due: Expected, versions: Int64, events: Events, deliveries: Deliveries, wrong_statuses: int
-) -> Answer:
+def _compared(due: Expected, versions: Int64, events: Events, deliveries: Deliveries, wrong_statuses: int) -> Answer:
     """A delivery that is not expected counts as that only; of copies each is looked at."""
     known = (deliveries.event >= 0) & (deliveries.subscriber < due.subscribers)
     key = np.where(known, deliveries.event * due.subscribers + deliveries.subscriber, -1)
@@ -243,7 +241,9 @@ def _compared(
         unexpected=int((~right).sum()),
         twice=len(chosen) - distinct,
         wrong_ids=int(wrong_ids.sum()),
-        wrong_version=int((deliveries.version[chosen] != np.clip(deliveries.version[chosen], *versions[event].T)).sum()),
+        wrong_version=int(
+            (deliveries.version[chosen] != np.clip(deliveries.version[chosen], *versions[event].T)).sum()
+        ),
         wrong_bytes=int((deliveries.checksum[chosen] != events.checksum[event]).sum()),
         wrong_statuses=wrong_statuses,
     )
