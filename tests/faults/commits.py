@@ -65,10 +65,17 @@ class Commits:
         return max((b - a for a, b in pairwise(times)), default=0.0)
 
     def ends(self, timeout_s: float = TIMEOUT_S) -> dict[tuple[str, int], int]:
-        """Of both topics, now."""
+        """Of both topics, now. A broker that has just come back is asked again."""
+        deadline = time.monotonic() + timeout_s
         consumer = Consumer(self._config)
         try:
-            return {at: consumer.get_watermark_offsets(TopicPartition(*at), timeout_s)[1] for at in self.places}
+            while True:
+                try:
+                    return {at: consumer.get_watermark_offsets(TopicPartition(*at), timeout_s)[1] for at in self.places}
+                except KafkaException:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(EVERY_S)
         finally:
             consumer.close()
 

@@ -90,6 +90,7 @@ class System:
         self.job = self.start(flags)
         self.job.wait_for("running", lambda: bool(self.job.lines("running")), START_TIMEOUT_S)
         stack.enter_context(self.writing)
+        self.caught_up(time.monotonic())
 
     def flags(self) -> dict[str, str]:
         """Of a job on a checkpoint that none has had."""
