@@ -93,7 +93,9 @@ class System:
         self.job = self.start(flags)
         self.job.wait_for("running", lambda: bool(self.job.lines("running")), START_TIMEOUT_S)
         stack.enter_context(self.writing)
-        self.caught_up(time.monotonic())
+        self.job.wait_for(
+            "at work", lambda: any(self.commits.events_of(self.commits.seen[-1]).values()), START_TIMEOUT_S
+        )
 
     def flags(self) -> dict[str, str]:
         """Of a job on a checkpoint that none has had."""
