@@ -32,8 +32,7 @@ fuzz: setup ## spoiled patterns and events through all that the workers do, for 
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
 
 test-faults: setup ## the real job under load while FAULTS things break, one after the other (SEED=, JSON=file, ARGS=)
-	$(BIN)/python -m tests.faults --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON)) \
-	    $(ARGS)
+	$(BIN)/python -m tests.faults --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON)) $(ARGS)
 
 fuzz-job: setup ## spoiled bytes into both topics of the running job, for MINUTES
 	$(BIN)/python -m tests.faults.spoiling --minutes $(or $(MINUTES),10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -64,8 +65,8 @@ class SparkCluster:
         return [process for worker in self._processes[1:] for process in below(worker.pid)]
 
     def _start(self, name: str, *arguments: str) -> None:
-        jars = Path(pyspark.__file__).parent / "jars" / "*"
-        command = [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", str(jars)]
+        home = Path(pyspark.__file__).parent
+        command = [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", str(home / "jars" / "*")]
         with (self._directory / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [*command, f"{CLASS}.{name}", *arguments],
@@ -73,6 +74,7 @@ class SparkCluster:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                env={**os.environ, "SPARK_HOME": str(home)},  # a worker starts its executors from there
                 preexec_fn=die_with_parent,
             )
         self._processes.append(process)
