@@ -15,6 +15,7 @@ from tests.faults.processes import Process, below, ended, kill
 
 WORKERS = 2
 START_TIMEOUT_S = 60.0
+SCALA = "2.13"
 CLASS = "org.apache.spark.deploy"
 
 
@@ -74,7 +75,7 @@ class SparkCluster:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "SPARK_HOME": str(home)},  # a worker starts its executors from there
+                env={**os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": SCALA},  # for its executors
                 preexec_fn=die_with_parent,
             )
         self._processes.append(process)
