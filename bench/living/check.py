@@ -134,7 +134,7 @@ def answers(changes: Changes, statuses: Statuses, events: Events) -> Answers:
     lowest = np.zeros((len(versions), partitions), np.int64)  # the offset after the last change of each batch
     between = np.zeros((len(versions), partitions), np.int64)  # how many that are no changes come behind that
     for p in range(partitions):
-        own = np.flatnonzero((changes.id[changes.start[p] : changes.start[p + 1]] >= 0))
+        own = np.flatnonzero(changes.id[changes.start[p] : changes.start[p + 1]] >= 0)
         of_batch = batch[status[changes.start[p] + own]] if len(batch) else own[:0]
         wrong[changes.start[p] + own[1:]] |= np.diff(of_batch) < 0
         np.maximum.at(lowest[:, p], of_batch[: len(own)], own[: len(of_batch)] + 1)
