@@ -10,7 +10,7 @@ PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long fuzz check format lock audit image test-containers clean
+.PHONY: help setup demo test test-long test-faults fuzz fuzz-job check format lock audit image test-containers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -30,6 +30,12 @@ test-long: ## the same with many more random cases
 
 fuzz: setup ## spoiled patterns and events through all that the workers do, for MINUTES
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
+
+test-faults: setup ## the real job under load while FAULTS things break, one after the other (SEED=, JSON=file, ARGS=)
+	$(BIN)/python -m tests.faults --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON)) $(ARGS)
+
+fuzz-job: setup ## spoiled bytes into both topics of the running job, for MINUTES
+	$(BIN)/python -m tests.faults.spoiling --minutes $(or $(MINUTES),10)
 
 check: setup ## style and types
 	$(BIN)/ruff check

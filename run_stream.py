@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -104,16 +105,18 @@ def run(
         bool,
         typer.Option("--supervise", help="Start it again when it was killed, or the reason may pass."),
     ] = False,
+    lineage: Annotated[str, typer.Option(hidden=True)] = "",  # what all that one supervisor starts have in common
 ) -> None:
     """The continuous job: match events as they come, deliver them exactly once. Ctrl-C or SIGTERM stops it."""
     settings = _settings(config, bootstrap, set_)
     logs.configure(settings.log.format, settings.log.level)
     if supervised:
-        command = [sys.executable, *(word for word in sys.argv if word != "--supervise")]
+        same = ["--lineage", uuid.uuid4().hex]
+        command = [sys.executable, *(word for word in sys.argv if word != "--supervise"), *same]
         raise typer.Exit(supervision.supervise(command, _stop_on_signals()))
     from streaming import job  # Spark's import takes a second that no other command needs
 
-    job.run(settings, JARS, _stop_on_signals())
+    job.run(settings, JARS, _stop_on_signals(), lineage or uuid.uuid4().hex)
 
 
 @app.command()

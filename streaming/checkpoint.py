@@ -12,6 +12,7 @@ from pathlib import Path
 
 from streaming.errors import CheckpointInUse
 
+OWNER = "owner"
 SCRATCH = "scratch"  # a link to the directory of the job that runs
 
 
@@ -39,6 +40,17 @@ def opened(location: str, query: str) -> Iterator[str]:
             ) from None
         _claim(directory / "query.json", query)
         yield (directory / "spark").as_uri()
+
+
+def owner(location: str) -> str:
+    """Who last read its place from Kafka on this checkpoint; empty if that is not known."""
+    file = _directory(location) / OWNER
+    return file.read_text() if is_local(location) and file.exists() else ""
+
+
+def own(location: str, owner: str) -> None:
+    if is_local(location):
+        (_directory(location) / OWNER).write_text(owner)
 
 
 def state(location: str, scratch: Path) -> Path:

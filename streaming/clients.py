@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from streaming.errors import BrokerUnreachable
 from streaming.refusals import is_without_group, meant
-from streaming.topics import TIMEOUT_S, Topics
+from streaming.topics import CLIENT, TIMEOUT_S, Topics
 
 Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
 
@@ -28,7 +28,7 @@ class Cluster:
 
     def client(self, **own: Any) -> dict[str, Any]:
         settings = {name.replace("_", "."): value for name, value in own.items()}
-        return {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **settings, **self.options}
+        return {**CLIENT, "bootstrap.servers": self.bootstrap_servers, **settings, **self.options}
 
 
 def write(

@@ -50,10 +50,14 @@ NOWHERE = 1 << 20  # a partition that no topic has
 LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # of a disk
 
 
-def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
-    """Returns when `stop` is set, after the batch in hand. Raises JobError, or what broke the query."""
+def run(settings: Settings, jars: Path, stop: threading.Event, lineage: str) -> None:
+    """Returns when `stop` is set, after the batch in hand. Raises JobError, or what broke the query.
+
+    Jobs of one `lineage` follow each other, each because the last one ended: if another job took over meanwhile, it
+    keeps what it has.
+    """
     try:
-        _run_until(stop, settings, jars)
+        _run_until(stop, settings, jars, lineage)
     except BrokenExecutor as error:
         raise ProcessLost(f"a process that reads subscriptions has ended: {error}") from error
     except (Py4JError, ConnectionError) as error:
@@ -64,7 +68,7 @@ def run(settings: Settings, jars: Path, stop: threading.Event) -> None:
         raise StorageFailed(f"{error.filename or settings.query.checkpoint}: {error.strerror}") from error
 
 
-def _run_until(stop: threading.Event, settings: Settings, jars: Path) -> None:
+def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: str) -> None:
     location = settings.query.checkpoint
     with (
         checkpoint.opened(location, settings.query.name) as spark_checkpoint,
@@ -76,8 +80,7 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path) -> None:
         empty = _empty(settings)
         topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
         _require(topics, settings)
-        kafka = settings.kafka
-        sink = TransactionalSink(kafka.bootstrap_servers, kafka.client, settings.query.name, claim=True)
+        sink = _sink(settings, lineage, topics)
         store = Store(checkpoint.state(location, scratch))
         with ThreadPoolExecutor(1) as beside, processes(1, BACKGROUND) as background:
             restoring = beside.submit(_restored, settings, empty, store, topics, sink)  # while Spark starts
@@ -107,6 +110,7 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path) -> None:
                 if restored.first_start:
                     pipeline.adopt(map(packing.read, restored.slices), restored.positions)
                 restored.forget_slices()
+                checkpoint.own(location, lineage)
                 fields = {
                     "query": settings.query.name,
                     "version": state.version,
@@ -127,6 +131,15 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path) -> None:
 def _require(topics: Topics, settings: Settings) -> None:
     topics.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
     topics.check_group(settings.query.name)
+
+
+def _sink(settings: Settings, lineage: str, topics: Topics) -> TransactionalSink:
+    kafka, sources = settings.kafka, (settings.events.topic, settings.subscriptions.topic)
+    claimed: list[tuple[str, int]] = []
+    if checkpoint.owner(settings.query.checkpoint) == lineage:
+        claimed = [(topic, p) for topic, n in topics.required(sources).items() for p in range(n)]
+    name = settings.query.name
+    return TransactionalSink(kafka.bootstrap_servers, kafka.client, name, owner=lineage, claimed=claimed)
 
 
 def _restored(settings: Settings, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink) -> Restored:

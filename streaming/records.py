@@ -169,7 +169,8 @@ def status(
     withdrawn: bool = False,
     paused: bool = False,
 ) -> Record:
-    """What became of a change."""
+    """What became of a change. Its topic is compacted and takes no record without a key: that of one without an id is
+    empty, as no id is."""
     state = "refused" if refused else "withdrawn" if withdrawn else "paused" if paused else "accepted"
     document: dict[str, Any] = {"id": id, "status": state}
     if subscriber:
@@ -179,7 +180,7 @@ def status(
     else:
         document |= {"version": standing.version, "in_force_from": standing.in_force_from}
     document["change"] = {"partition": origin.partition, "offset": origin.offset}
-    return Record(topic, id.encode() if id else None, orjson.dumps(document), [])
+    return Record(topic, (id or "").encode(), orjson.dumps(document), [])
 
 
 def statuses(

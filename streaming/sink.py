@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -11,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from streaming.errors import BrokerUnreachable, Fenced, JobError
 from streaming.records import Record
+from streaming.topics import CLIENT
 
 TIMEOUT_S = 60.0
 
@@ -54,15 +54,26 @@ class TransactionalSink:
     readers with isolation.level=read_committed, and `committed` tells which.
 
     The broker fences us if another of our name was opened, but also if we slept through the timeout of a transaction.
-    Which it was, the offsets tell: as a note they bear who committed them. With `claim`, who is opened commits what is
+    Which it was, the offsets tell: as a note they bear who committed them. Who is opened commits what is
     committed once more, under its own name, so that an older one that wakes up knows that it was replaced. Without
-    `claim` we stop in both cases.
+    an `owner`, a name that no other has, we stop in both cases.
+
+    `claimed` are the partitions whose offsets that owner committed in an earlier process. If another has done so since
+    then, that process was replaced, and so were we: nothing is opened. Raises JobError.
     """
 
-    def __init__(self, bootstrap_servers: str, options: Mapping[str, str], name: str, *, claim: bool = False) -> None:
-        common = {"bootstrap.servers": bootstrap_servers, "log_level": 0, **options}
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        options: Mapping[str, str],
+        name: str,
+        *,
+        owner: str = "",
+        claimed: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        common = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
         self._name = name
-        self._owner = uuid.uuid4().hex if claim else ""
+        self.owner = owner
         self._config = {
             "linger.ms": 0,
             "batch.size": 1 << 20,
@@ -80,13 +91,15 @@ class TransactionalSink:
         self._last: dict[tuple[str, int], tuple[int, str]] = {}  # what we committed last, with its notes
         self._partitions: Sequence[tuple[str, int]] = ()  # where another may have committed
         self._refused: dict[str, str] = {}  # of the transaction in hand
+        if claimed and any(by != owner for _, by in self._standing(claimed).values()):
+            raise self._fenced()
         self._producer = self._opened()
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where the last committed batch ended; partitions that none has touched are left out."""
         self._partitions = partitions
         found = {at: offset for at, (offset, _) in self._standing(partitions).items()}
-        if not self._owner:
+        if not self.owner:
             self._last = self._own(found)
         elif found:
             self.publish([], found)
@@ -103,14 +116,15 @@ class TransactionalSink:
 
         Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
         """
-        positions = [TopicPartition(*at, offset, notes.get(at, self._owner)) for at, offset in offsets.items()]
+        positions = [TopicPartition(*at, offset, notes.get(at, self.owner)) for at, offset in offsets.items()]
         self._refused = {}
         sending = True
         try:
             self._producer.begin_transaction()
             for record in records:
                 self._produce(record)
-            self._producer.flush(TIMEOUT_S)
+            if left := self._producer.flush(TIMEOUT_S):
+                raise BrokerUnreachable(f"{left:,} records were not taken within {TIMEOUT_S:.0f} s")
             sending = False
             sent = time.time()
             if positions:
@@ -199,7 +213,7 @@ class TransactionalSink:
     def _reopened(self, tried: Offsets, error: KafkaException) -> bool:
         """Go on with a new producer, since the old one is of no more use; whether what was tried was committed after
         all. Raises Fenced if another job has taken over."""
-        if _fences(error) and not self._owner:
+        if _fences(error) and not self.owner:
             raise self._fenced()
         before, after = self._last, {**self._last, **self._own(tried)}
         for attempt in range(2):
@@ -214,10 +228,10 @@ class TransactionalSink:
     def _standing(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
         """Who committed which offset, as far as that is noted."""
         found = self._found(partitions)
-        return {(tp.topic, tp.partition): (tp.offset, (tp.metadata or "") if self._owner else "") for tp in found}
+        return {(tp.topic, tp.partition): (tp.offset, (tp.metadata or "") if self.owner else "") for tp in found}
 
     def _own(self, offsets: Offsets) -> dict[tuple[str, int], tuple[int, str]]:
-        return {at: (offset, self._owner) for at, offset in offsets.items()}
+        return {at: (offset, self.owner) for at, offset in offsets.items()}
 
     def _translated(self, error: KafkaException) -> JobError:
         cause: KafkaError = error.args[0]

@@ -12,6 +12,15 @@ from streaming.errors import BrokerUnreachable, JobError, TopicMissing
 from streaming.refusals import Hearing, meant
 
 TIMEOUT_S = 30.0
+
+# Of every client of ours, under librdkafka's names.
+CLIENT = {
+    "log_level": 0,
+    # Its own way when no broker is left, to begin anew with the first addresses ("rebootstrap"), has left producers
+    # waiting for ever for a broker that was away for a moment.
+    "metadata.recovery.strategy": "none",
+    "reconnect.backoff.max.ms": 1_000,
+}
 WAITS_S = (0.5, 1.0, 3.0, 6.0)  # for an answer; between them we hear why there is none
 MAX_PER_REQUEST = 1_000
 
@@ -29,7 +38,7 @@ class Topic:
 class Topics:
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str]) -> None:
         self._address = bootstrap_servers
-        self._config = {"bootstrap.servers": bootstrap_servers, "log_level": 0, **options}
+        self._config = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
         self._hearing = Hearing()
         try:
             self._admin = AdminClient({**self._config, "error_cb": self._hearing})

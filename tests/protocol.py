@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -323,7 +324,7 @@ class History:
 
     def _start(self, one: Running) -> None:
         names = self.world.names
-        sink = TransactionalSink(*self._address(), self.world.group, claim=True)
+        sink = TransactionalSink(*self._address(), self.world.group, owner=uuid.uuid4().hex)
         found = sink.committed([(names.source(source), p) for source, p in self.world.topics])
         committed = {(s, p): found[names.source(s), p] for s, p in self.world.topics if (names.source(s), p) in found}
         outputs = OutputTopics(self.broker, 1, 1, self.create)

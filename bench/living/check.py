@@ -26,8 +26,8 @@ class Changes:
     """The subscriptions topic. Partition p is start[p] .. start[p + 1], in the order of its offsets, from 0."""
 
     start: Int64  # [P + 1]
-    id: Int32  # [C] its number
-    subscriber: Int32  # [C] its number; -1 of a withdrawal
+    id: Int32  # [C] its number; -1 of a record that is no change, which must be refused
+    subscriber: Int32  # [C] its number; -1 of a withdrawal, and of what is no change
     symbol: Int32  # [C]
     low: Int32  # [C, 2] of price and volume
     high: Int32  # [C, 2] past the last
@@ -50,7 +50,7 @@ class Events:
     """The events topic. Partition q is start[q] .. start[q + 1], in the order of its offsets, from 0."""
 
     start: Int64  # [Q + 1]
-    symbol: Int32  # [N]
+    symbol: Int32  # [N] -1 of a record that is no event
     numbers: Int32  # [N, 2] price and volume
     checksum: NDArray[np.uint32]  # [N] of its bytes
 
@@ -100,16 +100,22 @@ class Expected:
 
 
 def check(changes: Changes, statuses: Statuses, events: Events, deliveries: Deliveries) -> Answer:
-    status, wrong_statuses = _statuses(changes, statuses, events)
-    expected = _expected(changes, statuses, status, events)
-    return _compared(expected, _versions(statuses, events), events, deliveries, wrong_statuses)
+    answered = answers(changes, statuses, events)
+    wanted = expected(changes, statuses, answered, events)
+    return _compared(wanted, _versions(statuses, answered, events), events, deliveries, answered.wrong)
 
 
-def _statuses(changes: Changes, statuses: Statuses, events: Events) -> tuple[Int64, int]:
-    """Which status each change has, -1 for none; and how many changes are answered wrongly.
+@dataclass(frozen=True, eq=False)
+class Answers:
+    status: Int64  # [C] of each change, -1 for none
+    wrong: int  # changes answered wrongly
+    highest: Int64  # [B] by version, ascending: that and the records behind its last that are no changes
 
-    A batch is the statuses of one version. They must agree on where it begins, no later batch begins before it, and
-    the version must be the number of changes up to its own, which must be the first of each partition.
+
+def answers(changes: Changes, statuses: Statuses, events: Events) -> Answers:
+    """A batch is the statuses of one version. They must agree on where it begins, no later batch begins before it, and
+    the version must be the number of records up to its own, which must be the first of each partition. A refusal says
+    no version: of records that are no changes, those directly behind the last change of a batch may be in it.
     """
     n, partitions = len(changes.id), len(changes.start) - 1
     real = statuses.change >= 0
@@ -117,24 +123,34 @@ def _statuses(changes: Changes, statuses: Statuses, events: Events) -> tuple[Int
     wrong = times != 1
     status = np.full(n, -1)
     status[statuses.change[real]] = np.flatnonzero(real)
-    wrong |= ~statuses.accepted[status]
+    wrong |= ~statuses.accepted[status] if len(statuses.accepted) else True
     versions, batch = np.unique(statuses.version, return_inverse=True)
+    refused = versions < 0
     first = np.full((len(versions), len(events.start) - 1), NEVER)
     np.minimum.at(first, batch, statuses.in_force_from)
     consistent = first[batch] == statuses.in_force_from
-    consistent &= (first == np.maximum.accumulate(first))[batch]
-    wrong |= ~consistent.all(axis=1)[status]
-    reached = np.zeros((len(versions), partitions), np.int64)  # the offset after the last change of each batch
+    first[refused] = 0
+    consistent &= (first == np.maximum.accumulate(first))[batch] | (statuses.version < 0)[:, None]
+    lowest = np.zeros((len(versions), partitions), np.int64)  # the offset after the last change of each batch
+    between = np.zeros((len(versions), partitions), np.int64)  # how many that are no changes come behind that
     for p in range(partitions):
-        of_batch = batch[status[changes.start[p] : changes.start[p + 1]]]
-        wrong[changes.start[p] : changes.start[p + 1]][1:] |= np.diff(of_batch) < 0
-        np.maximum.at(reached[:, p], of_batch, np.arange(1, len(of_batch) + 1))
-    sums = np.maximum.accumulate(reached).sum(axis=1)
-    wrong |= (sums != versions)[batch[status]]
-    return status, int(wrong.sum() + (~real).sum())
+        own = np.flatnonzero(changes.id[changes.start[p] : changes.start[p + 1]] >= 0)
+        of_batch = batch[status[changes.start[p] + own]] if len(batch) else own[:0]
+        wrong[changes.start[p] + own[1:]] |= np.diff(of_batch) < 0
+        np.maximum.at(lowest[:, p], of_batch[: len(own)], own[: len(of_batch)] + 1)
+        lowest[:, p] = np.maximum.accumulate(lowest[:, p])
+        following = np.append(own, changes.start[p + 1] - changes.start[p])  # the next change, else the end
+        between[:, p] = following[np.searchsorted(own, lowest[:, p])] - lowest[:, p]
+    low, highest = lowest.sum(axis=1), (lowest + between).sum(axis=1)
+    if len(batch):
+        there = changes.id >= 0
+        wrong[there] |= ~consistent.all(axis=1)[status[there]]
+        wrong[there] |= (((versions < low) | (highest < versions)) & ~refused)[batch[status[there]]]
+    return Answers(status, int(wrong.sum() + (~real).sum()), highest[~refused])
 
 
-def _expected(changes: Changes, statuses: Statuses, status: Int64, events: Events) -> Expected:
+def expected(changes: Changes, statuses: Statuses, answered: Answers, events: Events) -> Expected:
+    status = answered.status
     begin = statuses.in_force_from[status]  # [C, Q]
     begin[status < 0] = NEVER
     end = np.full_like(begin, NEVER)
@@ -182,27 +198,27 @@ def _candidates(changes: Changes, events: Events) -> Iterator[tuple[Int64, Int64
     yield subscriptions[:0], order[:0]  # something, even of nothing
 
 
-def _versions(statuses: Statuses, events: Events) -> Int64:
-    """[N] the version in force for each event: that of the last batch that begins at or before it."""
+def _versions(statuses: Statuses, answered: Answers, events: Events) -> Int64:
+    """[N, 2] the version in force for each event: that of the last batch that begins at or before it; and the highest
+    that it may have become by records that are no changes."""
     versions, first = np.unique(statuses.version, return_index=True)
     versions, first = versions[versions >= 0], first[versions >= 0]
-    found = np.zeros(len(events.symbol), np.int64)
+    both = np.column_stack([versions, answered.highest])
+    found = np.zeros((len(events.symbol), 2), np.int64)
     for q in range(len(events.start) - 1):
         begins = np.maximum.accumulate(statuses.in_force_from[first, q])
         size = events.start[q + 1] - events.start[q]
         batch = np.searchsorted(begins, np.arange(size), side="right")
-        found[events.start[q] : events.start[q + 1]] = np.append(0, versions)[batch]
+        found[events.start[q] : events.start[q + 1]] = np.vstack([[[0, 0]], both])[batch]
     return found
 
 
-def _compared(
-    expected: Expected, versions: Int64, events: Events, deliveries: Deliveries, wrong_statuses: int
-) -> Answer:
+def _compared(due: Expected, versions: Int64, events: Events, deliveries: Deliveries, wrong_statuses: int) -> Answer:
     """A delivery that is not expected counts as that only; of copies each is looked at."""
-    known = (deliveries.event >= 0) & (deliveries.subscriber < expected.subscribers)
-    key = np.where(known, deliveries.event * expected.subscribers + deliveries.subscriber, -1)
-    place = np.searchsorted(expected.key, key)
-    right = known & (np.append(expected.key, -1)[place] == key)
+    known = (deliveries.event >= 0) & (deliveries.subscriber < due.subscribers)
+    key = np.where(known, deliveries.event * due.subscribers + deliveries.subscriber, -1)
+    place = np.searchsorted(due.key, key)
+    right = known & (np.append(due.key, -1)[place] == key)
     chosen, place = np.flatnonzero(right), place[right]  # [X] deliveries, and what they should be
     event = deliveries.event[chosen]
     distinct = len(np.unique(place))
@@ -210,22 +226,24 @@ def _compared(
     owner = np.repeat(np.arange(len(deliveries.event)), np.diff(deliveries.start))
     ids = deliveries.id[np.lexsort((deliveries.id, owner))]
     length = np.diff(deliveries.start)[chosen]
-    wrong_ids = length != np.diff(expected.start)[place]
+    wrong_ids = length != np.diff(due.start)[place]
     of_same_length = np.flatnonzero(~wrong_ids)
     length = length[of_same_length]
     within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
     listed = ids[np.repeat(deliveries.start[chosen[of_same_length]], length) + within]
-    wanted = expected.id[np.repeat(expected.start[place[of_same_length]], length) + within]
+    wanted = due.id[np.repeat(due.start[place[of_same_length]], length) + within]
     wrong_ids[np.repeat(of_same_length, length)[listed != wanted]] = True
 
     return Answer(
-        expected=len(expected.key),
+        expected=len(due.key),
         delivered=len(deliveries.event),
-        missing=len(expected.key) - distinct,
+        missing=len(due.key) - distinct,
         unexpected=int((~right).sum()),
         twice=len(chosen) - distinct,
         wrong_ids=int(wrong_ids.sum()),
-        wrong_version=int((deliveries.version[chosen] != versions[event]).sum()),
+        wrong_version=int(
+            (deliveries.version[chosen] != np.clip(deliveries.version[chosen], *versions[event].T)).sum()
+        ),
         wrong_bytes=int((deliveries.checksum[chosen] != events.checksum[event]).sum()),
         wrong_statuses=wrong_statuses,
     )

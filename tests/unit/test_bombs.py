@@ -14,7 +14,7 @@ from matchers.fields import Fields
 from streaming.codecs import CODECS, Undecodable
 from streaming.matching import HEADERS
 from streaming.reading import read_events
-from streaming.subscriptions import Refused, read_change
+from streaming.subscriptions import MAX_BYTES, Refused, read_change
 from tests.registry import SchemaRegistry
 from tests.schemas import framed, opened, reason
 
@@ -247,6 +247,9 @@ def choices(parts: int, width: int) -> str:
     return json.dumps({"a": ors[0], "b": ors[1]} if parts == 2 else {f"p{i}": one for i, one in enumerate(ors)})
 
 
+HALF = MAX_BYTES // 2
+
+
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
@@ -258,11 +261,12 @@ def choices(parts: int, width: int) -> str:
         ('{"x": ' * 500 + "[1]" + "}" * 500, "nested deeper than 32"),
         ('{"$or": [' * 500 + '{"x": [1]}' + "]}" * 500, "nested deeper than 32"),
         ('{"x": [' + '{"$and": [' * 500 + "1" + "]}" * 500 + "]}", "nested deeper than 32"),
-        ("[" * MANY, "not JSON"),
-        ('{"x": [' + "9" * MANY + "]}", ""),
+        ("[" * HALF, "not JSON"),
+        ('{"x": [' + "9" * HALF + "]}", ""),
+        ('{"x": ["' + "a" * 2 * HALF + '"]}', "bytes; at most 1,000,000 are taken"),
         ('{"x": ["\\ud800"]}', "not JSON"),
-        ('{"x": [{"' + "a" * MANY + '": 1}]}', "unknown operator"),
-        ('{"x": ["' + "a" * MANY + '"], "x": 1}', "needs a list"),
+        ('{"x": [{"' + "a" * HALF + '": 1}]}', "unknown operator"),
+        ('{"x": ["' + "a" * HALF + '"], "x": 1}', "needs a list"),
     ],
     ids=lambda given: str(given)[:24],
 )

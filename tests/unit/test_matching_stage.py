@@ -220,6 +220,13 @@ def test_an_aborted_transaction_is_tried_again_after_another_look_at_the_topics(
     assert p.state.positions[EVENTS, 0] == 0
 
 
+def test_a_status_has_a_key_though_the_change_has_no_id() -> None:
+    """Its topic is compacted: the broker would refuse the whole transaction."""
+    p = pipeline(ListSink())
+    found, _ = step(p, change(0, "a", None) | {"key": b"\xff"})
+    assert (found.topic, found.key, json.loads(found.value or b"")["id"]) == ("status", b"", None)
+
+
 def test_refused_rows_carry_the_id_where_it_is_known() -> None:
     rows = work(state(), [change(0, "a", {"pattern": 5, "subscriber": "s"})])
     assert [(r["kind"], r["subscriptions"]) for r in rows if r["kind"] == REFUSED] == [(REFUSED, ["a"])]

@@ -1,0 +1,142 @@
+"""Whether all that the job committed is right: `bench.living.check`, and what it does not look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from bench.living import check as living
+from bench.living.check import Answer, Deliveries, Events, Expected
+from bench.living.load import Load
+from tests.faults.reading import Dead, Delivery, Origin, Reading
+
+SHOWN = 10
+Ends = Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A topic was deleted while a batch may have been in flight: one of events from `begin` to before `end`, by
+    partition. What that wrote to the topic may be gone with it."""
+
+    subscriber: int
+    begin: Mapping[int, int]
+    end: Mapping[int, int]
+
+    def holds(self, subscriber: int, partition: int, offset: int) -> bool:
+        return subscriber == self.subscriber and self.begin[partition] <= offset < self.end[partition]
+
+
+@dataclass(frozen=True)
+class Found:
+    answer: Answer  # `missing` without those that are gone with a topic
+    deleted_with_topic: int
+    out_of_order: int  # deliveries behind one of a later event of the same partition, to the same subscriber
+    wrong_dead_letters: int  # rubbish without one, with several or with other bytes, and all that are of nothing
+    wrong_events: int  # events of the topic that are not those that were written, in their order
+    details: list[str] = field(default_factory=list)
+
+    @property
+    def right(self) -> bool:
+        return self.answer.right and not (self.out_of_order or self.wrong_dead_letters or self.wrong_events)
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON."""
+        own = {name: value for name, value in asdict(self).items() if name not in ("answer", "details")}
+        return {**self.answer.as_data(), **own, "right": self.right, "details": self.details}
+
+
+def check(reading: Reading, ends: Ends, gone: Sequence[Gone], load: Load) -> Found:
+    """Of the events and changes before `ends`, all of which the job has committed."""
+    changes, events = reading.as_changes(ends), reading.as_events(ends)
+    statuses = reading.as_statuses(changes)
+    listed, deliveries = reading.as_deliveries(events)
+    answer = living.check(changes, statuses, events, deliveries)
+    due = living.expected(changes, statuses, living.answers(changes, statuses, events), events)
+    missing = list(_missing(due, deliveries, events))
+    lost = [one for one in missing if not any(g.holds(*one) for g in gone)]
+    disorder = [d for own in reading.deliveries.values() for d in out_of_order(own)]
+    rubbish = {at: bytes for at, bytes in reading.rubbish.items() if at.offset < ends[at.topic, at.partition]}
+    known = {at for at in reading.rubbish if at not in rubbish}
+    dead = wrong_dead_letters(rubbish, [d for d in reading.dead if d.origin not in known])
+    wrong_events = list(_wrong_events(events, load))
+    details = [
+        *(f"missing: to r{s}, event {p}-{o}" for s, p, o in lost),
+        *(f"unexpected: {d}" for d in _unexpected(due, deliveries, listed)),
+        *(f"twice: {d}" for d in twice(listed)),
+        *(f"out of order: {d}" for d in disorder),
+        *(f"dead letters: {text}" for text in dead),
+        *(f"written: {text}" for text in wrong_events),
+    ]
+    return Found(
+        Answer(**(asdict(answer) | {"missing": len(lost)})),
+        len(missing) - len(lost),
+        len(disorder),
+        len(dead),
+        len(wrong_events),
+        [text for kind in _by_kind(details) for text in kind[:SHOWN]],
+    )
+
+
+def out_of_order(deliveries: Iterable[Delivery]) -> Iterator[Delivery]:
+    """Of one subscriber, in the order of the log; a copy beside the first is in order."""
+    last: dict[int, int] = {}
+    for d in deliveries:
+        if d.offset < last.get(d.partition, 0):
+            yield d
+        last[d.partition] = max(d.offset, last.get(d.partition, 0))
+
+
+def twice(deliveries: Iterable[Delivery]) -> list[Delivery]:
+    seen: set[tuple[int, int, int]] = set()
+    return [d for d in deliveries if d[:3] in seen or seen.add(d[:3])]  # type: ignore[func-returns-value]
+
+
+def wrong_dead_letters(rubbish: Mapping[Origin, tuple[bytes | None, bytes | None]], dead: Sequence[Dead]) -> list[str]:
+    """Each must be there once, by origin, with its key and value, and nothing else."""
+    times = Counter(letter.origin for letter in dead)
+    found = [f"{at} is there {times[at]} times" for at in rubbish if times[at] != 1]
+    for letter in dead:
+        if letter.origin not in rubbish:
+            found.append(f"{letter.origin} is none, but: {letter.reason}")
+        elif rubbish[letter.origin] != (letter.key, letter.value):
+            found.append(f"{letter.origin} has other bytes")
+    return found
+
+
+def _missing(due: Expected, deliveries: Deliveries, events: Events) -> Iterator[tuple[int, int, int]]:
+    """(subscriber, partition, offset)"""
+    keys = np.setdiff1d(due.key, deliveries.event * due.subscribers + deliveries.subscriber)
+    for key in keys.tolist():
+        event, subscriber = divmod(key, due.subscribers)
+        partition = int(np.searchsorted(events.start, event, side="right")) - 1
+        yield subscriber, partition, event - int(events.start[partition])
+
+
+def _unexpected(due: Expected, deliveries: Deliveries, listed: Sequence[Delivery]) -> list[Delivery]:
+    keys = deliveries.event * due.subscribers + deliveries.subscriber
+    return [listed[i] for i in np.flatnonzero((deliveries.event < 0) | ~np.isin(keys, due.key)).tolist()]
+
+
+def _wrong_events(events: Events, load: Load) -> Iterator[str]:
+    """Event n of the load is the next of partition n % partitions."""
+    partitions = len(events.start) - 1
+    own = [events.checksum[a:b][events.symbol[a:b] >= 0] for a, b in zip(events.start, events.start[1:], strict=False)]
+    most = max(len(part) for part in own)
+    written = np.array([crc32(event) for event in islice(load.events(), most * partitions)], np.uint32)
+    for p, part in enumerate(own):
+        if wrong := np.flatnonzero(part != written[p::partitions][: len(part)]).tolist():
+            yield f"partition {p} has {len(wrong)} other events than were written, the first is its {wrong[0]}th"
+
+
+def _by_kind(details: Iterable[str]) -> list[list[str]]:
+    kinds: dict[str, list[str]] = {}
+    for text in details:
+        kinds.setdefault(text.partition(":")[0], []).append(text)
+    return list(kinds.values())

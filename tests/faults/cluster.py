@@ -1,0 +1,89 @@
+"""A standalone Spark cluster on this machine: a master and two workers, each with a core and a gigabyte."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pyspark
+
+from streaming.broker import LOOPBACK, die_with_parent, free_port, java
+from tests.faults.job import Failed
+from tests.faults.processes import Process, below, ended, kill
+
+WORKERS = 2
+START_TIMEOUT_S = 60.0
+SCALA = "2.13"
+CLASS = "org.apache.spark.deploy"
+
+
+class SparkCluster:
+    """`with SparkCluster(directory) as cluster: cluster.master`; it ends with us."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.master = f"spark://{LOOPBACK}:{free_port()}"
+        self.flags = {
+            "spark.options.spark.executor.memory": "600m",
+            "spark.options.spark.executor.cores": "1",
+            "spark.options.spark.cores.max": str(WORKERS),
+            "spark.options.spark.driver.host": LOOPBACK,
+            "spark.options.spark.driver.bindAddress": LOOPBACK,
+        }
+
+    def __enter__(self) -> SparkCluster:
+        self._directory.mkdir(parents=True)
+        host, _, port = self.master.removeprefix("spark://").partition(":")
+        try:
+            self._start("master.Master", "--host", host, "--port", port, "--webui-port", str(free_port()))
+            self._await("master.Master", "I have been elected leader")
+            for number in range(WORKERS):
+                ports = ("--port", str(free_port()), "--webui-port", str(free_port()))
+                work = ("--work-dir", str(self._directory / f"work{number}"))
+                self._start(
+                    "worker.Worker", "--host", host, *ports, *work, "--cores", "1", "--memory", "1g", self.master
+                )
+            for _ in range(WORKERS):
+                self._await("worker.Worker", "Successfully registered with master", WORKERS)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        executors = self.executors()
+        for process in self._processes:
+            process.kill()
+            process.wait()
+        kill(executors)
+        ended(executors, START_TIMEOUT_S)
+
+    def executors(self) -> list[Process]:
+        """The JVMs that run tasks, and the Python workers of each."""
+        return [process for worker in self._processes[1:] for process in below(worker.pid)]
+
+    def _start(self, name: str, *arguments: str) -> None:
+        home = Path(pyspark.__file__).parent
+        command = [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", str(home / "jars" / "*")]
+        with (self._directory / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [*command, f"{CLASS}.{name}", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": SCALA},  # for its executors
+                preexec_fn=die_with_parent,
+            )
+        self._processes.append(process)
+
+    def _await(self, name: str, line: str, times: int = 1) -> None:
+        log = self._directory / f"{name}.log"
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while log.read_text(errors="replace").count(line) < times:
+            if time.monotonic() > deadline or any(p.poll() is not None for p in self._processes):
+                raise Failed(f"Spark's {name} did not start:\n{log.read_text(errors='replace')[-3_000:]}")
+            time.sleep(0.1)

@@ -1,0 +1,93 @@
+"""How far the job has committed both topics, looked at all the time, and how long it did not."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from streaming.clients import Cluster
+from streaming.topics import TIMEOUT_S
+
+EVERY_S = 0.05
+Places = tuple[int, ...]  # by (topic, partition), in the order of `places`
+
+
+@dataclass(frozen=True)
+class Seen:
+    at_s: float  # monotonic
+    offsets: Places
+
+
+class Commits:
+    """`with Commits(...) as commits` asks for the offsets of the group every 50 ms. A broker that is away does not
+    answer; nothing is committed then either."""
+
+    def __init__(self, cluster: Cluster, group: str, partitions: Mapping[str, int], events_topic: str) -> None:
+        self.places = [(topic, p) for topic, n in partitions.items() for p in range(n)]
+        self._is_events = [topic == events_topic for topic, _ in self.places]
+        self._config = cluster.client(group_id=group, enable_auto_commit=False)
+        self._end = threading.Event()
+        self.seen = [Seen(time.monotonic(), (0,) * len(self.places))]  # whenever it changed
+
+    def __enter__(self) -> Commits:
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def committed(self) -> dict[tuple[str, int], int]:
+        return dict(zip(self.places, self.seen[-1].offsets, strict=True))
+
+    def events_of(self, one: Seen) -> dict[int, int]:
+        """How far the events were committed, by partition."""
+        found = zip(self.places, one.offsets, self._is_events, strict=True)
+        return {p: offset for (_, p), offset, own in found if own}
+
+    def longest_gap_s(self, begin_s: float, end_s: float) -> float:
+        """The longest time between two commits of new events, of those from the last before `begin_s` to `end_s`."""
+        times, last = [], -1
+        for one in list(self.seen):
+            events = self._events(one)
+            if events > last and one.at_s <= end_s:
+                times.append(one.at_s)
+                last = events
+        before = [at for at in times if at <= begin_s][-1:]
+        times = before + [at for at in times if at > begin_s]
+        return max((b - a for a, b in pairwise(times)), default=0.0)
+
+    def ends(self, timeout_s: float = TIMEOUT_S) -> dict[tuple[str, int], int]:
+        """Of both topics, now. A broker that has just come back is asked again."""
+        deadline = time.monotonic() + timeout_s
+        consumer = Consumer(self._config)
+        try:
+            while True:
+                try:
+                    return {at: consumer.get_watermark_offsets(TopicPartition(*at), timeout_s)[1] for at in self.places}
+                except KafkaException:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(EVERY_S)
+        finally:
+            consumer.close()
+
+    def _events(self, one: Seen) -> int:
+        return sum(self.events_of(one).values())
+
+    def _watch(self) -> None:
+        consumer = Consumer(self._config)
+        asked = [TopicPartition(*at) for at in self.places]
+        while not self._end.wait(EVERY_S):
+            with contextlib.suppress(KafkaException):
+                found = tuple(max(0, tp.offset) for tp in consumer.committed(asked, 1.0))
+                if found != self.seen[-1].offsets:
+                    self.seen.append(Seen(time.monotonic(), found))
+        consumer.close()

@@ -1,0 +1,252 @@
+"""What breaks. Each kind does it to the running system, and returns when that is over; how long it held the system
+down by itself is what it returns (s)."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+from random import Random
+
+from tests.faults import rubbish
+from tests.faults.check import Gone
+from tests.faults.job import Failed
+from tests.faults.processes import Process, Tree, ended, kill, of_pid
+from tests.faults.system import TRANSACTION_TIMEOUT_S, System
+
+ENDS_WITHIN_S = 20.0
+STARTS_WITHIN_S = TAKES_OVER_WITHIN_S = 240.0
+SETTLED_S = 0.5  # without a commit, no answer to one is on its way any more
+RUBBISH = 200  # records, to each topic
+Kind = Callable[[System, Random], float]
+
+
+def driver(system: System, r: Random) -> float:
+    """kill -9 of the driver's Python; its JVM must end too."""
+    tree = _running(system)
+    kill(tree.drivers)
+    if not ended(tree.jvms, ENDS_WITHIN_S):
+        raise Failed(f"the JVM was there {ENDS_WITHIN_S:.0f} s after its driver was killed:\n{system.job.last_lines()}")
+    return 0.0
+
+
+def jvm(system: System, r: Random) -> float:
+    """kill -9 of the driver's JVM."""
+    kill(_running(system).jvms)
+    return 0.0
+
+
+def job(system: System, r: Random) -> float:
+    """kill -9 of the driver and of all that it started."""
+    kill(_running(system).everything)
+    return 0.0
+
+
+def worker(system: System, r: Random) -> float:
+    """kill -9 of one of Spark's Python workers."""
+    kill([r.choice(_running(system).workers)])
+    return 0.0
+
+
+def daemon(system: System, r: Random) -> float:
+    """kill -9 of the process that forks those, and with it of all of them."""
+    kill([r.choice(_running(system).daemons)])
+    return 0.0
+
+
+def executor(system: System, r: Random) -> float:
+    """kill -9 of an executor of the cluster."""
+    assert system.spark is not None
+    kill([r.choice([p for p in system.spark.executors() if "CoarseGrainedExecutorBackend" in p.command])])
+    return 0.0
+
+
+def broker(system: System, r: Random) -> float:
+    """kill -9 of the broker, which comes back with what is on its disk."""
+    began = time.monotonic()
+    system.broker.kill()
+    time.sleep(r.uniform(0.0, 8.0))
+    system.broker.restart()
+    return time.monotonic() - began
+
+
+def pause(system: System, r: Random) -> float:
+    """The driver and its JVM stand still for longer than a transaction may last."""
+    tree = _running(system)
+    return _stopped([*tree.drivers, *tree.jvms], lambda: time.sleep(1.5 * TRANSACTION_TIMEOUT_S))
+
+
+def zombie(system: System, r: Random) -> float:
+    """The whole job stands still, another of its name takes over on a checkpoint of its own, and the first goes on:
+    it must end as the older one. The other is the job from then on."""
+    first = system.job
+    before = sum(system.commits.committed().values())
+    itself = of_pid(first.pid)
+
+    def take_over() -> None:
+        system.job = system.start(system.flags())
+        committed = system.commits.committed
+        system.job.wait_for("committed", lambda: sum(committed().values()) > before, TAKES_OVER_WITHIN_S)
+
+    _stopped([*([itself] if itself else []), *_running(system).everything], take_over)
+    system.job.wait_for("rid of the older job", lambda: first.exit_code() is not None, TAKES_OVER_WITHIN_S)
+    if first.exit_code() != 1 or "has taken over" not in first.log.read_text(errors="replace"):
+        raise Failed(f"the older job ended with exit code {first.exit_code()}, not as fenced:\n{first.last_lines()}")
+    return 0.0
+
+
+def disk(system: System, r: Random) -> float:
+    """The file system of the checkpoint is full for some seconds."""
+    began = time.monotonic()
+    system.disk.fill()
+    try:
+        time.sleep(r.uniform(3.0, 6.0))
+    finally:
+        system.disk.free()
+    return time.monotonic() - began
+
+
+def checkpoint(system: System, r: Random) -> float:
+    """The checkpoint is deleted under the running job, which is killed then."""
+    shutil.rmtree(system.job.checkpoint, ignore_errors=True)
+    time.sleep(r.uniform(0.0, 2.0))
+    kill(system.job.tree().everything)
+    return 0.0
+
+
+def checkpoint_between(system: System, r: Random) -> float:
+    """The checkpoint is deleted after the job was killed and before it starts again."""
+    supervisor = of_pid(system.job.pid)
+    assert supervisor is not None
+
+    def delete() -> None:
+        gone = system.job.tree().everything
+        kill(gone)
+        ended(gone, ENDS_WITHIN_S)
+        shutil.rmtree(system.job.checkpoint)
+
+    _stopped([supervisor], delete)
+    return 0.0
+
+
+def topic(system: System, r: Random) -> float:
+    """The topic of a subscriber is deleted, perhaps amid a batch. What it held is read before."""
+    subscriber = r.randrange(system.load.subscribers)
+    name = system.reading.topic_of(subscriber)
+    seen = system.commits.seen
+
+    number = 0
+
+    def delete() -> None:
+        nonlocal number
+        while time.monotonic() - seen[-1].at_s < SETTLED_S:
+            time.sleep(0.05)
+        system.reading.subscriber(subscriber)
+        system.cluster.topics().delete([name])
+        system.reading.deleted(name)
+        number = len(seen)
+
+    _stopped(_running(system).drivers, delete)
+    system.job.wait_for("committed", lambda: len(seen) > number, TAKES_OVER_WITHIN_S)
+    begin, end = system.commits.events_of(seen[number - 1]), system.commits.events_of(seen[number])
+    system.gone.append(Gone(subscriber, begin, end))
+    return 0.0
+
+
+def slow(system: System, r: Random) -> float:
+    """Between the job and the broker each piece of data takes 200 ms."""
+    return _proxied(system, lambda: system.proxy.slow(0.2, 2e6), 10.0)
+
+
+def drop(system: System, r: Random) -> float:
+    """All connections between the job and the broker are cut."""
+    return _proxied(system, system.proxy.drop, 0.0)
+
+
+def blackhole(system: System, r: Random) -> float:
+    """Connections to the broker stay open, and nothing comes through."""
+    return _proxied(system, system.proxy.blackhole, r.uniform(3.0, 10.0))
+
+
+def burst(system: System, r: Random) -> float:
+    """Ten times the load."""
+    system.writing.factor = 10.0
+    try:
+        time.sleep(10.0)
+    finally:
+        system.writing.factor = 1.0
+    return 0.0
+
+
+def poison(system: System, r: Random) -> float:
+    """Rubbish in both topics."""
+    both = zip(rubbish.events(r), rubbish.changes(r), strict=True)
+    records = [
+        (*record, is_event)
+        for pair in islice(both, RUBBISH)
+        for record, is_event in zip(pair, (True, False), strict=True)
+    ]
+    system.writing.rubbish(records)
+    return 0.0
+
+
+def _stopped(processes: Sequence[Process], meanwhile: Callable[[], object]) -> float:
+    began = time.monotonic()
+    for process in processes:
+        process.send(signal.SIGSTOP)
+    try:
+        meanwhile()
+    finally:
+        for process in reversed(processes):
+            process.send(signal.SIGCONT)
+    return time.monotonic() - began
+
+
+def _proxied(system: System, what: Callable[[], None], for_s: float) -> float:
+    began = time.monotonic()
+    what()
+    try:
+        time.sleep(for_s)
+    finally:
+        system.proxy.pass_on()
+    return time.monotonic() - began if for_s else 0.0
+
+
+def _running(system: System) -> Tree:
+    """Of a job that has its driver, its JVM and a worker."""
+    system.job.wait_for("complete", lambda: bool(system.tree().workers), STARTS_WITHIN_S)
+    return system.tree()
+
+
+KINDS: dict[str, Kind] = {
+    "driver": driver,
+    "jvm": jvm,
+    "job": job,
+    "worker": worker,
+    "daemon": daemon,
+    "executor": executor,
+    "broker": broker,
+    "pause": pause,
+    "zombie": zombie,
+    "disk": disk,
+    "checkpoint": checkpoint,
+    "checkpoint-between": checkpoint_between,
+    "topic": topic,
+    "slow": slow,
+    "drop": drop,
+    "blackhole": blackhole,
+    "burst": burst,
+    "poison": poison,
+}
+
+
+def possible(kinds: Sequence[str], system: System) -> tuple[list[str], dict[str, str]]:
+    """Those that this machine and this system allow, and why not the others."""
+    left_out = {}
+    if system.spark is None:
+        left_out["executor"] = "there are executors on a cluster only (--cluster)"
+    if not system.disk.mounted:
+        left_out["disk"] = "this machine lets us mount no file system"
+    return [k for k in kinds if k not in left_out], {k: left_out[k] for k in kinds if k in left_out}

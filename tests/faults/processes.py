@@ -1,0 +1,94 @@
+"""The processes of the running job, by what they are for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    parent: int
+    began: str  # in clock ticks since the machine did; with the pid, it names a process for ever
+    command: str
+
+    def alive(self) -> bool:
+        return of_pid(self.pid) == self
+
+    def send(self, number: int) -> None:
+        """Nothing happens if it has ended."""
+        if self.alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+def of_pid(pid: int) -> Process | None:
+    """None if there is none, or only its exit code is left."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text()
+        command = (PROC / str(pid) / "cmdline").read_text(errors="replace")
+    except OSError:
+        return None
+    state, parent, *fields = text[text.rindex(")") + 2 :].split()
+    return None if state in "ZX" else Process(pid, int(parent), fields[17], command)
+
+
+def below(pid: int) -> list[Process]:
+    """All that descend from it, parents first."""
+    there = [process for entry in PROC.iterdir() if entry.name.isdigit() and (process := of_pid(int(entry.name)))]
+    found: list[Process] = []
+    parents = {pid}
+    while parents:
+        children = [process for process in there if process.parent in parents]
+        found += children
+        parents = {child.pid for child in children}
+    return found
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The processes of one supervised job; each list is empty while there is none of it."""
+
+    everything: list[Process]
+    drivers: list[Process]  # Python
+    jvms: list[Process]  # of a driver
+    daemons: list[Process]  # that fork Spark's Python workers
+    workers: list[Process]
+
+    @classmethod
+    def of(cls, supervisor: int, executors: Sequence[Process] = ()) -> Tree:
+        """With the processes of `executors`, where these are others than the JVM of the driver."""
+        found = below(supervisor)
+        drivers = [p for p in found if p.parent == supervisor]
+        jvms = [p for p in found if p.parent in _pids(drivers) and "java" in p.command.split("\0")[0]]
+        tasks = [*found, *executors]
+        java = _pids(p for p in tasks if "java" in p.command.split("\0")[0])
+        daemons = [p for p in tasks if p.parent in java and "streaming.daemon" in p.command]
+        return cls(found, drivers, jvms, daemons, [p for p in tasks if p.parent in _pids(daemons)])
+
+
+def kill(processes: Iterable[Process]) -> None:
+    for process in processes:
+        process.send(signal.SIGKILL)
+
+
+def ended(processes: Iterable[Process], timeout_s: float) -> bool:
+    """Whether all have by then."""
+    left, deadline = list(processes), time.monotonic() + timeout_s
+    while left := [process for process in left if process.alive()]:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _pids(processes: Iterable[Process]) -> set[int]:
+    return {process.pid for process in processes}

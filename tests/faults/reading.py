@@ -1,0 +1,243 @@
+"""What the topics hold so far, read on from where it was left, also where a topic has been deleted since."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import orjson
+
+from bench.living.check import NEVER, Changes, Deliveries, Events, Statuses
+from config import Settings
+from streaming import clients
+from streaming.clients import Cluster
+from streaming.topics import Topics
+
+NOTHING = -1
+
+
+class Origin(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+
+
+class Delivery(NamedTuple):
+    partition: int  # of the event
+    offset: int
+    subscriber: int
+    version: int
+    checksum: int
+    ids: tuple[int, ...]
+
+
+class Status(NamedTuple):
+    partition: int  # of the change
+    offset: int
+    status: str
+    version: int
+    in_force_from: Mapping[str, int]
+
+
+class Dead(NamedTuple):
+    origin: Origin
+    reason: str
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass
+class Reading:
+    """Each list is in the order of its log, deliveries by topic. What is no event or no change is a row that says so,
+    and its bytes are in `rubbish`."""
+
+    cluster: Cluster
+    settings: Settings
+    partitions: int
+    events: list[array[int]] = field(init=False)  # by partition: symbol, price, volume, checksum; -1 of rubbish
+    changes: list[array[int]] = field(init=False)  # by partition: id, subscriber, symbol, low, high, low, high
+    statuses: list[Status] = field(default_factory=list)
+    deliveries: dict[int, list[Delivery]] = field(default_factory=dict)  # by subscriber
+    dead: list[Dead] = field(default_factory=list)
+    rubbish: dict[Origin, tuple[bytes | None, bytes | None]] = field(default_factory=dict)  # key, value
+    _starts: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.events = [array("q") for _ in range(self.partitions)]
+        self.changes = [array("q") for _ in range(self.partitions)]
+
+    def advance(self) -> None:
+        """The sources last, so that all that is answered is known."""
+        there = Topics(self.cluster.bootstrap_servers, self.cluster.options).partitions()
+        deliveries = [topic for topic in there if topic.startswith(self.settings.deliveries.prefix)]
+        status_topic, dead_letters = self.settings.subscriptions.status_topic, self.settings.dead_letters.topic
+        for message in self._new([status_topic, dead_letters, *deliveries]):
+            if message.topic() == status_topic:
+                self.statuses.append(_status(message.value()))
+            elif message.topic() == dead_letters:
+                self.dead.append(_dead(message))
+            else:
+                self._deliver(message)
+        events = self.settings.events.topic
+        for message in self._new([events, self.settings.subscriptions.topic]):
+            if message.topic() == events:
+                self._keep(message, self.events[message.partition()], event_of)
+            else:
+                self._keep(message, self.changes[message.partition()], change_of)
+
+    def subscriber(self, number: int) -> None:
+        """The deliveries to one."""
+        for message in self._new([self.topic_of(number)]):
+            self._deliver(message)
+
+    def topic_of(self, subscriber: int) -> str:
+        return f"{self.settings.deliveries.prefix}r{subscriber}"
+
+    def deleted(self, topic: str) -> None:
+        """Whatever has that name next begins anew."""
+        self._starts = {at: offset for at, offset in self._starts.items() if at[0] != topic}
+
+    def as_events(self, ends: Mapping[tuple[str, int], int]) -> Events:
+        """Those before `ends`."""
+        parts = _parts(self.events, 4, self.settings.events.topic, ends)
+        rows = np.concatenate(parts)
+        return Events(_start(parts), _int32(rows[:, 0]), _int32(rows[:, 1:3]), rows[:, 3].astype(np.uint32))
+
+    def as_changes(self, ends: Mapping[tuple[str, int], int]) -> Changes:
+        parts = _parts(self.changes, 7, self.settings.subscriptions.topic, ends)
+        rows = np.concatenate(parts)
+        low, high = rows[:, (3, 5)], rows[:, (4, 6)]
+        nothing = np.zeros(len(rows), np.int64)
+        return Changes(_start(parts), *(_int32(a) for a in (*rows.T[:3], low, high)), nothing)
+
+    def as_statuses(self, changes: Changes) -> Statuses:
+        """Of those changes. A status of what is beyond the end of the topic counts as one of nothing."""
+        n, sizes = self.partitions, np.diff(changes.start).tolist()
+        chosen = [
+            s for s in self.statuses if s.partition >= n or not sizes[s.partition] <= s.offset < self.read(s.partition)
+        ]
+        where = [
+            int(changes.start[s.partition]) + s.offset if s.partition < n and s.offset < sizes[s.partition] else -1
+            for s in chosen
+        ]
+        wanted = np.where(changes.id < 0, "refused", np.where(changes.subscriber < 0, "withdrawn", "accepted"))
+        accepted = [change >= 0 and s.status == wanted[change] for s, change in zip(chosen, where, strict=True)]
+        begins = [[s.in_force_from.get(str(q), NEVER) for q in range(n)] for s in chosen]
+        return Statuses(
+            np.array(where, np.int64),
+            np.array(accepted, bool),
+            np.array([s.version for s in chosen], np.int64),
+            np.array(begins, np.int64).reshape(-1, n),
+            np.zeros(len(chosen), np.int64),
+        )
+
+    def read(self, partition: int) -> int:
+        """How many changes of it are known."""
+        return len(self.changes[partition]) // 7
+
+    def as_deliveries(self, events: Events) -> tuple[list[Delivery], Deliveries]:
+        """Of those events, and of what is none."""
+        sizes, start = np.diff(events.start).tolist(), events.start.tolist()
+        known = [len(part) // 4 for part in self.events]
+        found, index = [], []
+        for own in self.deliveries.values():
+            for d in own:
+                there = d.partition < len(sizes)
+                if there and d.offset < sizes[d.partition]:
+                    found.append(d)
+                    index.append(start[d.partition] + d.offset)
+                elif not there or d.offset >= known[d.partition]:
+                    found.append(d)
+                    index.append(NOTHING)
+        lengths = np.cumsum([0, *(len(d.ids) for d in found)])
+        ids = np.array([id for d in found for id in d.ids], np.int32)
+        return found, Deliveries(
+            np.array(index, np.int64),
+            np.array([d.subscriber for d in found], np.int32),
+            np.array([d.version for d in found], np.int64),
+            np.array([d.checksum for d in found], np.uint32),
+            lengths.astype(np.int64),
+            ids,
+        )
+
+    def _keep(self, message: Any, rows: array[int], parse: Callable[[Any, Any], list[int]]) -> None:
+        """Offsets come from 0 on, without a gap."""
+        row = parse(message.key(), message.value())
+        assert message.offset() == len(rows) // len(row), f"a record of {message.topic()} is gone"
+        if row[0] == NOTHING:
+            origin = Origin(message.topic(), message.partition(), message.offset())
+            self.rubbish[origin] = message.key(), message.value()
+        rows.extend(row)
+
+    def _deliver(self, message: Any) -> None:
+        number = int(message.topic().removeprefix(self.settings.deliveries.prefix)[1:])
+        self.deliveries.setdefault(number, []).append(_delivery(message, number))
+
+    def _new(self, topics: Sequence[str]) -> Iterator[Any]:
+        for message in clients.read(self.cluster, topics, follow=False, starts=self._starts):
+            assert message is not None
+            self._starts[message.topic(), message.partition()] = message.offset() + 1
+            yield message
+
+
+def event_of(key: bytes | None, value: bytes | None) -> list[int]:
+    try:
+        event = orjson.loads(value or b"")
+        return [int(event["symbol"][1:]), event["price"], event["volume"], crc32(value or b"")]
+    except (ValueError, TypeError, KeyError):
+        return [NOTHING, 0, 0, crc32(value or b"")]
+
+
+def change_of(key: bytes | None, value: bytes | None) -> list[int]:
+    try:
+        id = int((key or b"")[1:])
+        if value is None:
+            return [id, -1, -1, 0, 0, 0, 0]
+        document = orjson.loads(value)
+        pattern = document["pattern"]
+        bounds = [pattern[name][0]["numeric"][side] for name in ("price", "volume") for side in (1, 3)]
+        return [id, int(document["subscriber"][1:]), int(pattern["symbol"][0][1:]), *bounds]
+    except (ValueError, TypeError, KeyError):
+        return [NOTHING, -1, -1, 0, 0, 0, 0]
+
+
+def _status(value: bytes) -> Status:
+    document = orjson.loads(value)
+    at = document["change"]
+    return Status(
+        *(at["partition"], at["offset"], document["status"]),
+        document.get("version", -1),
+        document.get("in_force_from", {}),
+    )
+
+
+def _delivery(message: Any, subscriber: int) -> Delivery:
+    headers = dict(message.headers())
+    partition, offset = map(int, headers["ce_id"].rsplit(b"-", 2)[1:])
+    ids = tuple(int(id[1:]) for id in orjson.loads(headers["ce_subscriptionids"]))
+    return Delivery(partition, offset, subscriber, int(headers["ce_matchversion"]), crc32(message.value()), ids)
+
+
+def _dead(message: Any) -> Dead:
+    own = dict(message.headers())
+    at = (own[f"sluice_origin_{name}"].decode() for name in ("topic", "partition", "offset"))
+    topic, partition, offset = at
+    return Dead(
+        Origin(topic, int(partition), int(offset)), own["sluice_reason"].decode(), message.key(), message.value()
+    )
+
+
+def _parts(columns: list[array[int]], width: int, topic: str, ends: Mapping[tuple[str, int], int]) -> list[Any]:
+    return [np.array(part, np.int64).reshape(-1, width)[: ends[topic, p]] for p, part in enumerate(columns)]
+
+
+def _start(parts: list[Any]) -> Any:
+    return np.append(0, np.cumsum([len(part) for part in parts])).astype(np.int64)
+
+
+def _int32(rows: Any) -> Any:
+    return np.ascontiguousarray(rows, np.int32)

@@ -1,0 +1,105 @@
+"""Break things, one after the other, and tell of each; then check all and count."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from tests.faults.check import Found
+from tests.faults.job import Failed
+from tests.faults.kinds import KINDS
+from tests.faults.system import System
+
+Tell = Callable[[str], None]
+BETWEEN_S = (1.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Fault:
+    kind: str
+    outage_s: float  # the longest time without a commit of new events
+    held_s: float  # of that, how long the fault itself lasted
+    caught_up_s: float
+    right: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    seed: int
+    faults: list[Fault]
+    found: Found | None
+    restarts: int
+    written: dict[str, int]
+    failure: str | None  # why it went no further
+
+    @property
+    def right(self) -> bool:
+        return self.failure is None and self.found is not None and self.found.right
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON."""
+        return {
+            "seed": self.seed,
+            "right": self.right,
+            "failure": self.failure,
+            "written": self.written,
+            "restarts": self.restarts,
+            "checked": self.found.as_data() if self.found else None,
+            "kinds": dict(self.by_kind()),
+            "faults": [asdict(fault) for fault in self.faults],
+        }
+
+    def by_kind(self) -> Iterator[tuple[str, dict[str, float]]]:
+        for kind in sorted({fault.kind for fault in self.faults}):
+            outages = [fault.outage_s for fault in self.faults if fault.kind == kind]
+            p50, p95 = (round(float(q), 2) for q in np.quantile(outages, (0.5, 0.95)))
+            yield kind, {"n": len(outages), "p50_s": p50, "p95_s": p95, "max_s": round(max(outages), 2)}
+
+
+def drawn(r: Random, kinds: Sequence[str], faults: int) -> list[str]:
+    """Each kind as often as the others, in rounds of random order."""
+    found: list[str] = []
+    while len(found) < faults:
+        found += r.sample(kinds, len(kinds))
+    return found[:faults]
+
+
+def run(system: System, kinds: Sequence[str], seed: int, tell: Tell) -> Outcome:
+    """One fault of each of `kinds`. It goes no further than the first from which the system does not come back."""
+    r = Random(seed)
+    faults: list[Fault] = []
+    found, failure = None, None
+    try:
+        for number, kind in enumerate(kinds, 1):
+            time.sleep(r.uniform(*BETWEEN_S))
+            began = time.monotonic()
+            held = KINDS[kind](system, r)
+            outage = system.caught_up(began)
+            found = system.checked()
+            fault = Fault(kind, *(round(s, 2) for s in (outage.s, held, outage.caught_up_s)), found.right)
+            faults.append(fault)
+            tell(_line(number, len(kinds), fault, found))
+            if not found.right:
+                break
+        found = system.finish()
+    except Failed as error:
+        failure = f"{kinds[len(faults)] if len(faults) < len(kinds) else 'the end'}: {error}"
+        tell(f"FAILED: {failure}")
+    restarts = sum(len(job.lines("the job ended, starting it again")) for job in system.jobs)
+    written = {"events": system.writing.events, "changes": system.writing.changes}
+    return Outcome(seed, faults, found, restarts, written, failure)
+
+
+def _line(number: int, of: int, fault: Fault, found: Found) -> str:
+    answer = found.answer
+    verdict = "right" if found.right else "WRONG " + "; ".join(found.details)
+    held = f" ({fault.held_s:.1f} s of them the fault itself)" if fault.held_s else ""
+    return (
+        f"{number:3} of {of}  {fault.kind:12} {fault.outage_s:6.1f} s without a commit{held}, "
+        f"{answer.delivered:,} of {answer.expected:,} deliveries: {verdict}"
+    )

@@ -1,0 +1,205 @@
+"""All that runs while things break: the broker with its proxy, the load, the supervised job, and who looks at it."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+
+from bench.living.load import Load
+from config import Settings
+from config import load as load_settings
+from streaming import layout
+from streaming.broker import LOOPBACK, EmbeddedBroker, free_port
+from streaming.clients import Cluster
+from tests.faults.check import Found, Gone, check
+from tests.faults.cluster import SparkCluster
+from tests.faults.commits import Commits
+from tests.faults.job import HOME, Failed, SupervisedJob
+from tests.faults.processes import Tree
+from tests.faults.proxy import Proxy
+from tests.faults.reading import Reading
+from tests.faults.writing import Writing
+
+NAME = "faults"
+PARTITIONS = 2
+DISK_MB = 64
+TRANSACTION_TIMEOUT_S = 8
+START_TIMEOUT_S = 300.0  # the first time, kernels may have to be compiled
+CATCH_UP_TIMEOUT_S = 240.0
+LOOKS, LOOK_AGAIN_S = 5, 1.0  # what was committed may become visible a moment later
+
+# Our own clients: librdkafka's way to begin anew when no broker is left (the default, "rebootstrap") has left producers
+# of 2.16 waiting for ever once the only broker was away.
+CLIENT = {"metadata.recovery.strategy": "none", "reconnect.backoff.max.ms": "1000"}
+IMPATIENT = CLIENT | {"fetch.wait.max.ms": "20"}  # who reads to the end of many topics waits so long at each
+
+LOAD = Load(subscriptions=2_000, events_per_second=300.0, changes_per_second=10.0, subscribers=20, symbols=100)
+
+
+@dataclass(frozen=True)
+class Outage:
+    s: float  # the longest time without a commit of new events
+    caught_up_s: float  # from the end of the fault until the job had done what was written by then
+
+
+class System:
+    """`with System(load, flags) as system`: entered when the job runs. Nothing is left of it afterwards."""
+
+    def __init__(self, load: Load, flags: Mapping[str, str], on_cluster: bool = False) -> None:
+        self.load = load
+        self._flags = flags
+        self._on_cluster = on_cluster
+        self.gone: list[Gone] = []
+        self.jobs: list[SupervisedJob] = []
+        self._numbers = itertools.count()
+
+    def __enter__(self) -> System:
+        with ExitStack() as stack:
+            self._enter(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _enter(self, stack: ExitStack) -> None:
+        self.directory = Path(mkdtemp(prefix="sluice-faults-"))
+        stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        self.disk = stack.enter_context(Disk(self.directory / "disk"))
+        direct, proxied = free_port(), free_port()
+        self.proxy = stack.enter_context(Proxy(proxied))
+        properties = _listeners(direct, proxied, self.proxy.port, free_port())
+        self.broker = stack.enter_context(EmbeddedBroker(HOME / "jars", port=direct, properties=properties))
+        self.cluster = Cluster(self.broker.bootstrap_servers, CLIENT)
+        self.spark = stack.enter_context(SparkCluster(self.directory / "spark")) if self._on_cluster else None
+        flags = self.flags()
+        self.settings = load_settings(flags=flags)
+        failed = self.cluster.topics().create(_kept(layout.topics(self.settings, PARTITIONS, 1), self.settings))
+        assert not failed, failed
+        self.reading = Reading(Cluster(self.cluster.bootstrap_servers, IMPATIENT), self.settings, PARTITIONS)
+        names = self.settings.events.topic, self.settings.subscriptions.topic
+        self.writing = Writing(self.load, self.cluster, names[0], PARTITIONS, names[1])
+        self.writing.first()
+        self.commits = Commits(self.cluster, NAME, dict.fromkeys(names, PARTITIONS), names[0])
+        stack.enter_context(self.commits)
+        self._jobs = stack.enter_context(ExitStack())
+        self.job = self.start(flags)
+        self.job.wait_for("running", lambda: bool(self.job.lines("running")), START_TIMEOUT_S)
+        stack.enter_context(self.writing)
+        self.job.wait_for(
+            "at work", lambda: any(self.commits.events_of(self.commits.seen[-1]).values()), START_TIMEOUT_S
+        )
+
+    def flags(self) -> dict[str, str]:
+        """Of a job on a checkpoint that none has had."""
+        own = {
+            **self._flags,
+            "query.name": NAME,
+            "query.checkpoint": str(self.disk.path / f"checkpoint{next(self._numbers)}"),
+            "kafka.bootstrap_servers": f"{LOOPBACK}:{self.proxy.port}",
+            "kafka.client.transaction.timeout.ms": str(TRANSACTION_TIMEOUT_S * 1000),
+        }
+        return own | ({"spark.master": self.spark.master, **self.spark.flags} if self.spark else {})
+
+    def start(self, flags: Mapping[str, str]) -> SupervisedJob:
+        log = self.directory / f"{Path(flags['query.checkpoint']).name}.log"
+        job = self._jobs.enter_context(SupervisedJob(flags, log, self.directory))
+        self.jobs.append(job)
+        return job
+
+    def tree(self) -> Tree:
+        """The processes of the job."""
+        return Tree.of(self.job.pid, self.spark.executors() if self.spark else ())
+
+    def caught_up(self, began_s: float) -> Outage:
+        """Wait until all that is written by now is committed; `began_s` (monotonic) is when the fault did."""
+        ended_s = time.monotonic()
+        target = self.commits.ends()
+        self.job.wait_for("caught up", lambda: self._behind(target) == 0, CATCH_UP_TIMEOUT_S)
+        now = time.monotonic()
+        return Outage(self.commits.longest_gap_s(began_s, now), now - ended_s)
+
+    def checked(self) -> Found:
+        """Of what is committed by now."""
+        for _ in range(LOOKS):
+            ends = self.commits.committed()
+            self.reading.advance()
+            found = check(self.reading, ends, self.gone, self.load)
+            if found.right:
+                break
+            time.sleep(LOOK_AGAIN_S)
+        return found
+
+    def finish(self) -> Found:
+        """No more load; the job does the rest and stops in order."""
+        self.writing.finish()
+        target = self.commits.ends()
+        self.job.wait_for("done", lambda: self._behind(target) == 0, CATCH_UP_TIMEOUT_S)
+        found = self.checked()
+        if code := self.job.stopped():
+            raise Failed(f"told to stop, the job ended with exit code {code}:\n{self.job.last_lines()}")
+        return found
+
+    def _behind(self, target: Mapping[tuple[str, int], int]) -> int:
+        committed = self.commits.committed()
+        return sum(max(0, end - committed[at]) for at, end in target.items())
+
+
+class Disk:
+    """A small file system of its own for the checkpoints, where this machine lets us mount one; else a directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.mounted = False
+
+    def __enter__(self) -> Disk:
+        self.path.mkdir(parents=True)
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(self.path)]
+        try:
+            self.mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+        except OSError:
+            self.mounted = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.mounted:
+            subprocess.run(["umount", "--lazy", str(self.path)], check=True)
+
+    def fill(self) -> None:
+        with (self.path / "filled").open("wb", buffering=0) as file:
+            try:
+                while file.write(b"\0" * 4096):
+                    pass
+            except OSError:
+                return
+
+    def free(self) -> None:
+        (self.path / "filled").unlink()
+
+
+def _listeners(direct: int, proxied: int, proxy: int, controller: int) -> dict[str, str]:
+    """Who comes by the proxy's listener is told to come by the proxy again."""
+    at = {"PLAINTEXT": direct, "PROXIED": proxied, "CONTROLLER": controller}
+    return {
+        "listeners": ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in at.items()),
+        "advertised.listeners": ",".join(
+            f"{name}://{LOOPBACK}:{port}" for name, port in {**at, "PROXIED": proxy}.items()
+        ),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in at),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "controller.quorum.bootstrap.servers": f"{LOOPBACK}:{controller}",
+    }
+
+
+def _kept(topics: Iterable[layout.Topic], settings: Settings) -> Iterable[layout.Topic]:
+    """No status may be compacted away before it is checked."""
+    for topic in topics:
+        forgets = topic.name == settings.subscriptions.status_topic
+        yield replace(topic, config={**topic.config, "min.compaction.lag.ms": str(layout.DAY_MS)}) if forgets else topic

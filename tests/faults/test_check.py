@@ -1,0 +1,146 @@
+"""What the check must see: each kind of mistake, made once in a history that is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from zlib import crc32
+
+import orjson
+import pytest
+
+from bench.living.load import Load
+from config import load as load_settings
+from streaming.clients import Cluster
+from tests.faults.check import Found, Gone, check
+from tests.faults.commits import Commits, Seen
+from tests.faults.reading import Dead, Delivery, Origin, Reading, Status, change_of, event_of
+
+TOY = Load(subscriptions=60, symbols=5, subscribers=4, matches=3.0)
+PARTITIONS, EVENTS = 2, 100
+EVENT, CHANGE = Origin("events", 1, 7), Origin("subscriptions", 0, 30)  # where there is rubbish
+RUBBISH = (b"key", b"{")
+ENDS = {("events", 0): 50, ("events", 1): 51, ("subscriptions", 0): 31, ("subscriptions", 1): 30}
+
+
+def history() -> Reading:
+    """All subscriptions at once, then all events; each match is delivered. There is rubbish in both topics."""
+    reading = Reading(Cluster("", {}), load_settings(), PARTITIONS)
+    for number, (key, value) in enumerate(TOY.first()):
+        partition = number % PARTITIONS
+        reading.changes[partition].extend(change_of(key, value))
+        reading.statuses.append(Status(partition, number // PARTITIONS, "accepted", 60, {"0": 0, "1": 0}))
+    reading.changes[0].extend(change_of(*RUBBISH))
+    reading.statuses.append(Status(0, CHANGE.offset, "refused", -1, {}))
+    first = [orjson.loads(value) for _, value in TOY.first()]
+    for number, value in enumerate(islice(TOY.events(), EVENTS)):
+        partition = number % PARTITIONS
+        if (partition, len(reading.events[1])) == (1, 4 * EVENT.offset):
+            reading.events[1].extend(event_of(*RUBBISH))
+        offset = len(reading.events[partition]) // 4
+        reading.events[partition].extend(event_of(None, value))
+        to: dict[int, list[int]] = {}
+        for document in first:
+            if _matches(document["pattern"], orjson.loads(value)):
+                to.setdefault(int(document["subscriber"][1:]), []).append(int(document["id"][1:]))
+        for subscriber, ids in to.items():
+            one = Delivery(partition, offset, subscriber, 60 + offset % 2, crc32(value), tuple(ids))
+            reading.deliveries.setdefault(subscriber, []).append(one)
+    reading.rubbish = {EVENT: RUBBISH, CHANGE: RUBBISH}
+    reading.dead = [Dead(at, "why", *RUBBISH) for at in (EVENT, CHANGE)]
+    return reading
+
+
+def _matches(pattern: dict, event: dict) -> bool:
+    ranges = {name: pattern[name][0]["numeric"] for name in ("price", "volume")}
+    return event["symbol"] in pattern["symbol"] and all(r[1] <= event[n] < r[3] for n, r in ranges.items())
+
+
+def checked(reading: Reading, gone: tuple[Gone, ...] = ()) -> Found:
+    return check(reading, ENDS, gone, TOY)
+
+
+def own(reading: Reading) -> list[Delivery]:
+    return reading.deliveries[1]
+
+
+def test_a_history_without_mistakes_is_right() -> None:
+    found = checked(history())
+    assert found.right, found
+    assert found.answer.expected == found.answer.delivered > 50
+
+
+def _swap(reading: Reading) -> None:
+    mine = [i for i, d in enumerate(own(reading)) if d.partition == 0]
+    own(reading)[mine[0]], own(reading)[mine[1]] = own(reading)[mine[1]], own(reading)[mine[0]]
+
+
+def _invent(reading: Reading) -> None:
+    mine = {d[:2] for d in own(reading)}
+    own(reading).append(own(reading)[-1]._replace(partition=0, offset=max(o for o in range(50) if (0, o) not in mine)))
+
+
+def _double_event(reading: Reading) -> None:
+    reading.events[0][4 * 20 : 4 * 21] = reading.events[0][4 * 19 : 4 * 20]
+    reading.deliveries = {
+        s: [d for d in ds if (d.partition, d.offset) != (0, 20)] for s, ds in reading.deliveries.items()
+    }
+    copies = {
+        s: [d._replace(offset=20) for d in ds if (d.partition, d.offset) == (0, 19)]
+        for s, ds in reading.deliveries.items()
+    }
+    reading.deliveries = {s: sorted(ds + copies[s], key=lambda d: d[:2]) for s, ds in reading.deliveries.items()}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "counted"),
+    [
+        (lambda r: own(r).pop(), "missing"),
+        (lambda r: own(r).insert(3, own(r)[3]), "twice"),
+        (_swap, "out_of_order"),
+        (_invent, "unexpected"),
+        (lambda r: own(r).append(own(r)[-1]._replace(offset=4_000)), "unexpected"),
+        (lambda r: own(r).__setitem__(5, own(r)[5]._replace(ids=(99,))), "wrong_ids"),
+        (lambda r: own(r).__setitem__(5, own(r)[5]._replace(version=59)), "wrong_version"),
+        (lambda r: own(r).__setitem__(5, own(r)[5]._replace(version=62)), "wrong_version"),
+        (lambda r: own(r).__setitem__(5, own(r)[5]._replace(checksum=1)), "wrong_bytes"),
+        (lambda r: r.statuses.pop(9), "wrong_statuses"),
+        (lambda r: r.statuses.append(r.statuses[9]), "wrong_statuses"),
+        (lambda r: r.statuses.append(r.statuses[-1]), "wrong_statuses"),
+        (lambda r: r.statuses.__setitem__(-1, r.statuses[-1]._replace(status="accepted")), "wrong_statuses"),
+        (lambda r: r.dead.pop(), "wrong_dead_letters"),
+        (lambda r: r.dead.append(r.dead[0]), "wrong_dead_letters"),
+        (lambda r: r.dead.__setitem__(0, r.dead[0]._replace(value=b"other")), "wrong_dead_letters"),
+        (lambda r: r.dead.append(r.dead[0]._replace(origin=Origin("events", 0, 1))), "wrong_dead_letters"),
+        (_double_event, "wrong_events"),
+    ],
+)
+def test_each_mistake_is_seen_and_counted_as_what_it_is(mistake: Callable[[Reading], object], counted: str) -> None:
+    reading = history()
+    mistake(reading)
+    found = checked(reading)
+    assert not found.right
+    assert found.as_data()[counted], found
+
+
+def test_what_is_gone_with_a_topic_is_counted_apart_and_only_within_its_bounds() -> None:
+    reading = history()
+    lost = own(reading).pop()
+    begin = {lost.partition: lost.offset, 1 - lost.partition: 50}
+    gone = Gone(1, begin, {0: 50, 1: 51})
+    found = checked(reading, (gone,))
+    assert (found.right, found.deleted_with_topic, found.answer.missing) == (True, 1, 0)
+    for other in (Gone(2, begin, gone.end), Gone(1, {**begin, lost.partition: lost.offset + 1}, gone.end)):
+        assert checked(reading, (other,)).answer.missing == 1
+
+
+def test_an_outage_is_the_longest_time_between_two_commits_of_events() -> None:
+    commits = Commits(Cluster("", {}), "g", {"events": 1, "subscriptions": 1}, "events")
+    commits.seen = [Seen(at, (events, changes)) for at, events, changes in SEEN]
+    assert commits.longest_gap_s(3.5, 30.0) == 7.0
+    assert commits.longest_gap_s(10.5, 11.5) == 1.0
+    assert commits.longest_gap_s(13.0, 14.0) == 0.0
+
+
+# When, and how far events and changes were committed.
+SEEN = [(0.0, 0, 0), (1.0, 5, 0), (3.0, 7, 0), (5.0, 7, 3), (10.0, 9, 3), (11.0, 12, 3)]
