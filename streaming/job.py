@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from matchers.lowering import Conjunction
 from matchers.snapshot import Snapshot
-from streaming import checkpoint, layout, matching, packing, session, sources
+from streaming import checkpoint, class_archive, layout, matching, packing, session, sources
 from streaming.codecs import RegistrySettings
 from streaming.compiling import WORTHWHILE
 from streaming.composing import Names
@@ -125,6 +125,7 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
                 sink.close()
                 if state is not None:
                     state.close()
+            class_archive.keep(jars / "spark")
         log.info("stopped", extra={"fields": {"query": settings.query.name}})
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from streaming import class_archive
 from streaming.errors import JobError
 
 CODE = Path(__file__).resolve().parent.parent
@@ -76,7 +77,10 @@ def start(
         **(LOCAL_CHECKPOINT if local_checkpoint else {}),
         **({"spark.driver.extraClassPath": str(jars / "*")} if local else {"spark.jars": ",".join(map(str, files))}),
         "spark.executorEnv.PYTHONPATH": str(CODE),
-        "spark.driver.defaultJavaOptions": f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={LOG.as_uri()}",
+        "spark.driver.defaultJavaOptions": (
+            f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={LOG.as_uri()} "
+            f"{class_archive.option(jars) if local else ''}"
+        ),
         **({"spark.local.dir": str(scratch)} if local else {}),
         **options,
     }
