@@ -6,7 +6,6 @@ every task, and with numba loaded that took 100 ms, half of its time. What is lo
 
 import gc
 
-import pandas  # noqa: F401
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 

@@ -6,9 +6,9 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from matchers.lowering import Conjunction
 from matchers.snapshot import Snapshot
@@ -171,7 +170,6 @@ def _run(
     stop: threading.Event,
     fields: Mapping[str, Any],
 ) -> None:
-    _warm_up(spark, pipeline.state)
     caps = {
         settings.events.topic: settings.events.max_per_batch,
         settings.subscriptions.topic: settings.subscriptions.max_per_batch,
@@ -182,14 +180,16 @@ def _run(
     }
     batches = _Batches(pipeline)
     _forget(spark, spark_checkpoint)
-    query = (
-        sources.live(spark, _source_options(settings), starts, caps)
-        .writeStream.queryName(settings.query.name)
-        .foreachBatch(batches)
-        .option("checkpointLocation", spark_checkpoint)
-        .trigger(processingTime="0 seconds")
-        .start()
-    )
+    with batches.held():
+        query = (
+            sources.live(spark, _source_options(settings), starts, caps)
+            .writeStream.queryName(settings.query.name)
+            .foreachBatch(batches)
+            .option("checkpointLocation", spark_checkpoint)
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+        _warm_up(spark, pipeline.state)  # while Spark plans the query and asks for offsets
     log.info("running", extra={"fields": dict(fields)})
     while query.isActive and not stop.wait(0.1):
         pass
@@ -230,6 +230,16 @@ class _Batches:
                 self.failure = error
                 raise
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The next batch waits until the end of this, and if that is an exception, for ever."""
+        with self._turn:
+            try:
+                yield
+            except BaseException:
+                self._finished = True
+                raise
+
     def finish(self) -> None:
         """Wait for the batch in hand and refuse all further ones."""
         with self._turn:
@@ -243,9 +253,8 @@ def _warm_up(spark: SparkSession, state: State) -> None:
     document = b'{"subscriber": "nobody", "pattern": {"text": ["a"], "number": [{"numeric": [">", 1]}]}}'
     changes = [row | {"source": SUBSCRIPTIONS, "key": b"%d" % i, "value": document} for i in range(2 * WORTHWHILE * n)]
     events = [row | {"source": EVENTS, "value": b"{}"}] * (SOME * n)
-    schema = from_arrow_schema(matching.INPUT)
-    given = [tuple(one.get(field.name) for field in schema) for one in changes + events]
-    rows = spark.createDataFrame(given, schema).repartition(n)
+    # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
+    rows = spark.createDataFrame(pa.Table.from_pylist(changes + events, schema=matching.INPUT)).repartition(n)
     for own in state.work():
         match = replace(own, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
         for work in (own, match, match):
