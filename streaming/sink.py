@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from streaming.errors import BrokerUnreachable, Fenced, JobError
 from streaming.records import Record
+from streaming.refusals import meant
 from streaming.topics import CLIENT
 
 TIMEOUT_S = 60.0
@@ -139,6 +140,8 @@ class TransactionalSink:
             if error.args[0].fatal() or not (sending or error.args[0].txn_requires_abort()):
                 raise self._translated(error) from error
             self._abort(offsets)
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and not self._refused:
+                raise meant(error.args[0], "a topic cannot be written to") from error
             raise Aborted(error.args[0].str(), self._refused) from error
         self._last |= self._own(offsets)
         return sent, time.time()

@@ -93,6 +93,7 @@ def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(use
 
     (letter,) = _all(secured, "deadletters")
     assert letter.value() == b"no JSON"
+    assert "1 redriven" in users.as_("redriver", "dlq", "redrive", "--all-letters")
     statuses = [orjson.loads(message.value())["status"] for message in _all(secured, "subscriptions.status")]
     assert statuses == ["accepted", "paused", "accepted"]
     assert users.as_("job", "config", "show").count("(secret)") == 2
