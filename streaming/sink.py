@@ -86,6 +86,8 @@ class TransactionalSink:
             "transaction.timeout.ms": 300_000,
             **common,
             "transactional.id": name,
+            # Without one, a fatal error is raised amid the calls of `_delivered`. The next call tells of it as well.
+            "error_cb": lambda error: None,
         }
         self._consumer = Consumer({**common, "group.id": name, "enable.auto.commit": False})
         self._last: dict[tuple[str, int], tuple[int, str]] = {}  # what we committed last, with its notes
