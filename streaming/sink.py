@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -122,10 +123,11 @@ class TransactionalSink:
         sending = True
         try:
             self._producer.begin_transaction()
-            for record in records:
-                self._produce(record)
-            if left := self._producer.flush(TIMEOUT_S):
-                raise BrokerUnreachable(f"{left:,} records were not taken within {TIMEOUT_S:.0f} s")
+            with _unveiled():
+                for record in records:
+                    self._produce(record)
+                if left := self._producer.flush(TIMEOUT_S):
+                    raise BrokerUnreachable(f"{left:,} records were not taken within {TIMEOUT_S:.0f} s")
             sending = False
             sent = time.time()
             if positions:
@@ -250,6 +252,15 @@ class TransactionalSink:
             f"another job with query.name = {self._name!r} has taken over, so this one stops; nothing was lost. "
             "Two jobs that are to run side by side need two names."
         )
+
+
+@contextmanager
+def _unveiled() -> Iterator[None]:
+    """confluent_kafka raises a fatal error before it calls `_delivered`, which Python then takes for a broken call."""
+    try:
+        yield
+    except SystemError as error:
+        raise error.__cause__ or error from None
 
 
 def _fences(error: KafkaException) -> bool:
