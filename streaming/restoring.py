@@ -6,6 +6,8 @@ import logging
 import os
 import time
 from collections.abc import Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import numpy as np
 from matchers.snapshot import Part, Snapshot
 from streaming import packing
 from streaming.clients import Cluster
-from streaming.loading import Ranges, assemble, joined, load
+from streaming.loading import SLICE, Ranges, assemble, joined, load
 from streaming.matching import SUBSCRIPTIONS, Position, of_source
 from streaming.pool import processes
 from streaming.store import Store
@@ -76,6 +78,11 @@ def restore(
     return Restored(snapshot, files, positions, first_start, tuple(slices))
 
 
+def _pool(n: int, few: bool) -> AbstractContextManager[Executor]:
+    """For few subscriptions a process of their own would take longer to start than they do."""
+    return ThreadPoolExecutor(1) if few else processes(n)
+
+
 def _load(topic: Topic, ranges: Ranges, store: Store) -> list[Path]:
     kafka = Cluster(topic.bootstrap_servers, topic.options).client()
     said = time.monotonic()
@@ -86,7 +93,8 @@ def _load(topic: Topic, ranges: Ranges, store: Store) -> list[Path]:
             said = time.monotonic()
             log.info("reading subscriptions", extra={"fields": {"done": done, "of": total}})
 
-    with processes(os.cpu_count() or 1) as pool:
+    few = sum(end - begin for begin, end in ranges.values()) <= SLICE
+    with _pool(os.cpu_count() or 1, few) as pool:
         return load(pool, kafka, topic.name, ranges, store.directory, progress, store.refused())
 
 
@@ -95,7 +103,7 @@ def _built(empty: Snapshot, slices: list[Path], store: Store, version: int) -> t
         return empty.of([], version), {}
     log.info("building the index", extra={"fields": {"algorithm": empty.algorithm}})
     parts: dict[Part, Path] = {}
-    with processes(1) as pool:
+    with _pool(1, len(slices) == 1) as pool:
         for shard in range(empty.shards):
             path = store.new_path()
             like = (empty.algorithm, dict(empty.options), path, shard, empty.shards)
