@@ -41,7 +41,7 @@ OUTPUT = from_arrow_schema(matching.PACKED)  # made once: Spark would parse a te
 MAX_ATTEMPTS = 5  # at one transaction
 ANSWERED_AT_ONCE = 10_000  # changes, in a transaction of the first start
 DELIVERED_AT_ONCE = 200_000  # matches, in a transaction, unless they are of one event
-LARGE = 8 << 10  # bytes of an event, on average: then a batch is looked at before it is matched
+LARGE = 8 << 10  # bytes of a row, on average: then a batch is looked at before it is matched
 
 
 class Sink(Protocol):
@@ -88,8 +88,8 @@ class Pipeline:
                 report.took("apply_ms", report.committed or matched)
         except Lost as reason:
             raise SparkFailed(f"no worker does anything: {reason}") from reason
-        if report.events or report.committed:
-            self.careful = report.bytes > LARGE * report.events
+        if report.rows:
+            self.careful = report.bytes > LARGE * report.rows
             self.precision.seen(report.waited_ms)
             quota = {"over_quota": self.delivery_quota.over, "version": self.state.version}
             sizes = {"subscriptions": len(self.state.snapshot), "parts": len(self.state.snapshot.parts)}

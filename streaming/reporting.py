@@ -18,9 +18,10 @@ class Report:
     false_positives: float
     start: float = field(default_factory=time.time)  # epoch s
     committed: float = 0.0  # the last transaction; 0: none
-    events: int = 0
+    rows: int = 0
     bytes: int = 0  # of them
-    waited_ms: float = 0.0  # the oldest of them
+    events: int = 0  # among them
+    waited_ms: float = 0.0  # the oldest event
     _counts: Counter[str] = field(default_factory=Counter)
     _spent_ms: Counter[str] = field(default_factory=Counter)
     _latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
@@ -38,9 +39,12 @@ class Report:
         for stage, found in by_stage(matches, times).items():
             self._latencies[stage].update(found)
         for row in rows:
-            if row["kind"] == PROGRESS and row["source"] == EVENTS:
+            if row["kind"] != PROGRESS:
+                continue
+            self.rows += row["rows"]
+            self.bytes += row["bytes"]
+            if row["source"] == EVENTS:
                 self.events += row["rows"]
-                self.bytes += row["bytes"]
                 self.waited_ms = max(self.waited_ms, self.start * 1000 - row["timestamp"])
         kinds = Counter(row["kind"] for row in rows)
         self._counts["matched"] += len(matches)
