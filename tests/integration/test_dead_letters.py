@@ -106,7 +106,7 @@ def but(settings: Settings, **deliveries: Any) -> Settings:
     return Settings.model_validate({**old, "deliveries": old["deliveries"] | deliveries})
 
 
-@pytest.mark.parametrize("reason", redrive.EVENTS)
+@pytest.mark.parametrize("reason", made.OF_EVENTS)
 def test_an_event_goes_to_its_partition_again_as_it_was(settings: Settings, reason: str) -> None:
     own: Headers = [("trace", b"\xff"), ("n", None), ("sluice_reason", b"forged"), ("trace", b"")]
     events = [
