@@ -94,6 +94,7 @@ def read(
             enable_auto_commit=False,
             isolation_level="read_committed",
             enable_partition_eof=True,
+            fetch_wait_max_ms=500 if follow else 10,  # who is at the end has no use for waiting there
         )
     )
     try:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from random import Random
 
+from config import Settings
 from streaming.codecs import Undecodable, decode_event
 from streaming.codecs.depth import checked
 from streaming.subscriptions import Refused, read_change
@@ -17,6 +18,8 @@ DOCUMENT = {"id": "s1", "subscriber": "r1", "pattern": {"symbol": ["S1"], "price
 EVENT = {"symbol": "S1", "price": 3, "volume": 4, "note": "é"}
 VALUES = (b"", b"[1]", b"null", b"{", b"\xff\xfe", b"[" * 5_000, b"x" * 100_000)
 KEYS = (b"", b"\xff", b"s17", b"x", b"s1")  # a compacted topic takes no record without a key
+
+MAX_BYTES = Settings().events.max_bytes
 
 
 def events(r: Random) -> Iterator[Record]:
@@ -39,6 +42,8 @@ def changes(r: Random) -> Iterator[Record]:
 
 
 def is_event(value: bytes | None) -> bool:
+    if len(value or b"") > MAX_BYTES:
+        return False
     try:
         checked(decode_event(value))
     except Undecodable:
