@@ -140,6 +140,8 @@ def _by_shape(
                 rows.append(row)
                 outcomes[row] = subscription = Subscription(id, subscriber)
                 subscriptions.append(subscription)
+        if not taken:
+            continue
         kept = Texts.of(s.id for s in subscriptions)
         parts.append((form.template.segment(kept, found, first[taken], notes(subscriptions)), rows))
     return parts

@@ -142,6 +142,13 @@ def test_what_is_no_subscription_is_refused_with_a_reason(key: bytes | None, val
     assert reason in str(refused.value)
 
 
+def test_many_changes_of_one_shape_may_all_be_wrong() -> None:
+    s = state()
+    wrong = [change(i, f"s{i}", {"subscriber": "not a name", "pattern": {"x": ["a"]}}) for i in range(20)]
+    refused = [r for r in work(s, wrong) if r["kind"] == REFUSED]
+    assert len(refused) == 20
+
+
 def test_an_id_may_stand_in_the_key_alone_or_in_the_document_alone() -> None:
     assert read_change(b"a", b'{"subscriber": "s", "pattern": {}}').subscription.id == "a"
     assert read_change(None, b'{"id": "a", "subscriber": "s", "pattern": {}}').subscription.id == "a"
