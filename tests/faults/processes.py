@@ -17,6 +17,7 @@ PROC = Path("/proc")
 class Process:
     pid: int
     parent: int
+    session: int
     began: str  # in clock ticks since the machine did; with the pid, it names a process for ever
     command: str
 
@@ -37,17 +38,17 @@ def of_pid(pid: int) -> Process | None:
         command = (PROC / str(pid) / "cmdline").read_text(errors="replace")
     except OSError:
         return None
-    state, parent, *fields = text[text.rindex(")") + 2 :].split()
-    return None if state in "ZX" else Process(pid, int(parent), fields[17], command)
+    state, parent, _, session, *fields = text[text.rindex(")") + 2 :].split()
+    return None if state in "ZX" else Process(pid, int(parent), int(session), fields[15], command)
 
 
 def below(pid: int) -> list[Process]:
-    """All that descend from it, parents first."""
+    """All that descend from it, parents first; those too that lost their own parent."""
     there = [process for entry in PROC.iterdir() if entry.name.isdigit() and (process := of_pid(int(entry.name)))]
     found: list[Process] = []
     parents = {pid}
     while parents:
-        children = [process for process in there if process.parent in parents]
+        children = [p for p in there if (p.parent in parents or p.session in parents) and p not in found]
         found += children
         parents = {child.pid for child in children}
     return found
@@ -71,8 +72,9 @@ class Tree:
         jvms = [p for p in found if p.parent in _pids(drivers) and "java" in p.command.split("\0")[0]]
         tasks = [*found, *executors]
         java = _pids(p for p in tasks if "java" in p.command.split("\0")[0])
-        daemons = [p for p in tasks if p.parent in java and "streaming.daemon" in p.command]
-        return cls(found, drivers, jvms, daemons, [p for p in tasks if p.parent in _pids(daemons)])
+        forked = [p for p in tasks if "\0streaming.daemon\0" in p.command and p.pid not in java]
+        daemons = [p for p in forked if p.parent in java]
+        return cls(found, drivers, jvms, daemons, [p for p in forked if p not in daemons])  # some outlive their daemon
 
 
 def kill(processes: Iterable[Process]) -> None:
