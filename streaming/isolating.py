@@ -1,8 +1,8 @@
 """A batch in pieces that the workers live through, when they do not live through the whole of it.
 
 A worker can die of what it is given: an event can bring down the process that reads it, and what very many events
-match can be more than it has memory for. It can also die of something else, so the same is tried again first. Then the
-batch is halved, and halved again, until everything is done but the single rows that no worker survives.
+match can be more than it has memory for. It can also die of something else, so the whole is tried again first. Then the
+batch is halved, and halved again, until everything is done but the single rows that no worker survives in three tries.
 """
 
 from __future__ import annotations
@@ -85,12 +85,14 @@ class Isolation(Generic[Batch]):
 
     def _piece(self, batch: Batch, places: Int64 | None) -> Iterator[list[Row]]:
         try:
-            rows = self._tried(batch)
+            rows = self._tried(batch, TRIES if places is None or len(places) == 1 else 1)
         except Lost as reason:
             places = self.places(batch) if places is None else places
             log.warning("workers lost", extra={"fields": {"reason": str(reason), "rows": len(places)}})
             if len(places) < 2:
-                self._tried(self.only(batch, places[:0]))  # who does not survive nothing does not die of this row
+                self._tried(
+                    self.only(batch, places[:0]), TRIES
+                )  # who does not survive nothing does not die of this row
                 yield self.aside(batch, str(reason)) if len(places) else []
                 return
         else:
@@ -99,8 +101,8 @@ class Isolation(Generic[Batch]):
         for half in np.array_split(places, 2):
             yield from self._piece(self.only(batch, half), half)
 
-    def _tried(self, batch: Batch) -> list[Row]:
-        for _ in range(TRIES - 1):
+    def _tried(self, batch: Batch, tries: int) -> list[Row]:
+        for _ in range(tries - 1):
             try:
                 return self.match(batch)
             except Lost as reason:

@@ -7,10 +7,12 @@ it with Arrow batches of their own.
 from __future__ import annotations
 
 import gc
+import re
 import resource
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,6 +95,17 @@ def unpacked(table: pa.Table) -> list[dict[str, Any]]:
 _calls = 0
 
 
+def _bound(memory_mb: int) -> None:
+    """This process may take so much more than it has by now, which is more where there are more cores. What is only mapped
+    to be read does not count. Where there is no /proc, it may take all."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return
+    (taken_kb,) = re.findall(r"VmData:\s+(\d+) kB", status.read_text())
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, ((int(taken_kb) << 10) + (memory_mb << 20), most))
+
+
 def _settle() -> None:
     """Spark collects garbage after every task. The first ones load kernels, which are no garbage, but 50,000 objects
     that the collector would look at for 25 ms each time, more than matching takes."""
@@ -121,12 +134,11 @@ class Work:
     shard: int = 0
     shards: int = 1
     max_event_bytes: int = 1_000_000
-    memory_mb: int = 0  # what the worker may take besides what it maps; 0: any amount
+    memory_mb: int = 0  # what the worker may take beyond what it starts with and what it maps; 0: any amount
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if self.memory_mb:
-            _, most = resource.getrlimit(resource.RLIMIT_DATA)
-            resource.setrlimit(resource.RLIMIT_DATA, (self.memory_mb << 20, most))
+        if self.memory_mb and not _calls:
+            _bound(self.memory_mb)
         parts, reading = opened(tuple(handle for handle, _ in self.parts), self.shard)
         removed = [gone for _, gone in self.parts]
         decode = open_codec(self.codec, self.registry)

@@ -79,7 +79,7 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost(sluice: Comman
 def test_what_very_many_match_is_delivered_within_the_memory_of_workers(
     sluice: CommandLine, kafka: str, tmp_path: Any
 ) -> None:
-    name, subscriptions, events = sluice.name, 30_000, 400
+    name, subscriptions, events = sluice.name, 30_000, 300
     sluice("topics", "create")
     ids = [f"id{i}" for i in range(subscriptions)]
     documents = tmp_path / "subscriptions.jsonl"
@@ -87,7 +87,7 @@ def test_what_very_many_match_is_delivered_within_the_memory_of_workers(
         lines(*(subscription(id, f"s{i % 3}", n=[{"numeric": [">=", 0]}]) for i, id in enumerate(ids)))
     )
     sluice("subscribe", str(documents))
-    with job(sluice, "-s", "spark.worker_memory_mb=330") as running:
+    with job(sluice, "-s", "spark.worker_memory_mb=110") as running:
         running.running()
         sluice("produce", stdin=lines(*({"n": n} for n in range(events)), {"n": -1}))
         running.until("done with the events", lambda: running.total("events") == events + 1, 200)
