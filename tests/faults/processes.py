@@ -44,7 +44,8 @@ def of_pid(pid: int) -> Process | None:
 
 def below(pid: int) -> list[Process]:
     """All that descend from it, parents first; those too that lost their own parent."""
-    there = [process for entry in PROC.iterdir() if entry.name.isdigit() and (process := of_pid(int(entry.name)))]
+    others = (int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit() and int(entry.name) != pid)
+    there = [process for other in others if (process := of_pid(other))]
     found: list[Process] = []
     parents = {pid}
     while parents:
