@@ -90,9 +90,8 @@ class Isolation(Generic[Batch]):
             places = self.places(batch) if places is None else places
             log.warning("workers lost", extra={"fields": {"reason": str(reason), "rows": len(places)}})
             if len(places) < 2:
-                self._tried(
-                    self.only(batch, places[:0]), TRIES
-                )  # who does not survive nothing does not die of this row
+                # Who does not survive nothing at all does not die of this row.
+                self._tried(self.only(batch, places[:0]), TRIES)
                 yield self.aside(batch, str(reason)) if len(places) else []
                 return
         else:
