@@ -96,7 +96,7 @@ _calls = 0
 
 
 def _bound(memory_mb: int) -> None:
-    """This process may take so much more than it has by now, and that is more where there are more cores. What is mapped
+    """This process may take so much more than it has by now: that grows with the number of cores. What is mapped
     to be read does not count. Where there is no /proc, it may take all."""
     status = Path("/proc/self/status")
     if not status.exists():
