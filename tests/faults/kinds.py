@@ -51,8 +51,9 @@ def worker(system: System, r: Random) -> float:
 
 
 def daemon(system: System, r: Random) -> float:
-    """kill -9 of the process that forks those, and with it of all of them."""
-    kill([r.choice(_running(system).daemons)])
+    """kill -9 of the process that forks those, or if that was killed before, of all that outlived it."""
+    tree = _running(system)
+    kill([r.choice(tree.daemons)] if tree.daemons else tree.workers)
     return 0.0
 
 
