@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any, Protocol
 
 from matchers.snapshot import Part
@@ -59,7 +58,7 @@ class Composition:
     def records(self, rows: Sequence[Row], refused: Mapping[str, str]) -> Iterator[Record]:
         """`refused` are topics that the broker takes no such record for, and what it says."""
         missing = self.outputs.missing({self.names.delivery_topic(s) for s, _ in wanted(rows, self.parts)})
-        allowed = iter(self.quota.allowed(wanted(rows, self.parts))) if self.quota.most else repeat(True)
+        allowed = iter(self.quota.allowed(wanted(rows, self.parts)))
         self.delivered = 0
         for row in rows:
             if row["kind"] in (DELIVER, MANY):

@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, Message
 from streaming import clients, deadletters, layout, records, times
 from streaming.clients import Cluster
 from streaming.deadletters import Letter, Place, Wanted
-from streaming.errors import Fenced, TopicMissing
+from streaming.errors import Fenced
 from streaming.outputs import OutputTopics, outputs
 from streaming.records import ATTEMPTS, REFUSED_SUBSCRIPTION, Origin, Record
 from streaming.sink import Aborted, TransactionalSink
@@ -98,10 +98,7 @@ def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
     """Ends every older one of the query, unless it is `dry`: then nothing is made, sent or ended. Raises JobError."""
     cluster = Cluster(settings.kafka.bootstrap_servers, settings.kafka.client)
     topics = cluster.topics()
-    there = topics.partitions()
-    needed = (settings.events.topic, settings.subscriptions.topic, settings.dead_letters.topic)
-    if missing := [topic for topic in needed if topic not in there]:
-        raise TopicMissing(f"no topic {', '.join(missing)} at {cluster.bootstrap_servers}")
+    there = topics.required((settings.events.topic, settings.subscriptions.topic, settings.dead_letters.topic))
     ready = outputs(settings, topics)
     if dry:
         yield Redrive(settings, cluster, there, _unless_made(settings, ready), lambda sent: None)
@@ -127,7 +124,7 @@ class Redrive:
 
     settings: Settings
     cluster: Cluster
-    partitions: Mapping[str, int]  # how many each topic has
+    partitions: Mapping[str, int]  # how many each topic of the job has
     missing: Callable[[str], bool]  # whether a subscriber's topic does not exist, after an attempt to make it
     publish: Callable[[Sequence[Record]], None]  # all of them or, if it raises, none
 

@@ -9,9 +9,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from config.model import Settings
 from streaming.broker import EmbeddedBroker, free_port
 from streaming.clients import Cluster
 from streaming.topics import Topics
@@ -52,6 +54,12 @@ def cluster(kafka: str) -> Cluster:
     return Cluster(kafka, {})
 
 
+def but(settings: Settings, **sections: dict[str, Any]) -> Settings:
+    """The same with other values in some sections."""
+    old = settings.model_dump()
+    return Settings.model_validate({**old, **{name: old[name] | section for name, section in sections.items()}})
+
+
 class CommandLine:
     """`run_stream.py` as a user runs it, with every topic under one prefix."""
 
@@ -69,6 +77,20 @@ class CommandLine:
         }
         self.name = name
         self.environment = {**os.environ, **settings}
+
+    def settings(self) -> Settings:
+        """What it takes from its environment, for what is called without it."""
+        name = self.name
+        return Settings.model_validate(
+            {
+                "kafka": {"bootstrap_servers": self.environment["SLUICE_KAFKA__BOOTSTRAP_SERVERS"]},
+                "query": {"name": name},
+                "events": {"topic": f"{name}.events"},
+                "subscriptions": {"topic": f"{name}.subscriptions", "status_topic": f"{name}.status"},
+                "dead_letters": {"topic": f"{name}.dead"},
+                "deliveries": {"prefix": f"{name}.to.", "topic": f"{name}.all"},
+            }
+        )
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, str(HOME / "run_stream.py"), *arguments]

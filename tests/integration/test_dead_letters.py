@@ -23,7 +23,7 @@ from streaming.deadletters import Place, Wanted, marker
 from streaming.records import Headers, Origin, Record, dead_letter
 from streaming.sink import Aborted
 from streaming.topics import Topic, Topics
-from tests.integration.conftest import HOME, CommandLine
+from tests.integration.conftest import HOME, CommandLine, but
 from tests.integration.test_job import job, lines, records, subscription
 
 VALUE = b'{"x": 1}'
@@ -33,19 +33,9 @@ DELIVERY = {"subscriber": "alice", "subscriptionids": '["a","b"]', "matchversion
 
 @pytest.fixture
 def settings(sluice: CommandLine) -> Settings:
-    """What the command line takes from its environment; all topics are made, no subscriber's."""
-    name, kafka = sluice.name, sluice.environment["SLUICE_KAFKA__BOOTSTRAP_SERVERS"]
-    settings = Settings.model_validate(
-        {
-            "kafka": {"bootstrap_servers": kafka},
-            "query": {"name": name},
-            "events": {"topic": f"{name}.events"},
-            "subscriptions": {"topic": f"{name}.subscriptions", "status_topic": f"{name}.status"},
-            "dead_letters": {"topic": f"{name}.dead"},
-            "deliveries": {"prefix": f"{name}.to.", "topic": f"{name}.all"},
-        }
-    )
-    assert Topics(kafka, {}).create([*layout.topics(settings, 2, 1), Topic(f"{name}.all")]) == {}
+    """All topics are made, no subscriber's."""
+    settings, kafka = sluice.settings(), sluice.environment["SLUICE_KAFKA__BOOTSTRAP_SERVERS"]
+    assert Topics(kafka, {}).create([*layout.topics(settings, 2, 1), Topic(settings.deliveries.topic)]) == {}
     return settings
 
 
@@ -101,11 +91,6 @@ def redrives(settings: Settings, wanted: Wanted = ALL, dry: bool = False) -> lis
         return [(str(outcome.place), outcome.what) for outcome in opened.run(wanted)]
 
 
-def but(settings: Settings, **deliveries: Any) -> Settings:
-    old = settings.model_dump()
-    return Settings.model_validate({**old, "deliveries": old["deliveries"] | deliveries})
-
-
 @pytest.mark.parametrize("reason", made.OF_EVENTS)
 def test_an_event_goes_to_its_partition_again_as_it_was(settings: Settings, reason: str) -> None:
     own: Headers = [("trace", b"\xff"), ("n", None), ("sluice_reason", b"forged"), ("trace", b"")]
@@ -135,7 +120,7 @@ def test_an_event_goes_to_its_partition_again_as_it_was(settings: Settings, reas
 def test_a_delivery_goes_to_its_subscriber_alone_as_the_job_would_have_made_it(
     settings: Settings, reason: str, of: str
 ) -> None:
-    settings = but(settings, layout=of)
+    settings = but(settings, deliveries={"layout": of})
     own: Headers = [("trace", b"t"), ("sluice_attempts", b"3"), ("ce_matchversion", b"99"), ("n", None)]
     write(settings, [letter(settings, reason, headers=own, **DELIVERY)])
     assert redrives(settings) == [("0:0", "redriven")]
@@ -198,7 +183,7 @@ def test_a_refused_subscription_is_written_again_unless_there_is_a_later_word_on
 
 
 def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: Settings) -> None:
-    settings = but(settings, max_bytes=2_000, create_topics=False)
+    settings = but(settings, deliveries={"max_bytes": 2_000, "create_topics": False})
     sluice.environment["SLUICE_DELIVERIES__MAX_BYTES"] = "2000"
     sluice.environment["SLUICE_DELIVERIES__CREATE_TOPICS"] = "false"
     dead = settings.dead_letters.topic

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-from pathlib import Path
 from typing import Any
 
 import orjson
 
+from tests.faults.processes import below, kill
 from tests.integration.conftest import CommandLine
 from tests.integration.test_job import job, lines, records, subscription
 
 POISONOUS = ("-s", "spark.options.spark.python.daemon.module=tests.poisonous_daemon")
-
-
-def below(pid: int) -> dict[int, str]:
-    """The processes that a process started, and those that these did, with their command lines."""
-    parents, found = {}, {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            stat = (entry / "stat").read_text().rpartition(")")[2].split()
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        parents[int(entry.name)] = int(stat[1])
-        found[int(entry.name)] = command
-    own = {pid}
-    for _ in range(8):
-        own |= {child for child, parent in parents.items() if parent in own}
-    return {child: found[child] for child in own - {pid}}
 
 
 def numbers(kafka: str, topic: str) -> list[int]:
@@ -67,10 +48,9 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost(sluice: Comman
         running.running()
         driver = running.process.pid
         for begin in (0, 50, 100):
-            daemons = [pid for pid, command in below(driver).items() if " -m streaming.daemon" in command]
-            workers = [pid for daemon in daemons for pid in below(daemon)]
-            for pid in daemons if begin == 100 else workers:
-                os.kill(pid, signal.SIGKILL)
+            daemons = [one for one in below(driver) if "\0-m\0streaming.daemon\0" in one.command]
+            workers = [one for daemon in daemons for one in below(daemon.pid)]
+            kill(daemons if begin == 100 else workers)
             sluice("produce", stdin=lines(*({"n": n} for n in range(begin, begin + 50))))
             running.until("done", lambda end=begin + 50: running.total("events") == end)
         assert numbers(kafka, f"{name}.to.alice") == list(range(150))

@@ -24,7 +24,7 @@ from streaming import replay
 from streaming.errors import JobError, RegistryUnreachable
 from streaming.replay import Replay, Summary
 from streaming.topics import Topic, Topics
-from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine, but
 from tests.integration.test_job import lines, records, subscription
 from tests.registry import schema_registry
 from tests.schemas import POINT, avro
@@ -35,25 +35,11 @@ PATTERNS = {"json": {"x": [1]}, "cloudevents": {"data": {"x": [1]}}}
 
 @pytest.fixture
 def settings(sluice: CommandLine) -> Settings:
-    """What the command line takes from its environment; all topics are made, alice's too."""
-    name, kafka = sluice.name, sluice.environment["SLUICE_KAFKA__BOOTSTRAP_SERVERS"]
-    settings = Settings.model_validate(
-        {
-            "kafka": {"bootstrap_servers": kafka},
-            "query": {"name": name},
-            "events": {"topic": f"{name}.events"},
-            "subscriptions": {"topic": f"{name}.subscriptions"},
-            "deliveries": {"prefix": f"{name}.to.", "topic": f"{name}.all"},
-        }
-    )
-    topics = [Topic(settings.events.topic, 2), Topic(settings.subscriptions.topic, 2), Topic(f"{name}.to.alice")]
+    """All topics are made, alice's too."""
+    settings, kafka = sluice.settings(), sluice.environment["SLUICE_KAFKA__BOOTSTRAP_SERVERS"]
+    topics = [Topic(settings.events.topic, 2), Topic(settings.subscriptions.topic, 2), Topic(f"{sluice.name}.to.alice")]
     assert Topics(kafka, {}).create(topics) == {}
     return settings
-
-
-def but(settings: Settings, **sections: dict[str, Any]) -> Settings:
-    old = settings.model_dump()
-    return Settings.model_validate({**old, **{name: old[name] | section for name, section in sections.items()}})
 
 
 def produce(settings: Settings, *events: tuple[int, int, bytes | None, Any]) -> None:
