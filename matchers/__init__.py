@@ -5,6 +5,7 @@ from matchers.base import Matcher
 from matchers.errors import MatchingError, PatternError, TableError
 from matchers.explanation import Alternatives, Explanation
 from matchers.index import Index
+from matchers.interfaces import Interfaces
 from matchers.tables import EventBatch, MatchBatch, SubscriptionTable
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "EventBatch",
     "Explanation",
     "Index",
+    "Interfaces",
     "MatchBatch",
     "Matcher",
     "MatchingError",

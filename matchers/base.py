@@ -8,6 +8,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from matchers.interfaces import Interfaces
 from matchers.tables import EventBatch, Int32, Int64, MatchBatch, offsets_of
 
 
@@ -20,6 +21,13 @@ class Matcher(ABC):
 
     @abstractmethod
     def match(self, events: EventBatch) -> MatchBatch: ...
+
+    def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
+        """The interfaces behind which a subscription matches, where `match` lists the subscriptions.
+
+        An algorithm that knows a shorter way to these has its own: one subscription settles an interface.
+        """
+        return interfaces.behind(self.match(events))
 
     def memory_bytes(self) -> int:
         """What the index occupies: all its arrays."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchers import ALGORITHMS, EventBatch, Index, SubscriptionTable, naive
+from matchers import ALGORITHMS, EventBatch, Index, Interfaces, SubscriptionTable, naive
 from matchers.algorithms import ADAPTIVE
 from matchers.language import parse
 from tests import workloads
@@ -75,6 +75,19 @@ def test_every_algorithm_does_what_the_table_promises(name: str, table: dict[str
         for e in range(batch["n_events"])
     ]
     assert listed(ALGORITHMS[algorithm](built, **options).match(events)) == expected
+
+
+@pytest.mark.parametrize("name", SMALL)
+@given(table=tables(), batch=batches(), n_interfaces=st.integers(1, 4), seed=seeds)
+def test_every_algorithm_forwards_to_the_interfaces_of_what_matches(
+    name: str, table: dict[str, Any], batch: dict[str, Any], n_interfaces: int, seed: int
+) -> None:
+    algorithm, options = SMALL[name]
+    built, events = SubscriptionTable.from_intervals(**table), EventBatch.from_values(**batch)
+    interface = [Random(seed + s).randrange(n_interfaces) for s in range(built.n_subscriptions)]
+    matched = listed(ALGORITHMS["naive"](built).match(events))
+    found = ALGORITHMS[algorithm](built, **options).forward(events, Interfaces.from_ids(interface, n_interfaces))
+    assert listed(found) == [sorted({interface[s] for s in subscriptions}) for subscriptions in matched]
 
 
 @pytest.mark.parametrize("name", SMALL)

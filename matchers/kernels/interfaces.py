@@ -1,0 +1,27 @@
+"""From the subscriptions that events satisfy to the interfaces behind which these stand, each once an event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from matchers.kernels.jit import kernel
+
+
+@kernel
+def behind(offsets: Any, subscription: Any, interface: Any, n_interfaces: int, out: Any, counts: Any) -> int:
+    """`out` has room for all; returns how many there are."""
+    stamp = np.zeros(n_interfaces, np.int64)  # the last event, from 1, that is forwarded there
+    m = 0
+    for event in range(offsets.shape[0] - 1):
+        before = m
+        for k in range(offsets[event], offsets[event + 1]):
+            i = interface[subscription[k]]
+            if stamp[i] != event + 1:
+                stamp[i] = event + 1
+                out[m] = i
+                m += 1
+        counts[event] = m - before
+        out[before:m].sort()
+    return m
