@@ -26,7 +26,8 @@ from bench.papers import PAPERS
 from bench.prepared import Scenario
 from bench.sweeps import figures, run
 from bench.workloads import Workload
-from matchers import ALGORITHMS, MatchingError
+from matchers import MatchingError
+from matchers.algorithms import here
 from matchers.errors import known
 
 app = typer.Typer(
@@ -113,7 +114,7 @@ def matchers(
     seed: Seed = Workload.seed,
 ) -> None:
     """Algorithms side by side on one workload. Every answer is checked against scan; exit code 1 if one is wrong."""
-    names = algorithms.split(",") if algorithms is not None else [name for name in ALGORITHMS if name != "naive"]
+    names = algorithms.split(",") if algorithms is not None else [name for name in here() if name != "naive"]
     with _wrong_flags(), _progress() as tell:
         workload: Scenario
         if scenario == "event-bus":

@@ -1,9 +1,18 @@
-"""How much the property tests try: `quick` with every run of the tests, `long` with `make test-long`."""
+"""How much the property tests try: `quick` with every run of the tests, `long` with `make test-long`.
+
+Where there is no GPU, what is written for one runs on numba's simulator.
+"""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 from hypothesis import settings
 
 settings.register_profile("quick", deadline=None, max_examples=150)
 settings.register_profile("long", deadline=None, max_examples=5_000)
 settings.load_profile("quick")
+
+if not Path("/dev/nvidiactl").exists():
+    os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")

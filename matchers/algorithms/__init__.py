@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import ada_rein, counting, hem, naive, pem, rein, scan, tama, tiles, wpa_rein
+from matchers.algorithms import ada_rein, ccm, counting, hem, naive, ocm, pem, rein, scan, sff, tama, tiles, wpa_rein
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "naive": naive.build,
     "scan": scan.build,
     "counting": counting.build,
+    "sff": sff.build,
     "rein": rein.build,
     "ada_rein": ada_rein.build,
     "hem": hem.build,
@@ -18,7 +19,14 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "wpa_rein": wpa_rein.build,
     "pem": pem.build,
     "tiles": tiles.build,
+    "ocm": ocm.build,
+    "ccm": ccm.build,
 }
 
 # Those that may list more than what matches, never less; with the option exact=True they list what matches.
 ADAPTIVE: frozenset[str] = frozenset({"ada_rein", "wpa_rein"})
+
+
+def here() -> list[str]:
+    """Those that this machine can run: all, or all but the one that needs a GPU."""
+    return [name for name in ALGORITHMS if name != "ccm" or ccm.gpu() not in (None, "simulator")]
