@@ -14,6 +14,20 @@ from typing import Any
 import numpy as np
 
 from matchers.kernels.jit import kernel
+from matchers.tables import Float64, Int32, Int64
+
+
+def line(weights: Float64) -> Float64:
+    """[A + 1]: where each attribute begins on the line of their weights."""
+    return np.concatenate(([0.0], np.cumsum(weights)))
+
+
+def drawn(rng: np.random.Generator, offsets: Int64, start: Float64) -> Int32:
+    """Those of row r lie at offsets[r] - offsets[0], ascending."""
+    n = offsets[-1] - offsets[0]
+    out = np.empty(n, np.int32)
+    draw_attributes(offsets - offsets[0], rng.random(n), start, out)
+    return out
 
 
 @kernel

@@ -20,6 +20,7 @@ from bench.candidates import candidates
 from bench.distributions import Distribution
 from bench.errors import BenchError
 from bench.event_bus import EventBus
+from bench.filters import Filters
 from bench.living.load import Load
 from bench.measure import Effort, measure
 from bench.papers import PAPERS
@@ -35,7 +36,7 @@ app = typer.Typer(
 )
 err = Console(stderr=True, soft_wrap=True)
 WORKLOAD, INTERVALS = "Workload", "Workload of intervals"  # headings above flags in the help
-SCENARIOS = ("intervals", "event-bus")
+SCENARIOS = ("intervals", "event-bus", "pcm-default")
 
 Seconds = Annotated[float, typer.Option(help="Time to match in, for each algorithm and workload.", min=0)]
 Rounds = Annotated[int, typer.Option(help="Turns that each algorithm has; the least of them counts.", min=1)]
@@ -54,7 +55,10 @@ Dataset = Annotated[
 def matchers(
     context: typer.Context,
     scenario: Annotated[
-        str, typer.Option(help="What is matched: intervals, or event-bus: JSON rules and events.")
+        str,
+        typer.Option(
+            help="What is matched: intervals; event-bus: JSON rules and events; pcm-default: filters behind interfaces."
+        ),
     ] = SCENARIOS[0],
     algorithms: Annotated[
         str | None, typer.Option("--algorithms", "-a", help="Names with commas between; all but naive if left out.")
@@ -66,8 +70,15 @@ def matchers(
     profile: Annotated[bool, typer.Option("--profile", help="What algorithms that can tell do for an event.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object per algorithm and line.")] = False,
     subscriptions: Annotated[
-        int, typer.Option("--subscriptions", "-n", help="How many.", rich_help_panel=WORKLOAD)
-    ] = Workload.subscriptions,
+        int | None,
+        typer.Option(
+            "--subscriptions",
+            "-n",
+            help=f"How many; {Workload.subscriptions:,} if left out. Of pcm-default about so many; "
+            f"{Filters().average:,} if left out.",
+            rich_help_panel=WORKLOAD,
+        ),
+    ] = None,
     attributes: Annotated[
         int, typer.Option("--attributes", "-d", help="How many there are.", rich_help_panel=INTERVALS)
     ] = Workload.attributes,
@@ -90,7 +101,8 @@ def matchers(
     events: Annotated[
         int | None,
         typer.Option(
-            help=f"How many at most; {Workload.events} if left out, of event-bus {EventBus.events:,}.",
+            help=f"How many at most; {Workload.events} if left out, of event-bus {EventBus.events:,}, "
+            f"of pcm-default {Filters.events:,}.",
             rich_help_panel=WORKLOAD,
         ),
     ] = None,
@@ -117,12 +129,19 @@ def matchers(
     names = algorithms.split(",") if algorithms is not None else [name for name in here() if name != "naive"]
     with _wrong_flags(), _progress() as tell:
         workload: Scenario
+        if scenario not in SCENARIOS:
+            raise BenchError(f"unknown scenario {scenario!r}; {known(scenario, SCENARIOS)}")
+        if scenario != "intervals":
+            _refuse_intervals(context, scenario)
         if scenario == "event-bus":
-            _refuse_intervals(context)
-            workload = EventBus(subscriptions, EventBus.events if events is None else events, seed)
-        elif scenario == "intervals":
+            n = EventBus.subscriptions if subscriptions is None else subscriptions
+            workload = EventBus(n, EventBus.events if events is None else events, seed)
+        elif scenario == "pcm-default":
+            filters = Filters(events=Filters.events if events is None else events, seed=seed)
+            workload = filters if subscriptions is None else filters.about(subscriptions)
+        else:
             workload = Workload(
-                subscriptions=subscriptions,
+                subscriptions=Workload.subscriptions if subscriptions is None else subscriptions,
                 attributes=attributes,
                 predicates=_range(predicates),
                 width=width,
@@ -137,8 +156,6 @@ def matchers(
                 dataset=dataset,
                 seed=seed,
             )
-        else:
-            raise BenchError(f"unknown scenario {scenario!r}; {known(scenario, SCENARIOS)}")
         chosen = candidates((name.strip() for name in names), option or ())
         measured = measure(workload, chosen, Effort(seconds, rounds, batch), tell, profile)
     if profile and all(one.profile is None for one in measured):
@@ -256,13 +273,13 @@ def living(
     raise typer.Exit(0 if outcome.right else 1)
 
 
-def _refuse_intervals(context: typer.Context) -> None:
-    """A flag of the other scenario is a mistake, and not passed over."""
+def _refuse_intervals(context: typer.Context, scenario: str) -> None:
+    """A flag of another scenario is a mistake, and not passed over."""
     takes = ", ".join(_flags(context, WORKLOAD).values())
     for name, flag in _flags(context, INTERVALS).items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise BenchError(f"{flag} is of the scenario intervals; of the workload event-bus takes {takes}")
+            raise BenchError(f"{flag} is of the scenario intervals; of the workload {scenario} takes {takes}")
 
 
 def _flags(context: typer.Context, heading: str) -> dict[str, str]:

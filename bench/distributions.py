@@ -67,3 +67,6 @@ class Distribution:
         if self.name == "zipf":
             return np.arange(1, n + 1, dtype=np.float64) ** -self.parameter
         raise BenchError(f"attributes cannot be distributed as {self.name}; uniform or zipf:EXPONENT would work")
+
+
+UNIFORM = Distribution("uniform")

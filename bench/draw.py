@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain, repeat
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -25,6 +25,10 @@ COLOURS = {
     "opindex": "#CC79A7",
     "pem": "#CC79A7",
     "hem": "#009E73",
+    "sff": "#0072B2",
+    "ocm": "#E69F00",
+    "ccm": "#009E73",
+    "be_tree": "#CC79A7",
     "tiles": "#D55E00",
 }
 OTHERS = ("#009E73", "#D55E00", "#0072B2", "#E69F00", "#CC79A7", "#56B4E9")
@@ -34,6 +38,7 @@ PANEL_INCHES = (5.6, 4.0)
 LEGEND_INCHES = 1.6
 TITLE_INCHES = 0.6
 TITLE_LETTERS = 90  # in a line above a panel
+NOTE_LETTERS = 75  # likewise below
 LINE_INCHES = 0.16
 
 
@@ -146,21 +151,7 @@ def _number(number: str) -> str:
 def _settings(outcome: Outcome) -> str:
     """What stands still."""
     varied = {name for point in outcome.figure.points for name in point.workload}
-    workload = outcome.rows[0].workload
-    least, most = workload.predicates
-    size = workload.event_size
-    known = {
-        "subscriptions": f"{workload.subscriptions:,} subscriptions",
-        "attributes": f"{workload.attributes} attributes",
-        "predicates": f"{least} predicates" if least == most else f"{least} to {most} predicates",
-        "width": f"width {workload.width:g}"
-        + (f" to {workload.width + workload.width_spread:g}" if workload.width_spread else ""),
-        "codes": f"{workload.codes:,} values" if workload.codes else "",
-        "equal": f"{workload.equal:.0%} want one" if workload.equal else "",
-        "event_size": f"{size} in an event" if size is not None else "",
-        "dataset": workload.dataset.name if workload.dataset else "",
-    }
-    standing = [text for name, text in known.items() if text and name not in varied]
+    standing = [text for name, text in outcome.rows[0].workload.words().items() if text and name not in varied]
     return ", ".join([*standing, f"at scale {outcome.scale:g}"])
 
 
@@ -174,7 +165,7 @@ def _caption(outcome: Outcome) -> list[str]:
         lines += [f"{_said(s, outcome):{wide}}  {_short(s.paper):>11}  {_short(s.ours):>11}" for s in shown]
     if any(isinstance(s, Value) and s.metric in ("us", "memory") for s in outcome.figure.stated):
         lines.append("Times and bytes of the paper are of all its subscriptions, on its machine.")
-    return [*lines, *outcome.notes]
+    return [*lines, *chain.from_iterable(wrap(note, NOTE_LETTERS * len(outcome.metrics())) for note in outcome.notes)]
 
 
 def _said(statement: Statement, outcome: Outcome) -> str:

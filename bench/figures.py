@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import Field, dataclass, field
+from typing import Any, ClassVar, Protocol
 
-from bench.workloads import Workload
+from bench.prepared import Scenario
+
+SCALED = ("subscriptions", "filters")  # settings of workloads that shrink with the scale
+
+
+class Varied(Scenario, Protocol):
+    """What a figure varies: a frozen dataclass, of which one setting is the seed."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def subscriptions(self) -> int: ...
+
+    @property
+    def listable(self) -> int:
+        """What an event can match at most: all subscriptions, or all interfaces."""
+
+    def scaled(self, share: float) -> Varied:
+        """With so much of its subscriptions, one at least."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Its columns of a CSV file."""
+
+    def words(self) -> dict[str, str]:
+        """By the names of settings, what a picture says of them; empty where that is nothing."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +85,7 @@ class Figure:
     title: str
     axis: str  # what x is
     points: tuple[Point, ...]
-    workload: Workload  # at the paper's full size
+    workload: Varied  # at the paper's full size
     series: tuple[Series, ...]
     metrics: tuple[str, ...] = ("us",)  # names of METRICS, a panel each
     stated: tuple[Value | Ratio, ...] = ()
@@ -78,8 +102,8 @@ class Figure:
 
     @property
     def grows(self) -> bool:
-        """Is x the number of subscriptions, so that it shrinks with the scale?"""
-        return any("subscriptions" in point.workload for point in self.points)
+        """Is x the number of subscriptions, and nothing else, so that it shrinks with the scale?"""
+        return any(list(point.workload) == [name] for point in self.points for name in SCALED)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from bench import dataset
 from bench.candidates import Candidate, options_of
 from bench.errors import BenchError
-from bench.figures import Figure, Point, Ratio, Series, Value
+from bench.figures import Figure, Point, Ratio, Series, Value, Varied
 from bench.inserting import us_per_insert
 from bench.measure import Effort, Measurement, measure
 from bench.papers import PAPERS
@@ -29,7 +29,7 @@ class Row:
 
     x: float  # as the paper has it
     label: str
-    workload: Workload
+    workload: Varied
     measurement: Measurement
     us_per_insert: float = nan  # where a figure asks for it
 
@@ -41,7 +41,7 @@ class Row:
             "insertion": lambda: measured.build_s / n * 1e6,
             "insert": lambda: self.us_per_insert,
             "memory": lambda: measured.memory_bytes,
-            "selectivity": lambda: measured.matches / measured.events_measured / n,
+            "selectivity": lambda: measured.matches / measured.events_measured / self.workload.listable,
             "false": lambda: measured.answer.false_positive_rate,
         }
         return values[metric]()
@@ -156,18 +156,20 @@ def run(
     ]
     rows: list[Row] = []
     for point in figure.points if there else ():
-        workload = replace(figure.workload, **point.workload, seed=seed)
-        workload = replace(workload, subscriptions=max(1, round(workload.subscriptions * scale)))
-        if data and workload.attributes <= dataset.read(data).shape[1]:
-            workload = replace(workload, dataset=data)
-        elif data:
-            notes.append(f"With {workload.attributes} attributes, more than {data.name} has, values are uniform.")
+        workload = replace(figure.workload, **point.workload, seed=seed).scaled(scale)
+        if data and isinstance(workload, Workload):
+            if workload.attributes <= dataset.read(data).shape[1]:
+                workload = replace(workload, dataset=data)
+            else:
+                notes.append(f"With {workload.attributes} attributes, more than {data.name} has, values are uniform.")
         tell(f"{figure.name}, {figure.axis}: {point.label or f'{point.x:g}'}")
         here = [series for series in there if not point.only or series.label in point.only]
         chosen = [Candidate(series.algorithm, {**series.options, **point.options}) for series in here]
         measured = measure(workload, chosen, replace(effort, batch=point.batch or effort.batch))
         for series, candidate, measurement in zip(here, chosen, measured, strict=True):
-            us = us_per_insert(candidate, workload) if "insert" in figure.metrics else nan
+            us = nan
+            if "insert" in figure.metrics and isinstance(workload, Workload):
+                us = us_per_insert(candidate, workload)
             rows.append(Row(point.x, series.label, workload, measurement, us))
     return Outcome(figure, scale, tuple(rows), tuple(dict.fromkeys(filter(None, notes))))
 

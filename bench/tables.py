@@ -68,7 +68,7 @@ def _place(outcome: Outcome, x: float) -> dict[str, Any]:
 
 
 def _columns(outcome: Outcome, row: Row) -> dict[str, Any]:
-    measurement, workload = row.measurement, row.workload
+    measurement = row.measurement
     return {
         **_place(outcome, row.x),
         "series": row.label,
@@ -83,19 +83,7 @@ def _columns(outcome: Outcome, row: Row) -> dict[str, Any]:
         "batch": measurement.batch,
         "rounds": measurement.rounds,
         "checked": measurement.checked,
-        "subscriptions": workload.subscriptions,
-        "attributes": workload.attributes,
-        "predicates": "-".join(map(str, dict.fromkeys(workload.predicates))),
-        "width": workload.width,
-        "width_spread": workload.width_spread,
-        "codes": workload.codes or "",
-        "equal": workload.equal,
-        "event_size": workload.attributes if workload.event_size is None else workload.event_size,
-        "attribute_distribution": workload.attribute_distribution,
-        "value_distribution": workload.values,
-        "event_value_distribution": workload.event_values,
-        "dataset": workload.dataset.name if workload.dataset else "",
-        "seed": workload.seed,
+        **row.workload.as_data(),
     }
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bench import dataset
-from bench.attributes import draw_attributes
-from bench.distributions import Distribution
-from bench.errors import BenchError
+from bench.attributes import drawn, line
+from bench.distributions import UNIFORM, Distribution
+from bench.errors import BenchError, check
 from bench.intervals import Intervals
-from matchers.tables import EventBatch, Float64, Int32, Int64, SubscriptionTable, offsets_of
+from matchers.tables import EventBatch, Float64, Int64, SubscriptionTable, offsets_of
 
-UNIFORM = Distribution("uniform")
 ROWS = 1 << 16  # generated at a time, so that little is held besides the result
 
 
@@ -46,19 +46,26 @@ class Workload:
     def __post_init__(self) -> None:
         least, most = self.predicates
         size = self.attributes if self.event_size is None else self.event_size
-        _check(1 <= self.subscriptions < 2**31, "subscriptions", self.subscriptions, "from 1 to 2^31 - 1")
-        _check(self.events >= 1, "events", self.events, "1 or more")
-        _check(self.attributes >= 1, "attributes", self.attributes, "1 or more")
-        _check(0 <= least <= most <= self.attributes, "predicates", f"{least}-{most}", f"within 0 .. {self.attributes}")
-        _check(0 <= size <= self.attributes, "event size", size, f"within 0 .. {self.attributes}, the attributes")
-        _check(0 <= self.width <= 1, "width", self.width, "within 0 .. 1, the values")
+        check(1 <= self.subscriptions < 2**31, "subscriptions", self.subscriptions, "from 1 to 2^31 - 1")
+        check(self.events >= 1, "events", self.events, "1 or more")
+        check(self.attributes >= 1, "attributes", self.attributes, "1 or more")
+        check(0 <= least <= most <= self.attributes, "predicates", f"{least}-{most}", f"within 0 .. {self.attributes}")
+        check(0 <= size <= self.attributes, "event size", size, f"within 0 .. {self.attributes}, the attributes")
+        check(0 <= self.width <= 1, "width", self.width, "within 0 .. 1, the values")
         room = 1 - self.width
-        _check(self.codes is None or self.codes >= 1, "codes", self.codes, "1 or more")
-        _check(0 <= self.equal <= 1, "equal", self.equal, "within 0 .. 1, the share of predicates")
-        _check(0 <= self.width_spread <= room + 1e-9, "width spread", self.width_spread, f"within 0 .. {room:g}")
+        check(self.codes is None or self.codes >= 1, "codes", self.codes, "1 or more")
+        check(0 <= self.equal <= 1, "equal", self.equal, "within 0 .. 1, the share of predicates")
+        check(0 <= self.width_spread <= room + 1e-9, "width spread", self.width_spread, f"within 0 .. {room:g}")
+
+    @property
+    def listable(self) -> int:
+        return self.subscriptions
 
     def small(self) -> Workload:
         return replace(self, subscriptions=min(self.subscriptions, 64), events=min(self.events, 2))
+
+    def scaled(self, share: float) -> Workload:
+        return replace(self, subscriptions=max(1, round(self.subscriptions * share)))
 
     def prepared(self) -> Intervals:
         """Raises BenchError."""
@@ -74,7 +81,7 @@ class Workload:
         rows, start = self._rows(), self._start()
         for part in _parts(offsets):
             begin, end = part[0], part[-1]
-            columns = _draw(rng, part, start)
+            columns = drawn(rng, part, start)
             width = self.width + self.width_spread * rng.random(end - begin) if self.width_spread else self.width
             if self.equal:
                 width = np.where(rng.random(end - begin) < self.equal, 0.0, width)
@@ -96,7 +103,7 @@ class Workload:
         size = self.attributes if self.event_size is None else self.event_size
         offsets = np.arange(self.events + 1, dtype=np.int64) * size
         rows, start = self._rows(), self._start()
-        columns = [_draw(rng, part, start) for part in _parts(offsets)]
+        columns = [drawn(rng, part, start) for part in _parts(offsets)]
         column = np.concatenate(columns)
         if rows is None:
             value = self.event_values.values(rng, len(column))
@@ -104,6 +111,37 @@ class Workload:
             order = np.resize(rng.permutation(len(rows)), self.events)
             value = rows[np.repeat(order, size), column]
         return EventBatch(offsets, column, self._coded(value), self.attributes)
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "subscriptions": self.subscriptions,
+            "attributes": self.attributes,
+            "predicates": "-".join(map(str, dict.fromkeys(self.predicates))),
+            "width": self.width,
+            "width_spread": self.width_spread,
+            "codes": self.codes or "",
+            "equal": self.equal,
+            "event_size": self.attributes if self.event_size is None else self.event_size,
+            "attribute_distribution": self.attribute_distribution,
+            "value_distribution": self.values,
+            "event_value_distribution": self.event_values,
+            "dataset": self.dataset.name if self.dataset else "",
+            "seed": self.seed,
+        }
+
+    def words(self) -> dict[str, str]:
+        least, most = self.predicates
+        spread = f" to {self.width + self.width_spread:g}" if self.width_spread else ""
+        return {
+            "subscriptions": f"{self.subscriptions:,} subscriptions",
+            "attributes": f"{self.attributes} attributes",
+            "predicates": f"{least} predicates" if least == most else f"{least} to {most} predicates",
+            "width": f"width {self.width:g}{spread}",
+            "codes": f"{self.codes:,} values" if self.codes else "",
+            "equal": f"{self.equal:.0%} want one" if self.equal else "",
+            "event_size": f"{self.event_size} in an event" if self.event_size is not None else "",
+            "dataset": self.dataset.name if self.dataset else "",
+        }
 
     def _coded(self, values: Float64) -> Float64:
         """The multiple of 1 / codes at or below each."""
@@ -122,23 +160,10 @@ class Workload:
         return rows
 
     def _start(self) -> Float64:
-        """[A + 1]: where each attribute begins on the line of their weights."""
-        return np.concatenate(([0.0], np.cumsum(self.attribute_distribution.weights(self.attributes))))
-
-
-def _draw(rng: np.random.Generator, offsets: Int64, start: Float64) -> Int32:
-    n = offsets[-1] - offsets[0]
-    out = np.empty(n, np.int32)
-    draw_attributes(offsets - offsets[0], rng.random(n), start, out)
-    return out
+        return line(self.attribute_distribution.weights(self.attributes))
 
 
 def _parts(offsets: Int64) -> Iterator[Int64]:
     """The ends of up to ROWS rows at a time."""
     for first in range(0, len(offsets) - 1, ROWS):
         yield offsets[first : first + ROWS + 1]
-
-
-def _check(holds: bool, name: str, value: object, wanted: str) -> None:
-    if not holds:
-        raise BenchError(f"{name} cannot be {value}; it must be {wanted}")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.distributions import Distribution
+from bench.distributions import UNIFORM, Distribution
 from bench.figures import Figure, Point, Ratio, Value, lines, over, over_option
-from bench.workloads import UNIFORM, Workload
+from bench.workloads import Workload
 
 DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(10, 10), width=0.5, events=400)
 ALL = lines("scan", "counting", "tama", "rein")
