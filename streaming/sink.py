@@ -84,6 +84,7 @@ class TransactionalSink:
             "queue.buffering.max.kbytes": 1 << 18,
             "compression.type": "lz4",
             "delivery.report.only.error": True,
+            "topic.metadata.propagation.max.ms": 5_000,  # we make topics and wait for them: an unknown one was deleted
             # One event may have a million deliveries. When we die, the next one of our name does not wait for this.
             "transaction.timeout.ms": 300_000,
             **common,

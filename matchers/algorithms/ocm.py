@@ -29,7 +29,7 @@ import numpy as np
 from matchers.base import Matcher, list_matches
 from matchers.errors import MatchingError
 from matchers.interfaces import Interfaces
-from matchers.kernels.ocm import index, ocm
+from matchers.kernels.ocm import fewest_bits, index, ocm
 from matchers.name_vectors import NameVectors, Words, best_bits, bloom_of
 from matchers.subtasks import run
 from matchers.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
@@ -43,6 +43,7 @@ class Ocm(Matcher):
     tables: NameVectors
     n_columns: int
     bloom_of: Words  # [A]
+    fewest: int  # bits of a table's NameVector
     slots: Int32  # the tables by NameVector (kernels/ocm.py)
     shares: tuple[tuple[int, int], ...]  # the tables of each thread
 
@@ -70,6 +71,7 @@ class Ocm(Matcher):
                 self.n_columns,
                 tables.bits,
                 self.bloom_of,
+                self.fewest,
                 tables.vector,
                 self.slots,
                 shift,
@@ -127,6 +129,7 @@ def build(table: SubscriptionTable, bits: int | None = None, threads: int = 1) -
         tables,
         table.n_columns,
         bloom_of(np.arange(table.n_columns, dtype=np.int32)),
+        fewest_bits(tables.vector),
         slots,
         tuple(pairwise(ends)),
     )

@@ -51,17 +51,28 @@ def _bits(word: np.uint64) -> int:
 
 
 @kernel
-def _select(nv: np.uint64, vector: Any, slots: Any, shift: np.uint64, first: int, last: int, selected: Any) -> int:
-    """Filter selection: the tables whose NameVector is within nv. All vectors within it are looked up where these are
-    fewer than tables; else all tables are looked at."""
+def fewest_bits(vector: Any) -> int:
+    fewest = 64
+    for t in range(vector.shape[0]):
+        fewest = min(fewest, _bits(vector[t]))
+    return fewest
+
+
+@kernel
+def _select(
+    nv: np.uint64, fewest: int, vector: Any, slots: Any, shift: np.uint64, first: int, last: int, selected: Any
+) -> int:
+    """Filter selection: the tables whose NameVector is within nv. All vectors within it that have the `fewest` bits of
+    a table or more are looked up where these are not many; else all tables are looked at."""
     n = 0
     if _bits(nv) < 30 and (1 << _bits(nv)) * 8 < vector.shape[0]:  # a slot is a miss of the cache, a look is not
         within = nv
         while True:
-            t = _find(within, vector, slots, shift)
-            if first <= t < last:
-                selected[n] = t
-                n += 1
+            if _bits(within) >= fewest:
+                t = _find(within, vector, slots, shift)
+                if first <= t < last:
+                    selected[n] = t
+                    n += 1
             if within == np.uint64(0):
                 break
             within = (within - _ONE) & nv
@@ -93,6 +104,7 @@ def ocm(
     n_columns: int,
     bits: int,
     bloom_of: Any,
+    fewest: int,
     vector: Any,
     slots: Any,
     shift: np.uint64,
@@ -134,7 +146,7 @@ def ocm(
                 nv |= _ONE << np.uint64(e_column[k] % bits)
                 names |= bloom_of[e_column[k]]
         before = m
-        for i in range(_select(nv, vector, slots, shift, first_table, last_table, selected)):
+        for i in range(_select(nv, fewest, vector, slots, shift, first_table, last_table, selected)):
             t = selected[i]
             origin = filter_begin[t]
             filters_count[: filter_begin[t + 1] - origin] = 0

@@ -40,12 +40,13 @@ def _count(
     settled: Any,
     event: int,
     out: Any,
+    before: int,
     m: int,
 ) -> int:
     """A satisfied constraint. `group` is 0 where the column has one value, `interface` empty where none are asked."""
     for k in range(begin[constraint], begin[constraint + 1]):
         f = filters[k]
-        if interface.shape[0] > 0 and settled[interface[f]] == event:
+        if interface.shape[0] > 0 and m > before and settled[interface[f]] == event:
             continue
         if group > 0:
             if stamp[f] == group:
@@ -80,26 +81,27 @@ def _of_value(
     settled: Any,
     event: int,
     out: Any,
+    before: int,
     m: int,
 ) -> int:
     """All constraints of a column that a value satisfies."""
     at = column * KINDS
     u = run[at] + np.searchsorted(low[run[at] : run[at + 1]], value)
     if u < run[at + 1] and low[u] == value:
-        m = _count(u, begin, filters, needed, count, base, group, stamp, interface, settled, event, out, m)
+        m = _count(u, begin, filters, needed, count, base, group, stamp, interface, settled, event, out, before, m)
     for u in range(run[at + 1], run[at + 2]):
         if low[u] > value:
             break
-        m = _count(u, begin, filters, needed, count, base, group, stamp, interface, settled, event, out, m)
+        m = _count(u, begin, filters, needed, count, base, group, stamp, interface, settled, event, out, before, m)
     for u in range(run[at + 2], run[at + 3]):
         if high[u] < value:
             break
-        m = _count(u, begin, filters, needed, count, base, group, stamp, interface, settled, event, out, m)
+        m = _count(u, begin, filters, needed, count, base, group, stamp, interface, settled, event, out, before, m)
     for u in range(run[at + 3], run[at + 4]):
         if low[u] > value:
             break
         if high[u] >= value:
-            m = _count(u, begin, filters, needed, count, base, group, stamp, interface, settled, event, out, m)
+            m = _count(u, begin, filters, needed, count, base, group, stamp, interface, settled, event, out, before, m)
     return m
 
 
@@ -168,6 +170,7 @@ def sff(
                 settled,
                 event,
                 out,
+                before,
                 m,
             )
         _sort(out, before, m, needed, count, base, interface.shape[0] == 0)
