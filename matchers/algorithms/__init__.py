@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import ada_rein, counting, hem, naive, pem, rein, scan, tama, tiles, wpa_rein
+from matchers.algorithms import ada_rein, counting, hem, naive, opindex, pem, rein, scan, tama, tiles, wpa_rein
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
@@ -15,6 +15,7 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "ada_rein": ada_rein.build,
     "hem": hem.build,
     "tama": tama.build,
+    "opindex": opindex.build,
     "wpa_rein": wpa_rein.build,
     "pem": pem.build,
     "tiles": tiles.build,
