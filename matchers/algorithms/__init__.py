@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import ada_rein, counting, hem, naive, opindex, pem, rein, scan, tama, tiles, wpa_rein
+from matchers.algorithms import ada_rein, comat, counting, hem, naive, opindex, pem, rein, scan, tama, tiles, wpa_rein
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
@@ -18,6 +18,7 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "opindex": opindex.build,
     "wpa_rein": wpa_rein.build,
     "pem": pem.build,
+    "comat": comat.build,
     "tiles": tiles.build,
 }
 

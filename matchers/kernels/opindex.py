@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from matchers.kernels.ascending import first_beyond, first_from
 from matchers.kernels.bitsets import unmark, unmarked
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.rein import read
@@ -48,30 +49,6 @@ class Partitions(NamedTuple):
     start: Any  # [L + 1] int64: list i owns predicates start[i] .. start[i + 1]
     operand: Any  # [E] float64, ascending within a list
     of: Any  # [E] int32: place of the predicate's subscription
-
-
-@inlined
-def first_from(values: Any, begin: int, end: int, bound: float) -> int:
-    """The first of the ascending values at begin .. end that is not less than the bound."""
-    while begin < end:
-        middle = (begin + end) >> 1
-        if values[middle] < bound:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
-
-
-@inlined
-def first_beyond(values: Any, begin: int, end: int, bound: float) -> int:
-    """The first of the ascending values at begin .. end that is greater than the bound."""
-    while begin < end:
-        middle = (begin + end) >> 1
-        if values[middle] <= bound:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
 
 
 @kernel
