@@ -123,12 +123,14 @@ def test_a_time_that_values_hits_and_misses_make_up_is_predicted(seconds: dict[s
     for e in range(len(events)):
         before = clock.now
         matcher.match(comat._chosen(events, np.array([e])))
-        assert predicted[e] == pytest.approx(clock.now - before)
+        assert predicted[e] == pytest.approx(clock.now - before, abs=1e-6)
 
 
 def test_each_event_goes_to_the_algorithm_that_is_expected_to_be_faster() -> None:
     clock, of, events = Clock(), table(), mixed()
-    built = comat.build(of, counting=costing(clock, hit_s=1.0), marking=costing(clock, miss_s=0.25), clock=clock)
+    built = comat.build(
+        of, fewest=0, counting=costing(clock, hit_s=1.0), marking=costing(clock, miss_s=0.25), clock=clock
+    )
     hits = features_of(ends_of(of), events)[:, 2]
     marked = hits > 0.25 * (of.needed.sum() - hits)
     assert 0 < marked.sum() < len(events)
@@ -139,12 +141,23 @@ def test_each_event_goes_to_the_algorithm_that_is_expected_to_be_faster() -> Non
     assert [a.asked for a in built.algorithms] == [[(~marked).sum()], [marked.sum()]]  # type: ignore[attr-defined]
 
 
+def test_few_intervals_are_not_measured_and_a_hit_counts_like_a_miss() -> None:
+    clock, of, events = Clock(), table(), mixed()
+    counting, marking = costing(clock, hit_s=1.0), costing(clock, miss_s=0.25)
+    built = comat.build(of, counting=counting, marking=marking, fewest=len(of.low) + 1, clock=clock)
+    assert clock.now == 0.0
+    hits = features_of(ends_of(of), events)[:, 2]
+    assert (built.fastest(events) == (hits > of.needed.sum() / 2)).all()
+    comat.build(of, counting=counting, marking=marking, fewest=len(of.low), clock=clock)
+    assert clock.now > 0.0
+
+
 def test_the_same_measurements_give_the_same_predictions() -> None:
     weights = []
     for _ in range(2):
         clock = Clock()
         built = comat.build(
-            table(), counting=costing(clock, hit_s=1.0), marking=costing(clock, value_s=3.0), clock=clock
+            table(), fewest=0, counting=costing(clock, hit_s=1.0), marking=costing(clock, value_s=3.0), clock=clock
         )
         weights.append(built.seconds.weights.tolist())
     assert weights[0] == weights[1]
@@ -168,7 +181,12 @@ def test_matches_are_put_back_in_the_order_of_events() -> None:
 def test_threads_share_the_events_and_change_no_match(threads: int) -> None:
     clock, of, events = Clock(), table(), mixed()
     built = comat.build(
-        of, threads=threads, counting=costing(clock, hit_s=1.0), marking=costing(clock, miss_s=0.25), clock=clock
+        of,
+        fewest=0,
+        threads=threads,
+        counting=costing(clock, hit_s=1.0),
+        marking=costing(clock, miss_s=0.25),
+        clock=clock,
     )
     for algorithm in built.algorithms:
         algorithm.asked.clear()  # type: ignore[attr-defined]
@@ -181,7 +199,7 @@ def test_threads_share_the_events_and_change_no_match(threads: int) -> None:
 def test_it_agrees_on_larger_tables(seed: int) -> None:
     r = np.random.default_rng(seed)
     of = random_table(r, int(r.choice([0, 1, 300, 900])), 9)
-    matcher = comat.build(of, threads=2)
+    matcher = comat.build(of, threads=2, fewest=100)
     for n in (0, 1, 40):
         agrees(matcher, of, random_batch(r, n, 10))
 
