@@ -38,21 +38,22 @@ def learned(table: SubscriptionTable, matchers: Sequence[Matcher], clock: Clock)
     ends = ends_of(table)
     groups = drawn(table)
     mean = np.array([features_of(ends, group).mean(axis=0) for group in groups])
-    times = np.array([measured(matcher, groups, clock) for matcher in matchers]).T
     unit = np.where(mean.max(axis=0) > 0.0, mean.max(axis=0), 1.0)
-    weights = np.linalg.lstsq(mean / unit, times, rcond=None)[0]
+    weights = np.linalg.lstsq(mean / unit, measured(matchers, groups, clock), rcond=None)[0]
     return PredictedTime(ends, weights / unit[:, None])
 
 
-def measured(matcher: Matcher, groups: Sequence[EventBatch], clock: Clock) -> Float64:
-    """Seconds for an event of each group."""
-    matcher.match(groups[0])  # compiles what is not compiled yet
-    seconds = np.empty((ROUNDS, len(groups)))
+def measured(matchers: Sequence[Matcher], groups: Sequence[EventBatch], clock: Clock) -> Float64:
+    """[G, M]: seconds of each algorithm for an event of each group. They take turns: a slow while is slow for all."""
+    for matcher in matchers:
+        matcher.match(groups[0])  # compiles what is not compiled yet
+    seconds = np.empty((ROUNDS, len(groups), len(matchers)))
     for taken in seconds:
         for g, group in enumerate(groups):
-            began = clock()
-            matcher.match(group)
-            taken[g] = (clock() - began) / len(group)
+            for m, matcher in enumerate(matchers):
+                began = clock()
+                matcher.match(group)
+                taken[g, m] = (clock() - began) / len(group)
     return np.asarray(seconds.min(axis=0))
 
 
