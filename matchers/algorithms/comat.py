@@ -20,11 +20,12 @@ What the source leaves open to those who read of it elsewhere, and what ours doe
   a hidden layer of 8, both learning from the same measurements (100,000 subscriptions, 10 predicates, 20 columns,
   widths 0.3, 0.5 and 0.7, three times each), on events drawn anew: by either choice they took 1.000 to 1.004 of what
   they take at best, but once 1.052 by the network's; with `tama` alone 1.00, 1.31 and 1.68, with `rein` 1.67, 1.36 and
-  1.33. The network takes a second to learn, and two settings more.
+  1.33.
 - *From what it learns.* Events drawn from the table (predicted_time.py), with few columns or all, on the intervals or
-  beside them; no events need to be known. `clock` is that of the thread, which stands still while the thread waits for
-  a core, and the two take turns, so that both are slow where the machine is. With few intervals (`fewest`) all events take next to nothing and a segment is to be built at once, so there
-  nothing is measured, and a hit is taken to cost counting what a miss costs marking.
+  beside them; no events need to be known. The two take turns, so that both are slow where the machine is, and `clock`
+  is that of the thread, which stands still while the thread waits for a core. With few intervals (`fewest`) all events
+  take next to nothing and a segment is to be built at once, so there nothing is measured, and a hit is taken to cost
+  counting what a miss costs marking.
 - *Several cores.* The events of a batch are shared out among `threads`; each thread predicts for its own, gives either
   algorithm its part at once and puts the matches back in the order of events.
 
