@@ -16,8 +16,8 @@ Clock = Callable[[], float]
 
 ENDS = 256  # of either kind, that are known of a column at most
 GROUPS = 16  # of events that are measured,
-SIZE = 4  # so many in each,
-ROUNDS = 5  # so often, of which the least time counts
+SIZE = 8  # so many in each,
+ROUNDS = 3  # so often, of which the least time counts
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ Pub/Sub Systems", IEEE ISPA 2020, as the paper on PEM (SEKE 2022, sec. II, IV an
 time that each takes is predicted, and the one with the less matches it.
 
 It takes about what the faster of the two does, and less than either where events differ: one with few columns, or with
-values where few intervals lie, is for counting. The price is the memory of both, the measuring when it is built (64
-events, six times in each), and the prediction: two searches for a value among the ends of its column, some 1 us for
+values where few intervals lie, is for counting. The price is the memory of both, the measuring when it is built (128
+events, three times in each), and the prediction: two searches for a value among the ends of its column, some 1 us for
 20 values. Where all events are alike it is the faster one and no more; `pem` splits the subscriptions instead.
 
 What the source leaves open to those who read of it elsewhere, and what ours does:
