@@ -23,6 +23,7 @@ COLOURS = {
     "wpa_rein": "#D55E00",
     "tama": "#E69F00",
     "opindex": "#CC79A7",
+    "comat": "#56B4E9",
     "pem": "#CC79A7",
     "hem": "#009E73",
     "sff": "#0072B2",

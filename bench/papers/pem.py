@@ -1,7 +1,7 @@
 """PEM, a parallel ensemble of REIN and TAMA, SEKE 2022, section V.
 
-Subscriptions have 1 to K predicates, and events all M attributes. It has TAMA at level 17. COMAT, which chooses between
-REIN and TAMA by a neural network, is not among the algorithms.
+Subscriptions have 1 to K predicates, and events all M attributes. It has TAMA at level 17. Its COMAT predicts by a
+neural network, the time of which counts; ours by a linear function. It matches on one thread here, PEM on two.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from bench.workloads import Workload
 
 DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(1, 10), width=0.5, events=1_000)
 TAMA = Series("tama", "tama", {"levels": 17})
-ALL = (*lines("scan", "counting", "rein"), TAMA, Series("pem", "pem"))
+ALL = (*lines("scan", "counting", "rein"), TAMA, *lines("comat", "pem"))
 NEVER = 1 << 30  # events after which the split point is adjusted
 MILLIONS = (1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000)
 
 
-def less(x: float, rein: float, tama: float, said: str) -> tuple[Ratio, ...]:
+def less(x: float, comat: float, rein: float, tama: float, said: str) -> tuple[Ratio, ...]:
     """By how much PEM reduces the matching time of the others."""
-    return (
-        Ratio("pem", "rein", round(1 - rein, 4), x, said=said),
-        Ratio("pem", "tama", round(1 - tama, 4), x, said=said),
-    )
+    others = {"comat": comat, "rein": rein, "tama": tama}
+    return tuple(Ratio("pem", name, round(1 - share, 4), x, said=said) for name, share in others.items())
 
 
 FIGURES = (
@@ -35,7 +33,7 @@ FIGURES = (
         over("subscriptions", MILLIONS),
         DEFAULT,
         ALL,
-        stated=(*less(1_000_000, 0.686, 0.469, "N = 1M"), *less(5_000_000, 0.558, 0.642, "N = 5M")),
+        stated=(*less(1_000_000, 0.437, 0.686, 0.469, "N = 1M"), *less(5_000_000, 0.533, 0.558, 0.642, "N = 5M")),
     ),
     Figure(
         "pem",
@@ -56,7 +54,7 @@ FIGURES = (
         sizes((5, 10, 15, 20), least=1),
         DEFAULT,
         ALL,
-        stated=(*less(5, 0.677, 0.494, "K = 5"), *less(20, 0.529, 0.2587, "K = 20")),
+        stated=(*less(5, 0.477, 0.677, 0.494, "K = 5"), *less(20, 0.193, 0.529, 0.2587, "K = 20")),
     ),
     Figure(
         "pem",
@@ -66,7 +64,7 @@ FIGURES = (
         over("attributes", (20, 50, 100)),
         DEFAULT,
         ALL,
-        stated=(*less(20, 0.675, 0.541, "M = 20"), *less(100, 0.726, 0.237, "M = 100")),
+        stated=(*less(20, 0.391, 0.675, 0.541, "M = 20"), *less(100, 0.176, 0.726, 0.237, "M = 100")),
     ),
     Figure(
         "pem",
@@ -76,7 +74,7 @@ FIGURES = (
         over("width", (0.1, 0.3, 0.5, 0.7, 0.9)),
         DEFAULT,
         ALL,
-        stated=(*less(0.1, 0.809, 0.045, "W = 0.1"), *less(0.9, 0.136, 0.471, "W = 0.9")),
+        stated=(*less(0.1, -0.022, 0.809, 0.045, "W = 0.1"), *less(0.9, 0.124, 0.136, 0.471, "W = 0.9")),
     ),
     Figure(
         "pem",

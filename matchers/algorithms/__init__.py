@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import ada_rein, ccm, counting, hem, naive, ocm, pem, rein, scan, sff, tama, tiles, wpa_rein
+from matchers.algorithms import (
+    ada_rein,
+    ccm,
+    comat,
+    counting,
+    hem,
+    naive,
+    ocm,
+    opindex,
+    pem,
+    rein,
+    scan,
+    sff,
+    tama,
+    tiles,
+    wpa_rein,
+)
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
@@ -16,8 +32,10 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "ada_rein": ada_rein.build,
     "hem": hem.build,
     "tama": tama.build,
+    "opindex": opindex.build,
     "wpa_rein": wpa_rein.build,
     "pem": pem.build,
+    "comat": comat.build,
     "tiles": tiles.build,
     "ocm": ocm.build,
     "ccm": ccm.build,

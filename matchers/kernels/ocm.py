@@ -16,7 +16,7 @@ import numpy as np
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.rows import clear, lay_out
 
-_IN, _OUT = 0, 1  # operators, as in matchers/name_vectors.py
+_OUT, _SEVERAL = 1, 2  # operators, as in matchers/name_vectors.py
 _ONE = np.uint64(1)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -85,10 +85,8 @@ def _select(
 
 @inlined
 def _satisfied(operator: int, low: float, high: float, value: float, interval_low: Any, interval_high: Any) -> bool:
-    if operator == _IN:
-        return low <= value <= high
-    if operator == _OUT:
-        return not (low <= value <= high)
+    if operator != _SEVERAL:
+        return ((low <= value) & (value <= high)) ^ (operator == _OUT)
     hit = False
     for i in range(int(low), int(high)):
         hit |= interval_low[i] <= value <= interval_high[i]

@@ -42,6 +42,7 @@ def compare(found: list[list[str]], subscriptions: dict[str, Any], events: list[
 # Algorithms with options that make their parts small, so that small tables have several of each.
 SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, EXACTLY[name]) for name in ALGORITHMS},
+    "comat, two threads": ("comat", {"threads": 2}),
     "hem, small": ("hem", {"c": 5, "g": 3, "block": 64}),
     "hem, without sets": ("hem", {"c": 3, "g": 0, "block": 64}),
     "tiles, small": ("tiles", {"tile": 2, "fewest": 1}),
