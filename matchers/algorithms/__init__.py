@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.algorithms import ada_rein, counting, hem, naive, pem, rein, scan, tama, tiles, wpa_rein
+from matchers.algorithms import ada_rein, be_tree, counting, h_tree, hem, naive, pem, rein, scan, tama, tiles, wpa_rein
 from matchers.base import Matcher
 
 ALGORITHMS: dict[str, Callable[..., Matcher]] = {
@@ -17,6 +17,8 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "tama": tama.build,
     "wpa_rein": wpa_rein.build,
     "pem": pem.build,
+    "be_tree": be_tree.build,
+    "h_tree": h_tree.build,
     "tiles": tiles.build,
 }
 
