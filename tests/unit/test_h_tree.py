@@ -41,7 +41,7 @@ def bounds(of: SubscriptionTable) -> dict[tuple[int, int], tuple[float, float]]:
 
 
 def test_a_subscription_is_stored_once_in_the_cells_of_its_low_ends() -> None:
-    of = uniform_table(3000, 5, 3, 0.1)
+    of = uniform_table(800, 5, 3, 0.1)
     tree, has, found = h_tree.build(of, c=6, delta=0.125), bounds(of), []
     for path, ids in buckets(tree):
         assert ids  # no bucket is empty
@@ -53,7 +53,7 @@ def test_a_subscription_is_stored_once_in_the_cells_of_its_low_ends() -> None:
                 else:
                     width = tree.end[c] - tree.begin[c]
                     assert int((has[s, c][0] - tree.begin[c]) / width * 6) == cell
-    assert sorted(found) == list(range(3000))
+    assert sorted(found) == list(range(800))
 
 
 def test_a_predicate_wider_than_delta_has_the_cell_for_any_value() -> None:
@@ -78,13 +78,13 @@ def test_a_value_lies_in_two_cells_at_most_where_delta_is_up_to_a_cell(c: int, d
 
 
 def test_chaining_ends_at_a_small_bucket_or_where_no_attribute_is_left() -> None:
-    of = uniform_table(4000, 6, 2, 0.2)
+    of = uniform_table(800, 6, 2, 0.2)
     has = bounds(of)
     for path, ids in buckets(h_tree.build(of, bucket=10)):
         if len(ids) > 10:
             assert not {c for s, c in has if s in set(ids)} - path.keys()
     assert all(len(path) <= 2 for path, _ in buckets(h_tree.build(of, l=2, bucket=1)))
-    assert [ids for _, ids in buckets(h_tree.build(of, l=0))] == [list(range(4000))]
+    assert [ids for _, ids in buckets(h_tree.build(of, l=0))] == [list(range(800))]
 
 
 def test_attributes_that_most_constrain_narrowly_come_first() -> None:
@@ -107,33 +107,33 @@ def test_attributes_that_most_constrain_narrowly_come_first() -> None:
 
 
 def test_an_event_looks_at_a_small_part_where_predicates_are_narrow() -> None:
-    of = uniform_table(20_000, 10, 5, 0.05)
-    checked = visited(h_tree.build(of), EventBatch.from_dense(np.random.default_rng(1).random((50, 10))))
-    assert 0 < sum(map(len, checked)) / 50 < 600
+    of = uniform_table(5_000, 10, 5, 0.05)
+    checked = visited(h_tree.build(of), EventBatch.from_dense(np.random.default_rng(1).random((20, 10))))
+    assert 0 < sum(map(len, checked)) / 20 < 300
 
 
 def test_an_event_without_an_attribute_goes_on_with_those_that_do_not_constrain_it() -> None:
-    of = uniform_table(20_000, 50, 3, 0.1)
+    of = uniform_table(4_000, 50, 3, 0.1)
     events = EventBatch.from_values([0, 0, 0], [3, 17, 40], [0.2, 0.5, 0.9], n_events=2, n_columns=50)
     few, none = visited(h_tree.build(of), events)
-    assert len(few) < 250
+    assert len(few) < 100
     assert len(none) <= 16
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_it_lists_what_a_scan_lists(seed: int) -> None:
     r = np.random.default_rng(seed)
-    of, events = random_table(r, 1500, 6), random_batch(r, 200, 7)
+    of, events = random_table(r, 500, 6), random_batch(r, 100, 7)
     agrees(h_tree.build(of, c=int(r.integers(1, 20)), bucket=int(r.integers(1, 20))), of, events)
     agrees(h_tree.build(of, delta=float(r.random())), of, events)
 
 
 def test_a_predicate_of_just_delta_is_found_however_its_ends_are_rounded() -> None:
     r = np.random.default_rng(4)
-    low = r.random(5000)
-    of = SubscriptionTable.from_intervals(range(5000), [0] * 5000, low, low + 0.1, n_subscriptions=5000, n_columns=1)
+    low = r.random(1000)
+    of = SubscriptionTable.from_intervals(range(1000), [0] * 1000, low, low + 0.1, n_subscriptions=1000, n_columns=1)
     tree = h_tree.build(of, c=64, delta=0.1 / float(np.ptp([*low, *(low + 0.1)])))
-    agrees(tree, of, EventBatch.from_dense(np.concatenate([low[:500], low[:500] + 0.1])[:, None]))
+    agrees(tree, of, EventBatch.from_dense(np.concatenate([low[:100], low[:100] + 0.1])[:, None]))
 
 
 @pytest.mark.parametrize(
