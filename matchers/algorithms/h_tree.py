@@ -18,7 +18,9 @@ derived from this:
 - Chaining ends where no more than `bucket` subscriptions are left, so l bounds the depth and need not be chosen by
   their number; without it all attributes may be indexed.
 - A tree, level by level, instead of a hash of all l cells: empty buckets are not there, and a missing child ends a
-  whole product of them, where a hash is asked up to 3^l times.
+  whole product of them. Measured with 100,000 subscriptions of 10 predicates of width 0.1 on 20 attributes, c = 6 and
+  delta = 1 / 6: of 6 attributes a hash is asked for 513 keys an event, and the tree visits 553 nodes, 332 of them
+  buckets, that hold 6,529 subscriptions; of 12 attributes 263,424 keys, or 2,583 nodes and 1,100 subscriptions.
 
 Up to 64 events go down together, so that a bucket is read from memory once for all that visit it (kernels/places.py).
 It is fast where predicates are narrow and most subscriptions have one on the attributes chained first; also where
