@@ -15,6 +15,19 @@ import numpy as np
 from matchers.tables import Float64, SubscriptionTable
 
 
+def domain(table: SubscriptionTable) -> tuple[Float64, Float64]:
+    """The least and the greatest finite bound of each column; 0 and 0 where there is none."""
+    begin = np.full(table.n_columns, np.inf)
+    end = np.full(table.n_columns, -np.inf)
+    for bound in (table.low, table.high):
+        finite = np.isfinite(bound)
+        np.minimum.at(begin, table.column[finite], bound[finite])
+        np.maximum.at(end, table.column[finite], bound[finite])
+    nowhere = begin > end
+    begin[nowhere] = end[nowhere] = 0.0
+    return begin, end
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     n: int  # c, of each attribute
@@ -23,14 +36,7 @@ class Cells:
 
     @classmethod
     def of(cls, table: SubscriptionTable, n: int) -> Cells:
-        begin = np.full(table.n_columns, np.inf)
-        end = np.full(table.n_columns, -np.inf)
-        for bound in (table.low, table.high):
-            finite = np.isfinite(bound)
-            np.minimum.at(begin, table.column[finite], bound[finite])
-            np.maximum.at(end, table.column[finite], bound[finite])
-        nowhere = begin > end
-        begin[nowhere] = end[nowhere] = 0.0
+        begin, end = domain(table)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             per_unit = n / (end - begin)
         per_unit[~np.isfinite(per_unit)] = 0.0

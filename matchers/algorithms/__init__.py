@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from matchers.algorithms import (
     ada_rein,
+    be_tree,
     ccm,
     comat,
     counting,
+    h_tree,
     hem,
     naive,
     ocm,
@@ -36,6 +38,8 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "wpa_rein": wpa_rein.build,
     "pem": pem.build,
     "comat": comat.build,
+    "be_tree": be_tree.build,
+    "h_tree": h_tree.build,
     "tiles": tiles.build,
     "ocm": ocm.build,
     "ccm": ccm.build,

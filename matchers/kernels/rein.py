@@ -155,9 +155,9 @@ def keep_unmarked(words: Any, marks: Any, base: int, length: int, bits: Any) -> 
 
 
 @inlined
-def group_size(done: int, listed: int, room: int) -> int:
+def group_size(done: int, listed: int, room: int, most: int = GROUP) -> int:
     """How many events to mark together: as many as there is likely to be room for, judged by those before."""
-    return 1 if done == 0 else max(1, min(GROUP, room * done // (2 * listed + 1)))
+    return 1 if done == 0 else max(1, min(most, room * done // (2 * listed + 1)))
 
 
 @kernel

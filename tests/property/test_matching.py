@@ -43,6 +43,9 @@ def compare(found: list[list[str]], subscriptions: dict[str, Any], events: list[
 SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, EXACTLY[name]) for name in ALGORITHMS},
     "comat, two threads": ("comat", {"threads": 2}),
+    "be_tree, small": ("be_tree", {"max_cap": 1}),
+    "h_tree, small": ("h_tree", {"c": 3, "bucket": 1}),
+    "h_tree, one delta": ("h_tree", {"c": 2, "l": 2, "delta": 0.5, "bucket": 1}),
     "hem, small": ("hem", {"c": 5, "g": 3, "block": 64}),
     "hem, without sets": ("hem", {"c": 3, "g": 0, "block": 64}),
     "tiles, small": ("tiles", {"tile": 2, "fewest": 1}),
