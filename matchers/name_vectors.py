@@ -42,6 +42,7 @@ class NameVectors:
     row_begin: Int64  # [T + 1]: the rows of a table
     row_name: Int32  # [R], ascending within a table
     constraint_begin: Int64  # [R + 1]: the constraints of a row
+    several_begin: Int64  # [R]: of these, the first that is SEVERAL; they come last
     operator: NDArray[np.uint8]  # [P] ConstrOp
     low: Float64  # [P] ConstrVal: the interval, or of SEVERAL the first of the table's intervals and where they end
     high: Float64  # [P]
@@ -61,9 +62,11 @@ class NameVectors:
         place[order] = np.arange(len(order))
         table_of = np.repeat(np.arange(len(vectors)), np.diff(np.append(filter_begin, len(order))))
         row_of = table_of[place[of]] * np.int64(max(table.n_columns, 1)) + column
-        by_row = np.lexsort((place[of], row_of))
-        rows, constraint_begin = np.unique(row_of[by_row], return_index=True)
         operator, low, high = _operands(table, predicates)
+        by_row = np.lexsort((place[of], operator == SEVERAL, row_of))
+        rows, constraint_begin = np.unique(row_of[by_row], return_index=True)
+        constraint_begin = np.append(constraint_begin, len(by_row)).astype(np.int64)
+        several = np.concatenate(([0], np.cumsum(operator[by_row] == SEVERAL)))
         bloom = _united(bloom_of(column), of, table.n_subscriptions)
         return cls(
             bits,
@@ -73,7 +76,8 @@ class NameVectors:
             table.needed[order],
             np.searchsorted(rows // max(table.n_columns, 1), np.arange(len(vectors) + 1)).astype(np.int64),
             (rows % max(table.n_columns, 1)).astype(np.int32),
-            np.append(constraint_begin, len(by_row)).astype(np.int64),
+            constraint_begin,
+            constraint_begin[1:] - np.diff(several[constraint_begin]),
             operator[by_row],
             low[by_row],
             high[by_row],

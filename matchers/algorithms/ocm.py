@@ -13,9 +13,10 @@ is, and it is a scan column by column.
 
 The tables are dealt out to threads (`threads`), as with the paper's parallel for: no two have a filter in common.
 
-The paper does not say how many bits a NameVector has, nor how tables within NV_e are found. Ours has as many bits as
-leave FILTERS filters a table on average, 64 at most; all vectors within NV_e are looked up, unless it is less work to
-go through all tables. `match` lists filters where the paper marks interfaces; `forward` does the latter.
+The paper does not say how many bits a NameVector has, nor how tables within NV_e are found. Ours has 64 where a filter
+constrains few of the names (FEW), so that an event probably has few too, else as many as leave FILTERS filters a table
+on average. All vectors within NV_e are looked up, unless it is less work to go through all tables. `match` lists
+filters where the paper marks interfaces; `forward` does the latter.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from matchers.subtasks import run
 from matchers.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 
 FILTERS = 8  # of a table, on average at least
+FEW = 1 / 8  # of all names
 _NO_INTERFACE: Int32 = np.empty(0, np.int32)
 
 
@@ -82,6 +84,7 @@ class Ocm(Matcher):
                 tables.row_begin,
                 tables.row_name,
                 tables.constraint_begin,
+                tables.several_begin,
                 tables.operator,
                 tables.low,
                 tables.high,
@@ -114,12 +117,12 @@ def _united(parts: list[MatchBatch], n: int) -> MatchBatch:
 
 
 def build(table: SubscriptionTable, bits: int | None = None, threads: int = 1) -> Ocm:
-    """`bits` of a NameVector; without, as many as leave FILTERS filters a table. Raises MatchingError."""
+    """`bits` of a NameVector; without, by the table. Raises MatchingError."""
     if bits is not None and not 1 <= bits <= 64:
         raise MatchingError(f"bits must lie within 1 .. 64, not {bits}")
     if threads < 1:
         raise MatchingError(f"threads must be 1 or more, not {threads}")
-    tables = NameVectors.of(table, bits or best_bits(table, FILTERS))
+    tables = NameVectors.of(table, bits or (64 if _few(table) else best_bits(table, FILTERS)))
     slots = np.zeros(1 << (2 * len(tables)).bit_length(), np.int32)
     index(tables.vector, slots, np.uint64(65 - len(slots).bit_length()))
     work = tables.constraint_begin[tables.row_begin]
@@ -133,3 +136,7 @@ def build(table: SubscriptionTable, bits: int | None = None, threads: int = 1) -
         slots,
         tuple(pairwise(ends)),
     )
+
+
+def _few(table: SubscriptionTable) -> bool:
+    return table.n_subscriptions > 0 and float(table.needed.mean()) <= FEW * table.n_columns
