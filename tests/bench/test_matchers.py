@@ -85,7 +85,7 @@ def test_the_readmes_commands_run_at_a_toy_size(tmp_path: Path) -> None:
         "matchers": ("-n", "300", "--events", "12", "--seconds", "0.01"),
         "sweep": ("--figures", "11", "--scale", "0.0002", "--seconds", "0", "--rounds", "1", "--out", str(tmp_path)),
     }
-    assert len(commands) == 4
+    assert len(commands) == 5
     for _, _, *arguments in commands:
         result = CliRunner().invoke(run_stream.app, [*arguments, *toy[arguments[1]]])
         assert result.exit_code == 0, result.output
