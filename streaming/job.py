@@ -6,29 +6,27 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from matchers.lowering import Conjunction
 from matchers.snapshot import Snapshot
-from streaming import checkpoint, class_archive, layout, matching, packing, session, sources
+from streaming import checkpoint, class_archive, code_archive, layout, packing, session, sources, warming
 from streaming.codecs import RegistrySettings
-from streaming.compiling import WORTHWHILE
 from streaming.composing import Names
 from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed
 from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, of_source
 from streaming.outputs import outputs
-from streaming.pipeline import OUTPUT, Pipeline
+from streaming.parts import SharedFile
+from streaming.pipeline import Pipeline
 from streaming.pool import BACKGROUND, processes
 from streaming.precision import Precision
 from streaming.quotas import DeliveryQuota, SubscriptionQuota
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sluice.job")
 
-SOME = 64  # events: algorithms may have other kernels for few
-NOWHERE = 1 << 20  # a partition that no topic has
 LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # of a disk
 
 
@@ -101,7 +97,7 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
                     settings.events.codec,
                     _registry(settings),
                     Upkeep(store, background, restored.files),
-                    None if settings.spark.master.startswith("local") else _ship(spark),
+                    partial(SharedFile, spark.sparkContext) if session.on_cluster(settings.spark.master) else None,
                     settings.events.max_bytes,
                     settings.spark.worker_memory_mb,
                 )
@@ -109,6 +105,8 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
                 if restored.first_start:
                     pipeline.adopt(map(packing.read, restored.slices), restored.positions)
                 restored.forget_slices()
+                if session.on_cluster(settings.spark.master):
+                    _bring(spark, state, scratch)
                 checkpoint.own(location, lineage)
                 fields = {
                     "query": settings.query.name,
@@ -189,7 +187,7 @@ def _run(
             .trigger(processingTime="0 seconds")
             .start()
         )
-        _warm_up(spark, pipeline.state)  # while Spark plans the query and asks for offsets
+        warming.workers(spark, pipeline.state)  # while Spark plans the query and asks for offsets
     log.info("running", extra={"fields": dict(fields)})
     while query.isActive and not stop.wait(0.1):
         pass
@@ -246,22 +244,6 @@ class _Batches:
             self._finished = True
 
 
-def _warm_up(spark: SparkSession, state: State) -> None:
-    """Start the workers, load the state and the kernels there, so that the first events need not wait for it."""
-    n = 2 * spark.sparkContext.defaultParallelism
-    row = {"partition": NOWHERE, "offset": 0, "timestamp": 0}
-    document = b'{"subscriber": "nobody", "pattern": {"text": ["a"], "number": [{"numeric": [">", 1]}]}}'
-    changes = [row | {"source": SUBSCRIPTIONS, "key": b"%d" % i, "value": document} for i in range(2 * WORTHWHILE * n)]
-    events = [row | {"source": EVENTS, "value": b"{}"}] * (SOME * n)
-    # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
-    rows = spark.createDataFrame(pa.Table.from_pylist(changes + events, schema=matching.INPUT)).repartition(n)
-    for own in state.work():
-        match = replace(own, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
-        for work in (own, match, match):
-            result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
-            assert result.num_rows
-
-
 def _source_options(settings: Settings) -> dict[str, str]:
     own = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **own}
@@ -297,9 +279,10 @@ def _pipeline(settings: Settings, state: State, sink: TransactionalSink, topics:
     )
 
 
-def _ship(spark: SparkSession) -> Callable[[Path], None]:
-    """Gives a file to every executor, when that next has work."""
-    return lambda path: spark.sparkContext.addFile(str(path))
+def _bring(spark: SparkSession, state: State, scratch: Path) -> None:
+    """Give the executors of a cluster our code. Call before they have work."""
+    warming.kernels(state)
+    spark.sparkContext.addArchive(f"{code_archive.make(session.CODE, scratch)}#{code_archive.NAME}")
 
 
 def _registry(settings: Settings) -> RegistrySettings | None:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from pyspark import SparkFiles
+from pyspark import SparkContext
+from pyspark.core.broadcast import Broadcast
 
 from matchers.snapshot import Part, Reading
 from streaming import packing
+
+
+class SharedFile(Broadcast[Path]):
+    """The bytes of a file, in a file on every executor that needs them: Spark brings them when a task first does, from
+    us or from an executor that has them, and deletes them everywhere when it is destroyed.
+
+    An executor that is started later is sent only what is not destroyed by then. The driver's JVM holds the bytes,
+    compressed, in its memory while it cuts them into blocks.
+    """
+
+    def __init__(self, context: SparkContext, path: Path) -> None:
+        super().__init__(context, path, context._pickled_broadcast_vars)
+
+    def dump(self, value: Path, f: BinaryIO) -> None:
+        with value.open("rb") as file, f:
+            shutil.copyfileobj(file, f)
 
 
 @dataclass(frozen=True)
@@ -17,16 +35,17 @@ class Handle:
     """Opens a part in a worker. No two parts have the same name."""
 
     name: str
-    broadcast: Any = None  # of its bytes; None: it is in a file
-    path: str = ""
-    shipped: bool = False  # the file is not at this path but where Spark put it (`SparkContext.addFile`)
+    broadcast: Any = None  # of its bytes, or a SharedFile; None: workers see our files
+    path: str = ""  # of its file; empty if it is in no file
 
     def open(self) -> Part:
         part: Part
-        if self.broadcast is not None:
-            part = packing.from_bytes(self.broadcast.value)
+        if self.broadcast is None:
+            part = packing.read(Path(self.path))
+        elif self.path:
+            part = packing.read(Path(self.broadcast._path))  # where Spark put it
         else:
-            part = packing.read(Path(SparkFiles.get(Path(self.path).name) if self.shipped else self.path))
+            part = packing.from_bytes(self.broadcast.value)
         return part
 
     def close(self) -> None:
@@ -46,3 +65,8 @@ def opened(handles: tuple[Handle, ...], shard: int) -> tuple[list[Part], Reading
         reading = Reading.of(list(parts.values()), reading)
         _open[shard] = parts, reading
     return list(parts.values()), reading
+
+
+def forget() -> None:
+    """Let go of what this process has open."""
+    _open.clear()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from streaming import class_archive
+from streaming import class_archive, code_archive
 from streaming.errors import JobError
 
 CODE = Path(__file__).resolve().parent.parent
@@ -63,6 +63,20 @@ LOCAL_CHECKPOINT = {
 }
 
 
+# What it has to unpack and load is ours alone (`code_archive`): not what its host has lying about.
+CLUSTER = {
+    # Relative to where an executor works, which is where it unpacks archives.
+    "spark.executorEnv.PYTHONPATH": code_archive.NAME,
+    # Kernels are cached beside their sources, so they go with them. Any other place knows them by their path, which is
+    # another in every executor: nothing would be found, and nothing deleted.
+    "spark.executorEnv.NUMBA_CACHE_DIR": "",
+}
+
+
+def on_cluster(master: str) -> bool:
+    return not master.startswith("local")
+
+
 def start(
     name: str, master: str, options: Mapping[str, str], jars: Path, scratch: Path, local_checkpoint: bool
 ) -> SparkSession:
@@ -70,13 +84,18 @@ def start(
     files = sorted(jars.glob("*.jar"))
     if not files:
         raise JobError(f"no jars in {jars}; `make setup` puts them there")
-    local = master.startswith("local")
+    local = not on_cluster(master)
+    if not local and options.get("spark.io.encryption.enabled") == "true":
+        raise JobError(
+            "spark.io.encryption.enabled: the workers of a cluster map the subscriptions from files, which they cannot "
+            "do if Spark encrypts these; encrypt the disks of spark.local.dir instead"
+        )
     config = {
         **TUNING,
-        **(LOCAL if local else {}),
+        **(LOCAL if local else CLUSTER),
         **(LOCAL_CHECKPOINT if local_checkpoint else {}),
         **({"spark.driver.extraClassPath": str(jars / "*")} if local else {"spark.jars": ",".join(map(str, files))}),
-        "spark.executorEnv.PYTHONPATH": str(CODE),
+        **({"spark.executorEnv.PYTHONPATH": str(CODE)} if local else {}),
         "spark.driver.defaultJavaOptions": (
             f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={LOG.as_uri()} "
             f"{class_archive.option(jars) if local else ''}"

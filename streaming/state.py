@@ -26,8 +26,8 @@ class State:
     """`state(N + 1) = apply(state(N), changes(N))`. Its version is how many records of the subscriptions topic it
     takes into account, by their offsets: so it only grows, and is the same again after a restart.
 
-    `broadcast` hands a value to all workers; what it returns has `value` there, and `destroy()` here. `ship` hands them
-    a file; None where they see the same files as we do.
+    `broadcast` hands a value to all workers; what it returns has `value` there, and `destroy()` here. `share` does
+    the same with a file (`parts.SharedFile`); None where they see our files.
     """
 
     snapshot: Snapshot
@@ -36,7 +36,7 @@ class State:
     codec: str = "json"
     registry: RegistrySettings | None = None
     upkeep: Upkeep | None = None
-    ship: Callable[[Path], None] | None = None
+    share: Callable[[Path], Any] | None = None
     max_event_bytes: int = 1_000_000
     worker_memory_mb: int = 0
     _handles: dict[Part, Handle] = field(default_factory=dict)
@@ -93,9 +93,7 @@ class State:
         path = self.upkeep.file(part) if self.upkeep else None
         if path is None:
             return Handle(uuid.uuid4().hex, broadcast=self.broadcast(packing.as_bytes(part)))
-        if self.ship is not None:
-            self.ship(path)
-        return Handle(path.name, path=str(path), shipped=self.ship is not None)
+        return Handle(path.name, self.share(path) if self.share else None, str(path))
 
 
 def _net(changes: Iterable[Mapping[str, Any]]) -> tuple[Segment | None, list[str]]:

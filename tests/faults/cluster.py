@@ -16,11 +16,15 @@ from tests.faults.processes import Process, below, ended, kill
 WORKERS = 2
 START_TIMEOUT_S = 60.0
 SCALA = "2.13"
+TAKEN = ("PATH", "JAVA_HOME", "LANG")  # of our environment
 CLASS = "org.apache.spark.deploy"
 
 
 class SparkCluster:
-    """`with SparkCluster(directory) as cluster: cluster.master`; it ends with us."""
+    """`with SparkCluster(directory) as cluster: cluster.master`; it ends with us.
+
+    It works in `directory` and knows neither our environment nor where the repository is.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -75,7 +79,13 @@ class SparkCluster:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": SCALA},  # for its executors
+                cwd=self._directory,
+                env={
+                    **{name: os.environ[name] for name in TAKEN if name in os.environ},
+                    "HOME": str(self._directory),
+                    "SPARK_HOME": str(home),  # for its executors, as the next
+                    "SPARK_SCALA_VERSION": SCALA,
+                },
                 preexec_fn=die_with_parent,
             )
         self._processes.append(process)

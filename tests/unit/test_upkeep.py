@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -121,21 +122,34 @@ def test_a_part_that_is_removed_whole_while_it_is_joined_is_gone_after_it(tmp_pa
     state.close()
 
 
-def test_a_large_part_goes_to_the_workers_as_its_file(
-    tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch
+class Fetched:
+    """A file as workers elsewhere have it: a copy, for as long as it is shared."""
+
+    def __init__(self, path: Path, elsewhere: Path) -> None:
+        self._path = str(shutil.copy(path, elsewhere))
+
+    def destroy(self) -> None:
+        Path(self._path).unlink()
+
+
+def test_workers_elsewhere_have_files_of_large_parts_and_none_of_those_that_are_retired(
+    tmp_path: Path, threads: Executor
 ) -> None:
-    monkeypatch.setattr(parts.SparkFiles, "get", lambda name: str(tmp_path / name))
-    shipped: list[Path] = []
-    state = started(Store(tmp_path), threads)
-    state.ship = shipped.append
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    state = started(Store(tmp_path / "state"), threads)
+    state.share = lambda path: Fetched(path, elsewhere)
+    many: list[str] = []
     for n in MANY:
         subscribe(state, n)
-    settled(state)
-    handles = [handle for handle, _ in state.work()[0].parts]
-    assert handles[0].broadcast is None
-    assert handles[0].path in map(str, shipped)
-    assert handles[0].shipped
-    assert [handle for handle, _ in state.work()[0].parts] == handles
+        settled(state)
+        files = {Path(handle.path).name for handle, _ in state.work()[0].parts if handle.path}
+        assert {file.name for file in elsewhere.iterdir()} == files
+        many += files
+        parts.forget()  # so that they are opened there, as in a worker that was started now
+        assert delivered(state, event(0, {"x": 1})) == {0: {"alice": sorted(f"s{i}" for i in range(n + 1))}}
+    assert len(set(many)) > len(files) > 0
+    assert [handle for handle, _ in state.work()[0].parts] == [handle for handle, _ in state.work()[0].parts]
     state.close()
 
 
