@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pyspark
 
+from matchers.flat_file import MAGIC
 from streaming.broker import LOOPBACK, die_with_parent, free_port, java
+from streaming.code_archive import NAME
 from tests.faults.job import Failed
 from tests.faults.processes import Process, below, ended, kill
 
@@ -69,6 +72,26 @@ class SparkCluster:
         """The JVMs that run tasks, and the Python workers of each."""
         return [process for worker in self._processes[1:] for process in below(worker.pid)]
 
+    def finished_tasks(self) -> list[int]:
+        """How many each worker's executors have done."""
+        return [
+            sum(log.read_text(errors="replace").count("Finished task ") for log in work.glob("*/*/stderr"))
+            for work in (self._directory / f"work{number}" for number in range(WORKERS))
+        ]
+
+    def kernels(self) -> list[set[str]]:
+        """The compiled ones that lie with the code of each executor."""
+        return [{file.name for file in code.rglob("*.nbc")} for code in self._directory.glob(f"work*/*/*/{NAME}")]
+
+    def mapped(self) -> set[str]:
+        """Files of the state that executors have."""
+        found = set()
+        for file in (self._directory / "local").rglob("broadcast_*_python"):
+            with contextlib.suppress(FileNotFoundError):
+                if file.read_bytes().startswith(MAGIC):
+                    found.add(file.name)
+        return found
+
     def _start(self, name: str, *arguments: str) -> None:
         home = Path(pyspark.__file__).parent
         command = [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", str(home / "jars" / "*")]
@@ -83,6 +106,7 @@ class SparkCluster:
                 env={
                     **{name: os.environ[name] for name in TAKEN if name in os.environ},
                     "HOME": str(self._directory),
+                    "SPARK_LOCAL_DIRS": str(self._directory / "local"),
                     "SPARK_HOME": str(home),  # for its executors, as the next
                     "SPARK_SCALA_VERSION": SCALA,
                 },

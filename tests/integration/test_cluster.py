@@ -1,0 +1,96 @@
+"""The job on a cluster whose workers know nothing of it: what they need must come from the driver."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.faults.cluster import SparkCluster
+from tests.faults.processes import kill
+from tests.integration.conftest import HOME, CommandLine
+from tests.integration.test_job import job, lines, records, subscription
+
+PARTITIONS = 4
+START_S = 300.0  # on a machine that has to compile the kernels first
+MORE = 9_000  # subscriptions, more than move between parts without a file
+
+pytestmark = pytest.mark.timeout(560)
+
+
+def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:
+    for name in ("NUMBA_CACHE_DIR", "PYTHONPATH"):
+        sluice.environment.pop(name, None)
+    sluice("topics", "create", "--partitions", str(PARTITIONS))
+    sluice("subscribe", stdin=lines(subscription("s1", "alice", x=[1]), subscription("s2", "bob", x=[1, 2])))
+    sent: Counter[tuple[int, int]] = Counter()  # (x, n)
+
+    def produce(x: int) -> None:
+        """Ten events to each partition."""
+        producer = Producer({"bootstrap.servers": kafka})
+        for n in range(len(sent), len(sent) + 10 * PARTITIONS):
+            producer.produce(f"{sluice.name}.events", json.dumps({"x": x, "n": n}).encode(), partition=n % PARTITIONS)
+            sent[x, n] += 1
+        assert producer.flush(30) == 0
+
+    def delivered(subscriber: str) -> Counter[tuple[int, int]]:
+        events = (json.loads(record.value) for record in records(kafka, f"{sluice.name}.to.{subscriber}"))
+        return Counter((event["x"], event["n"]) for event in events)
+
+    with SparkCluster(tmp_path / "spark") as spark:
+        flags = {"spark.master": spark.master, **spark.flags}.items()
+        with job(sluice, *(part for name, value in flags for part in ("--set", f"{name}={value}"))) as running:
+            running.until("running", lambda: any(line["event"] == "running" for line in running.lines), START_S)
+
+            def done() -> bool:
+                return running.total("events") >= len(sent)
+
+            def after_batches(what: str, condition: Callable[[], bool]) -> None:
+                """What is due is done between batches, and there are none without events."""
+
+                def holds() -> bool:
+                    produce(2)
+                    running.until("delivered", done)
+                    return condition()
+
+                running.until(what, holds)
+
+            def right() -> bool:
+                """Each event was delivered once to those whom it was for."""
+                of_alice = Counter({event: 1 for event in sent if event[0] == 2 or event[1] < 10 * PARTITIONS})
+                return delivered("alice") == of_alice and delivered("bob") == sent
+
+            before = spark.finished_tasks()
+            produce(1)
+            running.until("delivered", done)
+            assert all(now > then for now, then in zip(spark.finished_tasks(), before, strict=True))
+            assert right()
+
+            # What executors run is what they were sent: nothing was compiled there.
+            here = {file.name for file in (HOME / "matchers").rglob("*.nbc")}
+            there = spark.kernels()
+            assert len(there) == 2
+            assert all(kernels and kernels <= here for kernels in there)
+
+            sluice("subscribe", "--wait", stdin=lines(subscription("s1", "alice", x=[2])))
+            produce(1)
+            produce(2)
+            running.until("delivered", done)
+            assert right()
+
+            # Files of parts come, and those of retired parts go.
+            many = [subscription(f"m{n}", "carol", y=[n]) for n in range(MORE)]
+            sluice("subscribe", "--wait", stdin=lines(*many))
+            after_batches("on the executors", lambda: bool(spark.mapped()))
+            first = spark.mapped()
+            sluice("subscribe", "--wait", stdin=lines(*(line.replace("m", "n", 1) for line in many)))
+            after_batches("retired", lambda: bool(now := spark.mapped()) and not first & now)
+
+            kill([process for process in spark.executors() if "java" in process.command.split("\0")[0]][:1])
+            produce(2)
+            running.until("delivered", done)
+            assert right()
