@@ -63,8 +63,8 @@ audit: ## which locked packages have known weaknesses? (exit code 75: nothing wa
 	if [ -s .cache/audit.json ]; then $(PYTHON) -m json.tool .cache/audit.json; tail -n 1 .cache/audit.log >&2; exit 1; fi; \
 	echo "Nothing was audited: what is known about packages could not be asked. .cache/audit.log says why." >&2; exit 75
 
-image: ## the container image sluice:latest, from BASE if given (docker/Dockerfile)
-	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag sluice:latest --file docker/Dockerfile .
+image: ## the container image sluice:0.1.0, from BASE if given (docker/Dockerfile)
+	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag sluice:0.1.0 --file docker/Dockerfile .
 
 test-containers: setup image ## compose up, deliveries arrive, compose down
 	$(BIN)/python -m pytest tests/containers

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HOME = Path(__file__).resolve().parents[2]
-IMAGE = "sluice:latest"
+IMAGE = "sluice:0.1.0"
 PROJECT = "sluice-test"
 COMPOSE = (["docker", "compose"], ["docker-compose"])  # the plugin, or the program that it follows
 KINDS = (["ps", "--all"], ["volume", "ls"], ["network", "ls"])

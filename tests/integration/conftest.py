@@ -20,7 +20,7 @@ from streaming.topics import Topics
 
 HOME = Path(__file__).resolve().parents[2]
 JARS = HOME / "jars"
-IMAGE = os.environ.get("SLUICE_TEST_IMAGE", "sluice:latest")
+IMAGE = os.environ.get("SLUICE_TEST_IMAGE", "sluice:0.1.0")
 
 
 @pytest.fixture(scope="session")

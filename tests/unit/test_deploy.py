@@ -1,0 +1,199 @@
+"""What the files for containers, Kubernetes and YARN say of each other, of the settings and of the image."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from config import Settings, load
+from tests.unit.test_architecture import HOME
+
+KUBERNETES = HOME / "deploy" / "kubernetes"
+SETTINGS = [KUBERNETES / "sluice.toml", HOME / "deploy" / "yarn" / "sluice.toml"]
+IMAGE = f"sluice:{tomllib.loads((HOME / 'pyproject.toml').read_text())['project']['version']}"
+DOCKERFILE = (HOME / "docker" / "Dockerfile").read_text()
+ENTRY = HOME / "docker" / "entry"
+MANIFESTS = sorted([*KUBERNETES.glob("*.yaml"), HOME / "docker" / "compose.yaml"])
+
+
+def found(file: str, kind: str) -> dict[str, Any]:
+    (document,) = (d for d in yaml.safe_load_all((KUBERNETES / file).read_text()) if d["kind"] == kind)
+    return dict(document)
+
+
+POD = found("driver.yaml", "StatefulSet")["spec"]["template"]["spec"]
+(DRIVER,) = POD["containers"]
+OPTIONS = tomllib.loads(SETTINGS[0].read_text())["spark"]["options"]
+
+
+@pytest.mark.parametrize("file", SETTINGS, ids=lambda file: file.parent.name)
+def test_the_job_takes_the_settings(file: Path) -> None:
+    assert load(file).spark.options
+
+
+@pytest.mark.skipif("monitoring" not in Settings.model_fields, reason="there are no settings of monitoring yet")
+def test_the_drivers_environment_is_settings_and_adds_to_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [variable["name"] for variable in DRIVER["env"]]
+    for name in names:
+        section, key = name.removeprefix("SLUICE_").lower().split("__")
+        assert key in Settings.model_fields[section].annotation.model_fields, name  # type: ignore[union-attr]
+    for half in ("CLIENT", "SPARK"):
+        assert f"SLUICE_KAFKA__{half}" in names
+        monkeypatch.setenv(f"SLUICE_KAFKA__{half}", json.dumps({"security.protocol": "SASL_SSL"}))
+    settings = load(KUBERNETES / "sluice.toml")
+    assert settings.kafka.client == settings.kafka.spark == {"security.protocol": "SASL_SSL"}
+    assert settings.kafka.bootstrap_servers != Settings().kafka.bootstrap_servers
+
+
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.name)
+def test_every_image_is_ours_and_of_this_version(file: Path) -> None:
+    assert all(image == IMAGE for image in re.findall(r"image: *(\S+)", file.read_text()))
+
+
+def test_what_builds_and_names_the_image_agrees_with_what_runs_it() -> None:
+    assert DRIVER["image"] == OPTIONS["spark.kubernetes.container.image"] == IMAGE
+    assert f"--tag {IMAGE} " in (HOME / "Makefile").read_text()
+    assert not [file for file in HOME.glob("d*/**/*") if file.is_file() and "sluice:latest" in file.read_text()]
+
+
+def test_driver_and_executors_are_the_user_of_the_image_and_not_root() -> None:
+    ((user, group),) = re.findall(r"^USER (\d+):(\d+)$", DOCKERFILE, re.MULTILINE)
+    assert f"--uid {user} " in DOCKERFILE
+    wanted = {"runAsNonRoot": True, "runAsUser": int(user), "runAsGroup": int(group), "fsGroup": int(group)}
+    executor = found("executor.yaml", "Pod")["spec"]
+    for pod in (POD, executor):
+        assert pod["securityContext"] == wanted
+        (container,) = pod["containers"]
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert not container["securityContext"]["allowPrivilegeEscalation"]
+
+
+def test_executors_find_the_driver_and_probes_its_monitoring() -> None:
+    service = found("driver.yaml", "Service")
+    stateful = found("driver.yaml", "StatefulSet")
+    name = service["metadata"]["name"]
+    assert stateful["spec"]["serviceName"] == name
+    assert stateful["spec"]["replicas"] == 1
+    pod = f"{stateful['metadata']['name']}-0"
+    assert OPTIONS["spark.kubernetes.driver.pod.name"] == pod
+    assert OPTIONS["spark.driver.host"] == f"{pod}.{name}"
+    assert service["spec"]["publishNotReadyAddresses"]
+    assert service["spec"]["selector"].items() <= stateful["spec"]["template"]["metadata"]["labels"].items()
+    ports = {port["name"]: port["port"] for port in service["spec"]["ports"]}
+    assert ports == {port["name"]: port["containerPort"] for port in DRIVER["ports"]}
+    environment = {variable["name"]: variable.get("value") for variable in DRIVER["env"]}
+    assert {name: str(port) for name, port in ports.items()} == {
+        "driver": OPTIONS["spark.driver.port"],
+        "blocks": OPTIONS["spark.driver.blockManager.port"],
+        "monitoring": environment["SLUICE_MONITORING__PORT"],
+    }
+    probes = {name: DRIVER[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
+    assert {probe["port"] for probe in probes.values()} == {"monitoring"}
+    assert [probe["path"] for probe in probes.values()] == ["/health", "/health", "/ready"]
+
+
+def test_the_checkpoint_and_the_settings_are_where_volumes_are() -> None:
+    mounts = {mount["name"]: mount["mountPath"] for mount in DRIVER["volumeMounts"]}
+    (claim,) = found("driver.yaml", "StatefulSet")["spec"]["volumeClaimTemplates"]
+    (volume,) = POD["volumes"]
+    assert mounts.keys() == {claim["metadata"]["name"], volume["name"]}
+    environment = {variable["name"]: variable.get("value") for variable in DRIVER["env"]}
+    assert environment["SLUICE_QUERY__CHECKPOINT"].startswith(mounts[claim["metadata"]["name"]] + "/")
+    (generated,) = found("kustomization.yaml", "Kustomization")["configMapGenerator"]
+    assert generated["name"] == volume["configMap"]["name"]
+    used = [DRIVER["args"][-1], OPTIONS["spark.kubernetes.executor.podTemplateFile"]]
+    assert used == [f"{mounts[volume['name']]}/{file}" for file in generated["files"]]
+
+
+def test_who_runs_the_pods_exists_and_is_bound_to_the_rights() -> None:
+    documents = list(yaml.safe_load_all((KUBERNETES / "rights.yaml").read_text()))
+    accounts = {d["metadata"]["name"] for d in documents if d["kind"] == "ServiceAccount"}
+    executor = OPTIONS["spark.kubernetes.authenticate.executor.serviceAccountName"]
+    assert accounts == {POD["serviceAccountName"], executor}
+    (binding,) = (d for d in documents if d["kind"] == "RoleBinding")
+    assert [subject["name"] for subject in binding["subjects"]] == [POD["serviceAccountName"]]
+
+
+def test_kustomize_makes_all_of_it() -> None:
+    if not shutil.which("kubectl"):
+        pytest.skip("there is no kubectl")
+    command = ["kubectl", "kustomize", str(KUBERNETES)]
+    documents = list(yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+    kinds = [document["kind"] for document in documents]
+    assert sorted(kinds) == sorted(
+        ["ConfigMap", "Namespace", "Role", "RoleBinding", "Service", "ServiceAccount", "ServiceAccount", "StatefulSet"]
+    )
+    (settings,) = (d for d in documents if d["kind"] == "ConfigMap")
+    (stateful,) = (d for d in documents if d["kind"] == "StatefulSet")
+    (volume,) = stateful["spec"]["template"]["spec"]["volumes"]
+    assert volume["configMap"]["name"] == settings["metadata"]["name"]
+    assert {d["metadata"]["namespace"] for d in documents if d["kind"] != "Namespace"} == {"sluice"}
+    assert OPTIONS["spark.kubernetes.namespace"] == "sluice"
+
+
+def run_entry(tmp_path: Path, *arguments: str, **environment: str) -> list[str]:
+    """What it becomes: that program's name and arguments."""
+    app, programs = tmp_path / "app", tmp_path / "programs"
+    (app / ".venv" / "lib" / "python3.11" / "site-packages" / "pyspark" / "jars").mkdir(parents=True)
+    for program in (app / ".venv" / "bin" / "python", programs / "java"):
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text('#!/bin/sh\nprintf "%s\\n" "$(basename "$0")" "$@" "in $(pwd)"\n')
+        program.chmod(0o755)
+    entry = tmp_path / "entry"
+    entry.write_text(ENTRY.read_text().replace("/app/", f"{app}/"))
+    path = f"{programs}:{os.environ['PATH']}"
+    command = ["bash", str(entry), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": path, **environment})
+    return done.stdout.replace(f"{app}/", "/app/").splitlines()
+
+
+def test_the_image_is_the_command_line(tmp_path: Path) -> None:
+    assert f'ENTRYPOINT ["/app/{ENTRY.relative_to(HOME)}"]' in DOCKERFILE
+    assert f"!{ENTRY.relative_to(HOME)}" in (HOME / ".dockerignore").read_text().splitlines()
+    assert os.access(ENTRY, os.X_OK)
+    assert run_entry(tmp_path, "run", "--set", "a=b c")[:-1] == [
+        "python",
+        "/app/run_stream.py",
+        "run",
+        "--set",
+        "a=b c",
+    ]
+
+
+def test_the_image_is_an_executor_where_spark_starts_it_as_one(tmp_path: Path) -> None:
+    given = {
+        "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@sluice-0.sluice:7078",
+        "SPARK_EXECUTOR_CORES": "2",
+        "SPARK_EXECUTOR_MEMORY": "1024m",
+        "SPARK_APPLICATION_ID": "spark-1",
+        "SPARK_EXECUTOR_ID": "7",
+        "SPARK_RESOURCE_PROFILE_ID": "0",
+        "SPARK_EXECUTOR_POD_IP": "10.0.0.7",
+        "SPARK_EXECUTOR_POD_NAME": "sluice-exec-7",
+        "SPARK_LOCAL_DIRS": f"{tmp_path},/nowhere",
+        **{f"SPARK_JAVA_OPT_{n}": f"-Dn={n} and more" for n in (10, 9)},
+    }
+    java, *command, directory = run_entry(tmp_path, "executor", **given)
+    assert java == "java"
+    assert command[:4] == ["-Dn=9 and more", "-Dn=10 and more", "-Xms1024m", "-Xmx1024m"]
+    assert command[4:6] == ["-cp", "/app/.venv/lib/python3.11/site-packages/pyspark/jars/*"]
+    said = dict(zip(command[7::2], command[8::2], strict=True))
+    assert said == {
+        "--driver-url": given["SPARK_DRIVER_URL"],
+        "--executor-id": "7",
+        "--cores": "2",
+        "--app-id": "spark-1",
+        "--hostname": "10.0.0.7",
+        "--resourceProfileId": "0",
+        "--podName": "sluice-exec-7",
+    }
+    assert Path(directory.removeprefix("in ")).parent == tmp_path  # which it may write to
