@@ -1,0 +1,148 @@
+"""What Spark asks of Kubernetes with the settings in deploy/kubernetes. The API server is a double: it remembers."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streaming.code_archive import NAME
+from tests.integration.conftest import HOME
+
+KUBERNETES = HOME / "deploy" / "kubernetes"
+OPTIONS = tomllib.loads((KUBERNETES / "sluice.toml").read_text())["spark"]["options"]
+HERE = {  # what is other than in a pod
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.port": "0",
+    "spark.driver.blockManager.port": "0",
+    "spark.kubernetes.executor.podTemplateFile": str(KUBERNETES / "executor.yaml"),
+    "spark.kubernetes.executor.apiPollingInterval": "1s",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "1s",
+}
+# Started as the job starts Spark; it ends when it is told to.
+SESSION = """
+import json, sys
+from pathlib import Path
+from streaming import session
+master, options, jars, scratch = json.loads(sys.argv[1])
+spark = session.start("test", master, options, Path(jars), Path(scratch), True)
+sys.stdin.read()
+spark.stop()
+"""
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+
+NEEDED = {*re.findall(r"\$(SPARK_\w+)", (HOME / "docker" / "entry").read_text())} - {"SPARK_CLASSPATH"}  # by the image
+
+pytestmark = pytest.mark.timeout(280)
+
+
+class Server(ThreadingHTTPServer):
+    """Knows the driver's pod, and says yes to all."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.asked: set[tuple[str, str]] = set()  # (verb, resource)
+        self.pods: list[dict[str, Any]] = []  # that were made; the first has failed
+        self.deleted: set[str] = set()
+
+    def remember(self, method: str, path: str, body: bytes) -> Any:
+        """Returns what to answer; None: a stream of nothing."""
+        place, _, query = path.partition("?")
+        resource, *name = place.removeprefix("/api/v1/namespaces/sluice/").split("/")
+        kind = {"GET": "get" if name else "list", "DELETE": "delete" if name else "deletecollection"}
+        watched = "watch=true" in query
+        self.asked.add(("watch" if watched else VERBS.get(method) or kind[method], resource))
+        if watched:
+            return None
+        if method == "POST":
+            self.pods.append(json.loads(body))
+            return self.pods[-1]
+        if method == "DELETE":
+            self.deleted.update(name)
+            return {"apiVersion": "v1", "kind": "Status", "status": "Success"}
+        if name:
+            return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name[0], "uid": "of the driver"}}
+        there = [
+            {**pod, "status": {"phase": "Running" if number else "Failed"}}
+            for number, pod in enumerate(self.pods)
+            if pod["metadata"]["name"] not in self.deleted
+        ]
+        return {"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": there}
+
+
+class Answer(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        answer = self.server.remember(self.command, self.path, body)
+        content = b"" if answer is None else json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield server
+        server.shutdown()
+
+
+def test_spark_asks_for_what_the_role_allows_and_makes_executors_that_the_image_can_be(
+    server: Server, tmp_path: Path
+) -> None:
+    master = f"k8s://http://127.0.0.1:{server.server_port}"
+    given = json.dumps([master, OPTIONS | HERE, str(HOME / "jars" / "spark"), str(tmp_path)])
+    command = [sys.executable, "-c", SESSION, given]
+    with subprocess.Popen(command, cwd=HOME, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
+        try:
+            deadline = time.monotonic() + 120
+            while len(server.pods) < 3 or not server.deleted:  # two, and one for that which failed
+                assert driver.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            driver.communicate(timeout=120)
+        finally:
+            driver.kill()
+
+    documents = list(yaml.safe_load_all((KUBERNETES / "rights.yaml").read_text()))
+    (role,) = (d for d in documents if d["kind"] == "Role")
+    allowed = {(verb, resource) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+    assert server.asked == allowed
+
+    for pod in server.pods:
+        assert pod["metadata"]["ownerReferences"][0]["uid"] == "of the driver"
+        spec = pod["spec"]
+        assert spec["securityContext"]["runAsNonRoot"]
+        assert spec["serviceAccountName"] == "executor"
+        assert spec["automountServiceAccountToken"] is False
+        (container,) = spec["containers"]
+        assert container["image"] == OPTIONS["spark.kubernetes.container.image"]
+        assert container["args"] == ["executor"]
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+        assert environment["PYTHONPATH"] == NAME
+        assert environment.keys() >= NEEDED
