@@ -101,6 +101,17 @@ def test_executors_find_the_driver_and_probes_its_monitoring() -> None:
     assert [probe["path"] for probe in probes.values()] == ["/health", "/health", "/ready"]
 
 
+def test_compose_asks_the_job_itself_whether_it_is_healthy() -> None:
+    services = yaml.safe_load((HOME / "docker" / "compose.yaml").read_text())["services"]
+    job = services["sluice"]
+    port = job["environment"]["SLUICE_MONITORING__PORT"]
+    assert f"http://127.0.0.1:{port}/health" in job["healthcheck"]["test"][-1]
+    assert job["environment"]["SLUICE_QUERY__CHECKPOINT"].startswith(job["volumes"][0].split(":")[1] + "/")
+    for service in services.values():
+        assert service["cap_drop"] == ["ALL"]
+        assert service["init"]
+
+
 def test_the_checkpoint_and_the_settings_are_where_volumes_are() -> None:
     mounts = {mount["name"]: mount["mountPath"] for mount in DRIVER["volumeMounts"]}
     (claim,) = found("driver.yaml", "StatefulSet")["spec"]["volumeClaimTemplates"]
