@@ -87,8 +87,8 @@ class SparkCluster:
         """Files of the state that executors have."""
         found = set()
         for file in (self._directory / "local").rglob("broadcast_*_python"):
-            with contextlib.suppress(FileNotFoundError):
-                if file.read_bytes().startswith(MAGIC):
+            with contextlib.suppress(FileNotFoundError), file.open("rb") as content:
+                if content.read(len(MAGIC)) == MAGIC:
                     found.add(file.name)
         return found
 
