@@ -37,15 +37,19 @@ class Choice:
     us: float
 
 
-def choose(table: SubscriptionTable, builds: Mapping[str, Build], clock: Clock) -> list[Choice]:
-    """One for each size of events, ascending."""
-    sizes = event_sizes(table)
+def choose(
+    table: SubscriptionTable, builds: Mapping[str, Build], clock: Clock, attributes: float | None = None
+) -> list[Choice]:
+    """One for each size of events, ascending, of two algorithms at most; or for events of so many attributes."""
+    sizes = event_sizes(table) if attributes is None else [attributes]
     batches = [drawn(table, size) for size in sizes]
     reckoned = _reckoned(table, builds, batches, clock)
     names = list(builds)
     best = reckoned.argmin(axis=0)
     common = int(np.bincount(best).argmax())
     best = np.where(reckoned[common] <= NEARLY * reckoned.min(axis=0), common, best)
+    ends = best[[0, -1]]
+    best[1:-1] = ends[reckoned[ends, 1:-1].argmin(axis=0)]
     return [
         Choice(size, names[b], float(reckoned[b, i]) * 1e6)
         for i, (size, b) in enumerate(zip(sizes, best.tolist(), strict=True))

@@ -21,6 +21,7 @@ import numpy as np
 from matchers.algorithms import be_tree, hem, ocm, tiles
 from matchers.base import Matcher
 from matchers.choosing import Choice, choose
+from matchers.errors import MatchingError
 from matchers.interfaces import Interfaces
 from matchers.tables import EventBatch, MatchBatch, SubscriptionTable
 
@@ -61,12 +62,15 @@ class Auto(Matcher):
         return sum({id(matcher): matcher.memory_bytes() for matcher in self.matchers}.values())
 
 
-def build(table: SubscriptionTable, clock: Callable[[], float] = thread_time) -> Auto:
+def build(table: SubscriptionTable, attributes: float | None = None, clock: Callable[[], float] = thread_time) -> Auto:
+    """`attributes` that an event has on average, if that is known: one index will then do. Raises MatchingError."""
+    if attributes is not None and not attributes > 0:
+        raise MatchingError(f"attributes of an event must be above 0, not {attributes}")
     if table.n_subscriptions <= FEW:
         choices = [Choice(1.0, SMALL, 0.0)]
         reason = f"{SMALL} for {table.n_subscriptions:,} subscriptions, too few to measure"
     else:
-        choices = choose(table, CANDIDATES, clock)
+        choices = choose(table, CANDIDATES, clock, attributes)
         reason = _reason(table, choices)
     log.info(reason)
     matchers = {name: CANDIDATES[name](table) for name in dict.fromkeys(choice.algorithm for choice in choices)}

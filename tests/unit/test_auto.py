@@ -7,7 +7,7 @@ import logging
 import numpy as np
 import pytest
 
-from matchers import EventBatch, Interfaces, MatchBatch, Matcher, SubscriptionTable, choosing
+from matchers import EventBatch, Interfaces, MatchBatch, Matcher, MatchingError, SubscriptionTable, choosing
 from matchers.algorithms import auto
 from matchers.choosing import Choice
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
@@ -33,11 +33,12 @@ class Timed(Matcher):
         return MatchBatch(np.zeros(len(events) + 1, np.int64), np.empty(0, np.int32))
 
 
-def chosen(table: SubscriptionTable, **algorithms: tuple[float, float, float]) -> list[Choice]:
+def chosen(
+    table: SubscriptionTable, attributes: float | None = None, **algorithms: tuple[float, float, float]
+) -> list[Choice]:
     clock = Clock()
-    return choosing.choose(
-        table, {name: lambda t, given=given: Timed(t, *given, clock) for name, given in algorithms.items()}, clock
-    )
+    builds = {name: lambda t, given=given: Timed(t, *given, clock) for name, given in algorithms.items()}
+    return choosing.choose(table, builds, clock, attributes)
 
 
 def test_what_grows_less_is_chosen_for_a_large_table_though_it_is_behind_on_both_samples() -> None:
@@ -53,6 +54,18 @@ def test_events_of_few_attributes_may_have_another_algorithm_than_events_of_many
     found = chosen(uniform_table(3_000, 40, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(15.0, 0.0, 0.0))
     assert [choice.algorithm for choice in found] == ["sparse", "sparse", "dense"]
     assert [round(choice.attributes) for choice in found] == [4, 13, 40]
+
+
+def test_where_the_size_of_events_is_known_one_algorithm_is_chosen_for_it() -> None:
+    table, sparse, dense = uniform_table(3_000, 40, 4, 0.3), (0.0, 0.0, 1.0), (15.0, 0.0, 0.0)
+    assert [c.algorithm for c in chosen(table, 14, sparse=sparse, dense=dense)] == ["sparse"]
+    assert [c.algorithm for c in chosen(table, 16, sparse=sparse, dense=dense)] == ["dense"]
+
+
+def test_two_algorithms_are_chosen_at_most() -> None:
+    table = uniform_table(3_000, 40, 4, 0.3)
+    found = chosen(table, first=(0.0, 0.0, 1.0), second=(11.0, 0.0, 0.05), last=(15.0, 0.0, -0.2))
+    assert [choice.algorithm for choice in found] == ["first", "last", "last"]
 
 
 def test_one_index_serves_all_events_where_another_would_gain_next_to_nothing() -> None:
@@ -93,6 +106,11 @@ def test_each_batch_is_matched_where_its_events_belong() -> None:
         built.match(EventBatch.from_dense(np.ones((1, attributes))))
         assert asked.clock.now > before
     built.forward(EventBatch.from_dense(np.empty((0, 0))), Interfaces.from_ids([0] * 5, 1))
+
+
+def test_a_wrong_size_of_events_is_refused() -> None:
+    with pytest.raises(MatchingError, match="attributes of an event must be above 0, not 0"):
+        auto.build(uniform_table(5, 1, 1, 0.5), attributes=0)
 
 
 @pytest.mark.parametrize("n", [300, 2_500])
