@@ -22,6 +22,7 @@ Build = Callable[[SubscriptionTable], Matcher]
 Clock = Callable[[], float]
 
 SAMPLES = (6_000, 24_000)  # subscriptions
+SIZES = 5  # of events
 EVENTS = 256  # of each size
 ROUNDS = 3  # of which the least time counts
 BEHIND = 4.0  # times slower than the fastest on the small sample: not asked again
@@ -61,7 +62,7 @@ def event_sizes(table: SubscriptionTable) -> list[float]:
     few, most = max(float(table.needed.mean()), 1.0), float(max(len(np.unique(table.column)), 1))
     if most < 2 * few:
         return [most]
-    return [few, float(np.sqrt(few * most)), most]
+    return [float(size) for size in np.geomspace(few, most, SIZES)]
 
 
 def drawn(table: SubscriptionTable, size: float, seed: int = 1) -> EventBatch:

@@ -52,8 +52,8 @@ def test_what_grows_less_is_chosen_for_a_large_table_though_it_is_behind_on_both
 
 def test_events_of_few_attributes_may_have_another_algorithm_than_events_of_many() -> None:
     found = chosen(uniform_table(3_000, 40, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(15.0, 0.0, 0.0))
-    assert [choice.algorithm for choice in found] == ["sparse", "sparse", "dense"]
-    assert [round(choice.attributes) for choice in found] == [4, 13, 40]
+    assert [choice.algorithm for choice in found] == ["sparse", "sparse", "sparse", "dense", "dense"]
+    assert [round(choice.attributes) for choice in found] == [4, 7, 13, 22, 40]
 
 
 def test_where_the_size_of_events_is_known_one_algorithm_is_chosen_for_it() -> None:
@@ -64,8 +64,8 @@ def test_where_the_size_of_events_is_known_one_algorithm_is_chosen_for_it() -> N
 
 def test_two_algorithms_are_chosen_at_most() -> None:
     table = uniform_table(3_000, 40, 4, 0.3)
-    found = chosen(table, first=(0.0, 0.0, 1.0), second=(11.0, 0.0, 0.05), last=(15.0, 0.0, -0.2))
-    assert [choice.algorithm for choice in found] == ["first", "last", "last"]
+    found = chosen(table, first=(0.0, 0.0, 1.0), second=(11.0, 0.0, 0.05), last=(15.0, 0.0, -0.1))
+    assert [choice.algorithm for choice in found] == ["first", "first", "first", "last", "last"]
 
 
 def test_one_index_serves_all_events_where_another_would_gain_next_to_nothing() -> None:
