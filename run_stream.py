@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
+import os
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import orjson
 import typer
@@ -31,15 +36,31 @@ from offline import cases as case_files
 from offline import explain as explaining
 from offline import match as matching
 from offline import validate as validating
+from offline.documents import Place as Line
 from offline.documents import Refusal, events, latest, plain, subscriptions
 from offline.files import STDIN, InputError, lines, name_of
-from streaming import activation, clients, deadletters, layout, logs, pausing, records, showing, supervision, times
+from streaming import (
+    activation,
+    clients,
+    deadletters,
+    layout,
+    listing,
+    logs,
+    pausing,
+    records,
+    showing,
+    supervision,
+    times,
+)
 from streaming import redrive as redriving
 from streaming.broker import LOOPBACK, EmbeddedBroker
 from streaming.clients import Cluster
 from streaming.deadletters import Place, Wanted
 from streaming.errors import JobError
+from streaming.importing import Import
+from streaming.registered import Registered, last_written, registered
 from streaming.schema import subscription_schema
+from streaming.standing import standings
 from streaming.subscriptions import Refused, read_change
 
 HOME = Path(__file__).resolve().parent
@@ -52,10 +73,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Content-based publish/subscribe on Kafka and Spark: which subscriptions does an event satisfy, who gets it?",
 )
+subscriptions_app = typer.Typer(no_args_is_help=True, help="Look at subscriptions, save them, and bring them back.")
 dlq_app = typer.Typer(no_args_is_help=True, help="Look at dead letters, and send them again.")
 topics_app = typer.Typer(no_args_is_help=True, help="Make and list topics.")
 config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 app.add_typer(topics_app, name="topics")
+app.add_typer(subscriptions_app, name="subscriptions")
 app.add_typer(dlq_app, name="dlq")
 app.add_typer(config_app, name="config")
 app.add_typer(bench_app, name="bench")
@@ -85,15 +108,68 @@ Ids = Annotated[list[str] | None, typer.Argument(help="Ids; one a line from stan
 Wait = Annotated[bool, typer.Option("--wait", help="Return when the job has answered each change, and say what.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to --wait once all is written.", min=0)]
 Answers = Annotated[bool, typer.Option("--json", help="With --wait: the answers as JSON lines on standard output.")]
-Reasons = Annotated[list[str] | None, typer.Option("--reason", help="Those of this reason only; may be repeated.")]
-Subscriber = Annotated[str | None, typer.Option(help="Those for this subscriber only.", show_default=False)]
-OriginTopic = Annotated[str | None, typer.Option(help="Those that came from this topic only.", show_default=False)]
-Since = Annotated[
-    str | None,
-    typer.Option(help="Those since a time with its zone, or how long ago: 90s, 30m, 2h, 7d.", show_default=False),
-]
-Until = Annotated[str | None, typer.Option(help="Those before such a time.", show_default=False)]
 OFFLINE = "Without a broker"  # the heading above these commands in the help
+
+
+def _settings(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None) -> Settings:
+    flags: dict[str, Any] = {"kafka.bootstrap_servers": bootstrap}
+    for assignment in set_ or ():
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
+        flags[name.strip()] = value
+    return load(config, flags)
+
+
+def _moment(flag: str, text: str | None, now_ms: int) -> int | None:
+    try:
+        return None if text is None else times.moment(text, now_ms)
+    except ValueError as error:
+        raise typer.BadParameter(f"{flag}: {error}") from None
+
+
+def _wanted(
+    reasons: Annotated[
+        list[str] | None, typer.Option("--reason", help="Those of this reason only; may be repeated.")
+    ] = None,
+    subscriber: Annotated[str | None, typer.Option(help="Those for this subscriber only.", show_default=False)] = None,
+    origin_topic: Annotated[
+        str | None, typer.Option(help="Those that came from this topic only.", show_default=False)
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Those since a time with its zone, or how long ago: 90s, 30m, 2h, 7d.", show_default=False),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Those before such a time.", show_default=False)] = None,
+) -> Wanted:
+    known = (*records.REASONS, deadletters.UNKNOWN)
+    if strange := [reason for reason in reasons or () if reason not in known]:
+        raise typer.BadParameter(f"--reason: {', '.join(strange)} is none of {', '.join(known)}")
+    now_ms = int(time.time() * 1000)
+    since_ms, until_ms = _moment("--since", since, now_ms), _moment("--until", until, now_ms)
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise typer.BadParameter("--since must be before --until")
+    return Wanted(frozenset(reasons or ()), subscriber, origin_topic, since_ms, until_ms)
+
+
+MADE = {"settings": _settings, "wanted": _wanted}
+
+
+def _with_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the flags of which its parameters named in MADE are made, in place of these."""
+    own = inspect.signature(command, eval_str=True).parameters
+    flags = {name: inspect.signature(MADE[name], eval_str=True).parameters for name in own if name in MADE}
+    taken = {n: p for name, parameter in own.items() for n, p in flags.get(name, {name: parameter}).items()}
+
+    @functools.wraps(command)
+    def called(**given: Any) -> None:
+        made = {name: MADE[name](**{flag: given.pop(flag) for flag in flags[name]}) for name in flags}
+        command(**given, **made)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken.values()]
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {name: p.annotation for name, p in taken.items()}
+    return called
 
 
 @app.command()
@@ -354,23 +430,163 @@ def replay(
     raise typer.Exit(0 if summary.finished else STOPPED)
 
 
+@subscriptions_app.command("list")
+@_with_flags
+def subscriptions_list(
+    *,
+    subscriber: Annotated[str | None, typer.Option(help="Those of this subscriber only.", show_default=False)] = None,
+    paused: Annotated[
+        bool | None,
+        typer.Option(
+            "--paused/--active", help="The paused ones only, or only those that are neither paused nor expired."
+        ),
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="Those whose id begins so only.", show_default=False)] = "",
+    limit: Annotated[int | None, typer.Option(help="So many at most.", min=1, show_default=False)] = None,
+    as_json: Json = False,
+    settings: Settings,
+) -> None:
+    """The subscriptions that are in the topic now, a line each, and on standard error how many.
+
+    Of each id the last document counts that the job does not refuse. It takes about 200 bytes of memory for each id.
+    """
+    now_ms = int(time.time() * 1000)
+
+    def of_them(document: dict[str, Any]) -> bool:
+        by = subscriber is None or document.get("subscriber") == subscriber
+        return by and (paused is None or document.get("paused", False) is paused)
+
+    found: Iterator[Registered] = registered(_subscriptions_topic(settings), prefix, of_them)
+    if paused is False:
+        found = (one for one in found if listing.state(one, now_ms) == listing.ACTIVE)
+    width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize
+    count = 0
+    for one in islice(found, limit):
+        if as_json:
+            print(orjson.dumps(listing.as_data(one, now_ms)).decode())
+        else:
+            if not count:
+                print(listing.heading())
+            print(listing.row(one, now_ms, width))
+        count += 1
+    _tell(f"{count:,} subscriptions" if count else "no subscriptions")
+
+
+@subscriptions_app.command("get")
+@_with_flags
+def subscriptions_get(
+    id: Annotated[str, typer.Argument(help="Its id.")], *, as_json: Json = False, settings: Settings
+) -> None:
+    """The document of one, as it is in the topic; with --json on one line. Exit code 1 if there is none."""
+    (id,) = _ids([id])
+    found = last_written(_subscriptions_topic(settings)(), [id])
+    if id not in found or found[id].value is None:
+        why = pausing.missing(id, found)
+        raise JobError(f"{why} in {settings.subscriptions.topic}; `subscriptions list` names those that there are")
+    print(found[id].line.decode() if as_json else "\n".join(showing.pretty(found[id].value or b"")))
+
+
+@subscriptions_app.command("status")
+@_with_flags
+def subscriptions_status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> None:
+    """What the job said last of each: in force (since which version, for which events), paused, withdrawn or refused.
+
+    And whether a later change still waits for an answer. Exit code 1 if one is refused or unknown.
+    """
+    asked = list(dict.fromkeys(_ids(ids)))
+    statuses = _reader(settings, settings.subscriptions.status_topic, "statuses read")()
+    found = standings(statuses, _subscriptions_topic(settings)(), asked)
+    for standing in found.values():
+        if as_json:
+            _print(standing, as_json)
+        else:
+            print(f"{plain(standing.id)}: {plain(str(standing))}")
+    raise typer.Exit(1 if any(standing.refused or not standing.known for standing in found.values()) else 0)
+
+
+@subscriptions_app.command("export")
+@_with_flags
+def subscriptions_export(
+    file: Annotated[
+        Path | None, typer.Argument(help="What to write; standard output if left out.", show_default=False)
+    ] = None,
+    *,
+    settings: Settings,
+) -> None:
+    """All subscriptions as JSON lines, each with the bytes that the topic has; `subscriptions import` takes them.
+
+    Only line breaks within a document become spaces, and one that leaves its id to the record's key is given it. A file
+    is there when it is whole.
+    """
+    count = 0
+    with _written(file) as stream:
+        for one in registered(_subscriptions_topic(settings)):
+            stream.write(one.line + b"\n")
+            count += 1
+    _tell(f"{count:,} subscriptions exported")
+
+
+@subscriptions_app.command("import")
+@_with_flags
+def subscriptions_import(
+    file: Annotated[
+        Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)
+    ] = None,
+    *,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Write those that are not refused, if some are.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be written.")] = False,
+    wait: Wait = False,
+    timeout: Timeout = 60,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The summary as JSON, after the answers if it is to --wait.")
+    ] = False,
+    settings: Settings,
+) -> None:
+    """Write the subscriptions of a file that are new or changed; if one is refused, none, and the exit code is 1.
+
+    What the topic says already is not written again, so the same import may be run twice. It removes nothing. Unlike
+    `subscribe`, which writes line by line as they come, it reads the file to its end first.
+    """
+    plan, refused = Import(), 0
+    with _kept(file or STDIN) as kept:
+        with _progress("lines checked") as progress:
+            for number, line in lines(kept):
+                try:
+                    plan.take(number, line)
+                except Refused as error:
+                    refused += 1
+                    _say(str(Refusal(Line(name_of(file or STDIN), "line", number), error.id, str(error))))
+                progress(plan.taken + refused)
+        if refused and not keep_going:
+            raise JobError(
+                f"{refused:,} of {plan.taken + refused:,} lines are refused, so nothing was written; --keep-going "
+                "writes the others"
+            )
+        plan.compare(_subscriptions_topic(settings)())
+        summary = {**plan.as_data(), "refused": refused, "dry_run": dry_run}
+        answered = 0
+        if not dry_run:
+            answered = _changed(settings, plan.records(lines(kept)), "subscriptions", wait, timeout, as_json)
+    if as_json:
+        print(orjson.dumps(summary).decode())
+    else:
+        _tell(", ".join(f"{count:,} {what}" for what, count in summary.items() if what != "dry_run"))
+    raise typer.Exit(1 if refused or answered else 0)
+
+
 @dlq_app.command("list")
+@_with_flags
 def dlq_list(
-    reasons: Reasons = None,
-    subscriber: Subscriber = None,
-    origin_topic: OriginTopic = None,
-    since: Since = None,
-    until: Until = None,
+    *,
+    wanted: Wanted,
     every: Annotated[bool, typer.Option("--all", help="Those too that were redriven already.")] = False,
     limit: Annotated[int | None, typer.Option(help="So many at most, the oldest.", min=1, show_default=False)] = None,
     as_json: Json = False,
-    config: ConfigFile = None,
-    bootstrap: Bootstrap = None,
-    set_: Set = None,
+    settings: Settings,
 ) -> None:
     """The dead letters that were not redriven, two lines each, and on standard error how many of each reason."""
-    wanted = _wanted(None, reasons, subscriber, origin_topic, since, until)
-    settings = _settings(config, bootstrap, set_)
     cluster, topic = _cluster(settings), settings.dead_letters.topic
     done = deadletters.redriven(cluster, topic)
     found = (one for one in deadletters.letters(cluster, topic, wanted) if every or one.place not in done)
@@ -389,18 +605,16 @@ def dlq_list(
 
 
 @dlq_app.command("show")
+@_with_flags
 def dlq_show(
     place: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Its place, as `dlq list` names it.")],
+    *,
     as_json: Json = False,
-    config: ConfigFile = None,
-    bootstrap: Bootstrap = None,
-    set_: Set = None,
+    settings: Settings,
 ) -> None:
     """All of one dead letter: what it says, and the key, headers and value of the record that it was made of."""
-    wanted = _wanted([place], None, None, None, None, None)
-    settings = _settings(config, bootstrap, set_)
     cluster, topic = _cluster(settings), settings.dead_letters.topic
-    for letter in deadletters.letters(cluster, topic, wanted):
+    for letter in deadletters.letters(cluster, topic, Wanted(places=_places([place]))):
         redriven = letter.place in deadletters.redriven(cluster, topic)
         if as_json:
             print(orjson.dumps(showing.as_data(letter, redriven)).decode())
@@ -411,33 +625,29 @@ def dlq_show(
 
 
 @dlq_app.command("redrive")
+@_with_flags
 def dlq_redrive(
+    *,
     places: Annotated[
         list[str] | None,
         typer.Argument(metavar="PARTITION:OFFSET", help="Their places, as `dlq list` names them."),
     ] = None,
-    reasons: Reasons = None,
-    subscriber: Subscriber = None,
-    origin_topic: OriginTopic = None,
-    since: Since = None,
-    until: Until = None,
+    wanted: Wanted,
     all_letters: Annotated[bool, typer.Option("--all-letters", help="All that there are.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of them.")] = False,
     as_json: Json = False,
-    config: ConfigFile = None,
-    bootstrap: Bootstrap = None,
-    set_: Set = None,
+    settings: Settings,
 ) -> None:
     """Send dead letters again, each once: events and subscriptions to their topics, deliveries to their subscriber.
 
     One that was redriven already is left alone, so after a crash the same command goes on. Exit code 1 if a letter was
     skipped; standard error says which, and why.
     """
-    wanted = _wanted(places, reasons, subscriber, origin_topic, since, until)
+    wanted = replace(wanted, places=_places(places))
     if (wanted == Wanted()) is not all_letters:
         raise typer.BadParameter("which letters? It takes their places or filters, or else --all-letters")
     summary = redriving.Summary(dry=dry_run)
-    with redriving.opened(_settings(config, bootstrap, set_), dry_run) as opened:
+    with redriving.opened(settings, dry_run) as opened:
         for outcome in opened.run(wanted):
             summary.counts[outcome.what] += 1
             if as_json and outcome.what != redriving.ALREADY:
@@ -619,43 +829,11 @@ def _stop_on_signals() -> threading.Event:
     return stop
 
 
-def _settings(file: Path | None, bootstrap: str | None, assignments: list[str] | None) -> Settings:
-    flags: dict[str, Any] = {"kafka.bootstrap_servers": bootstrap}
-    for assignment in assignments or ():
-        name, equals, value = assignment.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
-        flags[name.strip()] = value
-    return load(file, flags)
-
-
-def _moment(flag: str, text: str | None, now_ms: int) -> int | None:
+def _places(given: list[str] | None) -> frozenset[Place]:
     try:
-        return None if text is None else times.moment(text, now_ms)
-    except ValueError as error:
-        raise typer.BadParameter(f"{flag}: {error}") from None
-
-
-def _wanted(
-    places: list[str] | None,
-    reasons: list[str] | None,
-    subscriber: str | None,
-    origin_topic: str | None,
-    since: str | None,
-    until: str | None,
-) -> Wanted:
-    known = (*records.REASONS, deadletters.UNKNOWN)
-    if strange := [reason for reason in reasons or () if reason not in known]:
-        raise typer.BadParameter(f"--reason: {', '.join(strange)} is none of {', '.join(known)}")
-    now_ms = int(time.time() * 1000)
-    since_ms, until_ms = _moment("--since", since, now_ms), _moment("--until", until, now_ms)
-    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
-        raise typer.BadParameter("--since must be before --until")
-    try:
-        found = frozenset(map(Place.of, places or ()))
+        return frozenset(map(Place.of, given or ()))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    return Wanted(frozenset(reasons or ()), subscriber, origin_topic, since_ms, until_ms, found)
 
 
 def _cluster(settings: Settings) -> Cluster:
@@ -717,6 +895,13 @@ def _change(
     """Write to the subscriptions topic and, if asked to wait, say what the job answers. Exit code 1 if it refuses."""
     if as_json and not wait:
         raise typer.BadParameter("--json prints the job's answers, so it goes with --wait")
+    raise typer.Exit(1 if _changed(settings, records, what, wait, timeout_s, as_json) else 0)
+
+
+def _changed(
+    settings: Settings, records: Iterable[clients.Writable], what: str, wait: bool, timeout_s: float, as_json: bool
+) -> int:
+    """The same; returns how many the job refused."""
     outstanding = activation.Outstanding()
     starts = activation.starts(_cluster(settings), settings.subscriptions.status_topic) if wait else {}
     taken = outstanding.take if wait else lambda _: None
@@ -728,7 +913,7 @@ def _change(
             _print(answer, as_json)
         else:
             _say(f"{plain(answer.id)}: {answer}")
-    raise typer.Exit(1 if refused else 0)
+    return refused
 
 
 def _write(
@@ -743,11 +928,65 @@ def _write(
     err.print(f"{written:,} {what} written to {topic}")
 
 
+def _subscriptions_topic(settings: Settings) -> Callable[[], Iterator[clients.Message | None]]:
+    return _reader(settings, settings.subscriptions.topic, "documents read")
+
+
+def _reader(settings: Settings, topic: str, what: str) -> Callable[[], Iterator[clients.Message | None]]:
+    """A topic from its first record to its present end, as often as it is called. The first time it shows how far it
+    is; later what was found may be on the terminal already."""
+    calls = 0
+
+    def read() -> Iterator[clients.Message | None]:
+        nonlocal calls
+        calls += 1
+        with _progress(what, quiet=calls > 1 and out.is_terminal) as progress:
+            for count, message in enumerate(clients.read(_cluster(settings), [topic], follow=False)):
+                if count % 1_000 == 0:
+                    progress(count)
+                yield message
+
+    return read
+
+
 @contextmanager
-def _progress(what: str, total: int | None = None) -> Iterator[Any]:
+def _kept(file: Path) -> Iterator[Path]:
+    """A file that can be read twice."""
+    if file != STDIN:
+        yield file
+        return
+    with tempfile.NamedTemporaryFile(prefix="sluice-") as kept:
+        for _, line in lines(STDIN):
+            kept.write(line + b"\n")
+        kept.flush()
+        yield Path(kept.name)
+
+
+@contextmanager
+def _written(file: Path | None) -> Iterator[BinaryIO]:
+    """A file that takes its name once it is whole, or standard output. Raises InputError."""
+    if file is None:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    part = file.with_name(f"{file.name}.part")
+    try:
+        with part.open("wb") as stream:
+            yield stream
+        os.replace(part, file)
+    except OSError as error:
+        raise InputError(f"{part}: cannot be written: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _progress(what: str, total: int | None = None, quiet: bool = False) -> Iterator[Any]:
     kind = SpinnerColumn() if total is None else BarColumn()
     columns = (kind, TextColumn("{task.completed:,} {task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+    hidden = quiet or not err.is_terminal
+    # Standard output stays what it is: rich would lead it to where the bar is.
+    with Progress(*columns, console=err, transient=True, disable=hidden, redirect_stdout=False) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)
 

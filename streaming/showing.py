@@ -28,11 +28,11 @@ def row(letter: Letter, redriven: bool, width: int) -> str:
     where = "-"
     if origin := letter.origin:
         at = f"{origin.partition}:{origin.offset}"
-        where = f"{_cut(origin.topic, max(SHORTEST, width - sum(WIDTHS) - len(at) - 1))} {at}"
-    facts = (str(letter.place), _time(letter.time_ms)[:19], letter.reason, str(letter.attempts), where)
+        where = f"{cut(origin.topic, max(SHORTEST, width - sum(WIDTHS) - len(at) - 1))} {at}"
+    facts = (str(letter.place), time_of(letter.time_ms)[:19], letter.reason, str(letter.attempts), where)
     said = f"for {letter.subscriber}: {letter.detail}" if letter.subscriber else letter.detail
     said = f"(redriven) {said}" if redriven else said
-    return f"{_columns(facts)}\n{_cut(f'  {plain(said)}', width)}"
+    return f"{_columns(facts)}\n{cut(f'  {plain(said)}', width)}"
 
 
 def page(letter: Letter, redriven: bool) -> Iterator[str]:
@@ -40,10 +40,10 @@ def page(letter: Letter, redriven: bool) -> Iterator[str]:
     origin = letter.origin
     facts = {
         "place": str(letter.place),
-        "time": _time(letter.time_ms),
+        "time": time_of(letter.time_ms),
         "reason": letter.reason,
         "detail": letter.detail,
-        "origin": f"{origin.topic} {origin.partition}:{origin.offset}, {_time(origin.timestamp_ms)}"
+        "origin": f"{origin.topic} {origin.partition}:{origin.offset}, {time_of(origin.timestamp_ms)}"
         if origin
         else None,
         "attempts": str(letter.attempts),
@@ -69,7 +69,7 @@ def as_data(letter: Letter, redriven: bool) -> dict[str, Any]:
     origin = letter.origin
     data: dict[str, Any] = {
         "place": str(letter.place),
-        "time": _time(letter.time_ms, "T"),
+        "time": time_of(letter.time_ms, "T"),
         "reason": letter.reason,
         "detail": letter.detail,
         "origin": origin and origin._asdict(),
@@ -95,11 +95,11 @@ def _columns(texts: tuple[str, ...]) -> str:
     return "".join((*fixed, plain(last)))
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
-def _time(ms: int, between: str = " ") -> str:
+def time_of(ms: int, between: str = " ") -> str:
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(between, "milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):  # a producer may have claimed any time
@@ -129,18 +129,19 @@ def _value(letter: Letter) -> Iterator[str]:
         yield "no value"
     else:
         yield f"the value, {len(value):,} bytes:"
-        yield from _lines(value)
+        yield from pretty(value)
 
 
-def _lines(value: bytes) -> Iterator[str]:
+def pretty(value: bytes) -> Iterator[str]:
+    """JSON indented, another text as it is, the rest in hexadecimal; nothing that a terminal would obey."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
         text = "\0"
     try:
         document = json.loads(text)
-        pretty = json.dumps(document, indent=2, ensure_ascii=False)
-        yield pretty if _harmless(pretty) else json.dumps(document, indent=2)
+        indented = json.dumps(document, indent=2, ensure_ascii=False)
+        yield indented if _harmless(indented) else json.dumps(document, indent=2)
     except (ValueError, RecursionError):
         if _harmless(text):
             yield text
