@@ -79,9 +79,9 @@ def as_data(letter: Letter, redriven: bool) -> dict[str, Any]:
         "subscriptionids": letter.ids and orjson.loads(letter.ids),
         "matchversion": letter.matchversion,
         "about": dict(letter.about),
-        "headers": [{"name": name} | _either("value", value) for name, value in letter.headers],
+        "headers": [{"name": name} | as_text_or_base64("value", value) for name, value in letter.headers],
     }
-    return data | _either("key", letter.key) | _either("value", letter.value)
+    return data | as_text_or_base64("key", letter.key) | as_text_or_base64("value", letter.value)
 
 
 def plain(text: str) -> str:
@@ -106,7 +106,7 @@ def time_of(ms: int, between: str = " ") -> str:
         return f"{ms} ms"
 
 
-def _either(name: str, value: bytes | None) -> dict[str, str | None]:
+def as_text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
     try:
         return {name: None if value is None else value.decode()}
     except UnicodeDecodeError:
