@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -235,6 +235,34 @@ def broker(
         while not stop.wait(0.5):
             if not kafka.running():
                 raise JobError(f"Kafka ended by itself; its log is {kafka.log}")
+
+
+@app.command()
+@_with_flags
+def doctor(*, as_json: Json = False, settings: Settings) -> None:
+    """Would the job start here and go on? Looks at this machine, the broker, topics and rights, and changes nothing.
+
+    Each check is ok, a warning, a failure, or skipped because it could not be asked. Exit code 1 if one is a failure.
+    """
+    from streaming import checks
+    from streaming.checks import asked, cluster, machine
+
+    styles = {checks.OK: "green", checks.WARNING: "yellow", checks.FAILURE: "bold red", checks.SKIPPED: "dim"}
+    counts: Counter[str] = Counter()
+    try:
+        cluster_says = cluster.findings(settings, asked.Real(_cluster(settings)), int(time.time() * 1000))
+    except JobError as error:
+        cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
+    for found in chain(machine.findings(settings, HOME), cluster_says):
+        counts[found.state] += 1
+        if as_json:
+            _print(found, as_json)
+        else:
+            out.print(Text(f"{found.state:8}", styles[found.state]), Text(f"{plain(found.what)}: {plain(found.text)}"))
+            if found.mend:
+                out.print(Text(f"{'':9}{plain(found.mend)}"))
+    _tell(", ".join(f"{counts[state]} {state}" for state in styles if counts[state]))
+    raise typer.Exit(1 if counts[checks.FAILURE] else 0)
 
 
 @topics_app.command("create")

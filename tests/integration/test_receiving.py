@@ -60,7 +60,7 @@ def test_deliveries_show_as_they_come(sluice: CommandLine, settings: Settings) -
         deliver(settings, "bob", "not hers")
         deliver(settings, "alice", '{"x": 1}')
         assert process.stdout is not None
-        _, late, version, ids, event = re.split(r" {2,}", line)
+        _, late, version, ids, event = re.split(r" {2,}", process.stdout.readline())
         assert late.strip().endswith(" ms")
         assert (version, ids, event) == ("version 7", "s1, s2", '{"x": 1}\n')
         process.send_signal(signal.SIGINT)
