@@ -90,7 +90,7 @@ class Real:
         asked = [TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)]
         found = []
         for future in self._admin.list_offsets(
-            dict.fromkeys(asked, OffsetSpec.max_timestamp()), request_timeout=TIMEOUT_S
+            {at: OffsetSpec.max_timestamp() for at in asked}, request_timeout=TIMEOUT_S
         ).values():
             try:
                 found.append(future.result(TIMEOUT_S).timestamp)
