@@ -24,6 +24,7 @@ from typing import Annotated, Any, BinaryIO
 
 import orjson
 import typer
+from confluent_kafka import Message
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -31,6 +32,7 @@ from rich.text import Text
 
 from bench.command import app as bench_app
 from config import ConfigError, Settings, load, show
+from matchers import ALGORITHMS
 from matchers.snapshot import Snapshot
 from offline import cases as case_files
 from offline import explain as explaining
@@ -59,7 +61,7 @@ from streaming.deadletters import Place, Wanted
 from streaming.errors import JobError
 from streaming.importing import Import
 from streaming.receiving import Delivery, received
-from streaming.registered import Registered, last_written, registered
+from streaming.registered import Read, Registered, last_written, registered
 from streaming.schema import subscription_schema
 from streaming.standing import standings
 from streaming.subscriptions import Refused, read_change
@@ -97,7 +99,9 @@ Bootstrap = Annotated[
     str | None, typer.Option("--bootstrap-servers", "-b", help="Brokers: host:port,...", show_default=False)
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
-Algorithm = Annotated[str, typer.Option(help="Matching algorithm; all give the same result.")]
+Algorithm = Annotated[
+    str, typer.Option(help="Matching algorithm; all give the same result.", autocompletion=lambda: list(ALGORITHMS))
+]
 Subscriptions = Annotated[
     Path,
     typer.Argument(
@@ -109,7 +113,9 @@ Subscriptions = Annotated[
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids; one a line from standard input if left out.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Return when the job has answered each change, and say what.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to --wait once all is written.", min=0)]
-Answers = Annotated[bool, typer.Option("--json", help="With --wait: the answers as JSON lines on standard output.")]
+Answers = Annotated[
+    bool, typer.Option("--json", help="On standard output as JSON: how many were written, or with --wait the answers.")
+]
 OFFLINE = "Without a broker"  # the heading above these commands in the help
 
 
@@ -132,7 +138,12 @@ def _moment(flag: str, text: str | None, now_ms: int) -> int | None:
 
 def _wanted(
     reasons: Annotated[
-        list[str] | None, typer.Option("--reason", help="Those of this reason only; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--reason",
+            help="Those of this reason only; may be repeated.",
+            autocompletion=lambda: [*records.REASONS, deadletters.UNKNOWN],
+        ),
     ] = None,
     subscriber: Annotated[str | None, typer.Option(help="Those for this subscriber only.", show_default=False)] = None,
     origin_topic: Annotated[
@@ -154,18 +165,19 @@ def _wanted(
     return Wanted(frozenset(reasons or ()), subscriber, origin_topic, since_ms, until_ms)
 
 
-MADE = {"settings": _settings, "wanted": _wanted}
+MADE: dict[str, Callable[..., Any]] = {"settings": _settings, "wanted": _wanted}
 
 
 def _with_flags(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the flags of which its parameters named in MADE are made, in place of these."""
     own = inspect.signature(command, eval_str=True).parameters
-    flags = {name: inspect.signature(MADE[name], eval_str=True).parameters for name in own if name in MADE}
+    makers = {name: MADE[name] for name in own if name in MADE}
+    flags = {name: inspect.signature(maker, eval_str=True).parameters for name, maker in makers.items()}
     taken = {n: p for name, parameter in own.items() for n, p in flags.get(name, {name: parameter}).items()}
 
     @functools.wraps(command)
     def called(**given: Any) -> None:
-        made = {name: MADE[name](**{flag: given.pop(flag) for flag in flags[name]}) for name in flags}
+        made = {name: maker(**{flag: given.pop(flag) for flag in flags[name]}) for name, maker in makers.items()}
         command(**given, **made)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken.values()]
@@ -175,10 +187,10 @@ def _with_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @app.command()
+@_with_flags
 def run(
-    config: ConfigFile = None,
-    bootstrap: Bootstrap = None,
-    set_: Set = None,
+    *,
+    settings: Settings,
     supervised: Annotated[
         bool,
         typer.Option("--supervise", help="Start it again when it was killed, or the reason may pass."),
@@ -186,7 +198,6 @@ def run(
     lineage: Annotated[str, typer.Option(hidden=True)] = "",  # what all that one supervisor starts have in common
 ) -> None:
     """The continuous job: match events as they come, deliver them exactly once. Ctrl-C or SIGTERM stops it."""
-    settings = _settings(config, bootstrap, set_)
     logs.configure(settings.log.format, settings.log.level)
     if supervised:
         same = ["--lineage", uuid.uuid4().hex]
@@ -266,52 +277,56 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
 
 
 @topics_app.command("create")
+@_with_flags
 def topics_create(
-    config: ConfigFile = None,
-    bootstrap: Bootstrap = None,
-    set_: Set = None,
+    *,
+    settings: Settings,
     partitions: Annotated[int, typer.Option(help="Partitions of events and subscriptions.", min=1)] = 2,
     replication_factor: Annotated[int, typer.Option(help="Replicas of each topic.", min=1)] = 1,
+    as_json: Json = False,
 ) -> None:
     """Make all topics that the job needs; those that are there already stay as they are."""
-    settings = _settings(config, bootstrap, set_)
     cluster = _cluster(settings).topics()
     there = cluster.partitions()
     wanted = layout.topics(settings, partitions, replication_factor)
     failed = cluster.create(t for t in wanted if t.name not in there)
     for topic in wanted:
         state = failed.get(topic.name) or ("is there already" if topic.name in there else "created")
-        print(f"{topic.name}\t{state}")
+        print(orjson.dumps({"topic": topic.name, "state": state}).decode() if as_json else f"{topic.name}\t{state}")
     raise typer.Exit(1 if failed else 0)
 
 
 @topics_app.command("list")
-def topics_list(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None) -> None:
+@_with_flags
+def topics_list(*, as_json: Json = False, settings: Settings) -> None:
     """All topics with their number of partitions."""
-    for name, partitions in sorted(_cluster(_settings(config, bootstrap, set_)).topics().partitions().items()):
+    for name, partitions in sorted(_cluster(settings).topics().partitions().items()):
         if not name.startswith("__"):
-            print(f"{name}\t{partitions}")
+            found = {"topic": name, "partitions": partitions}
+            print(orjson.dumps(found).decode() if as_json else f"{name}\t{partitions}")
 
 
 @app.command()
+@_with_flags
 def produce(
+    *,
     file: Annotated[
         Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)
     ] = None,
     rate: Annotated[float | None, typer.Option(help="Events a second at most.", show_default=False)] = None,
-    config: ConfigFile = None,
-    bootstrap: Bootstrap = None,
-    set_: Set = None,
+    as_json: Json = False,
+    settings: Settings,
 ) -> None:
     """Write events, a JSON object a line, to the events topic."""
-    settings = _settings(config, bootstrap, set_)
     lines = (line for _, line in _lines(file))
     values = clients.paced(lines, rate) if rate else lines
-    _write(settings, settings.events.topic, ((None, value) for value in values), "events")
+    _write(settings, settings.events.topic, ((None, value) for value in values), "events", as_json)
 
 
 @app.command()
+@_with_flags
 def subscribe(
+    *,
     file: Annotated[
         Path | None, typer.Argument(help="Subscriptions as JSON lines; standard input if left out.", show_default=False)
     ] = None,
@@ -323,16 +338,13 @@ def subscribe(
     wait: Wait = False,
     timeout: Timeout = 60,
     as_json: Answers = False,
-    config: ConfigFile = None,
-    bootstrap: Bootstrap = None,
-    set_: Set = None,
+    settings: Settings,
 ) -> None:
     """Add or replace subscriptions: one by --id, --subscriber and --pattern, or many as JSON lines.
 
     The first that the job would refuse ends it. With --wait the job is asked: one that it refuses stops no other, and
     the exit code is 1.
     """
-    settings = _settings(config, bootstrap, set_)
     if id or subscriber or pattern:
         if not (id and subscriber and pattern):
             raise typer.BadParameter("one subscription takes --id, --subscriber and --pattern")
@@ -348,46 +360,45 @@ def subscribe(
 
 
 @app.command()
+@_with_flags
 def unsubscribe(
+    *,
     ids: Ids = None,
     wait: Wait = False,
     timeout: Timeout = 60,
     as_json: Answers = False,
-    config: ConfigFile = None,
-    bootstrap: Bootstrap = None,
-    set_: Set = None,
+    settings: Settings,
 ) -> None:
     """Withdraw subscriptions by id."""
-    settings = _settings(config, bootstrap, set_)
     _change(settings, ((id.encode(), None) for id in _ids(ids)), "withdrawals", wait, timeout, as_json)
 
 
 @app.command()
+@_with_flags
 def pause(
+    *,
     ids: Ids = None,
     wait: Wait = False,
     timeout: Timeout = 60,
     as_json: Answers = False,
-    config: ConfigFile = None,
-    bootstrap: Bootstrap = None,
-    set_: Set = None,
+    settings: Settings,
 ) -> None:
     """Let subscriptions match nothing until they are resumed; they stay registered."""
-    _flag(_settings(config, bootstrap, set_), ids, True, wait, timeout, as_json)
+    _flag(settings, ids, True, wait, timeout, as_json)
 
 
 @app.command()
+@_with_flags
 def resume(
+    *,
     ids: Ids = None,
     wait: Wait = False,
     timeout: Timeout = 60,
     as_json: Answers = False,
-    config: ConfigFile = None,
-    bootstrap: Bootstrap = None,
-    set_: Set = None,
+    settings: Settings,
 ) -> None:
     """Let paused subscriptions match again."""
-    _flag(_settings(config, bootstrap, set_), ids, False, wait, timeout, as_json)
+    _flag(settings, ids, False, wait, timeout, as_json)
 
 
 @app.command()
@@ -456,7 +467,9 @@ def tap(
 
 
 @app.command()
+@_with_flags
 def replay(
+    *,
     subscription: Annotated[str, typer.Argument(help="Its id.")],
     start: Annotated[
         str | None,
@@ -468,9 +481,7 @@ def replay(
     ] = None,
     rate: Annotated[float | None, typer.Option(help="Events a second at most.", min=0.1, show_default=False)] = None,
     as_json: Json = False,
-    config: ConfigFile = None,
-    bootstrap: Bootstrap = None,
-    set_: Set = None,
+    settings: Settings,
 ) -> None:
     """Match past events for one subscription as it is now, and deliver them again, each once; beside the running job.
 
@@ -479,7 +490,6 @@ def replay(
     """
     from streaming import replay as replaying  # Arrow's import takes time that no other command needs
 
-    settings = _settings(config, bootstrap, set_)
     now_ms = int(time.time() * 1000)
     from_ms, to_ms = _moment("--from", start, now_ms), _moment("--to", end, now_ms)
     if name is None and from_ms is None:
@@ -639,7 +649,8 @@ def subscriptions_import(
         summary = {**plan.as_data(), "refused": refused, "dry_run": dry_run}
         answered = 0
         if not dry_run:
-            answered = _changed(settings, plan.records(lines(kept)), "subscriptions", wait, timeout, as_json)
+            written = plan.records(lines(kept))
+            answered = _changed(settings, written, "subscriptions", wait, timeout, as_json and wait)
     if as_json:
         print(orjson.dumps(summary).decode())
     else:
@@ -736,15 +747,14 @@ def schema() -> None:
 
 
 @config_app.command("show")
-def config_show(
-    config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None, as_json: Json = False
-) -> None:
+@_with_flags
+def config_show(*, as_json: Json = False, settings: Settings) -> None:
     """The settings in force, without secrets."""
-    settings = show(_settings(config, bootstrap, set_))
+    shown = show(settings)
     if as_json:
-        print(json.dumps(settings))
+        print(json.dumps(shown))
         return
-    for section, values in settings.items():
+    for section, values in shown.items():
         print(f"[{section}]")
         for key, value in values.items():
             print(f"{key} = {json.dumps(value)}")
@@ -953,7 +963,7 @@ def _flag(
 ) -> None:
     """Pause or resume."""
     ids = dict.fromkeys(_ids(given))
-    found = pausing.last_written(clients.read(_cluster(settings), [settings.subscriptions.topic], follow=False), ids)
+    found = last_written(_subscriptions_topic(settings)(), ids)
     records = pausing.changed(found, ids, pause)
     for id in (id for id in ids if id not in records):
         _say(f"{plain(id)}: is {'paused already' if pause else 'not paused'}; nothing was written")
@@ -964,8 +974,6 @@ def _change(
     settings: Settings, records: Iterable[clients.Writable], what: str, wait: bool, timeout_s: float, as_json: bool
 ) -> None:
     """Write to the subscriptions topic and, if asked to wait, say what the job answers. Exit code 1 if it refuses."""
-    if as_json and not wait:
-        raise typer.BadParameter("--json prints the job's answers, so it goes with --wait")
     raise typer.Exit(1 if _changed(settings, records, what, wait, timeout_s, as_json) else 0)
 
 
@@ -976,7 +984,7 @@ def _changed(
     outstanding = activation.Outstanding()
     starts = activation.starts(_cluster(settings), settings.subscriptions.status_topic) if wait else {}
     taken = outstanding.take if wait else lambda _: None
-    _write(settings, settings.subscriptions.topic, records, what, taken)
+    _write(settings, settings.subscriptions.topic, records, what, as_json and not wait, taken)
     refused = 0
     for answer in activation.answers(_cluster(settings), starts, outstanding, timeout_s):
         refused += answer.refused
@@ -992,23 +1000,27 @@ def _write(
     topic: str,
     records: Iterable[clients.Writable],
     what: str,
+    as_json: bool = False,
     taken: Callable[[Any], None] = lambda _: None,
 ) -> None:
     with _progress(f"{what} to {topic}") as progress:
         written = clients.write(_cluster(settings), topic, records, progress, taken)
-    err.print(f"{written:,} {what} written to {topic}")
+    if as_json:
+        print(orjson.dumps({"written": written, "topic": topic}).decode())
+    else:
+        _tell(f"{written:,} {what} written to {topic}")
 
 
-def _subscriptions_topic(settings: Settings) -> Callable[[], Iterator[clients.Message | None]]:
+def _subscriptions_topic(settings: Settings) -> Read:
     return _reader(settings, settings.subscriptions.topic, "documents read")
 
 
-def _reader(settings: Settings, topic: str, what: str) -> Callable[[], Iterator[clients.Message | None]]:
+def _reader(settings: Settings, topic: str, what: str) -> Read:
     """A topic from its first record to its present end, as often as it is called. The first time it shows how far it
     is; later what was found may be on the terminal already."""
     calls = 0
 
-    def read() -> Iterator[clients.Message | None]:
+    def read() -> Iterator[Message | None]:
         nonlocal calls
         calls += 1
         with _progress(what, quiet=calls > 1 and out.is_terminal) as progress:

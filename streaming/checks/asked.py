@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from streaming.checks import version
 from streaming.clients import Cluster
+from streaming.refusals import meant
 from streaming.topics import TIMEOUT_S
 
 Rights = frozenset[str]  # Kafka's names of operations: READ, WRITE, ...
@@ -39,7 +40,7 @@ class Real:
         return self._topics.partitions()
 
     def brokers(self) -> int:
-        return len(self._admin.list_topics(timeout=TIMEOUT_S).brokers)
+        return len(self._brokers())
 
     def version(self) -> str:
         return version.asked(self._cluster.bootstrap_servers, self._cluster.options)
@@ -81,7 +82,7 @@ class Real:
 
     def most_bytes(self) -> int | None:
         """Of a batch of records, where a topic does not say it."""
-        broker = min(self._admin.list_topics(timeout=TIMEOUT_S).brokers)
+        broker = min(self._brokers())
         found = self._configs(ConfigResource(ConfigResource.Type.BROKER, str(broker)))
         return int(found["message.max.bytes"]) if found and "message.max.bytes" in found else None
 
@@ -97,6 +98,12 @@ class Real:
             except KafkaException:
                 continue
         return max((ms for ms in found if ms >= 0), default=None)
+
+    def _brokers(self) -> list[int]:
+        try:
+            return list(self._admin.list_topics(timeout=TIMEOUT_S).brokers)
+        except KafkaException as error:
+            raise meant(error.args[0], "the brokers do not say how many they are") from None
 
     def _configs(self, of: ConfigResource) -> Mapping[str, str] | None:
         try:
