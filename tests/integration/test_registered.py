@@ -67,9 +67,18 @@ def settings(sluice: CommandLine) -> Settings:
 def test_what_is_asked_for_is_listed(sluice: CommandLine, settings: Settings, flags: Any, ids: list[str]) -> None:
     found = [json.loads(line) for line in sluice("subscriptions", "list", *flags, "--json").splitlines()]
     assert sorted(one["id"] for one in found) == ids
-    lines = sluice("subscriptions", "list", *flags).splitlines()
-    assert sorted(line.split()[0] for line in lines) == (["ID", *ids] if ids else [])
-    assert len(sluice("subscriptions", "list", *flags, "--limit", "1").splitlines()) == (2 if ids else 0)
+
+
+def test_people_get_a_table_as_long_as_they_want(sluice: CommandLine, settings: Settings) -> None:
+    heading, *lines = sluice("subscriptions", "list", "--prefix", "b").splitlines()
+    assert heading.split() == ["ID", "SUBSCRIBER", "STATE", "PATTERN"]
+    assert sorted(tuple(line.split()) for line in lines) == [
+        ("b1", "alice", "active", '{"y":[2]}'),
+        ("b2", "alice", "paused", '{"x":[1]}'),
+        ("b3", "alice", "expired", '{"x":[1]}'),
+    ]
+    assert len(sluice("subscriptions", "list", "--limit", "1").splitlines()) == 2
+    assert sluice("subscriptions", "list", "--prefix", "none") == ""
 
 
 def test_a_document_is_shown_as_the_topic_has_it(sluice: CommandLine, settings: Settings) -> None:
