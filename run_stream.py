@@ -15,7 +15,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
+from typer.core import TyperGroup
 
 from bench.command import app as bench_app
 from config import ConfigError, Settings, load, show
@@ -71,7 +72,22 @@ JARS = HOME / "jars"
 TAP_STYLES = ("dim", "green", "cyan", "bold", "")  # of a line's parts
 STOPPED = 130  # what shells say of Ctrl-C
 
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+        except BrokenPipeError:  # `| head` has seen enough; what is left in the buffer must not fail at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -1060,7 +1076,8 @@ def _written(file: Path | None) -> Iterator[BinaryIO]:
     except OSError as error:
         raise InputError(f"{part}: cannot be written: {error.strerror}") from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
 
 
 @contextmanager
@@ -1096,9 +1113,6 @@ def main() -> None:
     except (ConfigError, InputError, JobError) as error:
         err.print("[bold red]error:[/]", escape(str(error)), highlight=False, soft_wrap=True)
         sys.exit(2 if isinstance(error, ConfigError | InputError) else supervision.TRY_AGAIN if error.retry else 1)
-    except BrokenPipeError:  # `| head` has seen enough
-        sys.stderr.close()
-        sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +12,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from run_stream import app
+from run_stream import HOME, app
 
 # Theirs is JSON anyway, or an address; the job's own lines are `log.format`.
 WITHOUT_JSON = ("run", "broker", "schema", "subscriptions export", "bench sweep")
@@ -55,3 +58,19 @@ def test_a_wrong_command_is_refused_before_any_broker_is_asked(arguments: tuple[
     refused = CliRunner().invoke(app, arguments, env={"COLUMNS": "250"})
     assert refused.exit_code != 0
     assert said in refused.output or said in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("schema",), ("match", "examples/subscriptions.jsonl", "examples/stock_events.jsonl")],
+    ids=lambda a: a[0],
+)
+def test_who_has_read_enough_is_no_error(arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [sys.executable, "run_stream.py", *arguments]
+        done = subprocess.run(command, cwd=HOME, stdout=writing, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
