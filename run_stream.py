@@ -50,6 +50,7 @@ from streaming import (
     listing,
     logs,
     pausing,
+    readable,
     records,
     showing,
     supervision,
@@ -580,7 +581,7 @@ def subscriptions_get(
     if id not in found or found[id].value is None:
         why = pausing.missing(id, found)
         raise JobError(f"{why} in {settings.subscriptions.topic}; `subscriptions list` names those that there are")
-    print(found[id].line.decode() if as_json else "\n".join(showing.pretty(found[id].value or b"")))
+    print(found[id].line.decode() if as_json else "\n".join(readable.pretty(found[id].value or b"")))
 
 
 @subscriptions_app.command("status")

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
+from streaming.readable import cut, plain, time_of
 from streaming.registered import Registered
-from streaming.showing import cut, plain, time_of
 
 ACTIVE, PAUSED, EXPIRED = "active", "paused", "expired"
 WIDTHS = (24, 16, 8)  # of the columns before the pattern

@@ -12,8 +12,8 @@ from confluent_kafka import Message
 
 from streaming import clients, layout
 from streaming.clients import Cluster
+from streaming.readable import as_text_or_base64, cut, plain, time_of
 from streaming.records import REPLAY
-from streaming.showing import as_text_or_base64, cut, plain, time_of
 
 if TYPE_CHECKING:
     from config.model import Settings

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
 from streaming.deadletters import Letter
+from streaming.readable import as_text_or_base64, cut, plain, pretty, time_of
 
-HEX_BYTES = 512  # of a value that is no text
-PIECE = 16  # bytes a line
 WIDTHS = (10, 20, 21, 6)  # of the columns before the origin
 SHORTEST = 8  # characters of the origin's topic
 HEADING = ("PLACE", "TIME (UTC)", "REASON", "TRIES", "ORIGIN")
@@ -84,33 +80,10 @@ def as_data(letter: Letter, redriven: bool) -> dict[str, Any]:
     return data | as_text_or_base64("key", letter.key) | as_text_or_base64("value", letter.value)
 
 
-def plain(text: str) -> str:
-    """On its line, and without what a terminal would obey."""
-    return text if text.isprintable() else json.dumps(text)[1:-1]
-
-
 def _columns(texts: tuple[str, ...]) -> str:
     *first, last = texts
     fixed = (f"{plain(text):{width}}" for text, width in zip(first, WIDTHS, strict=True))
     return "".join((*fixed, plain(last)))
-
-
-def cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 3]}..."
-
-
-def time_of(ms: int, between: str = " ") -> str:
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(between, "milliseconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):  # a producer may have claimed any time
-        return f"{ms} ms"
-
-
-def as_text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
-    try:
-        return {name: None if value is None else value.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value or b"").decode()}
 
 
 def _short(value: bytes) -> str:
@@ -130,33 +103,3 @@ def _value(letter: Letter) -> Iterator[str]:
     else:
         yield f"the value, {len(value):,} bytes:"
         yield from pretty(value)
-
-
-def pretty(value: bytes) -> Iterator[str]:
-    """JSON indented, another text as it is, the rest in hexadecimal; nothing that a terminal would obey."""
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    try:
-        document = json.loads(text)
-        indented = json.dumps(document, indent=2, ensure_ascii=False)
-        yield indented if _harmless(indented) else json.dumps(document, indent=2)
-    except (ValueError, RecursionError):
-        if _harmless(text):
-            yield text
-        else:
-            yield from _dump(value)
-
-
-def _harmless(text: str) -> bool:
-    return all(line.replace("\t", "").isprintable() for line in text.split("\n"))
-
-
-def _dump(value: bytes) -> Iterator[str]:
-    for begin in range(0, min(len(value), HEX_BYTES), PIECE):
-        piece = value[begin : min(begin + PIECE, HEX_BYTES)]
-        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in piece)
-        yield f"{begin:08x}  {piece.hex(' '):{3 * PIECE - 1}}  {text}"
-    if len(value) > HEX_BYTES:
-        yield f"and {len(value) - HEX_BYTES:,} bytes more"
