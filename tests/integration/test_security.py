@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,6 +131,25 @@ def test_a_right_that_the_job_lacks_ends_it_before_spark_starts(right: Right, us
     assert "Traceback" not in said
 
 
+def test_the_doctor_names_each_right_that_the_job_lacks(users: Users, secured: Secured) -> None:
+    told = [right for right in RIGHTS if right.who == "job" and right.kind != "transactional-id"]
+    told = [right for right in told if (right.name, right.operation) != ("deliveries.*", "write")]  # there is none yet
+    fine = users.as_("job", "doctor", "--json")
+    assert "as the job needs" in _found(fine, "rights")
+    assert "Kafka 4.3" in _found(fine, "broker")
+    for right in told:
+        secured.withdraw(right)
+    try:
+        command = [*users.command("doctor", "--json"), *users.settings("job")]
+        done = subprocess.run(command, capture_output=True, text=True, env=users.environment, check=False)
+        assert done.returncode == 1, done.stderr
+    finally:
+        secured.allow(told)
+    lacking = _found(done.stdout, "rights")
+    for right in told:
+        assert f"{right.operation} on the {right.kind}{'s' if '*' in right.name else ''} {right.name}" in lacking
+
+
 @pytest.mark.parametrize("command", [("run",), ("consume", "alice"), ("produce",)], ids=lambda c: c[0])
 @pytest.mark.parametrize("wrong", ["password", "authority", "no TLS"])
 def test_who_does_not_get_in_is_told_why(wrong: str, command: tuple[str, ...], users: Users, secured: Secured) -> None:
@@ -153,6 +173,11 @@ def test_two_clients_that_speak_differently_are_refused_at_once(users: Users, se
     settings, _, _ = secured.settings("job", _password("job")).partition("[kafka.spark]")
     said = users("run", *users.file("half", settings), code=1)
     assert "kafka.client has security.protocol = 'SASL_SSL' and kafka.spark 'plaintext'" in said
+
+
+def _found(said: str, check: str) -> str:
+    (found,) = [one["found"] for one in map(orjson.loads, said.splitlines()) if one["check"] == check]
+    return str(found)
 
 
 def _password(user: str) -> str:

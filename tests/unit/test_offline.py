@@ -220,7 +220,6 @@ def test_every_algorithm_gives_the_same(sluice: Sluice, algorithm: str) -> None:
         (("validate", "none.jsonl"), "none.jsonl: cannot be read"),
         (("validate",), "Missing argument"),
         (("test", "."), ".: cannot be read: Is a directory"),
-        (("unsubscribe", "s1", "--json"), "so it goes with --wait"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_exit_code_2(sluice: Sluice, arguments: tuple[str, ...], reason: str) -> None:
