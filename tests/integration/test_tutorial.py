@@ -1,4 +1,4 @@
-"""The documents' commands as a newcomer types them: the tutorial, and amid it, while its job runs, what others show."""
+"""The tutorial as a newcomer types it, and amid it, while its job runs, the commands of the page on operations."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ READ = ("consume", "dlq list", "dlq show")  # may be asked again: the job needs 
 def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     tutorial = list(steps("docs/tutorial.md"))
     last = next(i for i, step in enumerate(tutorial) if step.command.startswith("kill"))
-    others = [*steps("docs/reference.md"), *steps("docs/operations.md")]
     shell = Shell(free_port(), tmp_path)
     try:
-        for step in (*tutorial[:last], *others, *tutorial[last:]):
+        for step in (*tutorial[:last], *steps("docs/operations.md"), *tutorial[last:]):
             shell.run(step)
         assert not shell.jobs
     finally:
@@ -38,6 +37,7 @@ class Shell:
     port: int  # of the broker, in place of 9092
     directory: Path
     jobs: dict[int, tuple[subprocess.Popen[bytes], Path]] = field(default_factory=dict)  # by number, as in %1
+    last: str = ""  # what came out
 
     def run(self, step: Step) -> None:
         said = [line.replace("9092", str(self.port)) for line in step.said]
@@ -52,9 +52,9 @@ class Shell:
         elif step.command.endswith("&"):
             self._start(step)
         elif any(f"run_stream.py {command} " in f"{step.command} " for command in READ):
-            self._until(lambda: self._run(step), f"{step.command}: wanted {step.said}")
+            self._until(lambda: self._run(step), step.command)
         else:
-            assert self._run(step), f"{step.command}: wanted {step.said}"
+            assert self._run(step), f"{step.command}\n{self.last}"
 
     def close(self) -> None:
         for process, _ in reversed(self.jobs.values()):
@@ -71,7 +71,7 @@ class Shell:
             timeout=120,
             check=False,
         )
-        print(step.command, done.stdout, done.stderr, sep="\n")
+        self.last = f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
         return done.returncode == step.code and step.expects(done.stdout + done.stderr)
 
     def _start(self, step: Step) -> None:
@@ -102,5 +102,5 @@ class Shell:
     def _until(self, holds: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not holds():
-            assert time.monotonic() < deadline, what
+            assert time.monotonic() < deadline, f"{what}\n{self.last}"
             time.sleep(0.2)
