@@ -121,7 +121,7 @@ def test_no_registry_is_named() -> None:
         "ghcr" + ".io",
     )
     files = [p for p in HOME.iterdir() if p.suffix in (".lock", ".in", ".toml", ".md") or p.name == "Makefile"]
-    files += [*(HOME / "config").iterdir(), *(HOME / "docker").glob("*")]
+    files += [*(HOME / "config").iterdir(), *(HOME / "docker").glob("*"), *(HOME / "docs").iterdir()]
     for file in files:
         if file.is_file():
             text = file.read_text()
