@@ -45,6 +45,11 @@ class State:
     def version(self) -> int:
         return sum(self.subscription_offsets().values())
 
+    @property
+    def bytes(self) -> int:
+        """Of the parts that workers have been given, as files and in broadcasts."""
+        return sum(handle.bytes for handle in list(self._handles.values()))
+
     def subscription_offsets(self) -> dict[int, int]:
         return of_source(self.positions, SUBSCRIPTIONS)
 
@@ -92,10 +97,11 @@ class State:
     def _handle(self, part: Part) -> Handle:
         path = self.upkeep.file(part) if self.upkeep else None
         if path is None:
-            return Handle(uuid.uuid4().hex, broadcast=self.broadcast(packing.as_bytes(part)))
+            packed = packing.as_bytes(part)
+            return Handle(uuid.uuid4().hex, broadcast=self.broadcast(packed), bytes=len(packed))
         if self.ship is not None:
             self.ship(path)
-        return Handle(path.name, path=str(path), shipped=self.ship is not None)
+        return Handle(path.name, path=str(path), shipped=self.ship is not None, bytes=path.stat().st_size)
 
 
 def _net(changes: Iterable[Mapping[str, Any]]) -> tuple[Segment | None, list[str]]:
