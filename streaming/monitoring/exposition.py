@@ -127,9 +127,7 @@ def families(view: View) -> Iterator[Metric]:
 
 def _of_state(holding: Holding) -> Iterator[Metric]:
     yield _gauge("sluice_state_version", "Changes that the state takes into account, by offsets.", holding.version)
-    yield _gauge(
-        "sluice_subscriptions", "Subscriptions registered, those that are paused among them.", holding.subscriptions
-    )
+    yield _gauge("sluice_subscriptions", "Subscriptions, those that are paused among them.", holding.subscriptions)
     yield _gauge("sluice_state_parts", "Parts that the state consists of.", holding.parts)
     yield _gauge("sluice_state_bytes", "Of the parts, as workers are given them.", holding.bytes)
     joins = HistogramMetricFamily("sluice_state_join_duration_seconds", "Of joining parts beside the batches.")

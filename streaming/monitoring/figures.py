@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TypeVar
 
 from streaming.metrics import STAGES, TOTAL, Latencies
@@ -13,8 +12,11 @@ from streaming.reporting import COUNTED, Report
 SLOT_S = 5
 SLOTS = 120  # ten minutes
 
-Key = TypeVar("Key")
-_NO_LATENCIES = MappingProxyType({stage: Latencies() for stage in (*STAGES, TOTAL)})
+Number = TypeVar("Number", int, float)
+
+
+def _none() -> dict[str, Latencies]:
+    return {stage: Latencies() for stage in (*STAGES, TOTAL)}
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Slot:
     number: int  # the epoch's seconds / SLOT_S
     events: int = 0
     deliveries: int = 0
-    latencies: Mapping[str, Latencies] = _NO_LATENCIES  # by stage
+    latencies: Mapping[str, Latencies] = field(default_factory=_none)  # by stage
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,10 @@ class Figures:
     batches: int = 0
     events: int = 0
     bytes: int = 0  # keys and values of all that was read
-    counts: Mapping[str, int] = MappingProxyType(dict.fromkeys(COUNTED, 0))
+    counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
     dead_letters: Mapping[str, int] = field(default_factory=dict)  # by reason
     spent_ms: Mapping[str, float] = field(default_factory=dict)
-    latencies: Mapping[str, Latencies] = _NO_LATENCIES  # by stage
+    latencies: Mapping[str, Latencies] = field(default_factory=_none)  # by stage
     durations: Latencies = field(default_factory=Latencies)  # of batches
     false_positives: float = 0.0  # the share of deliveries that might be wrong, of the last batch
     last_batch_at: float | None = None  # epoch s
@@ -50,7 +52,7 @@ class Figures:
             self.bytes + report.bytes,
             _sum(self.counts, report.counts),
             _sum(self.dead_letters, report.dead_letters),
-            {what: self.spent_ms.get(what, 0.0) + ms for what, ms in report.spent_ms.items()},
+            _sum(self.spent_ms, report.spent_ms),
             _both(self.latencies, report.latencies),
             self.durations.plus(duration),
             report.false_positives,
@@ -72,7 +74,7 @@ class Figures:
     def recent(self, now: float, seconds: int = 300) -> Mapping[str, Latencies]:
         """Latencies by stage of the last slots, the one that is filled now among them."""
         first = int(now // SLOT_S) - seconds // SLOT_S
-        found: Mapping[str, Latencies] = _NO_LATENCIES
+        found: Mapping[str, Latencies] = _none()
         for slot in self.slots:
             if slot.number > first:
                 found = _both(found, slot.latencies)
@@ -94,9 +96,5 @@ def _both(a: Mapping[str, Latencies], b: Mapping[str, Latencies]) -> dict[str, L
     return {stage: a[stage].plus(b[stage]) for stage in a}
 
 
-def _sum(a: Mapping[Key, int], b: Mapping[Key, int]) -> dict[Key, int]:
-    return {key: a.get(key, 0) + b.get(key, 0) for key in _keys((a, b))}
-
-
-def _keys(mappings: Iterable[Mapping[Key, int]]) -> Iterable[Key]:
-    return dict.fromkeys(key for mapping in mappings for key in mapping)
+def _sum(a: Mapping[str, Number], b: Mapping[str, Number]) -> dict[str, Number]:
+    return dict(a) | {name: a.get(name, 0) + n for name, n in b.items()}

@@ -48,7 +48,8 @@ def html(found: Document) -> bytes:
         _element("body", _header(found), _main(found), _element("script", _SCRIPT)),
         lang="en",
     )
-    return b"<!doctype html>\n" + tostring(root, encoding="utf-8", method="html").replace(b"\x00", b"")
+    written: bytes = tostring(root, encoding="utf-8", method="html")
+    return b"<!doctype html>\n" + written
 
 
 def _header(found: Document) -> Element:
@@ -67,14 +68,10 @@ def _header(found: Document) -> Element:
 
 
 def _main(found: Document) -> Element:
-    reasons = [*found["health"]["reasons"], *found["ready"]["reasons"]]
+    reasons = [_element("div", why, **{"class": "bad"}) for of in ("health", "ready") for why in found[of]["reasons"]]
     return _element(
         "main",
-        *(
-            [_section("Why not", *(_element("div", reason, **{"class": "bad"}) for reason in reasons))]
-            if reasons
-            else ()
-        ),
+        *([_section("Why not", *reasons)] if reasons else ()),
         _rate("Events a second", "events_per_s", found),
         _rate("Deliveries a second", "deliveries_per_s", found),
         _late(found),

@@ -47,8 +47,8 @@ class Server:
 
     @property
     def url(self) -> str:
-        host, port = self._server.server_address[:2]
-        return f"http://{f'[{host}]' if ':' in str(host) else host}:{port}"
+        host = self._server.server_name
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._server.server_port}"
 
     def __enter__(self) -> Server:
         self._thread.start()
@@ -91,10 +91,11 @@ class _Http(ThreadingHTTPServer):
         self._open: set[socket.socket] = set()
         self.address_family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         super().__init__((str(address[0]), int(address[1])), _Request)
-        self.loopback = ip_address(self.server_address[0]).is_loopback
+        self.loopback = ip_address(self.server_name).is_loopback
 
     def server_bind(self) -> None:
-        TCPServer.server_bind(self)  # HTTPServer's asks the name service who we are
+        TCPServer.server_bind(self)  # HTTPServer's own asks the name service who we are
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):
@@ -149,7 +150,8 @@ class _Request(BaseHTTPRequestHandler):
                 found = (HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"could not be answered; see the log\n")
             self._send(*found)
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Who asks what is not logged."""
@@ -158,7 +160,7 @@ class _Request(BaseHTTPRequestHandler):
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"GET and HEAD only\n")
 
     def _is_for_us(self) -> bool:
-        """Who listens on the loopback interface alone must not be read by a web page whose name was made to mean that."""
+        """On the loopback interface no web page may ask whose name was made to mean that (DNS rebinding)."""
         host = self.headers.get("Host")
         if not self.server.loopback or host is None:
             return True

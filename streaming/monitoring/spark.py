@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.monitoring.view import Progress
 

@@ -1,26 +1,28 @@
 """The status of the job as one JSON document: `/status.json`, and what the page shows.
 
-job           query, version (of Sluice), algorithm, codec, pid, phase (restoring, starting, running, stopping),
-              started_at (epoch s), uptime_s, start_s (until it ran; null before), restarts and last_exit_code
-              (both null where nobody starts it again; a signal is a negative code)
-health        ok, reasons
-ready         ok, reasons
-state         version, subscriptions, parts, bytes, joining, joins, joins_s (how long they took: p50, p95, p99, max);
-              null while it is restored
-totals        since the start: batches, events, read_bytes, matched, matches, deliveries, undecodable, changes,
-              refused, over_quota, workers_lost, transactions_aborted
-dead_letters  since the start, by reason; those of which there are none are left out
-rates         of the last minute: events_per_s, deliveries_per_s
-history       step_s, and the same rates for each of the last steps, the oldest first
-latency_s     of the last five minutes, by stage (wait, match, publish, commit, total): p50, p95, p99, max; null
-              where no event matched
-lag           a list of topic, partition, position, end, records
-last_batch_at epoch s; null before the first
-stalled_s     for how long there has been something to read and no batch was done
-broker        answered_at (epoch s; null: never), error (null: it answers)
-spark         rows_per_s_read, rows_per_s_done, phases_s, heap_bytes
-resident_bytes  of the processes below the driver: jvm, workers, beside
-troubles      the last warnings and errors, the newest first: at (epoch s), level, event, detail
+    job             query, version (of Sluice), algorithm, codec, pid, phase (restoring, starting, running,
+                    stopping), started_at (epoch s), uptime_s, start_s (until it ran; null before), restarts and
+                    last_exit_code (both null where nobody starts it again; a signal is a negative code)
+    health          ok, reasons
+    ready           ok, reasons
+    state           version, subscriptions, parts, bytes, joining, joins, joins_s (their p50, p95, p99, max);
+                    null while it is restored
+    totals          since the start: batches, events, read_bytes, matched, matches, deliveries, undecodable, changes,
+                    refused, over_quota, workers_lost, transactions_aborted
+    dead_letters    since the start, by reason; those of which there are none are left out
+    rates           of the last minute: events_per_s, deliveries_per_s
+    history         step_s, and the same rates for each of the last steps, the oldest first
+    latency_s       of the last five minutes, by stage (wait, match, publish, commit, total): p50, p95, p99, max;
+                    null where no event matched
+    lag             a list of topic, partition, position, end, records
+    last_batch_at   epoch s; null before the first
+    stalled_s       for how long there has been something to read and no batch was done
+    broker          answered_at (epoch s; null: never), error (null: it answers)
+    spark           rows_per_s_read, rows_per_s_done, phases_s, heap_bytes
+    resident_bytes  of the processes below the driver: jvm, workers, beside
+    troubles        the last warnings and errors, the newest first: at (epoch s), level, event, detail
+
+Keys may be added; those that are here stay, with their units.
 """
 
 from __future__ import annotations
