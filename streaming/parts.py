@@ -20,7 +20,6 @@ class Handle:
     broadcast: Any = None  # of its bytes; None: it is in a file
     path: str = ""
     shipped: bool = False  # the file is not at this path but where Spark put it (`SparkContext.addFile`)
-    bytes: int = 0
 
     def open(self) -> Part:
         part: Part

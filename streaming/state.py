@@ -45,11 +45,6 @@ class State:
     def version(self) -> int:
         return sum(self.subscription_offsets().values())
 
-    @property
-    def bytes(self) -> int:
-        """Of the parts that workers have been given, as files and in broadcasts."""
-        return sum(handle.bytes for handle in list(self._handles.values()))
-
     def subscription_offsets(self) -> dict[int, int]:
         return of_source(self.positions, SUBSCRIPTIONS)
 
@@ -97,11 +92,10 @@ class State:
     def _handle(self, part: Part) -> Handle:
         path = self.upkeep.file(part) if self.upkeep else None
         if path is None:
-            packed = packing.as_bytes(part)
-            return Handle(uuid.uuid4().hex, broadcast=self.broadcast(packed), bytes=len(packed))
+            return Handle(uuid.uuid4().hex, broadcast=self.broadcast(packing.as_bytes(part)))
         if self.ship is not None:
             self.ship(path)
-        return Handle(path.name, path=str(path), shipped=self.ship is not None, bytes=path.stat().st_size)
+        return Handle(path.name, path=str(path), shipped=self.ship is not None)
 
 
 def _net(changes: Iterable[Mapping[str, Any]]) -> tuple[Segment | None, list[str]]:

@@ -129,7 +129,7 @@ def _of_state(holding: Holding) -> Iterator[Metric]:
     yield _gauge("sluice_state_version", "Changes that the state takes into account, by offsets.", holding.version)
     yield _gauge("sluice_subscriptions", "Subscriptions, those that are paused among them.", holding.subscriptions)
     yield _gauge("sluice_state_parts", "Parts that the state consists of.", holding.parts)
-    yield _gauge("sluice_state_bytes", "Of the parts, as workers are given them.", holding.bytes)
+    yield _gauge("sluice_state_bytes", "Of the parts, as the workers of each host have them.", holding.bytes)
     joins = HistogramMetricFamily("sluice_state_join_duration_seconds", "Of joining parts beside the batches.")
     joins.add_metric([], *_histogram(holding.joins))
     yield joins

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from matchers.snapshot import Part
+from streaming import packing
 from streaming.errors import JobError
 from streaming.matching import Position
 from streaming.metrics import Latencies
@@ -52,6 +54,7 @@ class Monitor:
         self._broker = Broker()
         self._progress = Progress()
         self._resident: Mapping[str, int] = {}
+        self._sizes: Mapping[Part, int] = {}
         self._start_s: float | None = None
         self._troubles = Troubles()
         self._ended = threading.Event()
@@ -116,9 +119,15 @@ class Monitor:
     def _ask_again_and_again(self) -> None:
         while True:
             self._resident = resident_bytes(os.getpid())
+            self._measure()
             self.ask()
             if self._ended.wait(EVERY_S):
                 return
+
+    def _measure(self) -> None:
+        """Each part once."""
+        parts = self._state.snapshot.parts if self._state else ()
+        self._sizes = {part: self._sizes.get(part) or packing.size(part) for part in parts}
 
     def _holding(self) -> Holding | None:
         state = self._state
@@ -126,7 +135,8 @@ class Monitor:
             return None
         snapshot, upkeep = state.snapshot, state.upkeep
         joins, joining = (upkeep.joins, upkeep.held > 0) if upkeep else (Latencies(), False)
-        return Holding(state.version, len(snapshot), len(snapshot.parts), state.bytes, joins, joining)
+        size = sum(self._sizes.values())
+        return Holding(state.version, len(snapshot), len(snapshot.parts), size, joins, joining)
 
     def _lag(self, ends: Ends) -> list[Lag]:
         """Spark reads past offsets that hold no row, such as the ends of transactions, and the state does not know

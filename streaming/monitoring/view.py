@@ -37,7 +37,7 @@ class Holding:
     version: int
     subscriptions: int
     parts: int
-    bytes: int  # that each host has of them
+    bytes: int  # of the parts, as they are handed to the workers of each host
     joins: Latencies
     joining: bool
 
