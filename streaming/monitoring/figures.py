@@ -74,10 +74,11 @@ class Figures:
     def recent(self, now: float, seconds: int = 300) -> Mapping[str, Latencies]:
         """Latencies by stage of the last slots, the one that is filled now among them."""
         first = int(now // SLOT_S) - seconds // SLOT_S
-        found: Mapping[str, Latencies] = _none()
+        found = _none()
         for slot in self.slots:
             if slot.number > first:
-                found = _both(found, slot.latencies)
+                for stage, latencies in slot.latencies.items():
+                    found[stage].update(latencies)
         return found
 
     def _slots(self, report: Report, number: int) -> tuple[Slot, ...]:

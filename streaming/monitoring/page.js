@@ -3,6 +3,7 @@
 async function next() {
   try {
     const answer = await fetch("/", { signal: AbortSignal.timeout(10000) });
+    if (!answer.ok) throw new Error(answer.status);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of ["header", "main"]) document.querySelector(part).replaceWith(page.querySelector(part));
     document.title = page.title;

@@ -6,10 +6,13 @@ import json
 import logging
 import re
 import threading
+import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from math import isclose
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +34,8 @@ from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About, Broker
 from streaming.records import REASONS
 from streaming.reporting import Published, Report
 from streaming.supervision import Past
-from tests.stage import ALICE, ListSink, change, event, pipeline, state, step
+from streaming.version import VERSION
+from tests.stage import ALICE, ListSink, change, event, pipeline, state, step, work
 
 ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, Past(2, -9))
 TOPICS = {EVENTS: "events", SUBSCRIPTIONS: "subs"}
@@ -261,18 +265,12 @@ def test_a_label_from_outside_stays_a_label() -> None:
 def test_the_pipeline_says_what_became_of_everything() -> None:
     p = pipeline(ListSink(aborts=1), absent={"to.bob"})
     step(p, change(0, "a", ALICE), change(1, "b", {"subscriber": "bob", "pattern": {"x": [1]}}), change(2, "c", {}))
-    (published,) = p.take(_worked(p, event(0, {"x": 1}), event(1, b"{"), event(2, {"x": "1" * 2_000})))
+    (published,) = p.take(work(p.state, [event(0, {"x": 1}), event(1, b"{"), event(2, {"x": "1" * 2_000})]))
     assert (published.delivered, dict(published.dead_letters)) == (1, {"missing_topic": 1, "undecodable_event": 1})
     assert published.aborted == 0
     p.sink.aborts = 2  # type: ignore[attr-defined]
-    (published,) = p.take(_worked(p, event(3, {"x": 1})))
+    (published,) = p.take(work(p.state, [event(3, {"x": 1})]))
     assert (published.aborted, published.delivered, dict(published.dead_letters)) == (2, 1, {"missing_topic": 1})
-
-
-def _worked(p: Any, *rows: dict[str, Any]) -> Any:
-    from tests.stage import work
-
-    return work(p.state, list(rows))
 
 
 # --- verdicts ---
@@ -356,7 +354,8 @@ def test_offsets_without_a_row_count_as_read_once_spark_is_past_them() -> None:
 def test_that_the_broker_is_away_is_logged_once_and_shown() -> None:
     asked = Asked(error="away")
     with monitor(asked=asked) as made:
-        made._asking.join(10)  # it has asked once at least
+        while made.view().broker.error is None:
+            time.sleep(0.01)
     for _ in range(3):
         made.ask()
     view = made.view()
@@ -451,6 +450,11 @@ def test_the_policy_allows_the_script_and_style_that_are_there_and_nothing_else(
         assert f"{tag}-src {page._hash(inline)};" in page.POLICY
     assert page.POLICY.startswith("default-src 'none'; ")
     assert "unsafe" not in page.POLICY
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    pyproject = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    assert tomllib.loads(pyproject.read_text())["project"]["version"] == VERSION
 
 
 # --- memory ---
