@@ -66,7 +66,7 @@ def document(view: View) -> Document:
             "read_bytes": figures.bytes,
             **figures.counts,
         },
-        "dead_letters": {reason: n for reason, n in figures.dead_letters.items() if n},
+        "dead_letters": dict(figures.dead_letters),
         "rates": {
             "events_per_s": round(figures.per_second("events", now), 1),
             "deliveries_per_s": round(figures.per_second("deliveries", now), 1),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from streaming import logs
 from streaming.pipeline import log as batch_log
 from tests.unit.test_monitoring import report
+
+ONE = {"oversize": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +24,9 @@ def _as_before() -> Iterator[None]:
     root.handlers[:], root.level, root.propagate = before
 
 
-def batch_line(capsys: pytest.CaptureFixture[str], format: str) -> str:
+def batch_line(capsys: pytest.CaptureFixture[str], format: str, dead_letters: Mapping[str, int] = ONE) -> str:
     logs.configure(format, "info")
-    batch_log.info("batch", extra={"fields": report(1e9, (5.0,), dead_letters={"oversize": 1}).fields()})
+    batch_log.info("batch", extra={"fields": report(1e9, (5.0,), dead_letters=dead_letters).fields()})
     captured = capsys.readouterr()
     assert captured.out == ""  # that is for data
     assert captured.err.count("\n") == 1
@@ -45,6 +47,7 @@ def test_the_line_for_people_has_the_same_names(capsys: pytest.CaptureFixture[st
     assert names == [name for name in of_json if name not in ("time", "level", "event", "latencies")]
     assert " info batch batch=1 events=1 " in text
     assert " dead_letters=oversize:1 " in text
+    assert " dead_letters=- " in batch_line(capsys, "text", {})
 
 
 @pytest.mark.parametrize("format", ["text", "json"])
