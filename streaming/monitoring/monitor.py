@@ -118,9 +118,12 @@ class Monitor:
 
     def _ask_again_and_again(self) -> None:
         while True:
-            self._resident = resident_bytes(os.getpid())
-            self._measure()
-            self.ask()
+            try:
+                self._resident = resident_bytes(os.getpid())
+                self._measure()
+                self.ask()
+            except Exception:  # a mistake here must not leave everybody with old figures, unnoticed
+                log.exception("the job could not be looked at")
             if self._ended.wait(EVERY_S):
                 return
 
