@@ -67,6 +67,7 @@ from streaming.registered import Read, Registered, last_written, registered
 from streaming.schema import subscription_schema
 from streaming.standing import standings
 from streaming.subscriptions import Refused, read_change
+from streaming.supervision import Past
 
 HOME = Path(__file__).resolve().parent
 JARS = HOME / "jars"
@@ -213,16 +214,23 @@ def run(
         typer.Option("--supervise", help="Start it again when it was killed, or the reason may pass."),
     ] = False,
     lineage: Annotated[str, typer.Option(hidden=True)] = "",  # what all that one supervisor starts have in common
+    restarts: Annotated[int | None, typer.Option(hidden=True)] = None,  # by that supervisor
+    last_exit_code: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """The continuous job: match events as they come, deliver them exactly once. Ctrl-C or SIGTERM stops it."""
     logs.configure(settings.log.format, settings.log.level)
     if supervised:
-        same = ["--lineage", uuid.uuid4().hex]
-        command = [sys.executable, *(word for word in sys.argv if word != "--supervise"), *same]
+        same = [*(word for word in sys.argv if word != "--supervise"), "--lineage", uuid.uuid4().hex]
+
+        def command(past: Past) -> list[str]:
+            last = [] if past.exit_code is None else [f"--last-exit-code={past.exit_code}"]
+            return [sys.executable, *same, f"--restarts={past.restarts}", *last]
+
         raise typer.Exit(supervision.supervise(command, _stop_on_signals()))
     from streaming import job  # Spark's import takes a second that no other command needs
 
-    job.run(settings, JARS, _stop_on_signals(), lineage or uuid.uuid4().hex)
+    past = None if restarts is None else Past(restarts, last_exit_code)
+    job.run(settings, JARS, _stop_on_signals(), lineage or uuid.uuid4().hex, past)
 
 
 @app.command()

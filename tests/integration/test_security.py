@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,6 +82,9 @@ def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(use
         first.until("done with the events", lambda: first.total("events") == 2)
         users.as_("registrar", "pause", "s1", "--wait")
         users.as_("registrar", "resume", "s1", "--wait")
+        # Its rights are enough to ask where topics end.
+        first.until("ready", lambda: _asked(first, "/ready").startswith('{"ok": true'))
+        shown = [_asked(first, path) for path in ("/", "/status.json", "/metrics", "/health")]
         processes = _command_lines(first)
         assert len(processes) > 1  # the driver and what it started
         first.process.send_signal(signal.SIGTERM)
@@ -101,6 +106,7 @@ def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(use
     users.as_("job", "config", "show", "--json")
 
     everything = [*users.written, *first.other, *second.other, *map(str, first.lines + second.lines), *processes]
+    everything += shown
     for topic in ("deadletters", "subscriptions.status", "deliveries.alice"):
         everything += [str((message.key(), message.value(), message.headers())) for message in _all(secured, topic)]
     notes = [path for path in (users.directory / "checkpoint").rglob("*") if path.is_file()]
@@ -182,6 +188,16 @@ def _found(said: str, check: str) -> str:
 
 def _password(user: str) -> str:
     return f"{SECRET}-of-{user}"
+
+
+def _asked(running: Job, path: str) -> str:
+    """What the job answers over HTTP."""
+    url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+    try:
+        with urllib.request.urlopen(url + path, timeout=10) as answer:
+            return answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
 
 
 def _command_lines(running: Job) -> list[str]:
