@@ -248,12 +248,7 @@ def living(
     from bench.living import report  # what the stream needs, no other command does
     from bench.living import run as running
 
-    flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries}
-    for assignment in set_ or ():
-        name, equals, value = assignment.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
-        flags[name.strip()] = value
+    flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries, **_assigned(set_)}
     with _wrong_flags():
         load = Load(
             subscriptions=subscriptions,
@@ -271,6 +266,87 @@ def living(
     if as_json:
         typer.echo(json.dumps(outcome.as_data()))
     raise typer.Exit(0 if outcome.right else 1)
+
+
+@app.command()
+def system(
+    subscriptions: Annotated[str, typer.Option("--subscriptions", "-n", help="How many; several with commas.")] = (
+        "10000,250000,1000000"
+    ),
+    rates: Annotated[str, typer.Option(help="Events per second, ascending until one is not sustained.")] = (
+        "1000,2000,5000,10000,20000,50000,100000"
+    ),
+    seconds: Annotated[float, typer.Option(help="Of each rate.")] = 30.0,
+    matches: Annotated[float, typer.Option(help="Subscriptions that match an event, on average.")] = Load.matches,
+    subscribers: Annotated[int, typer.Option(help="How many own them.")] = Load.subscribers,
+    symbols: Annotated[int, typer.Option(help="Texts of which an event has one and a subscription wants one.")] = (
+        Load.symbols
+    ),
+    algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="Matching algorithm.")] = "tiles",
+    deliveries: Annotated[
+        str, typer.Option("--layout", help="Where deliveries go: shared or topic_per_subscriber.")
+    ] = "shared",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", "-s", help="A setting of the job: -s events.max_per_batch=10000")
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--out", help="Directory for system.json, system.md and system.png.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output, as they come.")] = False,
+) -> None:
+    """How many events a second the whole system takes, and how late they are; every delivery checked.
+
+    Broker, generator and checker run on the same machine and share it. Exit code 1 if any delivery is wrong.
+    """
+    from bench.living import system as measuring  # what the stream needs, no other command does
+
+    with _wrong_flags():
+        numbers, wanted = _numbers("subscriptions", subscriptions), _numbers("rates", rates)
+        load = Load(
+            subscriptions=min(numbers),
+            events_per_second=min(wanted),
+            changes_per_second=0.0,
+            minutes=seconds / 60,
+            subscribers=subscribers,
+            symbols=symbols,
+            matches=matches,
+        )
+    flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries, **_assigned(set_)}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
+    rows = []
+    for row in measuring.ramp(load, numbers, wanted, flags, lambda what: err.print(Text(what))):
+        rows.append(row)
+        if as_json:
+            typer.echo(json.dumps(row.as_data()))
+    if not as_json:
+        Console(soft_wrap=True).print(measuring.table(rows))
+    if directory:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "system.json").write_text(json.dumps([row.as_data() for row in rows], indent=1) + "\n")
+        (directory / "system.md").write_text(measuring.markdown(rows))
+        measuring.draw(rows, directory / "system.png")
+    raise typer.Exit(0 if all(row.right for row in rows) else 1)
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    try:
+        found = [int(number) for number in text.split(",")]
+    except ValueError:
+        raise BenchError(f"{name} cannot be {text!r}; numbers with commas between them would work") from None
+    if min(found) < 1:
+        raise BenchError(f"{name} cannot be {text!r}; each must be 1 or more")
+    return found
+
+
+def _assigned(assignments: list[str] | None) -> dict[str, str]:
+    """Settings of the job, by name."""
+    found = {}
+    for assignment in assignments or ():
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
+        found[name.strip()] = value
+    return found
 
 
 def _refuse_intervals(context: typer.Context, scenario: str) -> None:

@@ -19,7 +19,7 @@ from bench.inserting import us_per_insert
 from bench.measure import Effort, Measurement, measure
 from bench.papers import PAPERS
 from bench.workloads import Workload
-from matchers import ALGORITHMS
+from matchers import algorithms
 from matchers.errors import known
 
 
@@ -145,13 +145,14 @@ def run(
         return Outcome(figure, scale, (), ("It is about real events, which --dataset would give.",))
     data = None if figure.real is False else data
     effort = replace(effort, batch=min(effort.batch, figure.batch or effort.batch))
-    absent = dict.fromkeys(s.algorithm for s in figure.series if s.algorithm not in ALGORITHMS)
-    there = [s for s in figure.series if s.algorithm in ALGORITHMS]
+    can = algorithms.here()
+    absent = dict.fromkeys(s.algorithm for s in figure.series if s.algorithm not in can)
+    there = [s for s in figure.series if s.algorithm in can]
     unknown = {s.label: _unknown(s, figure.points) for s in there}
     there = [s for s in there if not unknown[s.label]]
     notes = [
         figure.note,
-        f"Not among the algorithms: {', '.join(absent)}." if absent else "",
+        f"Not among the algorithms here: {', '.join(absent)}." if absent else "",
         *(f"Left out, for want of its option {', '.join(options)}: {s}." for s, options in unknown.items() if options),
     ]
     rows: list[Row] = []

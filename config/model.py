@@ -114,6 +114,17 @@ class Spark(Section):
     """Spark properties under their own names."""
 
 
+class Monitoring(Section):
+    enabled: bool = True
+    """Whether the job answers HTTP requests for its status, its metrics and its health."""
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """Address to listen on. Everybody who reaches it may read; it says names of topics, and no event's content."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 0
+    """Port to listen on; 0 takes a free one. The log says which; so does the file "monitoring" in the checkpoint."""
+    stalled_after_s: Annotated[int, Field(gt=0)] = 300
+    """The job is not healthy if for so long no batch was done while there was something to read."""
+
+
 class Log(Section):
     format: Literal["text", "json"] = "text"
     """Lines for people, or one JSON object a line."""
@@ -132,4 +143,5 @@ class Settings(Section):
     dead_letters: DeadLetters = DeadLetters()
     matching: Matching = Matching()
     spark: Spark = Spark()
+    monitoring: Monitoring = Monitoring()
     log: Log = Log()

@@ -14,6 +14,7 @@ from streaming.errors import CheckpointInUse
 
 OWNER = "owner"
 SCRATCH = "scratch"  # a link to the directory of the job that runs
+MONITORING = "monitoring"  # where that job answers
 
 
 def is_local(location: str) -> bool:
@@ -77,6 +78,20 @@ def scratch(location: str) -> Iterator[Path]:
             (_directory(location) / SCRATCH).unlink()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def announced(location: str, url: str) -> Iterator[None]:
+    """In a local checkpoint a file says where the job answers. A job that was killed leaves it there."""
+    if not is_local(location):
+        yield
+        return
+    file = _directory(location) / MONITORING
+    file.write_text(url + "\n")
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def clear(location: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -53,13 +54,17 @@ class Composition:
     standing: records.Standing
     parts: Sequence[Part]
     false_positives: float
-    delivered: int = field(default=0, init=False)  # by the last attempt
+    # What the last attempt made.
+    delivered: int = field(default=0, init=False)
+    over_quota: int = field(default=0, init=False)  # deliveries, whatever became of them
+    dead_letters: Counter[str] = field(default_factory=Counter, init=False)  # by reason
 
     def records(self, rows: Sequence[Row], refused: Mapping[str, str]) -> Iterator[Record]:
         """`refused` are topics that the broker takes no such record for, and what it says."""
         missing = self.outputs.missing({self.names.delivery_topic(s) for s, _ in wanted(rows, self.parts)})
         allowed = iter(self.quota.allowed(wanted(rows, self.parts)))
-        self.delivered = 0
+        self.delivered = self.over_quota = 0
+        self.dead_letters.clear()
         for row in rows:
             if row["kind"] in (DELIVER, MANY):
                 yield from self._deliveries(row, missing, refused, allowed)
@@ -95,6 +100,7 @@ class Composition:
             record = records.delivery(topic, names.delivery_key(subscriber, row["key"]), row["value"], headers, ids)
             size = common + len(record.key or b"") + records.size_of(record.headers[-1:])
             if not next(allowed):
+                self.over_quota += 1
                 if self.quota.drop:
                     continue
                 reason = records.OVER_QUOTA
@@ -116,6 +122,7 @@ class Composition:
             yield self._dead_letter(row, reason, detail, **about)
 
     def _dead_letter(self, row: Row, reason: str, detail: str, **about: str) -> Record:
+        self.dead_letters[reason] += 1
         return records.dead_letter(self.names.dead_letters, row, self._origin(row), reason, detail, **about)
 
     def _origin(self, row: Row) -> Origin:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,10 @@ from streaming.codecs import RegistrySettings
 from streaming.composing import Names
 from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed
 from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, of_source
+from streaming.monitoring.monitor import Monitor
+from streaming.monitoring.server import Server
+from streaming.monitoring.spark import progress
+from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About
 from streaming.outputs import outputs
 from streaming.parts import SharedFile
 from streaming.pipeline import Pipeline
@@ -34,6 +39,7 @@ from streaming.restoring import Restored, Topic, restore
 from streaming.sink import TransactionalSink
 from streaming.state import AT_ONCE, State
 from streaming.store import Store
+from streaming.supervision import Past
 from streaming.topics import Topics
 from streaming.upkeep import Upkeep
 
@@ -42,17 +48,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sluice.job")
 
+ANSWER_S = 5.0  # for the broker, to say where topics end
 LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # of a disk
 
 
-def run(settings: Settings, jars: Path, stop: threading.Event, lineage: str) -> None:
-    """Returns when `stop` is set, after the batch in hand. Raises JobError, or what broke the query.
+def run(settings: Settings, jars: Path, stop: threading.Event, lineage: str, past: Past | None = None) -> None:
+    """Returns when `stop` is set, after the batch in hand. Raises JobError, or what broke the query. `past` is what a
+    supervisor tells; None without one.
 
     Jobs of one `lineage` follow each other, each because the last one ended: if another job took over meanwhile, it
     keeps what it has.
     """
     try:
-        _run_until(stop, settings, jars, lineage)
+        _run_until(stop, settings, jars, lineage, past)
     except BrokenExecutor as error:
         raise ProcessLost(f"a process that reads subscriptions has ended: {error}") from error
     except (Py4JError, ConnectionError) as error:
@@ -63,7 +71,7 @@ def run(settings: Settings, jars: Path, stop: threading.Event, lineage: str) -> 
         raise StorageFailed(f"{error.filename or settings.query.checkpoint}: {error.strerror}") from error
 
 
-def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: str) -> None:
+def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: str, past: Past | None) -> None:
     location = settings.query.checkpoint
     with (
         checkpoint.opened(location, settings.query.name) as spark_checkpoint,
@@ -77,7 +85,11 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
         _require(topics, settings)
         sink = _sink(settings, lineage, topics)
         store = Store(checkpoint.state(location, scratch))
-        with ThreadPoolExecutor(1) as beside, processes(1, BACKGROUND) as background:
+        with (
+            _monitored(settings, topics, past) as (monitor, url),
+            ThreadPoolExecutor(1) as beside,
+            processes(1, BACKGROUND) as background,
+        ):
             restoring = beside.submit(_restored, settings, empty, store, topics, sink)  # while Spark starts
             spark = session.start(
                 settings.query.name,
@@ -101,7 +113,9 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
                     settings.events.max_bytes,
                     settings.spark.worker_memory_mb,
                 )
+                monitor.enter(STARTING, state)
                 pipeline = _pipeline(settings, state, sink, topics, spark.sparkContext.defaultParallelism)
+                pipeline.observer = monitor
                 if restored.first_start:
                     pipeline.adopt(map(packing.read, restored.slices), restored.positions)
                 restored.forget_slices()
@@ -114,9 +128,11 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
                     "subscriptions": len(state.snapshot),
                     "algorithm": settings.matching.algorithm,
                     "start_s": round(time.monotonic() - began, 1),
+                    "monitoring": url,
                 }
-                _run(settings, spark, pipeline, restored.positions, spark_checkpoint, stop, fields)
+                _run(settings, spark, pipeline, restored.positions, spark_checkpoint, stop, monitor, fields)
             finally:
+                monitor.enter(STOPPING)
                 with suppress(Py4JError, ConnectionError):  # of a JVM that has ended
                     spark.stop()
                 sink.close()
@@ -124,6 +140,33 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
                     state.close()
             class_archive.keep(jars / "spark")
         log.info("stopped", extra={"fields": {"query": settings.query.name}})
+
+
+@contextmanager
+def _monitored(settings: Settings, topics: Topics, past: Past | None) -> Iterator[tuple[Monitor, str | None]]:
+    """Who is told what the job does, and where that can be asked for, if anywhere. Raises JobError."""
+    own = settings.monitoring
+    about = About(
+        settings.query.name,
+        settings.matching.algorithm,
+        settings.events.codec,
+        os.getpid(),
+        time.time(),
+        own.stalled_after_s,
+        past,
+    )
+    sources = {EVENTS: settings.events.topic, SUBSCRIPTIONS: settings.subscriptions.topic}
+    if not own.enabled:
+        with Monitor(about, sources) as monitor:
+            yield monitor, None
+        return
+    with (
+        Monitor(about, sources, partial(topics.ends, sources.values(), ANSWER_S)) as monitor,
+        Server(own.host, own.port, monitor.view) as server,
+        checkpoint.announced(settings.query.checkpoint, server.url),
+    ):
+        log.info("starting", extra={"fields": {"query": settings.query.name, "monitoring": server.url}})
+        yield monitor, server.url
 
 
 def _require(topics: Topics, settings: Settings) -> None:
@@ -166,6 +209,7 @@ def _run(
     positions: Mapping[Position, int],
     spark_checkpoint: str,
     stop: threading.Event,
+    monitor: Monitor,
     fields: Mapping[str, Any],
 ) -> None:
     caps = {
@@ -188,9 +232,11 @@ def _run(
             .start()
         )
         warming.workers(spark, pipeline.state)  # while Spark plans the query and asks for offsets
+    monitor.enter(RUNNING)
     log.info("running", extra={"fields": dict(fields)})
     while query.isActive and not stop.wait(0.1):
-        pass
+        monitor.beat(partial(progress, query, spark))
+    monitor.enter(STOPPING)
     if stop.is_set():
         batches.finish()
         with suppress(StreamingQueryException):

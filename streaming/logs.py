@@ -47,6 +47,6 @@ class _Text(logging.Formatter):
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value:
         return ",".join(f"{k}:{_short(v)}" for k, v in value.items())
-    return "-" if value is None else str(value)
+    return "-" if value in (None, {}) else str(value)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, exp, log
+from itertools import accumulate
+from math import ceil, exp, floor, log
 
 # Bucket b holds (GROWTH ** (b - 1), GROWTH ** b] milliseconds, so a quantile is at most 2 % too high.
 GROWTH = 1.02
@@ -20,16 +22,34 @@ class Latencies:
 
     counts: dict[int, int] = field(default_factory=dict)
     max_ms: float = 0.0
+    sum_ms: float = 0.0
 
     def add(self, ms: float, times: int = 1) -> None:
         bucket = ceil(log(ms) / _LOG) if ms > 1 else 0
         self.counts[bucket] = self.counts.get(bucket, 0) + times
         self.max_ms = max(self.max_ms, ms)
+        self.sum_ms += ms * times
 
     def update(self, other: Latencies) -> None:
         for bucket, times in other.counts.items():
             self.counts[bucket] = self.counts.get(bucket, 0) + times
         self.max_ms = max(self.max_ms, other.max_ms)
+        self.sum_ms += other.sum_ms
+
+    def plus(self, other: Latencies) -> Latencies:
+        """Both together; who holds one of them sees no change."""
+        found = Latencies(dict(self.counts), self.max_ms, self.sum_ms)
+        found.update(other)
+        return found
+
+    def below(self, bounds_ms: Sequence[float]) -> list[int]:
+        """How many lie at or below each of the ascending bounds, and how many there are. A bucket counts where it ends,
+        so what lies less than 2 % below a bound may count at the next."""
+        ends = [floor(log(bound) / _LOG + 1e-9) for bound in bounds_ms]
+        found = [0] * (len(ends) + 1)
+        for bucket, times in self.counts.items():
+            found[bisect_left(ends, bucket)] += times
+        return list(accumulate(found))
 
     def quantile(self, q: float) -> float | None:
         """The smallest bucket end that at least a share `q` of all lie at or below; None of nothing."""
@@ -47,13 +67,15 @@ class Latencies:
         return {name: None if ms is None else round(ms, 1) for name, ms in found.items()}
 
     def to_json(self) -> dict[str, object]:
-        return {"buckets": {str(b): n for b, n in sorted(self.counts.items())}, "max": round(self.max_ms, 1)}
+        facts = {"max": round(self.max_ms, 1), "sum": round(self.sum_ms, 1)}
+        return {"buckets": {str(b): n for b, n in sorted(self.counts.items())}, **facts}
 
     @classmethod
     def from_json(cls, document: Mapping[str, object]) -> Latencies:
         buckets = document["buckets"]
         assert isinstance(buckets, dict)
-        return cls({int(b): int(n) for b, n in buckets.items()}, float(str(document["max"])))
+        most, total = (float(str(document[name])) for name in ("max", "sum"))
+        return cls({int(b): int(n) for b, n in buckets.items()}, most, total)
 
 
 def by_stage(timestamps_ms: Iterable[int], times: Mapping[str, float]) -> dict[str, Latencies]:

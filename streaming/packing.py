@@ -22,6 +22,12 @@ def as_bytes(thing: Any) -> bytes:
     return pickle.dumps([whole, *(bytes(buffer) for buffer in buffers)], 5)
 
 
+def size(thing: Any) -> int:
+    """Bytes that it is packed into, without packing it."""
+    whole, buffers = _taken_apart(thing)
+    return len(whole) + sum(buffer.nbytes for buffer in buffers)
+
+
 def from_bytes(packed: bytes) -> Any:
     whole, *buffers = pickle.loads(packed)
     return pickle.loads(whole, buffers=buffers)

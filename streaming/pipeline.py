@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import or_
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import orjson
@@ -31,7 +31,7 @@ from streaming.matching import CHANGE, DEAD, DELIVER, EVENTS, MANY, PROGRESS, RE
 from streaming.precision import Precision
 from streaming.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.records import Record
-from streaming.reporting import Report
+from streaming.reporting import Nobody, Observer, Published, Report
 from streaming.sink import Aborted, Offsets
 from streaming.state import State
 
@@ -46,15 +46,6 @@ LARGE = 8 << 10  # bytes of a row, on average: then a batch is looked at before 
 
 class Sink(Protocol):
     def publish(self, records: Iterable[Record], offsets: Offsets) -> tuple[float, float]: ...
-
-
-class Published(NamedTuple):
-    """A transaction that was committed: its rows as they were decided on, and when sending and committing ended."""
-
-    rows: Sequence[Row]
-    delivered: int
-    sent: float
-    committed: float
 
 
 @dataclass
@@ -76,6 +67,7 @@ class Pipeline:
     max_matches: int = 0  # of an event; 0: any number
     # Whether the next batch may be too large to be matched at once. We may have been started because the last one was.
     careful: bool = True
+    observer: Observer = field(default_factory=Nobody)
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         report = Report(number, self.precision.false_positives)
@@ -84,16 +76,18 @@ class Pipeline:
             for rows in isolation.pieces(batch, self.careful):
                 matched = time.time()
                 for published in self.take(rows):
-                    report.add(published.rows, published.delivered, matched, published.sent, published.committed)
+                    report.add(published, matched)
                 report.took("apply_ms", report.committed or matched)
+                self.observer.progressed()
         except Lost as reason:
             raise SparkFailed(f"no worker does anything: {reason}") from reason
         if report.rows:
             self.careful = report.bytes > LARGE * report.rows
             self.precision.seen(report.waited_ms)
-            quota = {"over_quota": self.delivery_quota.over, "version": self.state.version}
-            sizes = {"subscriptions": len(self.state.snapshot), "parts": len(self.state.snapshot.parts)}
-            log.info("batch", extra={"fields": report.fields() | quota | sizes})
+            snapshot = self.state.snapshot
+            of_state = {"version": self.state.version, "subscriptions": len(snapshot), "parts": len(snapshot.parts)}
+            log.info("batch", extra={"fields": report.fields() | of_state})
+            self.observer.batch(report)
 
     def take(self, rows: Sequence[Row]) -> list[Published]:
         """Publish what the workers made of a batch, and take its changes into account. Much that is to be delivered
@@ -139,7 +133,9 @@ class Pipeline:
         try:
             rows = matching.unpacked(reduce(DataFrame.unionByName, shards).toArrow())
         except (PySparkException, Py4JJavaError) as error:
-            raise of_worker(str(error)) or lost(str(error)) or error from error
+            found = of_worker(str(error)) or lost(str(error)) or error
+            report.counts["workers_lost"] += isinstance(found, Lost)
+            raise found from error
         return united(rows) if len(works) > 1 else rows
 
     def _places(self, batch: DataFrame) -> Int64:
@@ -175,27 +171,28 @@ class Pipeline:
     def _publish(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> Published:
         self._make_topics({s for r in rows if r["kind"] == CHANGE for s in r["subscribers"]})
         composition = self._composition(positions)
-        times = self._commit(partial(composition.records, rows), positions)
-        return Published(rows, composition.delivered, *times)
+        aborted, sent, committed = self._commit(partial(composition.records, rows), positions)
+        made = (composition.delivered, composition.over_quota, composition.dead_letters)
+        return Published(rows, *made, aborted, sent, committed)
 
     def _make_topics(self, subscribers: set[str]) -> None:
         self.outputs.missing({self.names.delivery_topic(s) for s in subscribers})
 
     def _commit(
         self, make: Callable[[Mapping[str, str]], Iterable[Record]], positions: Mapping[Position, int]
-    ) -> tuple[float, float]:
-        """The records are made anew for each attempt: what may be delivered can have changed. `make` is given the
-        topics that the broker refused records for."""
+    ) -> tuple[int, float, float]:
+        """How often it was aborted, and what the sink returns. The records are made anew for each attempt: what may be
+        delivered can have changed. `make` is given the topics that the broker refused records for."""
         offsets = {(self.names.source(source), p): offset for (source, p), offset in positions.items()}
         refused: dict[str, str] = {}
-        for _ in range(MAX_ATTEMPTS - 1):
+        for aborts in range(MAX_ATTEMPTS - 1):
             try:
-                return self.sink.publish(make(refused), offsets)
+                return aborts, *self.sink.publish(make(refused), offsets)
             except Aborted as aborted:
                 log.warning("transaction aborted, trying again", extra={"fields": {"reason": str(aborted)}})
                 refused |= aborted.refused
                 self.outputs.refresh()
-        return self.sink.publish(make(refused), offsets)
+        return MAX_ATTEMPTS - 1, *self.sink.publish(make(refused), offsets)
 
     def _composition(self, positions: Mapping[Position, int]) -> Composition:
         state = self.state

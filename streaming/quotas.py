@@ -75,12 +75,11 @@ class DeliveryQuota:
     """At most so many deliveries to one subscriber of events of one second, by the events' own times; 0: any number.
 
     So a job that catches up delivers what it would have delivered in time. What was counted last is forgotten when the
-    job ends. What is over it becomes a dead letter, or nothing with `drop`; the batch's log line counts it either way.
+    job ends. What is over it becomes a dead letter, or nothing with `drop`.
     """
 
     most: int
     drop: bool = False
-    over: int = 0  # of the last batch
     _count: dict[int, Counter[str]] = field(default_factory=dict)  # by second
 
     def allowed(self, wanted: Iterable[tuple[str, int]]) -> Iterable[bool]:
@@ -100,9 +99,7 @@ class DeliveryQuota:
         """All that was wanted of a batch is committed, as far as it was allowed."""
         if not self.most:
             return
-        given = list(wanted)
-        self.over = list(self.allowed(given)).count(False)
-        for subscriber, time_ms in given:
+        for subscriber, time_ms in wanted:
             counts = self._count.pop(time_ms // 1000, None) or Counter()
             counts[subscriber] += 1
             self._count[time_ms // 1000] = counts  # the last of them now

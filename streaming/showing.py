@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
 from streaming.deadletters import Letter
+from streaming.readable import as_text_or_base64, cut, plain, pretty, time_of
 
-HEX_BYTES = 512  # of a value that is no text
-PIECE = 16  # bytes a line
 WIDTHS = (10, 20, 21, 6)  # of the columns before the origin
 SHORTEST = 8  # characters of the origin's topic
 HEADING = ("PLACE", "TIME (UTC)", "REASON", "TRIES", "ORIGIN")
@@ -28,11 +24,11 @@ def row(letter: Letter, redriven: bool, width: int) -> str:
     where = "-"
     if origin := letter.origin:
         at = f"{origin.partition}:{origin.offset}"
-        where = f"{_cut(origin.topic, max(SHORTEST, width - sum(WIDTHS) - len(at) - 1))} {at}"
-    facts = (str(letter.place), _time(letter.time_ms)[:19], letter.reason, str(letter.attempts), where)
+        where = f"{cut(origin.topic, max(SHORTEST, width - sum(WIDTHS) - len(at) - 1))} {at}"
+    facts = (str(letter.place), time_of(letter.time_ms)[:19], letter.reason, str(letter.attempts), where)
     said = f"for {letter.subscriber}: {letter.detail}" if letter.subscriber else letter.detail
     said = f"(redriven) {said}" if redriven else said
-    return f"{_columns(facts)}\n{_cut(f'  {plain(said)}', width)}"
+    return f"{_columns(facts)}\n{cut(f'  {plain(said)}', width)}"
 
 
 def page(letter: Letter, redriven: bool) -> Iterator[str]:
@@ -40,10 +36,10 @@ def page(letter: Letter, redriven: bool) -> Iterator[str]:
     origin = letter.origin
     facts = {
         "place": str(letter.place),
-        "time": _time(letter.time_ms),
+        "time": time_of(letter.time_ms),
         "reason": letter.reason,
         "detail": letter.detail,
-        "origin": f"{origin.topic} {origin.partition}:{origin.offset}, {_time(origin.timestamp_ms)}"
+        "origin": f"{origin.topic} {origin.partition}:{origin.offset}, {time_of(origin.timestamp_ms)}"
         if origin
         else None,
         "attempts": str(letter.attempts),
@@ -69,7 +65,7 @@ def as_data(letter: Letter, redriven: bool) -> dict[str, Any]:
     origin = letter.origin
     data: dict[str, Any] = {
         "place": str(letter.place),
-        "time": _time(letter.time_ms, "T"),
+        "time": time_of(letter.time_ms, "T"),
         "reason": letter.reason,
         "detail": letter.detail,
         "origin": origin and origin._asdict(),
@@ -79,38 +75,15 @@ def as_data(letter: Letter, redriven: bool) -> dict[str, Any]:
         "subscriptionids": letter.ids and orjson.loads(letter.ids),
         "matchversion": letter.matchversion,
         "about": dict(letter.about),
-        "headers": [{"name": name} | _either("value", value) for name, value in letter.headers],
+        "headers": [{"name": name} | as_text_or_base64("value", value) for name, value in letter.headers],
     }
-    return data | _either("key", letter.key) | _either("value", letter.value)
-
-
-def plain(text: str) -> str:
-    """On its line, and without what a terminal would obey."""
-    return text if text.isprintable() else json.dumps(text)[1:-1]
+    return data | as_text_or_base64("key", letter.key) | as_text_or_base64("value", letter.value)
 
 
 def _columns(texts: tuple[str, ...]) -> str:
     *first, last = texts
     fixed = (f"{plain(text):{width}}" for text, width in zip(first, WIDTHS, strict=True))
     return "".join((*fixed, plain(last)))
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 3]}..."
-
-
-def _time(ms: int, between: str = " ") -> str:
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(between, "milliseconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):  # a producer may have claimed any time
-        return f"{ms} ms"
-
-
-def _either(name: str, value: bytes | None) -> dict[str, str | None]:
-    try:
-        return {name: None if value is None else value.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value or b"").decode()}
 
 
 def _short(value: bytes) -> str:
@@ -129,33 +102,4 @@ def _value(letter: Letter) -> Iterator[str]:
         yield "no value"
     else:
         yield f"the value, {len(value):,} bytes:"
-        yield from _lines(value)
-
-
-def _lines(value: bytes) -> Iterator[str]:
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    try:
-        document = json.loads(text)
-        pretty = json.dumps(document, indent=2, ensure_ascii=False)
-        yield pretty if _harmless(pretty) else json.dumps(document, indent=2)
-    except (ValueError, RecursionError):
-        if _harmless(text):
-            yield text
-        else:
-            yield from _dump(value)
-
-
-def _harmless(text: str) -> bool:
-    return all(line.replace("\t", "").isprintable() for line in text.split("\n"))
-
-
-def _dump(value: bytes) -> Iterator[str]:
-    for begin in range(0, min(len(value), HEX_BYTES), PIECE):
-        piece = value[begin : min(begin + PIECE, HEX_BYTES)]
-        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in piece)
-        yield f"{begin:08x}  {piece.hex(' '):{3 * PIECE - 1}}  {text}"
-    if len(value) > HEX_BYTES:
-        yield f"and {len(value) - HEX_BYTES:,} bytes more"
+        yield from pretty(value)

@@ -9,7 +9,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from streaming.broker import die_with_parent
 
@@ -21,16 +22,25 @@ LONGEST_PAUSE_S = 30.0
 POLL_S = 0.05
 
 
-def supervise(command: Sequence[str], stop: threading.Event) -> int:
+@dataclass(frozen=True)
+class Past:
+    """What became of the processes before one that is supervised."""
+
+    restarts: int = 0
+    exit_code: int | None = None  # of the last of them; a signal is negative
+
+
+def supervise(command: Callable[[Past], Sequence[str]], stop: threading.Event) -> int:
     """Until the process ends in order, or for a reason that stays, or `stop` is set; returns its exit code.
 
     It is started again if it was killed by a signal, or said that the same may work later. All that it started is
     killed first: a JVM that outlived its driver would write to the same checkpoint.
     """
     pause = 0.0
+    past = Past()
     while True:
         began = time.monotonic()
-        process = subprocess.Popen(command, start_new_session=True, preexec_fn=die_with_parent)
+        process = subprocess.Popen(command(past), start_new_session=True, preexec_fn=die_with_parent)
         code = _ended(process, stop)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -42,6 +52,7 @@ def supervise(command: Sequence[str], stop: threading.Event) -> int:
         log.warning("the job ended, starting it again", extra={"fields": fields})
         if stop.wait(pause):
             return code
+        past = Past(past.restarts + 1, code)
 
 
 def _ended(process: subprocess.Popen[bytes], stop: threading.Event) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from streaming.errors import BrokerUnreachable, JobError, TopicMissing
 from streaming.refusals import Hearing, meant
@@ -106,6 +106,20 @@ class Topics:
     def delete(self, topics: Iterable[str]) -> None:
         for future in self._admin.delete_topics(list(topics), operation_timeout=TIMEOUT_S).values():
             future.result(TIMEOUT_S)
+
+    def ends(self, names: Iterable[str], timeout_s: float) -> dict[tuple[str, int], int]:
+        """Where reading topics would end now, by topic and partition: before the first transaction that is open.
+        Raises JobError."""
+        try:
+            there = [self._admin.list_topics(name, timeout_s).topics[name] for name in names]
+            latest = {TopicPartition(t.topic, p): OffsetSpec.latest() for t in there for p in t.partitions}
+            committed = IsolationLevel.READ_COMMITTED
+            found = self._admin.list_offsets(latest, isolation_level=committed, request_timeout=timeout_s)
+            return {(tp.topic, tp.partition): future.result(2 * timeout_s).offset for tp, future in found.items()}
+        except KafkaException as error:
+            raise meant(error.args[0], f"the broker at {self._address} does not say where topics end") from error
+        except TimeoutError:
+            raise BrokerUnreachable(f"the broker at {self._address} does not answer") from None
 
     def offsets(self, topic: str) -> Iterator[tuple[int, int, int]]:
         """(partition, first offset, next offset) of a topic that exists."""

@@ -19,6 +19,7 @@ from matchers.tables import Int32
 from streaming import building, packing
 from streaming.errors import ProcessLost
 from streaming.layout import DAY_MS
+from streaming.metrics import Latencies
 from streaming.store import Manifest, Store
 
 log = logging.getLogger("sluice.state")
@@ -55,6 +56,7 @@ class Upkeep:
         self._saved: Snapshot | None = None
         self._saved_at = time.monotonic()
         self._tired_until = 0.0  # nothing is joined before
+        self.joins = Latencies()  # how long each took; replaced by another when one more is done
 
     @property
     def held(self) -> int:
@@ -80,8 +82,12 @@ class Upkeep:
             snapshot = snapshot.swapped(joining.parts, joining.removed, new)
             with self._lock:
                 self._files[new] = path
-            fields = {"subscriptions": len(new.segment.ids), "parts": len(joining.parts)}
-            log.info("parts joined", extra={"fields": fields | {"s": round(time.monotonic() - joining.began, 1)}})
+            took_s = time.monotonic() - joining.began
+            one = Latencies()
+            one.add(1000 * took_s)
+            self.joins = self.joins.plus(one)
+            fields = {"subscriptions": len(new.segment.ids), "parts": len(joining.parts), "s": round(took_s, 1)}
+            log.info("parts joined", extra={"fields": fields})
         due = snapshot.due()
         if self._joining is None and time.monotonic() >= self._tired_until and (parts := snapshot.parts[due]):
             long_ago = 1000 * time.time() - LATE_MS

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from matchers.algorithms import (
     ada_rein,
+    auto,
     be_tree,
     ccm,
     comat,
@@ -43,6 +44,7 @@ ALGORITHMS: dict[str, Callable[..., Matcher]] = {
     "tiles": tiles.build,
     "ocm": ocm.build,
     "ccm": ccm.build,
+    "auto": auto.build,
 }
 
 # Those that may list more than what matches, never less; with the option exact=True they list what matches.

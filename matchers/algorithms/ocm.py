@@ -44,6 +44,7 @@ _NO_INTERFACE: Int32 = np.empty(0, np.int32)
 class Ocm(Matcher):
     tables: NameVectors
     n_columns: int
+    most: int  # filters of a table
     bloom_of: Words  # [A]
     fewest: int  # bits of a table's NameVector
     slots: Int32  # the tables by NameVector (kernels/ocm.py)
@@ -61,7 +62,6 @@ class Ocm(Matcher):
     def _list(self, events: EventBatch, interface: Int32, asked: int) -> list[MatchBatch]:
         """By thread."""
         tables = self.tables
-        most = int(np.diff(tables.filter_begin).max(initial=0))
         shift = np.uint64(65 - len(self.slots).bit_length())
 
         def step(share: tuple[int, int], first: int, out: Int32, counts: Int64) -> int:
@@ -92,7 +92,7 @@ class Ocm(Matcher):
                 tables.bloom,
                 tables.interval_low,
                 tables.interval_high,
-                most,
+                self.most,
                 interface,
                 asked,
                 out,
@@ -131,6 +131,7 @@ def build(table: SubscriptionTable, bits: int | None = None, threads: int = 1) -
     return Ocm(
         tables,
         table.n_columns,
+        int(np.diff(tables.filter_begin).max(initial=0)),
         bloom_of(np.arange(table.n_columns, dtype=np.int32)),
         fewest_bits(tables.vector),
         slots,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from bench.measure import Effort, measure
 from bench.workloads import Workload
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable, algorithms
 from matchers.algorithms import here
+from tests.documents import steps
 
 TINY = ("-n", "300", "-d", "5", "-k", "1-3", "-w", "0.6", "--events", "12", "--seconds", "0.01", "--batch", "5")
 KEYS = ["algorithm", "us_per_event", "build_s", "memory_bytes", "matches", "events_measured", "batch", "checked"]
@@ -77,17 +79,20 @@ def test_every_algorithm_is_measured_and_its_answer_checked(name: str) -> None:
     assert one["build_s"] >= 0
 
 
-def test_the_readmes_commands_run_at_a_toy_size(tmp_path: Path) -> None:
-    text = (Path(run_stream.__file__).parent / "README.md").read_text()
-    lines = [line for line in text.splitlines() if line.startswith("python run_stream.py bench")]
-    commands = [line.partition("  #")[0].split() for line in lines if "living" not in line]  # it has a test of its own
+@pytest.mark.parametrize(("document", "count"), [("docs/benchmarks.md", 5), ("docs/papers.md", 5)])
+def test_the_commands_of_the_documents_run_at_a_toy_size(document: str, count: int, tmp_path: Path) -> None:
+    commands = [
+        shlex.split(step.command) for step in steps(document) if not {"living", "system"} & set(step.command.split())
+    ]  # they have tests
+    assert all(command[:3] == ["python", "run_stream.py", "bench"] for command in commands)
+    assert len(commands) == count
     toy = {
         "matchers": ("-n", "300", "--events", "12", "--seconds", "0.01"),
-        "sweep": ("--figures", "11", "--scale", "0.0002", "--seconds", "0", "--rounds", "1", "--out", str(tmp_path)),
+        "sweep": ("--scale", "0.0002", "--seconds", "0", "--rounds", "1", "--out", str(tmp_path)),
     }
-    assert len(commands) == 5
     for _, _, *arguments in commands:
-        result = CliRunner().invoke(run_stream.app, [*arguments, *toy[arguments[1]]])
+        one = () if "sweep" not in arguments or "--figures" in arguments else ("--figures", "11")
+        result = CliRunner().invoke(run_stream.app, [*arguments, *one, *toy[arguments[1]]])
         assert result.exit_code == 0, result.output
 
 

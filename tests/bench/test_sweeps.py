@@ -84,7 +84,7 @@ def test_real_data_serve_where_they_have_attributes_enough(tmp_path: Path) -> No
 
 def test_what_the_paper_states_stands_beside_ours(tmp_path: Path) -> None:
     outcome = sweeps.run(TOY, 0.5, QUICK)
-    assert outcome.notes == ("Not among the algorithms: nobody.",)
+    assert outcome.notes == ("Not among the algorithms here: nobody.",)
     assert [row.workload.subscriptions for row in outcome.rows] == [500, 500, 1_000, 1_000]
     scan, counting = outcome.values("scan", "us"), outcome.values("counting", "us")
     memory = outcome.values("counting", "memory")
@@ -200,7 +200,7 @@ def test_the_sweep_of_tiles_runs_without_tiles_too(monkeypatch: pytest.MonkeyPat
     assert result.exit_code == 0, result.output
     names = ("tiles-texts.csv", "tiles-texts.png", "tiles-fastest.csv")
     assert result.stdout.splitlines() == [str(tmp_path / name) for name in names]
-    assert "Not among the algorithms: tiles." in result.stderr
+    assert "Not among the algorithms here: tiles." in result.stderr
     assert "tiles-stock: left out" in result.stderr
     found = rows(tmp_path / "tiles-fastest.csv")
     assert [row["value"] for row in found] == ["10", "100", "1000", "10000", "100000"]

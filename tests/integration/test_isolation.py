@@ -32,6 +32,8 @@ def test_what_kills_a_worker_is_set_aside_and_the_job_goes_on(sluice: CommandLin
         assert {orjson.loads(letter.value)["n"] for letter in letters} == deadly.keys()
         assert {dict(letter.headers)["sluice_reason"] for letter in letters} == {b"poison_event"}
         assert all(b"no worker survives it" in dict(letter.headers)["sluice_detail"] for letter in letters)
+        said = [line for line in running.lines if line["event"] in ("workers lost", "workers lost, trying again")]
+        assert running.total("workers_lost") == len(said) > 0
 
         poisoned = subscription("p", "POISON", x=[1])
         error = sluice("subscribe", "--wait", stdin=lines(poisoned, subscription("b", "bob", x=[1])), code=1)

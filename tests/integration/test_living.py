@@ -78,6 +78,47 @@ def test_nothing_is_left_of_it_after_ctrl_c(directory: Path) -> None:
     assert list(directory.iterdir()) == []
 
 
+def test_the_system_is_measured_rate_by_rate(directory: Path) -> None:
+    flags = (
+        "-n",
+        "2000",
+        "--symbols",
+        "100",
+        "--subscribers",
+        "20",
+        "--rates",
+        "300,150",
+        "--seconds",
+        "6",
+        "-a",
+        "scan",
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(HOME / "run_stream.py"),
+            "bench",
+            "system",
+            *flags,
+            "--json",
+            "--out",
+            f"{directory}/found",
+        ],
+        env={**os.environ, "TMPDIR": str(directory)},
+        capture_output=True,
+        text=True,
+        timeout=290,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["rate"] for row in rows][:1] == [150]
+    assert all(row["right"] and row["deliveries_per_event"] > 0.5 for row in rows)
+    assert JOB | {"broker", "generator", "follower"} <= rows[0]["cpu_us_per_event"].keys()
+    assert json.loads((directory / "found" / "system.json").read_text()) == rows
+    assert len((directory / "found" / "system.md").read_text().splitlines()) == len(rows) + 2
+    assert (directory / "found" / "system.png").stat().st_size > 1_000
+
+
 def processes_of(directory: Path) -> list[str]:
     """Command lines of all that have it in their environment."""
     found = []

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +82,9 @@ def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(use
         first.until("done with the events", lambda: first.total("events") == 2)
         users.as_("registrar", "pause", "s1", "--wait")
         users.as_("registrar", "resume", "s1", "--wait")
+        # Its rights are enough to ask where topics end.
+        first.until("ready", lambda: _asked(first, "/ready").startswith('{"ok": true'))
+        shown = [_asked(first, path) for path in ("/", "/status.json", "/metrics", "/health")]
         processes = _command_lines(first)
         assert len(processes) > 1  # the driver and what it started
         first.process.send_signal(signal.SIGTERM)
@@ -100,6 +106,7 @@ def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(use
     users.as_("job", "config", "show", "--json")
 
     everything = [*users.written, *first.other, *second.other, *map(str, first.lines + second.lines), *processes]
+    everything += shown
     for topic in ("deadletters", "subscriptions.status", "deliveries.alice"):
         everything += [str((message.key(), message.value(), message.headers())) for message in _all(secured, topic)]
     notes = [path for path in (users.directory / "checkpoint").rglob("*") if path.is_file()]
@@ -130,6 +137,25 @@ def test_a_right_that_the_job_lacks_ends_it_before_spark_starts(right: Right, us
     assert "Traceback" not in said
 
 
+def test_the_doctor_names_each_right_that_the_job_lacks(users: Users, secured: Secured) -> None:
+    told = [right for right in RIGHTS if right.who == "job" and right.kind != "transactional-id"]
+    told = [right for right in told if (right.name, right.operation) != ("deliveries.*", "write")]  # there is none yet
+    fine = users.as_("job", "doctor", "--json")
+    assert "as the job needs" in _found(fine, "rights")
+    assert "Kafka 4.3" in _found(fine, "broker")
+    for right in told:
+        secured.withdraw(right)
+    try:
+        command = [*users.command("doctor", "--json"), *users.settings("job")]
+        done = subprocess.run(command, capture_output=True, text=True, env=users.environment, check=False)
+        assert done.returncode == 1, done.stderr
+    finally:
+        secured.allow(told)
+    lacking = _found(done.stdout, "rights")
+    for right in told:
+        assert f"{right.operation} on the {right.kind}{'s' if '*' in right.name else ''} {right.name}" in lacking
+
+
 @pytest.mark.parametrize("command", [("run",), ("consume", "alice"), ("produce",)], ids=lambda c: c[0])
 @pytest.mark.parametrize("wrong", ["password", "authority", "no TLS"])
 def test_who_does_not_get_in_is_told_why(wrong: str, command: tuple[str, ...], users: Users, secured: Secured) -> None:
@@ -155,8 +181,23 @@ def test_two_clients_that_speak_differently_are_refused_at_once(users: Users, se
     assert "kafka.client has security.protocol = 'SASL_SSL' and kafka.spark 'plaintext'" in said
 
 
+def _found(said: str, check: str) -> str:
+    (found,) = [one["found"] for one in map(orjson.loads, said.splitlines()) if one["check"] == check]
+    return str(found)
+
+
 def _password(user: str) -> str:
     return f"{SECRET}-of-{user}"
+
+
+def _asked(running: Job, path: str) -> str:
+    """What the job answers over HTTP."""
+    url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+    try:
+        with urllib.request.urlopen(url + path, timeout=10) as answer:
+            return answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
 
 
 def _command_lines(running: Job) -> list[str]:

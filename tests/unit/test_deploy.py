@@ -40,7 +40,6 @@ def test_the_job_takes_the_settings(file: Path) -> None:
     assert load(file).spark.options
 
 
-@pytest.mark.skipif("monitoring" not in Settings.model_fields, reason="there are no settings of monitoring yet")
 def test_the_drivers_environment_is_settings_and_adds_to_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [variable["name"] for variable in DRIVER["env"]]
     for name in names:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,15 +11,10 @@ from matchers import Index, naive
 from matchers.language import parse
 from streaming.codecs import Undecodable, decode_event
 from streaming.subscriptions import read_change
-
-HOME = Path(__file__).resolve().parents[2]
-
-
-def blocks(document: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (HOME / document).read_text(), re.DOTALL)
+from tests.documents import DOCUMENTS, HOME, anchors, blocks, links, prose, steps
 
 
-@pytest.mark.parametrize("document", ["README.md", "matchers/README.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/design.md", "matchers/README.md"])
 def test_every_python_block_gives_what_its_comments_say(document: str, capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks(document, "python"):
         names: dict[str, object] = {}
@@ -101,3 +95,48 @@ def test_the_truth_table() -> None:
         for event in [{}] if value == "absent" else [{"x": json.loads(text)} for text in in_backticks(value)]:
             found = ["yes" if naive.matches(parse(p), event) else "no" for p in patterns]
             assert found == cells, value
+
+
+# Which test runs the commands of a document; `make` and what needs root or an engine are looked at below.
+RUN_BY = {
+    "README.md": "",
+    "SECURITY.md": "tests/secured.py",
+    "docker/README.md": "tests/containers/test_compose.py",
+    "docs/benchmarks.md": "tests/bench/test_matchers.py",
+    "docs/operations.md": "tests/integration/test_tutorial.py",
+    "docs/papers.md": "tests/bench/test_matchers.py",
+    "docs/algorithms.md": "tests/unit/test_adding.py",
+    "docs/reference.md": "tests/unit/test_offline.py",
+    "docs/tutorial.md": "tests/integration/test_tutorial.py",
+}
+
+
+def test_every_command_of_a_document_is_run_by_a_test() -> None:
+    assert {document for document in DOCUMENTS if blocks(document, "sh")} == RUN_BY.keys()
+    for test in filter(None, RUN_BY.values()):
+        assert (HOME / test).exists(), test
+    assert all(step.command.startswith("make ") for step in steps("README.md"))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_what_make_is_told_it_knows(document: str) -> None:
+    known = set(re.findall(r"^([a-z-]+):", (HOME / "Makefile").read_text(), re.MULTILINE))
+    text = (HOME / document).read_text()
+    assert set(re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE)) <= known
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_link_leads_nowhere(document: str) -> None:
+    for link in links(document):
+        path, _, anchor = link.partition("#")
+        target = (HOME / document).parent / path if path else HOME / document
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_files_that_a_document_names_are_there(document: str) -> None:
+    top = "bench|config|docker|docs|examples|matchers|offline|streaming|tests"
+    for name in re.findall(rf"`((?:{top})/[\w./-]*)`", prose(document)):
+        assert (HOME / name).exists(), name

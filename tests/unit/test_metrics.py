@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isclose
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +33,16 @@ def test_histograms_add_up_also_by_way_of_json(a: list[float], b: list[float]) -
     together = Latencies.from_json(json.loads(json.dumps(of(a).to_json())))
     together.update(of(b))
     assert together.counts == of(a + b).counts
+    assert isclose(together.sum_ms, sum(a + b), abs_tol=0.1)
+    both = of(a).plus(of(b))
+    assert (both.counts, both.max_ms) == (of(a + b).counts, max(a + b))
+    assert isclose(both.sum_ms, sum(a + b))
+
+
+def test_who_holds_latencies_sees_nothing_of_what_they_are_added_to() -> None:
+    one = of([5.0])
+    one.plus(of([5.0, 7.0]))
+    assert one == of([5.0])
 
 
 def test_nothing_has_no_quantiles() -> None:

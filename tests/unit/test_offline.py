@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import subprocess
 import sys
 import tracemalloc
@@ -16,6 +15,7 @@ import pytest
 import run_stream
 from offline import files, yaml
 from offline.files import InputError
+from tests.documents import steps
 
 HOME = Path(__file__).resolve().parents[2]
 WATCHLIST = str(HOME / "examples" / "watchlist.jsonl")
@@ -220,7 +220,6 @@ def test_every_algorithm_gives_the_same(sluice: Sluice, algorithm: str) -> None:
         (("validate", "none.jsonl"), "none.jsonl: cannot be read"),
         (("validate",), "Missing argument"),
         (("test", "."), ".: cannot be read: Is a directory"),
-        (("unsubscribe", "s1", "--json"), "so it goes with --wait"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_exit_code_2(sluice: Sluice, arguments: tuple[str, ...], reason: str) -> None:
@@ -540,14 +539,12 @@ def test_the_same_word_is_not_read_in_two_ways() -> None:
 # documents
 
 
-def test_the_readme_shows_what_these_commands_print() -> None:
-    (block,) = re.findall(r"what follows it. -->\n```sh\n(.*?)```", (HOME / "README.md").read_text(), re.DOTALL)
-    steps = re.findall(r"^(?!#)(.+)\n((?:#.*\n)*)", block, re.MULTILINE)
-    assert len(steps) >= 4
-    for command, expected in steps:
-        command = command.replace("python run_stream.py", f"{sys.executable} run_stream.py")
+def test_the_reference_shows_what_these_commands_print() -> None:
+    shown = list(steps("docs/reference.md"))
+    assert len(shown) >= 4
+    for step in shown:
         done = subprocess.run(
-            ["bash", "-c", command],
+            ["bash", "-c", step.command.replace("python run_stream.py", f"{sys.executable} run_stream.py")],
             cwd=HOME,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -555,7 +552,8 @@ def test_the_readme_shows_what_these_commands_print() -> None:
             timeout=60,
             check=False,
         )
-        assert done.stdout == "".join(line[2:] + "\n" for line in expected.splitlines()), command
+        assert step.said, step.command
+        assert (done.returncode, step.expects(done.stdout)) == (step.code, True), (step.command, done.stdout)
 
 
 def test_the_example_cases_pass(sluice: Sluice) -> None:

@@ -7,24 +7,9 @@ from typing import Any
 
 import pytest
 
-from streaming.pausing import NoSubscription, changed, last_written
-
-
-class Record:
-    """As a consumer would give it."""
-
-    def __init__(self, key: str | None, document: Any, partition: int = 0) -> None:
-        self._parts = key and key.encode(), None if document is None else json.dumps(document).encode(), partition
-
-    def key(self) -> bytes | None:
-        return self._parts[0]
-
-    def value(self) -> bytes | None:
-        return self._parts[1]
-
-    def partition(self) -> int:
-        return self._parts[2]
-
+from streaming.pausing import NoSubscription, changed
+from streaming.registered import last_written
+from tests.topic import Record
 
 OLD = {"subscriber": "alice", "pattern": {"x": [1]}}
 NEW = {"id": "a", "subscriber": "alice", "pattern": {"x": [2.5]}, "expires_at": "2030-01-01T00:00:00Z"}

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from streaming import pipeline as pipeline_module
 from streaming import records
 from streaming.pipeline import Pipeline
 from streaming.quotas import REMEMBERED, DeliveryQuota, SubscriptionQuota, owners
 from streaming.records import Record
 from streaming.store import Store
 from streaming.upkeep import Upkeep
-from tests.stage import ALICE, BOB, AtOnce, ListSink, change, delivered, event, pipeline, step
+from tests.stage import ALICE, BOB, AtOnce, ListSink, change, delivered, event, pipeline, step, work
 
 pytestmark = pytest.mark.kernels
 
@@ -173,8 +174,16 @@ def test_owners_are_those_of_the_subscriptions_that_are_there() -> None:
 
 def deliveries(p: Pipeline, *times_ms: int) -> list[str]:
     """Of events of these times in one batch: the topics that got something, in order."""
+    return counted(p, *times_ms)[0]
+
+
+def counted(p: Pipeline, *times_ms: int) -> tuple[list[str], int]:
+    """The same, and how many deliveries were over the quota."""
     begin = p.state.positions.get((0, 0), 0)
-    return [r.topic for r in step(p, *(event(begin + i, {"x": 1}, time) for i, time in enumerate(times_ms)))]
+    before = len(p.sink.transactions)  # type: ignore[attr-defined]
+    done = p.take(work(p.state, [event(begin + i, {"x": 1}, time) for i, time in enumerate(times_ms)]))
+    published = p.sink.transactions[before:]  # type: ignore[attr-defined]
+    return [r.topic for some, _ in published for r in some], sum(one.over_quota for one in done)
 
 
 def limited(most: int, drop: bool = False) -> Pipeline:
@@ -186,19 +195,24 @@ def limited(most: int, drop: bool = False) -> Pipeline:
 
 def test_deliveries_are_counted_by_the_second_of_their_event_over_all_batches() -> None:
     p = limited(2)
-    assert deliveries(p, 1_000, 1_999, 2_000, 1_500, 2_999, 2_001) == ["to.alice"] * 3 + ["dead", "to.alice", "dead"]
-    assert p.delivery_quota.over == 2
-    assert deliveries(p, 2_500, 1_000, 3_000) == ["dead", "dead", "to.alice"]
-    assert p.delivery_quota.over == 2
-    assert deliveries(p, 3_000) == ["to.alice"]
-    assert p.delivery_quota.over == 0
+    first = ["to.alice"] * 3 + ["dead", "to.alice", "dead"]
+    assert counted(p, 1_000, 1_999, 2_000, 1_500, 2_999, 2_001) == (first, 2)
+    assert counted(p, 2_500, 1_000, 3_000) == (["dead", "dead", "to.alice"], 2)
+    assert counted(p, 3_000) == (["to.alice"], 0)
+
+
+def test_all_transactions_of_a_batch_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline_module, "DELIVERED_AT_ONCE", 1)
+    p = limited(1)
+    assert counted(p, 1_000, 1_000, 1_000, 2_000) == (["to.alice", "dead", "dead", "to.alice"], 2)
+    assert len(p.sink.transactions) == 5  # type: ignore[attr-defined]
 
 
 def test_each_subscriber_has_its_own_deliveries() -> None:
     p = limited(1)
     batches(p, [[("b", BOB), ("c", BOB)]])
-    assert sorted(deliveries(p, 1_000, 1_000)) == ["dead", "dead", "to.alice", "to.bob"]
-    assert p.delivery_quota.over == 2
+    topics, over = counted(p, 1_000, 1_000)
+    assert (sorted(topics), over) == (["dead", "dead", "to.alice", "to.bob"], 2)
 
 
 def test_a_delivery_too_many_is_a_dead_letter_with_the_subscriber_and_its_subscriptions() -> None:
@@ -215,8 +229,7 @@ def test_a_delivery_too_many_is_a_dead_letter_with_the_subscriber_and_its_subscr
 
 def test_with_drop_a_delivery_too_many_is_nothing_but_counted() -> None:
     p = limited(1, drop=True)
-    assert deliveries(p, 1_000, 1_000, 1_000, 2_000) == ["to.alice", "to.alice"]
-    assert p.delivery_quota.over == 2
+    assert counted(p, 1_000, 1_000, 1_000, 2_000) == (["to.alice", "to.alice"], 2)
 
 
 def test_a_transaction_that_is_tried_again_is_counted_once() -> None:
@@ -238,7 +251,7 @@ def test_late_events_count_with_their_second_for_a_while() -> None:
 def test_without_a_quota_nothing_is_counted() -> None:
     p = limited(0)
     assert deliveries(p, *[1_000] * 9) == ["to.alice"] * 9
-    assert (p.delivery_quota.over, p.delivery_quota._count) == (0, {})
+    assert p.delivery_quota._count == {}
 
 
 def test_what_a_quota_refused_is_refused_again_after_a_crash(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from streaming import supervision
+from streaming.supervision import Past
 
 # Each start adds a line to the file and then does what that line of the plan says.
 SCRIPT = """
@@ -35,7 +36,8 @@ def starts(log: Path) -> list[int]:
 
 
 def run(log: Path, *plan: str, stop: threading.Event | None = None) -> int:
-    return supervision.supervise([sys.executable, "-c", SCRIPT, str(log), *plan], stop or threading.Event())
+    command = [sys.executable, "-c", SCRIPT, str(log), *plan]
+    return supervision.supervise(lambda past: command, stop or threading.Event())
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,18 @@ def run(log: Path, *plan: str, stop: threading.Event | None = None) -> int:
 def test_it_starts_again_what_was_killed_or_may_work_later(tmp_path: Path, plan: tuple[str, ...], code: int) -> None:
     assert run(tmp_path / "log", *plan) == code
     assert len(starts(tmp_path / "log")) == len(plan)
+
+
+def test_each_is_told_of_those_before_it(tmp_path: Path) -> None:
+    plan = ["75", "kill", "kill", "0"]
+    told = []
+
+    def command(past: Past) -> list[str]:
+        told.append((past.restarts, past.exit_code))
+        return [sys.executable, "-c", SCRIPT, str(tmp_path / "log"), *plan]
+
+    assert supervision.supervise(command, threading.Event()) == 0
+    assert told == [(0, None), (1, 75), (2, -9), (3, -9)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -1,0 +1,134 @@
+"""Which algorithm is the fastest for a table: measured on samples of two sizes, and reckoned up to the whole.
+
+    8,000 subscriptions   hem  8.0 us                       time of n subscriptions: t * (n / 24,000) ^ b,
+    24,000                hem 24.0 us   tiles 4.1 us        b by the two samples, between 0 and 1
+
+Events are drawn from the table: an attribute as often as predicates have it, its value from one of its intervals,
+half of them from its ends, so that texts, lists and skew are met as they will be. How many attributes an event has,
+no table says. So there are events of several sizes, from as many attributes as a subscription has to all there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from matchers.base import Matcher
+from matchers.tables import EventBatch, Float64, SubscriptionTable
+
+Build = Callable[[SubscriptionTable], Matcher]
+Clock = Callable[[], float]
+
+SAMPLES = (6_000, 24_000)  # subscriptions
+SIZES = 5  # of events
+EVENTS = 256  # of each size
+ROUNDS = 3  # of which the least time counts
+BEHIND = 4.0  # times slower than the fastest on the small sample: not asked again
+NEARLY = 1.1  # as good as the fastest, if that saves an index
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The algorithm for events of about so many attributes, and what one is reckoned to take."""
+
+    attributes: float
+    algorithm: str
+    us: float
+
+
+def choose(
+    table: SubscriptionTable, builds: Mapping[str, Build], clock: Clock, attributes: float | None = None
+) -> list[Choice]:
+    """One for each size of events, ascending, of two algorithms at most; or for events of so many attributes."""
+    sizes = event_sizes(table) if attributes is None else [attributes]
+    batches = [drawn(table, size) for size in sizes]
+    reckoned = _reckoned(table, builds, batches, clock)
+    names = list(builds)
+    best = reckoned.argmin(axis=0)
+    common = int(np.bincount(best).argmax())
+    best = np.where(reckoned[common] <= NEARLY * reckoned.min(axis=0), common, best)
+    ends = best[[0, -1]]
+    best[1:-1] = ends[reckoned[ends, 1:-1].argmin(axis=0)]
+    return [
+        Choice(size, names[b], float(reckoned[b, i]) * 1e6)
+        for i, (size, b) in enumerate(zip(sizes, best.tolist(), strict=True))
+    ]
+
+
+def event_sizes(table: SubscriptionTable) -> list[float]:
+    """Attributes of an event: as few as a subscription has, all, and between, where these are far from each other."""
+    few, most = max(float(table.needed.mean()), 1.0), float(max(len(np.unique(table.column)), 1))
+    if most < 2 * few:
+        return [most]
+    return [float(size) for size in np.geomspace(few, most, SIZES)]
+
+
+def drawn(table: SubscriptionTable, size: float, seed: int = 1) -> EventBatch:
+    """EVENTS of about so many attributes each."""
+    r = np.random.default_rng(seed)
+    of = np.flatnonzero(np.isfinite(table.low) | np.isfinite(table.high))
+    used, predicates = np.unique(table.column[of], return_counts=True)
+    if not len(of):
+        return EventBatch.from_dense(np.empty((EVENTS, 0)))
+    # The `size` least of exponential times at rates of the predicates: drawn without replacement by their weights.
+    time = r.exponential(size=(EVENTS, len(used))) / predicates
+    rank = time.argsort(axis=1).argsort(axis=1)
+    event, which = np.nonzero(rank < round(size))
+    order = of[np.argsort(table.column[of], kind="stable")]
+    start = np.concatenate(([0], np.cumsum(predicates)))
+    at = order[start[which] + (r.random(len(which)) * predicates[which]).astype(np.int64)]
+    low, high = table.low[at], table.high[at]
+    low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
+    t = r.random(len(at))
+    t = np.where(r.random(len(at)) < 0.5, np.round(t), t)
+    value = (1 - t) * low + t * high
+    return EventBatch.from_values(event, used[which], value, n_events=EVENTS, n_columns=table.n_columns)
+
+
+def sampled(table: SubscriptionTable, n: int) -> SubscriptionTable:
+    """Some of the subscriptions, spread over all."""
+    if n >= table.n_subscriptions:
+        return table
+    chosen = np.unique(np.linspace(0, table.n_subscriptions - 1, n).astype(np.int64))
+    kept = np.zeros(table.n_subscriptions, bool)
+    kept[chosen] = True
+    rows = kept[table.subscription]
+    return SubscriptionTable.of_sorted(
+        np.searchsorted(chosen, table.subscription[rows]).astype(np.int32),
+        table.column[rows],
+        table.low[rows],
+        table.high[rows],
+        n_subscriptions=len(chosen),
+        n_columns=table.n_columns,
+    )
+
+
+def _reckoned(
+    table: SubscriptionTable, builds: Mapping[str, Build], batches: list[EventBatch], clock: Clock
+) -> Float64:
+    """[algorithms, sizes]: seconds for an event with the whole table."""
+    small, large = (sampled(table, n) for n in SAMPLES)
+    seconds = np.array([_seconds(build(small), batches, clock) for build in builds.values()])
+    if large.n_subscriptions == small.n_subscriptions:
+        return seconds
+    near = (seconds <= BEHIND * seconds.min(axis=0)).any(axis=1)
+    reckoned = np.full(seconds.shape, np.inf)
+    for i in np.flatnonzero(near).tolist():
+        taken = _seconds(list(builds.values())[i](large), batches, clock)
+        grown = np.log(taken / seconds[i]) / np.log(large.n_subscriptions / small.n_subscriptions)
+        reckoned[i] = taken * (table.n_subscriptions / large.n_subscriptions) ** np.clip(grown, 0.0, 1.0)
+    return reckoned
+
+
+def _seconds(matcher: Matcher, batches: list[EventBatch], clock: Clock) -> Float64:
+    """[sizes]: for an event, with all that is loaded when it is first asked left out."""
+    matcher.match(batches[0])
+    taken = np.empty((ROUNDS, len(batches)))
+    for seconds in taken:
+        for i, batch in enumerate(batches):
+            began = clock()
+            matcher.match(batch)
+            seconds[i] = max(clock() - began, 1e-9) / len(batch)
+    return np.asarray(taken.min(axis=0))

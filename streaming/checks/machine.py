@@ -1,0 +1,192 @@
+"""What the job needs of this machine: Java, jars, packages, directories and memory."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from streaming.broker import java
+from streaming.checkpoint import is_local
+from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding
+from streaming.errors import JobError
+
+if TYPE_CHECKING:
+    from config.model import Settings
+
+OLDEST_JAVA = 17
+OLDEST_PYTHON = (3, 11)
+LITTLE_BYTES, NOTHING_BYTES = 1_000_000_000, 100_000_000  # of a disk's free space
+BESIDE_BYTES = 1_000_000_000  # of memory, for the driver's Python and its workers
+SETUP = "`make setup` puts them there"
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==(\S+)(?: ; (.+?))?(?: \\)?$", re.MULTILINE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def findings(settings: Settings, home: Path) -> Iterator[Finding]:
+    """`home` is where the code, the jars and the lock are."""
+    yield python()
+    yield packages(home / "requirements.lock")
+    yield java_version()
+    yield from jars(home / "config" / "ivy.xml", home / "jars")
+    yield checkpoint(settings.query.checkpoint, settings.query.name)
+    yield space("temporary files", Path(tempfile.gettempdir()), "TMPDIR names a directory with more room")
+    yield kernels(home / "matchers" / "kernels")
+    yield memory(_driver_bytes(settings) if settings.spark.master.startswith("local") else None)
+
+
+def python() -> Finding:
+    version = sys.version.split()[0]
+    if sys.version_info < OLDEST_PYTHON:
+        return Finding("python", FAILURE, version, "Sluice needs Python 3.11 or newer: make PYTHON=python3.12 setup")
+    return Finding("python", OK, version)
+
+
+def packages(lock: Path) -> Finding:
+    if not lock.exists():
+        return Finding("packages", SKIPPED, f"there is no {lock}, which pins them")
+    from packaging.markers import Marker  # itself one of those that may be missing
+
+    wrong, count = [], 0
+    for name, wanted, marker in _PINNED.findall(lock.read_text()):
+        if marker and not Marker(marker).evaluate():
+            continue
+        count += 1
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            wrong.append(f"{name} is missing")
+        else:
+            if found != wanted:
+                wrong.append(f"{name} is {found}, not {wanted}")
+    if not wrong:
+        return Finding("packages", OK, f"all {count} as {lock.name} pins them")
+    state = FAILURE if any(text.endswith("missing") for text in wrong) else WARNING
+    return Finding("packages", state, ", ".join(wrong), f"`make setup` installs what {lock.name} pins")
+
+
+def java_version() -> Finding:
+    try:
+        said = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False).stderr
+    except (JobError, OSError) as error:
+        return Finding("java", FAILURE, str(error), f"install Java {OLDEST_JAVA} or newer")
+    found = re.search(r'version "(?:1\.)?(\d+)[^"]*"', said)
+    if found is None:
+        return Finding("java", WARNING, f"its version is not known: {said.strip()[:200]!r}")
+    if int(found[1]) < OLDEST_JAVA:
+        mend = f"install Java {OLDEST_JAVA} or newer, and put it first on the PATH"
+        return Finding("java", FAILURE, found[0], mend)
+    return Finding("java", OK, found[0])
+
+
+def jars(pins: Path, directory: Path) -> Iterator[Finding]:
+    for conf, missing_is, why in (
+        ("spark", FAILURE, "Spark's Kafka source"),
+        ("broker", WARNING, "the embedded Kafka, which `broker`, the demo and the tests need"),
+    ):
+        there = {path.name for path in (directory / conf).glob("*.jar")}
+        missing = [jar for jar in _pinned_jars(pins, conf) if jar not in there]
+        what = f"jars of {conf}"
+        if missing:
+            said = f"{', '.join(missing)} not in {directory / conf}: {why}"
+            yield Finding(what, missing_is, said, SETUP)
+        else:
+            yield Finding(what, OK, f"{len(there)} in {directory / conf}")
+
+
+def _pinned_jars(pins: Path, conf: str) -> list[str]:
+    """The names of those that config/ivy.xml asks for itself."""
+    (dependencies,) = ElementTree.parse(pins).getroot().iter("dependencies")
+    default = dependencies.attrib["defaultconf"].split("->")[0]
+    return [
+        f"{one.attrib['name']}-{one.attrib['rev']}.jar"
+        for one in dependencies.iter("dependency")
+        if one.attrib.get("conf", default).split("->")[0] == conf
+    ]
+
+
+def checkpoint(location: str, query: str) -> Finding:
+    if not is_local(location):
+        return Finding("checkpoint", SKIPPED, f"{location} is not on this machine")
+    directory = Path(location.removeprefix("file://")).resolve()
+    there = _nearest(directory)
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        mend = f"give the job's user the right to write there (now it is user {os.getuid()}), or set query.checkpoint"
+        return Finding("checkpoint", FAILURE, f"{there} cannot be written", mend)
+    owner = directory / "query.json"
+    try:
+        other = json.loads(owner.read_text())["query"] if owner.exists() else query
+    except (OSError, ValueError, KeyError, TypeError):
+        return Finding("checkpoint", FAILURE, f"{owner} cannot be read", "set query.checkpoint to another directory")
+    if other != query:
+        mend = "set query.checkpoint to a directory of its own, or query.name back"
+        return Finding("checkpoint", FAILURE, f"{directory} belongs to the query {other!r}, not to {query!r}", mend)
+    if directory.exists() and stat.S_IMODE(directory.stat().st_mode) & 0o022:
+        found = f"{directory} can be written by others, who could run code as the job"
+        return Finding("checkpoint", WARNING, found, f"chmod 700 {directory}")
+    return space("checkpoint", directory, "make room, or set query.checkpoint")
+
+
+def space(what: str, directory: Path, mend: str) -> Finding:
+    """Whether the disk of a directory, which need not be there yet, has room."""
+    there = _nearest(directory)
+    free = shutil.disk_usage(there).free
+    made = "" if there == directory else ", which will be made"
+    text = f"{directory}{made}: {free / 1e9:,.1f} GB free"
+    if free >= LITTLE_BYTES:
+        return Finding(what, OK, text)
+    return Finding(what, FAILURE if free < NOTHING_BYTES else WARNING, text, mend)
+
+
+def kernels(directory: Path) -> Finding:
+    """Where compiled kernels are kept."""
+    import numba  # a second that no other command needs
+
+    kept = Path(numba.config.CACHE_DIR) if numba.config.CACHE_DIR else directory / "__pycache__"
+    there = _nearest(kept)
+    if os.access(there, os.W_OK | os.X_OK):
+        return Finding("compiled kernels", OK, f"kept in {kept}")
+    mend = "NUMBA_CACHE_DIR names a directory that the job's user may write"
+    return Finding("compiled kernels", WARNING, f"{there} cannot be written: each start may compile anew", mend)
+
+
+def memory(driver_bytes: int | None, source: Path = Path("/proc/meminfo")) -> Finding:
+    """Against what Spark's driver asks for; None where it asks another machine."""
+    found = re.search(r"^MemAvailable: +(\d+) kB$", source.read_text(), re.MULTILINE) if source.exists() else None
+    if found is None or driver_bytes is None:
+        why = "what Spark's driver takes of it is not known" if found else "this system does not say what is available"
+        return Finding("memory", SKIPPED, why)
+    available = int(found[1]) * 1024
+    text = f"{available / 1e9:.1f} GB available; spark.driver.memory is {driver_bytes / 1e9:.1f} GB"
+    if available >= driver_bytes + BESIDE_BYTES:
+        return Finding("memory", OK, text)
+    return Finding("memory", WARNING, text, "end other processes, or set spark.options.spark.driver.memory lower")
+
+
+def _driver_bytes(settings: Settings) -> int | None:
+    try:
+        from streaming.session import TUNING  # it needs pyspark, which may be missing
+    except ImportError:
+        return None
+    return bytes_of({**TUNING, **settings.spark.options}["spark.driver.memory"])
+
+
+def bytes_of(text: str) -> int | None:
+    """As the JVM reads it: 2g, 512m. None if it would not."""
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.lower())
+    return int(found[1]) * _UNITS[found[2]] if found else None
+
+
+def _nearest(path: Path) -> Path:
+    """Itself, or the nearest above it that exists."""
+    return next(one for one in (path, *path.parents) if one.exists())

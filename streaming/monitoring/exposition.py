@@ -1,0 +1,163 @@
+"""What Prometheus reads. Names, units and types are those of its conventions; no label names a subscriber."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, GCCollector, Metric, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from streaming.metrics import Latencies
+from streaming.monitoring.verdicts import ailing, waiting
+from streaming.monitoring.view import Holding, View
+from streaming.records import REASONS
+from streaming.version import VERSION
+
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+# (name, what is counted, help)
+COUNTED = (
+    ("sluice_matched_events", "matched", "Events that some subscription matched."),
+    ("sluice_matches", "matches", "Pairs of an event and a subscription that matches it."),
+    ("sluice_deliveries", "deliveries", "Deliveries committed to the topics of subscribers."),
+    ("sluice_deliveries_over_quota", "over_quota", "Deliveries over quotas.deliveries_per_second."),
+    ("sluice_workers_lost", "workers_lost", "Times that workers did not live through what they were given."),
+    ("sluice_transactions_aborted", "transactions_aborted", "Attempts at a transaction that were given up."),
+)
+
+
+class Exposition:
+    """`page(accept)` is the type and the bytes that a request with that Accept header gets."""
+
+    def __init__(self, view: Callable[[], View]) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_Job(view))
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self._registry)
+
+    def page(self, accept: str) -> tuple[str, bytes]:
+        encode, content_type = choose_encoder(accept)
+        return content_type, encode(self._registry)
+
+
+class _Job(Collector):
+    def __init__(self, view: Callable[[], View]) -> None:
+        self._view = view
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        return families(self._view())
+
+
+def families(view: View) -> Iterator[Metric]:
+    about, figures, broker, progress = view.about, view.figures, view.broker, view.progress
+    yield InfoMetricFamily(
+        "sluice_build",
+        "Which Sluice this is, and what it runs.",
+        {"version": VERSION, "query": about.query, "algorithm": about.algorithm, "codec": about.codec},
+    )
+    yield _gauge("sluice_ready", "1 if the job is ready, as /ready says.", float(not waiting(view)))
+    yield _gauge("sluice_healthy", "1 if the job is alive, as /health says.", float(not ailing(view)))
+    if view.start_s is not None:
+        yield _gauge("sluice_start_duration_seconds", "From the start of the job until it ran.", view.start_s)
+    if about.past is not None:
+        yield _counter("sluice_restarts", "Times that the supervisor started the job again.", about.past.restarts)
+
+    yield _counter("sluice_batches", "Batches that had rows.", figures.batches)
+    yield _counter("sluice_events", "Events read, those that cannot be decoded among them.", figures.events)
+    yield _counter("sluice_read_bytes", "Keys and values of all that was read.", figures.bytes)
+    for name, what, meaning in COUNTED:
+        yield _counter(name, meaning, figures.counts[what])
+    changes = {"accepted": figures.counts["changes"], "refused": figures.counts["refused"]}
+    yield _counters("sluice_changes", "Changes of subscriptions, without those of a query's first start.", changes)
+    letters = {reason: figures.dead_letters.get(reason, 0) for reason in REASONS}
+    yield _counters("sluice_dead_letters", "Dead letters, without those of a query's first start.", letters, "reason")
+
+    latency = HistogramMetricFamily(
+        "sluice_event_latency_seconds",
+        "Of events that matched, by stage: wait for the batch, match, publish, commit. The stage total is from the "
+        "event's timestamp to the commit.",
+        labels=["stage"],
+    )
+    for stage, latencies in figures.latencies.items():
+        latency.add_metric([stage], *_histogram(latencies))
+    yield latency
+    durations = HistogramMetricFamily(
+        "sluice_batch_duration_seconds", "Of batches that had rows, without Spark's part."
+    )
+    durations.add_metric([], *_histogram(figures.durations))
+    yield durations
+    phases = {what.removesuffix("_ms"): ms / 1000 for what, ms in figures.spent_ms.items() if what != "batch_ms"}
+    yield _counters("sluice_batch_phase_seconds", "Time that batches took for some of what they do.", phases, "phase")
+    if figures.last_batch_at is not None:
+        yield _gauge("sluice_last_batch_timestamp_seconds", "When the last batch was done.", figures.last_batch_at)
+    yield _gauge(
+        "sluice_false_positives_ratio",
+        "The share of deliveries that might be wrong, of the last batch; 0 where matching is exact.",
+        figures.false_positives,
+    )
+
+    lag = GaugeMetricFamily(
+        "sluice_lag_records", "Records that are there and not taken into account.", labels=["topic", "partition"]
+    )
+    for one in view.lag:
+        lag.add_metric([one.topic, str(one.partition)], one.records)
+    yield lag
+    if broker.answered_at is not None:
+        help = "When the broker last said where the topics end."
+        yield _gauge("sluice_broker_answered_timestamp_seconds", help, broker.answered_at)
+
+    if view.holding is not None:
+        yield from _of_state(view.holding)
+
+    help = "Rows a second that came to Spark's query, in its last batch."
+    yield _gauge("sluice_spark_input_rows_per_second", help, progress.rows_per_s_read)
+    help = "Rows a second that Spark's query got done, in its last batch."
+    yield _gauge("sluice_spark_processed_rows_per_second", help, progress.rows_per_s_done)
+    help = "What Spark did in its query's last batch, by its own names."
+    yield _gauges("sluice_spark_phase_seconds", help, progress.phases_s, "phase")
+    yield _gauges("sluice_jvm_heap_bytes", "Heap of the driver's JVM.", progress.heap_bytes, "area")
+    help = "Memory of the processes below the driver; what they share counts in each."
+    yield _gauges("sluice_processes_resident_bytes", help, view.resident_bytes, "role")
+
+
+def _of_state(holding: Holding) -> Iterator[Metric]:
+    yield _gauge("sluice_state_version", "Changes that the state takes into account, by offsets.", holding.version)
+    yield _gauge("sluice_subscriptions", "Subscriptions, those that are paused among them.", holding.subscriptions)
+    yield _gauge("sluice_state_parts", "Parts that the state consists of.", holding.parts)
+    yield _gauge("sluice_state_bytes", "Of the parts, as the workers of each host have them.", holding.bytes)
+    joins = HistogramMetricFamily("sluice_state_join_duration_seconds", "Of joining parts beside the batches.")
+    joins.add_metric([], *_histogram(holding.joins))
+    yield joins
+
+
+def _histogram(latencies: Latencies) -> tuple[list[tuple[str, float]], float]:
+    counts = latencies.below([1000 * bound for bound in BOUNDS_S])
+    bounds = [*(str(bound) for bound in BOUNDS_S), "+Inf"]
+    return list(zip(bounds, map(float, counts), strict=True)), latencies.sum_ms / 1000
+
+
+def _gauge(name: str, help: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, help, value)
+
+
+def _counter(name: str, help: str, value: float) -> Metric:
+    return CounterMetricFamily(name, help, value)
+
+
+def _gauges(name: str, help: str, values: Mapping[str, float], label: str) -> Metric:
+    family = GaugeMetricFamily(name, help, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family
+
+
+def _counters(name: str, help: str, values: Mapping[str, float], label: str = "result") -> Metric:
+    family = CounterMetricFamily(name, help, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family

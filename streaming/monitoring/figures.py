@@ -1,0 +1,101 @@
+"""What the job has done since it started, as one value that is never changed: who reads it makes no batch wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from streaming.metrics import STAGES, TOTAL, Latencies
+from streaming.reporting import COUNTED, Report
+
+SLOT_S = 5
+SLOTS = 120  # ten minutes
+
+Number = TypeVar("Number", int, float)
+
+
+def _none() -> dict[str, Latencies]:
+    return {stage: Latencies() for stage in (*STAGES, TOTAL)}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The batches that ended within SLOT_S seconds."""
+
+    number: int  # the epoch's seconds / SLOT_S
+    events: int = 0
+    deliveries: int = 0
+    latencies: Mapping[str, Latencies] = field(default_factory=_none)  # by stage
+
+
+@dataclass(frozen=True)
+class Figures:
+    batches: int = 0
+    events: int = 0
+    bytes: int = 0  # keys and values of all that was read
+    counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
+    dead_letters: Mapping[str, int] = field(default_factory=dict)  # by reason
+    spent_ms: Mapping[str, float] = field(default_factory=dict)
+    latencies: Mapping[str, Latencies] = field(default_factory=_none)  # by stage
+    durations: Latencies = field(default_factory=Latencies)  # of batches
+    false_positives: float = 0.0  # the share of deliveries that might be wrong, of the last batch
+    last_batch_at: float | None = None  # epoch s
+    slots: tuple[Slot, ...] = ()  # the newest last; where nothing was done there is none
+
+    def with_batch(self, report: Report, now: float) -> Figures:
+        duration = Latencies()
+        duration.add(1000 * (now - report.start))
+        return Figures(
+            self.batches + 1,
+            self.events + report.events,
+            self.bytes + report.bytes,
+            _sum(self.counts, report.counts),
+            _sum(self.dead_letters, report.dead_letters),
+            _sum(self.spent_ms, report.spent_ms),
+            _both(self.latencies, report.latencies),
+            self.durations.plus(duration),
+            report.false_positives,
+            now,
+            self._slots(report, int(now // SLOT_S)),
+        )
+
+    def per_second(self, name: str, now: float, seconds: int = 60) -> float:
+        """How many `events` or `deliveries` a second, over the last whole slots."""
+        n = seconds // SLOT_S
+        return sum(self.series(name, now)[-n:]) / n
+
+    def series(self, name: str, now: float) -> list[float]:
+        """The same for each of the last SLOTS whole slots, the oldest first."""
+        found = {slot.number: getattr(slot, name) / SLOT_S for slot in self.slots}
+        last = int(now // SLOT_S)
+        return [found.get(number, 0.0) for number in range(last - SLOTS, last)]
+
+    def recent(self, now: float, seconds: int = 300) -> Mapping[str, Latencies]:
+        """Latencies by stage of the last slots, the one that is filled now among them."""
+        first = int(now // SLOT_S) - seconds // SLOT_S
+        found = _none()
+        for slot in self.slots:
+            if slot.number > first:
+                for stage, latencies in slot.latencies.items():
+                    found[stage].update(latencies)
+        return found
+
+    def _slots(self, report: Report, number: int) -> tuple[Slot, ...]:
+        kept = tuple(slot for slot in self.slots if slot.number >= number - SLOTS)
+        last = kept[-1] if kept and kept[-1].number == number else Slot(number)
+        grown = replace(
+            last,
+            events=last.events + report.events,
+            deliveries=last.deliveries + report.counts["deliveries"],
+            latencies=_both(last.latencies, report.latencies),
+        )
+        return (*(slot for slot in kept if slot.number != number), grown)
+
+
+def _both(a: Mapping[str, Latencies], b: Mapping[str, Latencies]) -> dict[str, Latencies]:
+    return {stage: a[stage].plus(b[stage]) for stage in a}
+
+
+def _sum(a: Mapping[str, Number], b: Mapping[str, Number]) -> dict[str, Number]:
+    return dict(a) | {name: a.get(name, 0) + n for name, n in b.items()}

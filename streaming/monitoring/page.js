@@ -1,0 +1,16 @@
+"use strict";
+// The server makes the whole page; this takes the next one in its place, so that the reader stays where he is.
+async function next() {
+  try {
+    const answer = await fetch("/", { signal: AbortSignal.timeout(10000) });
+    if (!answer.ok) throw new Error(answer.status);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const part of ["header", "main"]) document.querySelector(part).replaceWith(page.querySelector(part));
+    document.title = page.title;
+    document.body.classList.remove("silent");
+  } catch {
+    document.body.classList.add("silent");
+  }
+  setTimeout(next, 5000);
+}
+setTimeout(next, 5000);

@@ -1,0 +1,138 @@
+"""The status of the job as one JSON document: `/status.json`, and what the page shows.
+
+    job             query, version (of Sluice), algorithm, codec, pid, phase (restoring, starting, running,
+                    stopping), started_at (epoch s), uptime_s, start_s (until it ran; null before), restarts and
+                    last_exit_code (both null where nobody starts it again; a signal is a negative code)
+    health          ok, reasons
+    ready           ok, reasons
+    state           version, subscriptions, parts, bytes, joining, joins, joins_s (their p50, p95, p99, max);
+                    null while it is restored
+    totals          since the start: batches, events, read_bytes, matched, matches, deliveries, undecodable, changes,
+                    refused, over_quota, workers_lost, transactions_aborted
+    dead_letters    since the start, by reason; those of which there are none are left out
+    rates           of the last minute: events_per_s, deliveries_per_s
+    history         step_s, and the same rates for each of the last steps, the oldest first
+    latency_s       of the last five minutes, by stage (wait, match, publish, commit, total): p50, p95, p99, max;
+                    null where no event matched
+    lag             a list of topic, partition, position, end, records
+    last_batch_at   epoch s; null before the first
+    stalled_s       for how long there has been something to read and no batch was done
+    broker          answered_at (epoch s; null: never), error (null: it answers)
+    spark           rows_per_s_read, rows_per_s_done, phases_s, heap_bytes
+    resident_bytes  of the processes below the driver: jvm, workers, beside
+    troubles        the last warnings and errors, the newest first: at (epoch s), level, event, detail
+
+Keys may be added; those that are here stay, with their units.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from streaming.metrics import Latencies
+from streaming.monitoring.figures import SLOT_S
+from streaming.monitoring.verdicts import ailing, stalled_s, waiting
+from streaming.monitoring.view import View
+from streaming.version import VERSION
+
+Document = dict[str, Any]
+
+
+def document(view: View) -> Document:
+    about, figures, now = view.about, view.figures, view.now
+    past = about.past
+    return {
+        "job": {
+            "query": about.query,
+            "version": VERSION,
+            "algorithm": about.algorithm,
+            "codec": about.codec,
+            "pid": about.pid,
+            "phase": view.phase,
+            "started_at": about.started_at,
+            "uptime_s": round(now - about.started_at, 1),
+            "start_s": view.start_s,
+            "restarts": past.restarts if past else None,
+            "last_exit_code": past.exit_code if past else None,
+        },
+        "health": verdict(ailing(view)),
+        "ready": verdict(waiting(view)),
+        "state": _state(view),
+        "totals": {
+            "batches": figures.batches,
+            "events": figures.events,
+            "read_bytes": figures.bytes,
+            **figures.counts,
+        },
+        "dead_letters": dict(figures.dead_letters),
+        "rates": {
+            "events_per_s": round(figures.per_second("events", now), 1),
+            "deliveries_per_s": round(figures.per_second("deliveries", now), 1),
+        },
+        "history": {
+            "step_s": SLOT_S,
+            "events_per_s": figures.series("events", now),
+            "deliveries_per_s": figures.series("deliveries", now),
+        },
+        "latency_s": {stage: _seconds(found) for stage, found in figures.recent(now).items()},
+        "lag": [
+            {
+                "topic": lag.topic,
+                "partition": lag.partition,
+                "position": lag.position,
+                "end": lag.end,
+                "records": lag.records,
+            }
+            for lag in view.lag
+        ],
+        "last_batch_at": figures.last_batch_at,
+        "stalled_s": round(stalled_s(view), 1),
+        "broker": {"answered_at": view.broker.answered_at, "error": view.broker.error},
+        "spark": {
+            "rows_per_s_read": view.progress.rows_per_s_read,
+            "rows_per_s_done": view.progress.rows_per_s_done,
+            "phases_s": dict(view.progress.phases_s),
+            "heap_bytes": dict(view.progress.heap_bytes),
+        },
+        "resident_bytes": dict(view.resident_bytes),
+        "troubles": [
+            {"at": one.at, "level": one.level, "event": one.event, "detail": _detail(one.fields)}
+            for one in view.troubles
+        ],
+    }
+
+
+def verdict(reasons: list[str]) -> Document:
+    return {"ok": not reasons, "reasons": reasons}
+
+
+def as_json(found: Document) -> bytes:
+    """ASCII, so that no text from outside can be unfit for it."""
+    return (json.dumps(found, allow_nan=False) + "\n").encode("ascii")
+
+
+def _state(view: View) -> Document | None:
+    holding = view.holding
+    if holding is None:
+        return None
+    return {
+        "version": holding.version,
+        "subscriptions": holding.subscriptions,
+        "parts": holding.parts,
+        "bytes": holding.bytes,
+        "joining": holding.joining,
+        "joins": sum(holding.joins.counts.values()),
+        "joins_s": _seconds(holding.joins),
+    }
+
+
+def _seconds(latencies: Latencies) -> Document | None:
+    if not latencies.counts:
+        return None
+    return {name: None if ms is None else ms / 1000 for name, ms in latencies.summary().items()}
+
+
+def _detail(fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in fields.items())

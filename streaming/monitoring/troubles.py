@@ -1,0 +1,21 @@
+"""The last warnings and errors that were logged."""
+
+from __future__ import annotations
+
+import logging
+
+from streaming.monitoring.view import Trouble
+
+KEPT = 10
+
+
+class Troubles(logging.Handler):
+    """`last` is replaced whole, the newest first."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.last: tuple[Trouble, ...] = ()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        new = Trouble(record.created, record.levelname.lower(), record.getMessage(), getattr(record, "fields", {}))
+        self.last = (new, *self.last)[:KEPT]

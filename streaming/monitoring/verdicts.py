@@ -1,0 +1,52 @@
+"""Is the job alive, and is it ready? With the reasons if not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streaming.monitoring.view import RESTORING, RUNNING, STARTING, View
+
+BEAT_S = 30.0  # the main thread looks at the query ten times a second
+BROKER_S = 30.0
+
+
+def ailing(view: View) -> list[str]:
+    """Why it should be started again; empty if it is alive."""
+    return list(_ailing(view)) if view.phase == RUNNING else []  # what comes before that takes as long as it takes
+
+
+def waiting(view: View) -> list[str]:
+    """Why it does no work yet, or none any more; empty if it is ready."""
+    return list(_waiting(view))
+
+
+def stalled_s(view: View) -> float:
+    """For how long there has been something to read and no batch was done."""
+    since = view.broker.behind_since
+    return 0.0 if since is None else max(0.0, view.now - max(since, view.progressed_at))
+
+
+def _ailing(view: View) -> Iterator[str]:
+    silent_s = view.now - view.beat_at
+    if silent_s > BEAT_S:
+        yield f"the query has not been seen to run for {silent_s:.0f} s"
+    if stalled_s(view) > view.about.stalled_after_s:
+        behind = sum(lag.records for lag in view.lag)
+        yield (
+            f"no batch was done for {stalled_s(view):.0f} s while {behind:,} records wait "
+            f"(monitoring.stalled_after_s = {view.about.stalled_after_s:g})"
+        )
+
+
+def _waiting(view: View) -> Iterator[str]:
+    if view.phase == RESTORING:
+        yield "the state is being restored"
+    elif view.phase == STARTING:
+        yield "the query is being started"
+    elif view.phase != RUNNING:
+        yield f"the job is {view.phase}"
+    answered = view.broker.answered_at
+    if answered is None:
+        yield "the broker was not asked yet" if view.broker.error is None else view.broker.error
+    elif view.now - answered > BROKER_S:
+        yield f"the broker has not answered for {view.now - answered:.0f} s: {view.broker.error or 'no reason given'}"

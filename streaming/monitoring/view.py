@@ -1,0 +1,102 @@
+"""All that is shown of the job, at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from streaming.metrics import Latencies
+from streaming.monitoring.figures import Figures
+from streaming.supervision import Past
+
+# What the job is doing, in this order.
+RESTORING = "restoring"  # Spark starts and the state is read
+STARTING = "starting"  # Spark plans the query, workers load the state
+RUNNING = "running"
+STOPPING = "stopping"
+
+
+@dataclass(frozen=True)
+class About:
+    """What does not change as long as the process lives."""
+
+    query: str
+    algorithm: str
+    codec: str
+    pid: int
+    started_at: float  # epoch s
+    stalled_after_s: float
+    past: Past | None = None  # None: nobody starts it again
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The state of the subscriptions."""
+
+    version: int
+    subscriptions: int
+    parts: int
+    bytes: int  # of the parts, as they are handed to the workers of each host
+    joins: Latencies
+    joining: bool
+
+
+@dataclass(frozen=True)
+class Lag:
+    topic: str
+    partition: int
+    position: int  # the first offset that is not taken into account
+    end: int  # the next that will be written, as far as transactions are committed
+
+    @property
+    def records(self) -> int:
+        return max(0, self.end - self.position)
+
+
+@dataclass(frozen=True)
+class Broker:
+    """What came of asking it where the topics end."""
+
+    ends: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> next offset
+    answered_at: float | None = None  # epoch s
+    error: str | None = None  # of the last time, if it did not answer then
+    behind_since: float | None = None  # epoch s; None: at the last answer there was nothing left to read
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What Spark says of the query's last batch."""
+
+    rows_per_s_read: float = 0.0
+    rows_per_s_done: float = 0.0
+    phases_s: Mapping[str, float] = field(default_factory=dict)  # by Spark's own names
+    ends: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> first offset not read
+    heap_bytes: Mapping[str, int] = field(default_factory=dict)  # of the driver's JVM: used, committed, max
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A warning or an error that was logged."""
+
+    at: float  # epoch s
+    level: str
+    event: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class View:
+    about: About
+    now: float  # epoch s
+    phase: str
+    beat_at: float  # epoch s: when the main thread last saw the query run
+    progressed_at: float  # epoch s: when a batch, or a piece of one, was last done
+    figures: Figures
+    holding: Holding | None  # None: it is being restored
+    lag: tuple[Lag, ...]
+    broker: Broker
+    progress: Progress
+    resident_bytes: Mapping[str, int]  # by what processes are for; empty where that cannot be told
+    start_s: float | None  # how long it took until it ran
+    troubles: tuple[Trouble, ...]  # the newest first

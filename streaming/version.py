@@ -1,0 +1,3 @@
+"""Which Sluice this is."""
+
+VERSION = "0.1.0"

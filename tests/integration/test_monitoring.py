@@ -1,0 +1,109 @@
+"""The real job is asked what it does while it does it, and what it says is what was delivered."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.integration.conftest import CommandLine
+from tests.integration.test_job import job, lines, records, subscription
+
+ENOUGH_S = 20.0  # the broker and Spark are asked every five seconds
+
+
+def ask(url: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def scraped(url: str) -> dict[tuple[str, ...], float]:
+    """Values by name and by labels, in the order of their names."""
+    code, text = ask(f"{url}/metrics")
+    assert code == 200
+    families = text_string_to_metric_families(text.decode())
+    return {(s.name, *(s.labels[k] for k in sorted(s.labels))): s.value for f in families for s in f.samples}
+
+
+def in_a_transaction(kafka: str, topic: str, values: list[bytes]) -> None:
+    """Behind them the log has a marker, which is no record."""
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    producer.commit_transaction(30)
+
+
+def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:
+    name = sluice.name
+    sluice("topics", "create")
+    sluice(
+        "subscribe",
+        stdin=lines(subscription("s1", "alice", x=[1]), subscription("s2", "bob", x=[{"exists": True}])),
+    )
+    with job(sluice) as running:
+        running.until("starting", lambda: any(line["event"] == "starting" for line in running.lines))
+        url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+        code, body = ask(f"{url}/ready")
+        assert (code, json.loads(body)["ok"]) == (503, False)
+        assert ask(f"{url}/health")[0] == 200
+        running.running()
+        assert (tmp_path / "checkpoint" / "monitoring").read_text() == f"{url}\n"
+        sluice("produce", stdin=lines(*({"x": i % 2} for i in range(38)), "{not json"))
+        in_a_transaction(kafka, f"{name}.events", [b'{"x": 0}', b'{"x": 1}'])
+        sluice("subscribe", "--id", "s3", "--subscriber", "carol", "--pattern", '{"y": [1]}')
+        running.until("done", lambda: running.total("events") == 41 and running.total("changes") == 1)
+
+        def settled() -> Any:
+            found = scraped(url)
+            behind = sum(value for key, value in found.items() if key[0] == "sluice_lag_records")
+            asked = found.get(("sluice_broker_answered_timestamp_seconds",), 0.0) > done_at
+            return found if asked and not behind and ("sluice_spark_phase_seconds", "addBatch") in found else None
+
+        done_at = time.time()
+        running.until("settled", settled, ENOUGH_S)
+        found = scraped(url)
+
+        delivered = {who: len(records(kafka, f"{name}.to.{who}")) for who in ("alice", "bob", "carol")}
+        assert delivered == {"alice": 20, "bob": 40, "carol": 0}
+        letters = len(records(kafka, f"{name}.dead"))
+        for key, expected in {
+            ("sluice_events_total",): 41,
+            ("sluice_matched_events_total",): 40,
+            ("sluice_matches_total",): 60,
+            ("sluice_deliveries_total",): sum(delivered.values()),
+            ("sluice_dead_letters_total", "undecodable_event"): letters,
+            ("sluice_changes_total", "accepted"): 1,
+            ("sluice_subscriptions",): 3,
+            ("sluice_event_latency_seconds_count", "total"): 40,
+            ("sluice_ready",): 1,
+            ("sluice_healthy",): 1,
+        }.items():
+            assert found[key] == expected, key
+        lag = {key[1:] for key in found if key[0] == "sluice_lag_records"}
+        assert lag == {(str(p), f"{name}.{topic}") for topic in ("events", "subscriptions") for p in (0, 1)}
+        assert found["sluice_processes_resident_bytes", "jvm"] > 100e6
+        assert found["sluice_state_bytes",] > 1_000
+
+        status = json.loads(ask(f"{url}/status.json")[1])
+        assert (status["totals"]["deliveries"], status["state"]["subscriptions"]) == (60, 3)
+        assert (status["job"]["query"], status["job"]["pid"]) == (name, running.process.pid)
+        assert f"{name}.events" in ask(url)[1].decode()
+        assert ask(f"{url}/ready") == (200, b'{"ok": true, "reasons": []}\n')
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == 0
+    assert not (tmp_path / "checkpoint" / "monitoring").exists()
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) != 0

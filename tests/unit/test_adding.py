@@ -1,0 +1,78 @@
+"""The example of docs/algorithms.md, as its reader would add it: built beside the others, and compared with them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import matchers.algorithms
+import matchers.kernels
+import run_stream
+from matchers import ALGORITHMS, EventBatch, Index, SubscriptionTable
+from tests.cases import CASES
+from tests.documents import HOME, blocks, steps
+from tests.strategies import batches, tables
+from tests.unit.agreement import random_batch, random_table
+
+pytestmark = pytest.mark.kernels
+
+NAME = "by_high"
+DOCUMENT = "docs/algorithms.md"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def added(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        home = tmp_path_factory.mktemp("added")
+        for block in blocks(DOCUMENT, "python"):
+            file = home / block.splitlines()[0].removeprefix("# ")
+            file.parent.mkdir(parents=True)
+            file.write_text(block)
+        for package in (matchers.kernels, matchers.algorithms):
+            patch.setattr(package, "__path__", [*package.__path__, str(home / Path(*package.__name__.split(".")))])
+        algorithm = importlib.import_module(f"matchers.algorithms.{NAME}")
+        patch.setitem(ALGORITHMS, NAME, algorithm.build)
+        yield
+    for package in ("kernels", "algorithms"):
+        del sys.modules[f"matchers.{package}.{NAME}"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(table=tables(), batch=batches())
+def test_the_example_lists_what_the_definition_does(table: dict[str, object], batch: dict[str, object]) -> None:
+    agree(SubscriptionTable.from_intervals(**table), EventBatch.from_values(**batch))  # type: ignore[arg-type]
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=10)
+def test_the_example_is_right_for_many(seed: int) -> None:
+    r = np.random.default_rng(seed)
+    agree(random_table(r, 60, 5), random_batch(r, 20, 5))
+
+
+def agree(table: SubscriptionTable, events: EventBatch) -> None:
+    found, expected = (ALGORITHMS[name](table).match(events) for name in (NAME, "naive"))
+    assert [found.of(e).tolist() for e in range(len(found))] == [expected.of(e).tolist() for e in range(len(expected))]
+
+
+def test_the_example_knows_the_language() -> None:
+    index = Index.build({case: pattern for case, pattern, _, _ in CASES}, algorithm=NAME)
+    for case, _, event, expected in CASES:
+        assert (case in index.match([event])[0]) is expected, case
+
+
+def test_the_commands_of_the_example_are_so() -> None:
+    *tests, measured = [step.command.split() for step in steps(DOCUMENT)]
+    for command, test, *_ in tests:
+        assert (command, (HOME / test).exists()) == ("pytest", True)
+    toy = ("-n", "300", "--events", "12", "--seconds", "0.01")
+    result = CliRunner().invoke(run_stream.app, [*measured[2:], *toy])
+    assert result.exit_code == 0, result.output

@@ -1,0 +1,242 @@
+"""What `doctor` finds, on machines and clusters that are not as they should be."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from config.model import Settings
+from streaming import layout
+from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding, machine, version
+from streaming.checks.asked import Rights
+from streaming.checks.cluster import findings
+from streaming.errors import BrokerUnreachable
+from tests.integration.conftest import HOME
+
+SETTINGS = Settings()
+SHARED = Settings.model_validate({"deliveries": {"layout": "shared"}})
+ALL = Rights({"READ", "WRITE"})
+NOW_MS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Said:
+    """A cluster as it should be, or not."""
+
+    topics: Mapping[str, int] = field(
+        default_factory=lambda: {t.name: t.partitions for t in layout.topics(SHARED, 2, 1)} | {"deliveries.alice": 1}
+    )
+    configs: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    allowed: Mapping[str, Rights] = field(default_factory=dict)
+    group: Rights | None = ALL
+    create: str = ""
+    most: int | None = 1_048_588
+    newest: int | None = NOW_MS
+
+    def partitions(self) -> Mapping[str, int]:
+        return self.topics
+
+    def brokers(self) -> int:
+        return 3
+
+    def version(self) -> str:
+        return "4.0"
+
+    def rights(self, topics: Sequence[str]) -> Mapping[str, Rights]:
+        return {t: self.allowed.get(t, ALL) for t in topics if t in self.topics or t in self.allowed}
+
+    def rights_of_group(self, group: str) -> Rights | None:
+        return self.group
+
+    def refuses_to_create(self, topic: str) -> str:
+        assert topic.startswith("deliveries.")
+        return self.create
+
+    def settings(self, topic: str) -> Mapping[str, str] | None:
+        made = {"max.message.bytes": "1048588", "cleanup.policy": "delete"}
+        (own,) = [t.config for t in layout.topics(SHARED, 1, 1) if t.name == topic]
+        return self.configs.get(topic, {**made, **own})
+
+    def most_bytes(self) -> int | None:
+        return self.most
+
+    def newest_ms(self, topics: Mapping[str, int]) -> int | None:
+        return self.newest
+
+
+GOOD = Said()
+CASES: dict[str, tuple[Said, str, str, str]] = {
+    "no topic": (replace(GOOD, topics={}), "topic events", FAILURE, "does not exist"),
+    "subscriptions not compacted": (
+        replace(GOOD, configs={"subscriptions": {"min.compaction.lag.ms": "86400000"}}),
+        "topic subscriptions",
+        FAILURE,
+        "cleanup.policy is not compact",
+    ),
+    "subscriptions that retention forgets": (
+        replace(GOOD, configs={"subscriptions": {"cleanup.policy": "compact,delete"}}),
+        "topic subscriptions",
+        FAILURE,
+        "min.compaction.lag.ms is less than a day",
+    ),
+    "subscriptions without a lag": (
+        replace(GOOD, configs={"subscriptions": {"cleanup.policy": "compact"}}),
+        "topic subscriptions",
+        WARNING,
+        "min.compaction.lag.ms",
+    ),
+    "statuses not compacted": (
+        replace(GOOD, configs={"subscriptions.status": {}}),
+        "topic subscriptions.status",
+        WARNING,
+        "statuses are forgotten",
+    ),
+    "small dead letters": (
+        replace(GOOD, configs={"deadletters": {"max.message.bytes": "1048588"}}),
+        "topic deadletters",
+        WARNING,
+        "a dead letter may have 10,000,000",
+    ),
+    "events compacted": (
+        replace(GOOD, configs={"events": {"cleanup.policy": "compact"}}),
+        "topic events",
+        FAILURE,
+        "takes no record without a key",
+    ),
+    "settings unseen": (replace(GOOD, configs={"events": None}), "topic events", SKIPPED, "may not be seen"),
+    "events not to be read": (
+        replace(GOOD, allowed={"events": Rights({"WRITE"})}),
+        "rights",
+        FAILURE,
+        "this user lacks read on the topic events",
+    ),
+    "a delivery not to be written": (
+        replace(GOOD, allowed={"deliveries.alice": Rights({"READ"})}),
+        "rights",
+        FAILURE,
+        "write on the topic deliveries.alice",
+    ),
+    "none to be made": (replace(GOOD, create="no"), "rights", FAILURE, "create on the topics deliveries.* (no)"),
+    "group": (replace(GOOD, group=Rights()), "rights", FAILURE, "read on the group sluice"),
+    "a small broker": (replace(GOOD, most=1_000_100), "largest delivery", WARNING, "the broker takes 1,000,100"),
+    "an unknown one": (replace(GOOD, most=None), "largest delivery", SKIPPED, "may not be seen"),
+    "a clock behind": (replace(GOOD, newest=NOW_MS + 6_000), "clock", WARNING, "6.0 s ahead"),
+    "no time": (replace(GOOD, newest=None), "clock", SKIPPED, "no record"),
+}
+
+
+def found(said: Said, settings: Settings = SETTINGS) -> dict[str, Finding]:
+    return {one.what: one for one in findings(settings, said, NOW_MS)}
+
+
+@pytest.mark.parametrize(("said", "what", "state", "text"), CASES.values(), ids=CASES)
+def test_what_is_wrong_with_a_cluster_is_named_and_how_to_mend_it(said: Said, what: str, state: str, text: str) -> None:
+    one = found(said)[what]
+    assert one.state == state
+    assert text in one.text
+    assert one.mend or state == SKIPPED
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, SHARED], ids=lambda s: s.deliveries.layout)
+def test_a_cluster_as_it_should_be_is_fine(settings: Settings) -> None:
+    states = {one.what: one.state for one in found(GOOD, settings).values()}
+    assert states.pop("right on the transactional id") == SKIPPED
+    assert set(states.values()) == {OK}
+    assert f"topic {settings.deliveries.topic}" in states or settings is SETTINGS
+
+
+def test_without_a_broker_nothing_else_is_asked() -> None:
+    class Gone(Said):
+        def partitions(self) -> Mapping[str, int]:
+            raise BrokerUnreachable("nobody answers")
+
+    states = {one.what: one.state for one in found(Gone()).values()}
+    assert states == {"broker": FAILURE, "topics": SKIPPED}
+
+
+def test_packages_are_compared_with_the_lock(tmp_path: Path) -> None:
+    lock, have = tmp_path / "requirements.lock", importlib.metadata.version("pytest")
+    assert machine.packages(lock).state == SKIPPED
+    pinned = f"pytest=={have} \\\n    --hash=sha256:00\nno-such==1 ; sys_platform == 'win32' \\\n"
+    for more, state, text in (
+        ("", OK, "all 1 as requirements.lock pins them"),
+        ("numpy==0.1\n", WARNING, "numpy is"),
+        ("numpy==0.1\nno-such-package==2 \\\n", FAILURE, "no-such-package is missing"),
+    ):
+        lock.write_text(pinned + more)
+        one = machine.packages(lock)
+        assert (one.state, text in one.text) == (state, True), one
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [('openjdk version "17.0.15" 2025', OK), ('java version "1.8.0_99"', FAILURE), ("none", WARNING)],
+)
+def test_java_must_be_new_enough(said: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert machine.java_version().state == state
+
+
+def test_jars_that_are_pinned_must_be_there(tmp_path: Path) -> None:
+    pins = HOME / "config" / "ivy.xml"
+    states = [(one.what, one.state) for one in machine.jars(pins, tmp_path)]
+    assert states == [("jars of spark", FAILURE), ("jars of broker", WARNING)]
+    (tmp_path / "broker").mkdir()
+    for name in machine._pinned_jars(pins, "broker"):
+        (tmp_path / "broker" / name).touch()
+    assert [one.state for one in machine.jars(pins, tmp_path)] == [FAILURE, OK]
+
+
+def test_a_checkpoint_is_writable_and_of_this_query(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    directory = tmp_path / "checkpoint"
+    found = machine.checkpoint(str(directory), "sluice")
+    assert found.state == OK
+    assert "which will be made" in found.text
+    assert not directory.exists()
+    directory.mkdir(0o700)
+    for text, state in ((json.dumps({"query": "sluice"}), OK), ('{"query": "other"}', FAILURE), ("[]", FAILURE)):
+        (directory / "query.json").write_text(text)
+        assert machine.checkpoint(f"file://{directory}", "sluice").state == state
+    (directory / "query.json").unlink()
+    directory.chmod(0o777)
+    assert machine.checkpoint(str(directory), "sluice").state == WARNING
+    assert machine.checkpoint("s3://bucket/checkpoint", "sluice").state == SKIPPED
+    assert machine.checkpoint("/proc/none", "sluice").state == FAILURE
+
+
+def test_memory_is_compared_with_what_the_driver_asks_for(tmp_path: Path) -> None:
+    source = tmp_path / "meminfo"
+    assert machine.memory(1, source).state == SKIPPED
+    source.write_text("MemTotal:       9 kB\nMemAvailable:    3000000 kB\n")
+    two, three = machine.bytes_of("2g"), machine.bytes_of("3072m")
+    assert [machine.memory(asked, source).state for asked in (two, three, None)] == [WARNING, WARNING, SKIPPED]
+    assert machine.memory(1 << 30, source).state == OK
+
+
+@pytest.mark.parametrize(
+    ("level", "release"), [(1, "3.3 or older"), (7, "3.3 or older"), (8, "3.4"), (25, "4.0"), (99, "4.3 or newer")]
+)
+def test_a_release_is_told_by_its_highest_feature(level: int, release: str) -> None:
+    feature = bytes([len(version.FEATURE) + 1]) + version.FEATURE.encode() + struct.pack(">hh", 1, level) + b"\0"
+    features = b"\2" + feature
+    answer = b"\0" * 6 + b"\2" + b"\0" * 6 + b"\0" + b"\0" * 4 + b"\1\0" + bytes([len(features)]) + features
+    assert version.level_of(answer) == level
+    assert version.release(level) == release
+    for end in range(len(answer)):
+        with pytest.raises(ValueError, match="ends too early"):
+            version.level_of(answer[:end])
+
+
+def test_nobody_who_is_asked_for_a_version_is_waited_for() -> None:
+    assert version.asked("127.0.0.1:1,nonsense", {}) == ""

@@ -1,0 +1,76 @@
+"""What all commands have in common."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from run_stream import HOME, app
+
+# Theirs is JSON anyway, or an address; the job's own lines are `log.format`.
+WITHOUT_JSON = ("run", "broker", "schema", "subscriptions export", "bench sweep")
+OFFLINE = ("demo", "broker", "schema", "validate", "match", "explain", "test", "bench")
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+COMMANDS = dict(commands(get_command(app)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_every_flag_has_its_help(name: str) -> None:
+    command = COMMANDS[name]
+    assert command.help
+    assert not [p.name for p in command.params if not p.help and not getattr(p, "hidden", False)]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_speaks_json_and_takes_the_settings(name: str) -> None:
+    flags = {flag for parameter in COMMANDS[name].params for flag in parameter.opts}
+    assert ("--json" in flags) is (name not in WITHOUT_JSON)
+    assert ({"--config", "--bootstrap-servers", "--set"} <= flags) is (name.split()[0] not in OFFLINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("topics", "list", "--set", "events"), "--set takes section.key=value, not 'events'"),
+        (("doctor", "--set", "event.topic=x"), "event"),
+        (("subscriptions", "list", "--limit", "0"), "Invalid value for '--limit'"),
+        (("tap",), "Missing argument"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_wrong_command_is_refused_before_any_broker_is_asked(arguments: tuple[str, ...], said: str) -> None:
+    refused = CliRunner().invoke(app, arguments, env={"COLUMNS": "250"})
+    assert refused.exit_code != 0
+    assert said in refused.output or said in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("schema",), ("match", "examples/subscriptions.jsonl", "examples/stock_events.jsonl")],
+    ids=lambda a: a[0],
+)
+def test_who_has_read_enough_is_no_error(arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [sys.executable, "run_stream.py", *arguments]
+        done = subprocess.run(command, cwd=HOME, stdout=writing, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,0 +1,491 @@
+"""What the job shows: figures that add up, verdicts with their reasons, and texts from outside that stay texts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from streaming.errors import BrokerUnreachable
+from streaming.matching import DELIVER, EVENTS, PROGRESS, SUBSCRIPTIONS
+from streaming.metrics import STAGES, TOTAL, Latencies
+from streaming.monitoring import page, status
+from streaming.monitoring.exposition import BOUNDS_S, Exposition
+from streaming.monitoring.figures import SLOT_S, SLOTS, Figures
+from streaming.monitoring.memory import resident_bytes
+from streaming.monitoring.monitor import Monitor
+from streaming.monitoring.verdicts import BEAT_S, BROKER_S, ailing, waiting
+from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About, Broker, Lag, Progress, Trouble, View
+from streaming.records import REASONS
+from streaming.reporting import Published, Report
+from streaming.supervision import Past
+from streaming.version import VERSION
+from tests.stage import ALICE, ListSink, change, event, pipeline, state, step, work
+
+ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, Past(2, -9))
+TOPICS = {EVENTS: "events", SUBSCRIPTIONS: "subs"}
+HOSTILE = '<script>alert("x")</script>&\'"\ud800\x00\u2028{}'
+
+
+@dataclass
+class Clock:
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Asked:
+    """A broker that says where topics end, or why it does not."""
+
+    ends: Mapping[tuple[str, int], int] = field(default_factory=lambda: {("events", 0): 0, ("subs", 0): 0})
+    error: str = ""
+
+    def __call__(self) -> Mapping[tuple[str, int], int]:
+        if self.error:
+            raise BrokerUnreachable(self.error)
+        return self.ends
+
+
+def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float = 0.0, **more: Any) -> Report:
+    """Of a batch with an event for each latency, which has two deliveries."""
+    committed = committed or start
+    rows: list[dict[str, Any]] = [
+        {"kind": DELIVER, "timestamp": 1000 * committed - ms, "subscriptions": ['["a","b"]', '["c"]'], "matches": None}
+        for ms in latencies_ms
+    ]
+    n = len(latencies_ms)
+    rows.append({"kind": PROGRESS, "source": EVENTS, "rows": n, "bytes": 10 * n, "timestamp": 1000 * start})
+    own = Report(1, 0.0, start=start)
+    given = {"over_quota": 0, "dead_letters": {}, "aborted": 0} | more
+    own.add(Published(rows, 2 * n, sent=committed, committed=committed, **given), start)
+    own.took("prepare_ms", committed)
+    own.fields()
+    return own
+
+
+def monitor(clock: Clock | None = None, asked: Asked | None = None) -> Monitor:
+    clock = clock or Clock()
+    made = Monitor(replace(ABOUT, started_at=clock()), TOPICS, asked or Asked(), clock)
+    made.enter(STARTING, state({(EVENTS, 0): 0, (SUBSCRIPTIONS, 0): 0}))
+    return made
+
+
+def running(clock: Clock | None = None, asked: Asked | None = None) -> Monitor:
+    made = monitor(clock, asked)
+    made.enter(RUNNING)
+    made.ask()
+    return made
+
+
+def families(view: View) -> dict[str, Metric]:
+    _, text = Exposition(lambda: view).page("")
+    return {family.name: family for family in text_string_to_metric_families(text.decode())}
+
+
+def values(view: View, name: str) -> dict[tuple[str, ...], float]:
+    """By the values of the labels, in the order of their names."""
+    samples = (sample for family in families(view).values() for sample in family.samples)
+    return {tuple(sample.labels.values()): sample.value for sample in samples if sample.name == name}
+
+
+def busy() -> View:
+    """Of a job that has done some of everything."""
+    clock = Clock()
+    made = running(clock, Asked({("events", 0): 7, ("subs", 0): 0}))
+    letters = {"dead_letters": {"oversize": 3}, "over_quota": 2, "aborted": 1}
+    made.batch(report(clock.now, (10.0, 200.0), clock.now + 0.1, **letters))
+    made.batch(report(clock.now, (3_000.0,), clock.now + 0.1))
+    made.beat(lambda: Progress(5.0, 6.0, {"addBatch": 0.2}, {("events", 0): 3}, {"used": 1, "max": 2}))
+    return replace(made.view(), resident_bytes={"jvm": 5})
+
+
+# --- figures ---
+
+
+@given(batches=st.lists(st.lists(st.floats(0.1, 1e6), max_size=5).map(tuple), max_size=5))
+def test_figures_are_the_sum_of_all_batches(batches: list[tuple[float, ...]]) -> None:
+    figures, together = Figures(), Latencies()
+    reports = [report(1e9, latencies, 1e9 + 5) for latencies in batches]
+    for one in reports:
+        figures = figures.with_batch(one, 1e9 + 6)
+        together.update(one.latencies[TOTAL])
+    n = sum(map(len, batches))
+    assert (figures.batches, figures.events, figures.bytes) == (len(batches), n, 10 * n)
+    assert {name: figures.counts[name] for name in ("matched", "matches", "deliveries")} == {
+        "matched": n,
+        "matches": 3 * n,
+        "deliveries": 2 * n,
+    }
+    assert figures.latencies[TOTAL] == together
+    assert figures.recent(1e9 + 6)[TOTAL].counts == together.counts
+    assert sum(figures.durations.counts.values()) == len(batches)
+
+
+def test_a_view_does_not_change_any_more() -> None:
+    made = running()
+    before = made.view()
+    made.batch(report(1.0, (5.0,)))
+    assert (before.figures.events, made.view().figures.events) == (0, 1)
+    assert not any(latencies.counts for latencies in before.figures.latencies.values())
+
+
+def test_rates_are_of_whole_slots_and_forget() -> None:
+    now = 1_000_000.0
+    figures = Figures().with_batch(report(now, (1.0,) * 20), now).with_batch(report(now, (1.0,) * 30), now)
+    assert figures.series("events", now)[-1] == 0  # its slot is not over
+    assert figures.series("events", now + SLOT_S)[-1] == 10
+    assert figures.per_second("deliveries", now + 60) == 100 / 60
+    assert figures.per_second("deliveries", now + 61 + SLOT_S) == 0
+    assert figures.recent(now + 301)[TOTAL].counts == {}
+    later = figures.with_batch(report(now), now + SLOT_S * (SLOTS + 1))
+    assert len(later.slots) == 1
+    assert len(later.series("events", now)) == SLOTS
+
+
+# --- metrics ---
+
+
+def test_histograms_are_the_latencies_of_the_stages() -> None:
+    view = busy()
+    for stage in (*STAGES, TOTAL):
+        latencies = view.figures.latencies[stage]
+        name = "sluice_event_latency_seconds"
+        buckets = {le: n for (le, of), n in values(view, f"{name}_bucket").items() if of == stage}
+        assert list(buckets) == [*map(str, BOUNDS_S), "+Inf"]
+        assert list(buckets.values()) == sorted(buckets.values())
+        assert buckets["+Inf"] == values(view, f"{name}_count")[stage,] == sum(latencies.counts.values()) == 3
+        assert isclose(values(view, f"{name}_sum")[stage,], latencies.sum_ms / 1000)
+    total = {le: n for (le, of), n in values(view, "sluice_event_latency_seconds_bucket").items() if of == TOTAL}
+    assert [total[le] for le in ("0.005", "0.025", "0.1", "0.25", "2.5", "5.0")] == [0, 1, 1, 2, 2, 3]
+
+
+@given(latencies_ms=st.lists(st.floats(0.1, 1e6), max_size=20))
+def test_a_bucket_counts_what_lies_below_it_but_for_two_percent(latencies_ms: list[float]) -> None:
+    found = Latencies()
+    for ms in latencies_ms:
+        found.add(ms)
+    *counts, of_all = found.below([1000 * bound for bound in BOUNDS_S])
+    assert of_all == len(latencies_ms)
+    for bound, count in zip(BOUNDS_S, counts, strict=True):
+        assert sum(ms <= 1000 * bound / 1.021 for ms in latencies_ms) <= count
+        assert count <= sum(ms <= 1000 * bound * 1.000001 for ms in latencies_ms)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("sluice_events_total", {(): 3}),
+        ("sluice_read_bytes_total", {(): 30}),
+        ("sluice_matched_events_total", {(): 3}),
+        ("sluice_matches_total", {(): 9}),
+        ("sluice_deliveries_total", {(): 6}),
+        ("sluice_deliveries_over_quota_total", {(): 2}),
+        ("sluice_transactions_aborted_total", {(): 1}),
+        ("sluice_workers_lost_total", {(): 0}),
+        ("sluice_batches_total", {(): 2}),
+        ("sluice_batch_duration_seconds_count", {(): 2}),
+        ("sluice_changes_total", {("accepted",): 0, ("refused",): 0}),
+        ("sluice_dead_letters_total", {(reason,): 3 * (reason == "oversize") for reason in REASONS}),
+        ("sluice_restarts_total", {(): 2}),
+        ("sluice_lag_records", {("0", "events"): 4, ("0", "subs"): 0}),
+        ("sluice_ready", {(): 1}),
+        ("sluice_healthy", {(): 1}),
+        ("sluice_subscriptions", {(): 0}),
+        ("sluice_spark_phase_seconds", {("addBatch",): 0.2}),
+        ("sluice_jvm_heap_bytes", {("used",): 1, ("max",): 2}),
+        ("sluice_processes_resident_bytes", {("jvm",): 5}),
+    ],
+)
+def test_what_prometheus_reads(name: str, expected: Mapping[tuple[str, ...], float]) -> None:
+    assert values(busy(), name) == expected
+
+
+UNITS = ("seconds", "bytes", "ratio", "records", "per_second")
+COUNTS = {  # gauges that count things, which they name
+    *("sluice_ready", "sluice_healthy", "sluice_state_version", "sluice_state_parts", "sluice_subscriptions"),
+}
+
+
+def test_names_and_labels_are_as_prometheus_wants_them() -> None:
+    view = busy()
+    _, text = Exposition(lambda: view).page("")
+    described = set(re.findall(r"^# HELP (\S+) .*\S$", text.decode(), re.MULTILINE))
+    own = {name: family for name, family in families(view).items() if name.startswith("sluice_")}
+    assert len(own) > 30
+    for name, family in own.items():
+        assert re.fullmatch("[a-z][a-z0-9_]*", name)
+        assert {name, f"{name}_total"} & described, f"{name} has no HELP"
+        assert family.samples, f"{name} says nothing"
+        for sample in family.samples:
+            assert not {"subscriber", "subscription", "id"} & sample.labels.keys()
+            assert all(re.fullmatch("[a-z]+", label) for label in sample.labels)
+        if family.type == "counter":
+            assert {sample.name for sample in family.samples} == {f"{name}_total"}
+        elif name not in COUNTS and name != "sluice_build_info":
+            assert name.endswith(UNITS), f"{name} has no unit"
+        if family.type == "histogram":
+            assert {sample.name.removeprefix(name) for sample in family.samples} == {"_bucket", "_sum", "_count"}
+
+
+def test_the_process_is_there_too() -> None:
+    assert {"process_resident_memory_bytes", "process_cpu_seconds", "python_info"} <= families(busy()).keys()
+
+
+def test_open_metrics_are_given_to_who_asks_for_them() -> None:
+    kind, text = Exposition(busy).page("application/openmetrics-text; version=1.0.0")
+    assert kind.startswith("application/openmetrics-text")
+    assert text.endswith(b"# EOF\n")
+
+
+def test_a_label_from_outside_stays_a_label() -> None:
+    view = replace(busy(), lag=(Lag('a"b\n\\x 1\nsluice_events_total 9', 0, 0, 1),))
+    assert values(view, "sluice_lag_records") == {("0", 'a"b\n\\x 1\nsluice_events_total 9'): 1}
+
+
+# --- the pipeline counts ---
+
+
+class LateAborts(ListSink):
+    """Takes all records before it gives a transaction up."""
+
+    def publish(self, records: Any, offsets: Any) -> tuple[float, float]:
+        return super().publish(list(records), offsets)
+
+
+def test_the_pipeline_says_what_became_of_everything() -> None:
+    p = pipeline(LateAborts(aborts=1), absent={"to.bob"})
+    step(p, change(0, "a", ALICE), change(1, "b", {"subscriber": "bob", "pattern": {"x": [1]}}), change(2, "c", {}))
+    (published,) = p.take(work(p.state, [event(0, {"x": 1}), event(1, b"{"), event(2, {"x": "1" * 2_000})]))
+    assert (published.delivered, dict(published.dead_letters)) == (1, {"missing_topic": 1, "undecodable_event": 1})
+    assert published.aborted == 0
+    p.sink.aborts = 2  # type: ignore[attr-defined]
+    (published,) = p.take(work(p.state, [event(3, {"x": 1})]))
+    assert (published.aborted, published.delivered, dict(published.dead_letters)) == (2, 1, {"missing_topic": 1})
+
+
+# --- verdicts ---
+
+
+def test_it_is_ready_when_the_query_runs_and_the_broker_answers() -> None:
+    clock, asked = Clock(), Asked(error="the broker is away")
+    made = Monitor(ABOUT, TOPICS, asked, clock)
+    assert waiting(made.view()) == ["the state is being restored", "the broker was not asked yet"]
+    made.enter(STARTING, state())
+    made.ask()
+    assert waiting(made.view()) == ["the query is being started", "the broker is away"]
+    made.enter(RUNNING)
+    asked.error = ""
+    made.ask()
+    assert waiting(made.view()) == []
+    asked.error = "away again"
+    made.ask()
+    assert waiting(made.view()) == []  # it answered a moment ago
+    clock.now += BROKER_S + 1
+    assert waiting(made.view()) == ["the broker has not answered for 31 s: away again"]
+    asked.error = ""
+    made.ask()
+    made.enter(STOPPING)
+    assert waiting(made.view()) == ["the job is stopping"]
+
+
+def test_it_is_alive_for_as_long_as_the_query_is_seen() -> None:
+    clock = Clock()
+    made = running(clock)
+    clock.now += BEAT_S
+    assert ailing(made.view()) == []
+    clock.now += 1
+    assert ailing(made.view()) == ["the query has not been seen to run for 31 s"]
+    made.beat(Progress)
+    assert ailing(made.view()) == []
+
+
+@pytest.mark.parametrize("phase", [STARTING, STOPPING])
+def test_who_restores_or_stops_may_take_long(phase: str) -> None:
+    clock = Clock()
+    made = running(clock)
+    made.enter(phase)
+    clock.now += 1e6
+    assert ailing(made.view()) == []
+
+
+def test_without_batches_it_is_alive_only_while_there_is_nothing_to_read() -> None:
+    clock, asked = Clock(), Asked()
+    made = running(clock, asked)
+
+    def later(seconds: float) -> list[str]:
+        clock.now += seconds
+        made.beat(Progress)
+        made.ask()
+        return ailing(made.view())
+
+    assert later(10_000) == []
+    asked.ends = {("events", 0): 5, ("subs", 0): 0}
+    assert later(1) == []  # it has only just come
+    assert later(300) == []
+    assert later(1) == [
+        "no batch was done for 301 s while 5 records wait (monitoring.stalled_after_s = 300)",
+    ]
+    made.progressed()
+    assert later(300) == []
+    assert later(1) != []
+    made._state.positions = {(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 0}  # type: ignore[union-attr]
+    assert later(0) == []
+
+
+def test_offsets_without_a_row_count_as_read_once_spark_is_past_them() -> None:
+    clock, asked = Clock(), Asked({("events", 0): 5, ("subs", 0): 2})
+    made = running(clock, asked)
+    assert [lag.records for lag in made.view().lag] == [5, 2]
+    clock.now += 10
+    made.beat(lambda: Progress(ends={("events", 0): 5, ("subs", 0): 1}))
+    assert [lag.records for lag in made.view().lag] == [0, 1]
+
+
+def test_that_the_broker_is_away_is_logged_once_and_shown() -> None:
+    asked = Asked(error="away")
+    with monitor(asked=asked) as made:
+        while made.view().broker.error is None:
+            time.sleep(0.01)
+    for _ in range(3):
+        made.ask()
+    view = made.view()
+    assert view.broker.error == "away"
+    assert [trouble.event for trouble in view.troubles] == ["the broker does not say where the topics end"]
+
+
+def test_the_last_warnings_are_kept() -> None:
+    log = logging.getLogger("sluice.batch")
+    with Monitor(ABOUT, TOPICS) as made:
+        log.info("nothing")
+        for i in range(12):
+            log.warning("workers lost", extra={"fields": {"rows": i}})
+    log.warning("too late")
+    troubles = made.view().troubles
+    assert len(troubles) == 10
+    assert (troubles[0].level, troubles[0].event, troubles[0].fields) == ("warning", "workers lost", {"rows": 11})
+
+
+# --- status and page ---
+
+
+def views() -> list[Callable[[], View]]:
+    def bare() -> View:
+        return Monitor(replace(ABOUT, past=None), TOPICS, clock=Clock()).view()
+
+    def hostile() -> View:
+        trouble = Trouble(1.0, HOSTILE, HOSTILE, {HOSTILE: HOSTILE, "more": object()})
+        broker = Broker({}, None, HOSTILE)
+        progress = Progress(phases_s={HOSTILE: 1.0}, heap_bytes={HOSTILE: 1})
+        about = replace(ABOUT, query=HOSTILE, algorithm=HOSTILE)
+        return replace(
+            busy(), about=about, troubles=(trouble,), lag=(Lag(HOSTILE, 0, 0, 1),), broker=broker, progress=progress
+        )
+
+    return [bare, busy, hostile]
+
+
+@pytest.mark.parametrize("view", views(), ids=lambda view: view.__name__)
+def test_the_status_is_json_and_says_what_is_documented(view: Callable[[], View]) -> None:
+    found = json.loads(status.as_json(status.document(view())))
+    assert status.__doc__ is not None
+    documented = re.findall(r"^    ([a-z_]+) +\S", status.__doc__, re.MULTILINE)
+    assert list(found) == documented
+    for key in (key for value in found.values() if isinstance(value, dict) for key in value):
+        names = (*status.__doc__.replace(",", " ").replace(";", " ").split(), *REASONS)
+        assert key in names or key in (*STAGES, TOTAL) or not key.isascii() or key.startswith("<"), key
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parsed(view: View) -> tuple[str, _Tags]:
+    text = page.html(status.document(view)).decode()
+    found = _Tags()
+    found.feed(text)
+    return text, found
+
+
+@pytest.mark.parametrize("view", views(), ids=lambda view: view.__name__)
+def test_no_text_from_outside_becomes_a_part_of_the_page(view: Callable[[], View]) -> None:
+    text, found = parsed(view())
+    assert (found.tags.count("script"), found.tags.count("style")) == (1, 1)
+    assert "alert(" not in text or '<script>alert("x")</script>&' in found.text
+    assert "<script>alert" not in text
+    assert not [a for a in found.attributes if a.startswith("on") or a in ("style", "href", "src")]
+    assert "://" not in text
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u2028]|&#", text)
+
+
+def test_the_page_shows_what_the_status_says() -> None:
+    _, found = parsed(busy())
+    for shown in ("orders", "oversize", "ready", "alive", "started again", "last after exit code -9", "addBatch"):
+        assert shown in found.text
+
+
+def test_the_policy_allows_the_script_and_style_that_are_there_and_nothing_else() -> None:
+    text = page.html(status.document(busy())).decode()
+    for tag in ("style", "script"):
+        inline = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+        assert f"{tag}-src {page._hash(inline)};" in page.POLICY
+    assert page.POLICY.startswith("default-src 'none'; ")
+    assert "unsafe" not in page.POLICY
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    pyproject = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    assert tomllib.loads(pyproject.read_text())["project"]["version"] == VERSION
+
+
+# --- memory ---
+
+
+def test_memory_is_by_what_processes_are_for(tmp_path: Any) -> None:
+    def process(pid: int, name: str, parent: int, pages: int) -> None:
+        (tmp_path / str(pid)).mkdir()
+        rest = ["S", str(parent), *["0"] * 19, str(pages), *["0"] * 5]
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) {' '.join(rest)}\n")
+
+    for pid, name, parent, pages in (
+        *((10, "python", 1, 100), (11, "java", 10, 20), (12, "python (x) y", 11, 3), (13, "python", 12, 4)),
+        *((14, "python", 10, 5), (15, "other", 1, 1_000)),
+    ):
+        process(pid, name, parent, pages)
+    found = {role: n // (resident_bytes.__globals__["_PAGE"]) for role, n in resident_bytes(10, tmp_path).items()}
+    assert found == {"jvm": 20, "workers": 7, "beside": 5}
+    assert resident_bytes(10, tmp_path / "none") == {}
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    before = threading.active_count()
+    yield
+    assert threading.active_count() == before

@@ -1,0 +1,213 @@
+"""What the server answers, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config import load
+from streaming import job
+from streaming.broker import free_port
+from streaming.errors import JobError
+from streaming.monitoring import page, server
+from streaming.monitoring.monitor import Monitor
+from streaming.monitoring.server import Server
+from streaming.monitoring.view import RUNNING, View
+from tests.unit.test_monitoring import ABOUT, TOPICS, Asked, busy, running
+
+PATHS = ["/", "/status.json", "/metrics", "/health", "/ready"]
+
+
+@pytest.fixture
+def answering() -> Iterator[Server]:
+    with Server("127.0.0.1", 0, running().view) as found:
+        yield found
+
+
+def ask(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, bytes]:
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=10)
+    try:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_head_says_what_get_says_without_the_body(answering: Server, path: str) -> None:
+    code, headers, body = ask(answering, path)
+    assert (code, int(headers["Content-Length"])) == (200, len(body))
+    head_code, head, nothing = ask(answering, path, "HEAD")
+    assert (head_code, head["Content-Type"], nothing) == (200, headers["Content-Type"], b"")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/metrics?name=x", 200),
+        ("GET", "/none", 404),
+        ("GET", "/../etc/passwd", 404),
+        ("GET", "/health/", 404),
+        ("GET", "/favicon.ico", 404),
+        ("HEAD", "/none", 404),
+        ("POST", "/", 405),
+        ("PUT", "/health", 405),
+        ("DELETE", "/none", 405),
+        ("OPTIONS", "/", 405),
+        ("BREW", "/", 405),
+    ],
+)
+def test_only_what_is_there_is_answered_and_nothing_can_be_done(
+    answering: Server, method: str, path: str, code: int
+) -> None:
+    found, headers, _ = ask(answering, path, method)
+    assert found == code
+    assert (headers["Allow"] == "GET, HEAD") == (code == 405)
+
+
+@pytest.mark.parametrize(("path", "code"), [*((path, 200) for path in PATHS), ("/none", 404)])
+def test_every_answer_tells_the_browser_to_be_careful(answering: Server, path: str, code: int) -> None:
+    found, headers, _ = ask(answering, path)
+    assert found == code
+    assert headers["Content-Security-Policy"] == page.POLICY
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+    assert "Python" not in headers["Server"]
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("localhost", 200),
+        ("localhost:9000", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:80", 200),
+        ("[::1]", 200),
+        ("evil.example", 421),
+        ("evil.example:80", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("10.0.0.1", 421),
+        ("", 421),
+    ],
+)
+def test_on_the_loopback_interface_it_answers_to_no_other_name(answering: Server, host: str, code: int) -> None:
+    assert ask(answering, "/status.json", Host=host)[0] == code
+
+
+def test_who_listens_everywhere_answers_to_every_name() -> None:
+    with Server("127.0.0.1", 0, busy) as everywhere:
+        everywhere._server.loopback = False  # as it is on any other address
+        assert ask(everywhere, "/health", Host="sluice.example")[0] == 200
+
+
+def test_health_and_readiness_are_json_with_the_reasons() -> None:
+    asked = Asked(error="away")
+    monitor = Monitor(ABOUT, TOPICS, asked)
+    monitor.ask()
+    with Server("127.0.0.1", 0, monitor.view) as found:
+        code, headers, body = ask(found, "/ready")
+        assert (code, headers["Content-Type"]) == (503, "application/json")
+        assert json.loads(body) == {"ok": False, "reasons": ["the state is being restored", "away"]}
+        assert (ask(found, "/health")[0], json.loads(ask(found, "/health")[2])) == (200, {"ok": True, "reasons": []})
+        monitor.enter(RUNNING)
+        asked.error = ""
+        monitor.ask()
+        assert ask(found, "/ready")[0] == 200
+        monitor._beat_at -= 60
+        code, _, body = ask(found, "/health")
+        assert (code, json.loads(body)["reasons"]) == (503, ["the query has not been seen to run for 60 s"])
+
+
+def test_what_cannot_be_shown_does_not_end_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> View:
+        raise RuntimeError("hunter2")
+
+    logging.getLogger("sluice").propagate = True
+    with Server("127.0.0.1", 0, broken) as found:
+        for path in PATHS:
+            code, _, body = ask(found, path)
+            assert (code, b"hunter2" in body) == (500, False)
+    assert "could not be answered" in caplog.text
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with Server("127.0.0.1", 0, busy) as first:
+        port = int(first.url.rpartition(":")[2])
+        with pytest.raises(JobError, match=rf"monitoring.port = {port}: cannot listen there: Address already in use"):
+            Server("127.0.0.1", port, busy)
+    with pytest.raises(JobError, match=r"monitoring.host = '192.0.2.1'"):
+        Server("192.0.2.1", 0, busy)
+
+
+def test_the_port_that_was_asked_for_is_taken_again_at_once() -> None:
+    port = free_port()
+    for _ in range(2):
+        with Server("127.0.0.1", port, busy) as found:
+            assert ask(found, "/")[0] == 200
+
+
+def test_nothing_is_left_of_it_even_while_clients_are_connected() -> None:
+    before = threading.active_count()
+    with Server("127.0.0.1", 0, busy) as found:
+        port = int(found.url.rpartition(":")[2])
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        silent[0].sendall(b"GET / HT")
+        assert ask(found, "/health")[0] == 200
+        began = time.monotonic()
+    assert time.monotonic() - began < server.PATIENCE_S
+    assert threading.active_count() == before
+    for one in silent:
+        one.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
+def test_many_silent_clients_are_hung_up_on() -> None:
+    with Server("127.0.0.1", 0, busy) as found:
+        port = int(found.url.rpartition(":")[2])
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(server.AT_ONCE + 1)]
+        silent[-1].settimeout(10)
+        assert silent[-1].recv(1) == b""
+        for one in silent:
+            one.close()
+
+
+class SomeEnds:
+    def ends(self, names: Any, timeout_s: float) -> dict[tuple[str, int], int]:
+        return {(name, 0): 0 for name in names}
+
+
+def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = load(flags={"query.checkpoint": str(tmp_path)})
+    logging.getLogger("sluice").propagate = True
+    caplog.set_level(logging.INFO, "sluice")
+    before = threading.active_count()
+    with job._monitored(settings, SomeEnds(), None) as (_, url):  # type: ignore[arg-type]
+        assert url is not None
+        assert (tmp_path / "monitoring").read_text() == f"{url}\n"
+        with urllib.request.urlopen(f"{url}/health", timeout=10) as answer:
+            assert answer.status == 200
+    (line,) = [record for record in caplog.records if record.getMessage() == "starting"]
+    assert line.fields == {"query": "sluice", "monitoring": url}  # type: ignore[attr-defined]
+    assert list(tmp_path.iterdir()) == []
+    assert threading.active_count() == before
+
+
+def test_a_job_that_is_not_to_answer_does_not_listen(tmp_path: Path) -> None:
+    settings = load(flags={"query.checkpoint": str(tmp_path), "monitoring.enabled": False})
+    before = threading.active_count()
+    with job._monitored(settings, SomeEnds(), None) as (monitor, url):  # type: ignore[arg-type]
+        assert (url, threading.active_count()) == (None, before)
+        assert monitor.view().figures.batches == 0
+    assert list(tmp_path.iterdir()) == []
