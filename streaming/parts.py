@@ -18,8 +18,8 @@ class SharedFile(Broadcast[Path]):
     """The bytes of a file, in a file on every executor that needs them: Spark brings them when a task first does, from
     us or from an executor that has them, and deletes them everywhere when it is destroyed.
 
-    An executor that is started later is sent only what is not destroyed by then. The driver's JVM holds the bytes,
-    compressed, in its memory while it cuts them into blocks.
+    An executor that is started later is sent only what is not destroyed by then. The JVMs of both sides hold all the
+    bytes, compressed, in memory while they are sent.
     """
 
     def __init__(self, context: SparkContext, path: Path) -> None:
