@@ -318,8 +318,10 @@ def system(
         rows.append(row)
         if as_json:
             typer.echo(json.dumps(row.as_data()))
-    if not as_json:
-        Console(soft_wrap=True).print(measuring.table(rows))
+    if not as_json and sys.stdout.isatty():
+        Console().print(measuring.table(rows))
+    elif not as_json:
+        typer.echo(measuring.markdown(rows), nl=False)
     if directory:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "system.json").write_text(json.dumps([row.as_data() for row in rows], indent=1) + "\n")
