@@ -144,7 +144,7 @@ def _troubles(found: Document) -> list[Text]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = Table(box=None, pad_edge=False, header_style="dim", show_header=any(head))
     for title, side in zip(head, sides, strict=True):
         table.add_column(title, justify="left" if side == "l" else "right", no_wrap=side == "r")
     for row in rows:
