@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streaming.errors import CheckpointInUse
+from streaming.errors import CheckpointInUse, NotRunning
 
 OWNER = "owner"
 SCRATCH = "scratch"  # a link to the directory of the job that runs
@@ -92,6 +92,19 @@ def announced(location: str, url: str) -> Iterator[None]:
         yield
     finally:
         file.unlink(missing_ok=True)
+
+
+def announcement(location: str) -> str:
+    """The address in that file; it may be that of a job that was killed. Raises NotRunning."""
+    if not is_local(location):
+        raise NotRunning(f"the checkpoint {location} is no local directory, so it does not say where its job answers")
+    file = _directory(location) / MONITORING
+    try:
+        return file.read_text(errors="replace").strip()
+    except OSError as error:
+        raise NotRunning(
+            f"{file}: {error.strerror}: no job runs on this checkpoint, or it does not answer (monitoring.enabled)"
+        ) from None
 
 
 def clear(location: str) -> None:

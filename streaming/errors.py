@@ -41,6 +41,12 @@ class StorageFailed(JobError):
     retry = True
 
 
+class NotRunning(JobError):
+    """Where a job was asked what it does, none answers."""
+
+    retry = True
+
+
 class SparkFailed(JobError):
     """Spark itself cannot go on: its JVM ended, a source or the checkpoint failed."""
 

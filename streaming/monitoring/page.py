@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree.ElementTree import Element, tostring
 
 from streaming.monitoring.status import Document
+from streaming.monitoring.wording import STAGES, duration, moment, number, readable, seconds, size
 
 _STYLE, _SCRIPT = (Path(__file__).with_name(name).read_text() for name in ("page.css", "page.js"))
 
@@ -22,13 +22,6 @@ POLICY = (
     f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-STAGES = {
-    "wait": "waiting for the batch",
-    "match": "matching",
-    "publish": "publishing",
-    "commit": "committing",
-    "total": "all of it",
-}
 HEIGHT = 40
 
 Content = Element | str
@@ -62,7 +55,7 @@ def _header(found: Document) -> Element:
         "header",
         _element("h1", job["query"]),
         *badges,
-        _element("span", f"{job['phase']} for {_duration(job['uptime_s'])}", **{"class": "dim"}),
+        _element("span", f"{job['phase']} for {duration(job['uptime_s'])}", **{"class": "dim"}),
         _element("span", "the job does not answer", id="silent", **{"class": "badge bad"}),
     )
 
@@ -90,10 +83,10 @@ def _rate(title: str, name: str, found: Document) -> Element:
     most = max(values, default=0.0)
     return _section(
         title,
-        _element("span", _number(found["rates"][name]), **{"class": "large"}),
+        _element("span", number(found["rates"][name]), **{"class": "large"}),
         _element("span", " in the last minute", **{"class": "dim"}),
         _curve(values, most),
-        _element("div", f"{_duration(step_s * len(values))}, at most {_number(most)}", **{"class": "dim"}),
+        _element("div", f"{duration(step_s * len(values))}, at most {number(most)}", **{"class": "dim"}),
     )
 
 
@@ -110,7 +103,7 @@ def _curve(values: Sequence[float], most: float) -> Element:
 def _late(found: Document) -> Element:
     quantiles = ("p50", "p95", "p99", "max")
     rows = [
-        (STAGES[stage], *(_seconds(latency[q]) if latency else "-" for q in quantiles))
+        (STAGES[stage], *(seconds(latency[q]) if latency else "-" for q in quantiles))
         for stage, latency in found["latency_s"].items()
     ]
     table = _table(("of events that matched", *quantiles), rows)
@@ -118,9 +111,9 @@ def _late(found: Document) -> Element:
 
 
 def _lag(found: Document) -> Element:
-    rows = [(lag["topic"], str(lag["partition"]), _number(lag["records"])) for lag in found["lag"]]
+    rows = [(lag["topic"], str(lag["partition"]), number(lag["records"])) for lag in found["lag"]]
     at = found["last_batch_at"]
-    last = f"the last batch was done {_time(at)}" if at else "no batch yet"
+    last = f"the last batch was done {moment(at)}" if at else "no batch yet"
     about = [_element("div", last, **{"class": "dim"})]
     if found["broker"]["error"]:
         about.append(_element("div", found["broker"]["error"], **{"class": "bad"}))
@@ -131,12 +124,12 @@ def _what(found: Document) -> Element:
     state = found["state"]
     if state is None:
         return _section("Subscriptions", _element("div", "being restored", **{"class": "dim"}))
-    joins = f"{_number(state['joins'])}{', one is being done' if state['joining'] else ''}"
+    joins = f"{number(state['joins'])}{', one is being done' if state['joining'] else ''}"
     facts = [
-        ("subscriptions", _number(state["subscriptions"])),
-        ("version", _number(state["version"])),
-        ("parts", _number(state["parts"])),
-        ("bytes", _bytes(state["bytes"])),
+        ("subscriptions", number(state["subscriptions"])),
+        ("version", number(state["version"])),
+        ("parts", number(state["parts"])),
+        ("bytes", size(state["bytes"])),
         ("joins of parts", joins),
     ]
     return _section("Subscriptions", _table((), facts))
@@ -150,36 +143,36 @@ def _who(found: Document) -> Element:
         ("algorithm", job["algorithm"]),
         ("codec", job["codec"]),
         ("process", str(job["pid"])),
-        ("started", _time(job["started_at"])),
-        ("ran after", _duration(job["start_s"]) if job["start_s"] else "-"),
+        ("started", moment(job["started_at"])),
+        ("ran after", duration(job["start_s"]) if job["start_s"] else "-"),
     ]
     if job["restarts"] is not None:
         code = job["last_exit_code"]
-        facts.append(("started again", _number(job["restarts"]) + (f", last after exit code {code}" if code else "")))
+        facts.append(("started again", number(job["restarts"]) + (f", last after exit code {code}" if code else "")))
     return _section("Job", _table((), facts))
 
 
 def _totals(found: Document) -> Element:
     return _section(
-        "Since the start", _table((), [(name.replace("_", " "), _number(n)) for name, n in found["totals"].items()])
+        "Since the start", _table((), [(name.replace("_", " "), number(n)) for name, n in found["totals"].items()])
     )
 
 
 def _letters(found: Document) -> Element:
-    rows = [(reason, _number(n)) for reason, n in found["dead_letters"].items()]
+    rows = [(reason, number(n)) for reason, n in found["dead_letters"].items()]
     return _section("Dead letters, since the start", _table((), rows) if rows else _none())
 
 
 def _spark(found: Document) -> Element:
     spark = found["spark"]
-    rows = [(phase, _seconds(s)) for phase, s in spark["phases_s"].items()]
-    rows += [(f"heap of the JVM, {area}", _bytes(n)) for area, n in spark["heap_bytes"].items()]
-    rows += [(f"memory of {role}", _bytes(n)) for role, n in found["resident_bytes"].items()]
+    rows = [(phase, seconds(s)) for phase, s in spark["phases_s"].items()]
+    rows += [(f"heap of the JVM, {area}", size(n)) for area, n in spark["heap_bytes"].items()]
+    rows += [(f"memory of {role}", size(n)) for role, n in found["resident_bytes"].items()]
     return _section("Spark, last batch", _table((), rows) if rows else _none())
 
 
 def _troubles(found: Document) -> Element:
-    rows = [(_time(one["at"]), one["level"], one["event"], one["detail"]) for one in found["troubles"]]
+    rows = [(moment(one["at"]), one["level"], one["event"], one["detail"]) for one in found["troubles"]]
     table = _table(("when", "level", "what", "detail"), rows, texts=4) if rows else _none()
     return _section("Warnings and errors", table, wide=True)
 
@@ -210,39 +203,7 @@ def _element(tag: str, *content: Content, **attributes: str) -> Element:
             made.append(one)
             last = one
         elif last is None:
-            made.text = (made.text or "") + _readable(one)
+            made.text = (made.text or "") + readable(one)
         else:
-            last.tail = (last.tail or "") + _readable(one)
+            last.tail = (last.tail or "") + readable(one)
     return made
-
-
-def _readable(text: str) -> str:
-    """Without what is no character: half of a surrogate pair, and control characters."""
-    whole = text.encode(errors="replace").decode()
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in whole)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.1f}" if value % 1 and value < 100 else f"{value:,.0f}"
-
-
-def _seconds(s: float | None) -> str:
-    return "-" if s is None else f"{1000 * s:,.0f} ms" if s < 10 else f"{s:,.1f} s"
-
-
-def _duration(s: float) -> str:
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if s >= 2 * size:
-            return f"{s / size:.0f} {unit}"
-    return f"{s:.0f} s"
-
-
-def _bytes(n: float) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n >= size:
-            return f"{n / size:,.1f} {unit}"
-    return f"{n:.0f} bytes"
-
-
-def _time(epoch_s: float) -> str:
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

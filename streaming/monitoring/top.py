@@ -1,0 +1,156 @@
+"""A running job on a terminal: what its /status.json says, as tables."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import urllib3
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from streaming.errors import NotRunning
+from streaming.monitoring.status import Document
+from streaming.monitoring.wording import STAGES, duration, moment, number, readable, seconds, size
+
+PATIENCE_S = 5.0
+MAX_BYTES = 10_000_000  # of an answer
+LAGS = 10  # partitions that are shown, the furthest behind first
+TROUBLES = 3
+QUANTILES = ("p50", "p95", "p99", "max")
+SHOWN = {
+    *("job", "health", "ready", "state", "totals", "dead_letters", "rates"),
+    *("latency_s", "lag", "last_batch_at", "broker", "spark", "resident_bytes", "troubles"),
+}
+
+
+def asked(url: str) -> Document:
+    """What the job at an address says of itself. Raises NotRunning."""
+    where = f"{readable(url).rstrip('/').removesuffix('/status.json')}/status.json"
+    if not where.startswith(("http://", "https://")):
+        raise NotRunning(f"no job answers at {where}: an address is http://host:port")
+    try:
+        with urllib3.PoolManager(timeout=urllib3.Timeout(total=PATIENCE_S)) as http:
+            answer = http.request("GET", where, retries=False, redirect=False, preload_content=False)
+            try:
+                body = answer.read(MAX_BYTES + 1)
+            finally:
+                answer.close()
+    except urllib3.exceptions.HTTPError as error:
+        raise NotRunning(f"no job answers at {where}: {error}") from None
+    if answer.status != 200:
+        raise NotRunning(f"what answers at {where} is no job, or cannot say now: status {answer.status}")
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not found.keys() >= SHOWN:
+        raise NotRunning(f"what answers at {where} is no job, or an older one: it says nothing of a job's status")
+    return found
+
+
+def looks(where: Callable[[], str], every_s: float, stop: threading.Event) -> Iterator[Document | NotRunning]:
+    """The status again and again until `stop`, and while no job answers the reason: one that is started again may
+    answer at another address. Raises NotRunning if none answers the first time."""
+    yield asked(where())
+    while not stop.wait(every_s):
+        try:
+            yield asked(where())
+        except NotRunning as error:
+            yield error
+
+
+def shown(found: Document | NotRunning) -> RenderableType:
+    """No text in it can be more than text on its line."""
+    if isinstance(found, NotRunning):
+        return _text(found, "bold red")
+    return Group(
+        _header(found),
+        *(_text(why, "bold red") for of in ("health", "ready") for why in found[of]["reasons"]),
+        Text(),
+        _facts(found),
+        Text(),
+        _late(found),
+        Text(),
+        _lag(found),
+        *_troubles(found),
+    )
+
+
+def _header(found: Document) -> Text:
+    job = found["job"]
+    line = _text(job["query"], "bold")
+    line.append("  ").append_text(_text(f"{job['phase']} for {duration(job['uptime_s'])}")).append("  ")
+    for of, yes, no in (("health", "alive", "not alive"), ("ready", "ready", "not ready")):
+        ok = found[of]["ok"]
+        line.append(f"{yes if ok else no}  ", "green" if ok else "bold red")
+    return line.append_text(_text(f"{job['algorithm']}, {job['codec']}, Sluice {job['version']}", "dim"))
+
+
+def _facts(found: Document) -> Table:
+    rates, totals, state, job = found["rates"], found["totals"], found["state"], found["job"]
+    rows = [
+        ("events/s", number(rates["events_per_s"]), f"{number(totals['events'])} since the start"),
+        ("deliveries/s", number(rates["deliveries_per_s"]), f"{number(totals['deliveries'])} since the start"),
+    ]
+    if state is None:
+        rows.append(("state", "-", "being restored"))
+    else:
+        about = f"{number(state['parts'])} parts, {size(state['bytes'])}, version {number(state['version'])}"
+        rows.append(("subscriptions", number(state["subscriptions"]), about))
+    refused = f"{number(totals['refused'])} refused, {number(totals['over_quota'])} deliveries over quota"
+    rows.append(("changes", number(totals["changes"]), refused))
+    letters = found["dead_letters"]
+    rows.append(
+        ("dead letters", number(sum(letters.values())), ", ".join(f"{why} {number(n)}" for why, n in letters.items()))
+    )
+    code = job["last_exit_code"]
+    again = "-" if job["restarts"] is None else number(job["restarts"])
+    rows.append(("restarts", again, "" if code is None else f"the last after exit code {code}"))
+    rows.append(("workers lost", number(totals["workers_lost"]), ""))
+    heap, resident = found["spark"]["heap_bytes"], found["resident_bytes"]
+    of = [f"{role} {size(n)}" for role, n in resident.items()]
+    of += [f"heap {size(heap['used'])} of {size(heap['max'])}"] if {"used", "max"} <= heap.keys() else []
+    rows.append(("memory", size(sum(resident.values())) if resident else "-", ", ".join(of)))
+    return _table(("", "", ""), rows, "lrl")
+
+
+def _late(found: Document) -> Table:
+    rows = [
+        (STAGES.get(stage, stage), *(seconds(latency[q]) if latency else "-" for q in QUANTILES))
+        for stage, latency in found["latency_s"].items()
+    ]
+    return _table(("latency, last 5 min", *QUANTILES), rows, "lrrrr")
+
+
+def _lag(found: Document) -> RenderableType:
+    lags = sorted(found["lag"], key=lambda lag: -lag["records"])
+    rows = [(lag["topic"], str(lag["partition"]), number(lag["records"])) for lag in lags[:LAGS]]
+    if others := lags[LAGS:]:
+        rows.append((f"{len(others):,} others", "", number(sum(lag["records"] for lag in others))))
+    at = found["last_batch_at"]
+    lines = [_text(f"the last batch was done {moment(at)}" if at else "no batch yet", "dim")]
+    if found["broker"]["error"]:
+        lines.append(_text(found["broker"]["error"], "bold red"))
+    return Group(_table(("lag", "partition", "records"), rows, "lrr"), *lines)
+
+
+def _troubles(found: Document) -> list[Text]:
+    lines = [_text(f"{moment(one['at'])} {one['event']}: {one['detail']}") for one in found["troubles"][:TROUBLES]]
+    return [Text(), Text("the last warnings and errors", "dim"), *lines] if lines else []
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", show_header=any(head))
+    for title, side in zip(head, sides, strict=True):
+        table.add_column(title, justify="left" if side == "l" else "right", no_wrap=side == "r")
+    for row in rows:
+        table.add_row(*map(_text, row))
+    return table
+
+
+def _text(given: Any, style: str = "") -> Text:
+    return Text(" ".join(readable(str(given)).split()), style)
