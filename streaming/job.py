@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from matchers.errors import MatchingError
 from matchers.lowering import Conjunction
 from matchers.snapshot import Snapshot
 from streaming import checkpoint, class_archive, code_archive, layout, packing, session, sources, warming
@@ -80,7 +81,7 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
         began = time.monotonic()
         _registry(settings)  # a wrong option must show before Spark starts
         sources.check(settings.kafka.client, settings.kafka.spark)
-        empty = _empty(settings)
+        empty = without_subscriptions(settings)
         topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
         _require(topics, settings)
         sink = _sink(settings, lineage, topics)
@@ -295,7 +296,7 @@ def _source_options(settings: Settings) -> dict[str, str]:
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **own}
 
 
-def _empty(settings: Settings) -> Snapshot:
+def without_subscriptions(settings: Settings) -> Snapshot:
     """What there is before the first subscription. A wrong option must show here already, so it is tried; that also
     loads what updates need."""
     chosen = settings.matching
@@ -304,11 +305,13 @@ def _empty(settings: Settings) -> Snapshot:
             "matching.adaptive_after_ms needs matching.algorithm = 'wpa_rein', which can do less at the price of "
             f"deliveries too many; {chosen.algorithm!r} cannot"
         )
-    empty = Snapshot(0, chosen.algorithm, chosen.options, most=AT_ONCE, shards=chosen.shards)
     try:
+        empty = Snapshot(0, chosen.algorithm, chosen.options, most=AT_ONCE, shards=chosen.shards)
         empty.update([("a", [Conjunction({})]), ("b", [Conjunction({})])]).update([("a", [Conjunction({})])], ["b"])
     except TypeError as error:
         raise JobError(f"matching.options do not fit matching.algorithm = {chosen.algorithm!r}: {error}") from None
+    except MatchingError as error:
+        raise JobError(f"matching.algorithm = {chosen.algorithm!r} cannot be used: {error}") from None
     return empty
 
 
