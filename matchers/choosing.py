@@ -3,9 +3,10 @@
     8,000 subscriptions   hem  8.0 us                       time of n subscriptions: t * (n / 24,000) ^ b,
     24,000                hem 24.0 us   tiles 4.1 us        b by the two samples, between 0 and 1
 
-Events are drawn from the table: an attribute as often as predicates have it, its value from one of its intervals,
-half of them from its ends, so that texts, lists and skew are met as they will be. How many attributes an event has,
-no table says. So there are events of several sizes, from as many attributes as a subscription has to all there are.
+Events are drawn from the table: an attribute as often as predicates have it; its value an interval's own if that is
+one value, else half of them anywhere in the attribute's domain, a quarter within an interval and a quarter at an end
+of one, so that texts, lists and skew are met as they will be. How many attributes an event has, no table says. So
+there are events of several sizes, from as many attributes as a subscription has to all there are.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matchers.base import Matcher
-from matchers.tables import EventBatch, Float64, SubscriptionTable
+from matchers.tables import EventBatch, Float64, Int32, SubscriptionTable
 
 Build = Callable[[SubscriptionTable], Matcher]
 Clock = Callable[[], float]
@@ -43,7 +44,7 @@ def choose(
 ) -> list[Choice]:
     """One for each size of events, ascending, of two algorithms at most; or for events of so many attributes."""
     sizes = event_sizes(table) if attributes is None else [attributes]
-    batches = [drawn(table, size) for size in sizes]
+    batches = [drawn(sampled(table, SAMPLES[-1]), size) for size in sizes]
     reckoned = _reckoned(table, builds, batches, clock)
     names = list(builds)
     best = reckoned.argmin(axis=0)
@@ -81,10 +82,24 @@ def drawn(table: SubscriptionTable, size: float, seed: int = 1) -> EventBatch:
     at = order[start[which] + (r.random(len(which)) * predicates[which]).astype(np.int64)]
     low, high = table.low[at], table.high[at]
     low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
+    least, greatest = _domains(table, used)
+    anywhere = (r.random(len(at)) < 0.5) & (low < high)
+    low, high = np.where(anywhere, least[which], low), np.where(anywhere, greatest[which], high)
     t = r.random(len(at))
-    t = np.where(r.random(len(at)) < 0.5, np.round(t), t)
+    t = np.where(~anywhere & (r.random(len(at)) < 0.5), np.round(t), t)
     value = (1 - t) * low + t * high
     return EventBatch.from_values(event, used[which], value, n_events=EVENTS, n_columns=table.n_columns)
+
+
+def _domains(table: SubscriptionTable, columns: Int32) -> tuple[Float64, Float64]:
+    """Where nearly all finite ends of each column lie: without the hundredth at either side."""
+    column, ends = np.concatenate([table.column] * 2), np.concatenate([table.low, table.high])
+    finite = np.isfinite(ends)
+    order = np.lexsort((ends[finite], column[finite]))
+    column, ends = column[finite][order], ends[finite][order]
+    begin, end = np.searchsorted(column, columns), np.searchsorted(column, columns, side="right")
+    margin = (end - begin) // 100
+    return ends[begin + margin], ends[end - 1 - margin]
 
 
 def sampled(table: SubscriptionTable, n: int) -> SubscriptionTable:
