@@ -70,7 +70,7 @@ def test_two_algorithms_are_chosen_at_most() -> None:
 
 def test_one_index_serves_all_events_where_another_would_gain_next_to_nothing() -> None:
     found = chosen(uniform_table(3_000, 40, 4, 0.3), one=(100.0, 0.0, 0.0), other=(98.0, 0.0, 0.1))
-    assert {choice.algorithm for choice in found} == {"other"}  # with 40 attributes it takes 102
+    assert {choice.algorithm for choice in found} == {"one"}
 
 
 def test_drawn_events_hold_values_of_intervals_in_as_many_attributes_as_asked() -> None:
@@ -81,6 +81,12 @@ def test_drawn_events_hold_values_of_intervals_in_as_many_attributes_as_asked() 
     assert len(events) == choosing.EVENTS
     assert set(zip(events.column.tolist(), events.value.tolist(), strict=True)) == {(0, 3.0), (1, 7.0), (1, 5.0)}
     assert (np.diff(events.offsets) == 2).all()  # nothing is known of the third column, so nobody has it
+
+
+def test_one_algorithm_for_all_sizes_may_be_a_tenth_behind() -> None:
+    table = uniform_table(3_000, 40, 4, 0.3)
+    found = chosen(table, first=(6.0, 0.0, 1.0), between=(9.0, 0.0, 0.2), last=(15.6, 0.0, 0.0))
+    assert [choice.algorithm for choice in found] == ["between"] * 5  # 17 where 15.6 would do
 
 
 def test_a_sample_has_subscriptions_of_all_parts_of_the_table() -> None:
