@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -15,6 +15,7 @@ from streaming.refusals import meant
 from streaming.topics import CLIENT
 
 TIMEOUT_S = 60.0
+GONE_S = 10.0  # after which records that were not taken may have lost their topic
 
 # Of a record: another of the same topic may be taken, or not, but this one never.
 REFUSALS = (
@@ -121,14 +122,15 @@ class TransactionalSink:
         """
         positions = [TopicPartition(*at, offset, notes.get(at, self.owner)) for at, offset in offsets.items()]
         self._refused = {}
+        topics = set()
         sending = True
         try:
             self._producer.begin_transaction()
             with _unveiled():
                 for record in records:
+                    topics.add(record.topic)
                     self._produce(record)
-                if left := self._producer.flush(TIMEOUT_S):
-                    raise BrokerUnreachable(f"{left:,} records were not taken within {TIMEOUT_S:.0f} s")
+                self._flush(topics, offsets)
             sending = False
             sent = time.time()
             if positions:
@@ -151,6 +153,17 @@ class TransactionalSink:
 
     def close(self) -> None:
         self._consumer.close()
+
+    def _flush(self, topics: set[str], offsets: Offsets) -> None:
+        """A topic that was deleted can hold up all records of a transaction, and the producer does not say why."""
+        if not self._producer.flush(GONE_S):
+            return
+        with suppress(KafkaException):  # of a broker that does not answer
+            if gone := topics - self._consumer.list_topics(timeout=GONE_S).topics.keys():
+                self._abort(offsets)
+                raise Aborted(f"topic {min(gone)} does not exist any more")
+        if left := self._producer.flush(TIMEOUT_S - GONE_S):
+            raise BrokerUnreachable(f"{left:,} records were not taken within {TIMEOUT_S:.0f} s")
 
     def _found(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
         deadline = time.monotonic() + TIMEOUT_S
