@@ -35,6 +35,16 @@ app = typer.Typer(
     no_args_is_help=True, help="How fast is each matching algorithm, how fast is the whole, and is the answer right?"
 )
 err = Console(stderr=True, soft_wrap=True)
+
+# Of the commands that start the whole system.
+Subscribers = Annotated[int, typer.Option(help="How many own them.")]
+Symbols = Annotated[int, typer.Option(help="Texts of which an event has one and a subscription wants one.")]
+Matches = Annotated[float, typer.Option(help="Subscriptions that match an event, on average.")]
+Algorithm = Annotated[str, typer.Option("--algorithm", "-a", help="Matching algorithm.")]
+Layout = Annotated[str, typer.Option("--layout", help="Where deliveries go: shared or topic_per_subscriber.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", "-s", help="A setting of the job: -s events.max_per_batch=10000")
+]
 WORKLOAD, INTERVALS = "Workload", "Workload of intervals"  # headings above flags in the help
 SCENARIOS = ("intervals", "event-bus", "pcm-default")
 
@@ -226,18 +236,12 @@ def living(
         float, typer.Option(help="Rate of additions, replacements and withdrawals together.")
     ] = Load.changes_per_second,
     minutes: Annotated[float, typer.Option(help="How long.")] = Load.minutes,
-    subscribers: Annotated[int, typer.Option(help="How many own them.")] = Load.subscribers,
-    symbols: Annotated[int, typer.Option(help="Texts of which an event has one and a subscription wants one.")] = (
-        Load.symbols
-    ),
-    matches: Annotated[float, typer.Option(help="Subscriptions that match an event, on average.")] = Load.matches,
-    algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="Matching algorithm.")] = "tiles",
-    deliveries: Annotated[
-        str, typer.Option("--layout", help="Where deliveries go: shared or topic_per_subscriber.")
-    ] = "shared",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", "-s", help="A setting of the job: -s events.max_per_batch=10000")
-    ] = None,
+    subscribers: Subscribers = Load.subscribers,
+    symbols: Symbols = Load.symbols,
+    matches: Matches = Load.matches,
+    algorithm: Algorithm = "tiles",
+    deliveries: Layout = "shared",
+    set_: Set = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same load.", min=0)] = Load.seed,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
 ) -> None:
@@ -277,18 +281,12 @@ def system(
         "1000,2000,5000,10000,20000,50000,100000"
     ),
     seconds: Annotated[float, typer.Option(help="Of each rate.")] = 30.0,
-    matches: Annotated[float, typer.Option(help="Subscriptions that match an event, on average.")] = Load.matches,
-    subscribers: Annotated[int, typer.Option(help="How many own them.")] = Load.subscribers,
-    symbols: Annotated[int, typer.Option(help="Texts of which an event has one and a subscription wants one.")] = (
-        Load.symbols
-    ),
-    algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="Matching algorithm.")] = "tiles",
-    deliveries: Annotated[
-        str, typer.Option("--layout", help="Where deliveries go: shared or topic_per_subscriber.")
-    ] = "shared",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", "-s", help="A setting of the job: -s events.max_per_batch=10000")
-    ] = None,
+    matches: Matches = Load.matches,
+    subscribers: Subscribers = Load.subscribers,
+    symbols: Symbols = Load.symbols,
+    algorithm: Algorithm = "tiles",
+    deliveries: Layout = "shared",
+    set_: Set = None,
     directory: Annotated[
         Path | None, typer.Option("--out", help="Directory for system.json, system.md and system.png.")
     ] = None,

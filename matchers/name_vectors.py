@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from matchers.errors import MatchingError
 from matchers.predicates import Predicates
 from matchers.tables import Float64, Int32, Int64, SubscriptionTable
 
@@ -53,6 +54,9 @@ class NameVectors:
 
     @classmethod
     def of(cls, table: SubscriptionTable, bits: int) -> NameVectors:
+        """Raises MatchingError."""
+        if not 1 <= bits <= 64:
+            raise MatchingError(f"bits must lie within 1 .. 64, not {bits}")
         predicates = Predicates.of(table)
         of, column = predicates.subscription, predicates.column
         vector = vectors_of(predicates, bits, table.n_subscriptions)
@@ -89,6 +93,9 @@ class NameVectors:
 
     def __len__(self) -> int:
         return len(self.vector)
+
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in vars(self).values() if isinstance(a, np.ndarray))
 
 
 def best_bits(table: SubscriptionTable, filters: int) -> int:

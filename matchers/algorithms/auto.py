@@ -39,9 +39,7 @@ SMALL = "hem"  # for these
 
 @dataclass(frozen=True, eq=False)
 class Auto(Matcher):
-    choices: tuple[
-        Choice, ...
-    ]  # ascending by the attributes of an event, each with another algorithm than the one before
+    choices: tuple[Choice, ...]  # ascending by the attributes of an event
     matchers: tuple[Matcher, ...]  # of each choice
     reason: str
 

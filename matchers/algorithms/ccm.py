@@ -72,8 +72,7 @@ class Ccm(Matcher):
 
     def memory_bytes(self) -> int:
         """On the device: tables and counters."""
-        arrays = sum(a.nbytes for a in vars(self.tables).values() if isinstance(a, np.ndarray))
-        return arrays + STREAMS * 4 * len(self.tables.filter_id) * -(-self.events * self.lane // 32)
+        return self.tables.nbytes() + STREAMS * 4 * len(self.tables.filter_id) * -(-self.events * self.lane // 32)
 
 
 class _Device:
@@ -243,8 +242,6 @@ def build(
     """
     if gpu() is None:
         raise MatchingError("ccm needs a GPU, and CUDA finds none here; ocm is the same for processor cores")
-    if bits is not None and not 1 <= bits <= 64:
-        raise MatchingError(f"bits must lie within 1 .. 64, not {bits}")
     if not 1 <= threads <= 1024:
         raise MatchingError(f"threads of a block must lie within 1 .. 1024, not {threads}")
     most = int(table.needed.max(initial=0))
@@ -254,7 +251,7 @@ def build(
     if events < 1:
         raise MatchingError(f"events of a chunk must be 1 or more, not {events}")
     return Ccm(
-        NameVectors.of(table, bits or best_bits(table, FILTERS)),
+        NameVectors.of(table, best_bits(table, FILTERS) if bits is None else bits),
         bloom_of(np.arange(table.n_columns, dtype=np.int32)),
         np.flatnonzero(table.needed == 0).astype(np.int32),
         events,

@@ -102,8 +102,7 @@ class Ocm(Matcher):
         return run([partial(list_matches, partial(step, share), len(events), asked) for share in self.shares])
 
     def memory_bytes(self) -> int:
-        arrays = vars(self.tables).values()
-        return super().memory_bytes() + sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
+        return super().memory_bytes() + self.tables.nbytes()
 
 
 def _united(parts: list[MatchBatch], n: int) -> MatchBatch:
@@ -118,11 +117,11 @@ def _united(parts: list[MatchBatch], n: int) -> MatchBatch:
 
 def build(table: SubscriptionTable, bits: int | None = None, threads: int = 1) -> Ocm:
     """`bits` of a NameVector; without, by the table. Raises MatchingError."""
-    if bits is not None and not 1 <= bits <= 64:
-        raise MatchingError(f"bits must lie within 1 .. 64, not {bits}")
     if threads < 1:
         raise MatchingError(f"threads must be 1 or more, not {threads}")
-    tables = NameVectors.of(table, bits or (64 if _few(table) else best_bits(table, FILTERS)))
+    if bits is None:
+        bits = 64 if _few(table) else best_bits(table, FILTERS)
+    tables = NameVectors.of(table, bits)
     slots = np.zeros(1 << (2 * len(tables)).bit_length(), np.int32)
     index(tables.vector, slots, np.uint64(65 - len(slots).bit_length()))
     work = tables.constraint_begin[tables.row_begin]
