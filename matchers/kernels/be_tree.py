@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from matchers.kernels.ascending import first_from
 from matchers.kernels.growing import twice
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.places import GROUP, check_places, clear_group, list_group, list_members, read_group, room_for
@@ -62,15 +63,8 @@ def shares(column: Any, low: Any, high: Any, begin: Any, end: Any, share: Any) -
 @inlined
 def _on(s: int, c: int, start: Any, column: Any) -> int:
     """Which predicate subscription s has on column c: -1 if none."""
-    a = start[s]
-    b = start[s + 1]
-    while a < b:
-        middle = (a + b) >> 1
-        if column[middle] < c:
-            a = middle + 1
-        else:
-            b = middle
-    return a if a < start[s + 1] and column[a] == c else -1
+    at = first_from(column, start[s], start[s + 1], c)
+    return at if at < start[s + 1] and column[at] == c else -1
 
 
 @kernel
