@@ -11,7 +11,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -57,9 +57,10 @@ class Server(ThreadingHTTPServer):
         self.asked: set[tuple[str, str]] = set()  # (verb, resource)
         self.pods: list[dict[str, Any]] = []  # that were made; the first has failed
         self.deleted: set[str] = set()
+        self.over = threading.Event()  # ends the watches
 
     def remember(self, method: str, path: str, body: bytes) -> Any:
-        """Returns what to answer; None: a stream of nothing."""
+        """Returns what to answer; None: a stream in which nothing comes."""
         place, _, query = path.partition("?")
         resource, *name = place.removeprefix("/api/v1/namespaces/sluice/").split("/")
         kind = {"GET": "get" if name else "list", "DELETE": "delete" if name else "deletecollection"}
@@ -91,10 +92,16 @@ class Answer(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         answer = self.server.remember(self.command, self.path, body)
         content = b"" if answer is None else json.dumps(answer).encode()
+        # Spark's client asks for a watch as a web socket first, and then as a stream. One that ended it would take for
+        # broken, and close its connection, even if that had another request by then.
+        stream = answer is None and "Upgrade" not in self.headers
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
+        self.send_header(*(("Transfer-Encoding", "chunked") if stream else ("Content-Length", str(len(content)))))
+        self.send_header("Connection", "close" if answer is None else "keep-alive")
         self.end_headers()
+        if stream:
+            self.server.over.wait()
         self.wfile.write(content)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
@@ -108,25 +115,26 @@ def server() -> Iterator[Server]:
     with Server() as server:
         threading.Thread(target=server.serve_forever).start()
         yield server
+        server.over.set()
         server.shutdown()
 
 
-def test_spark_asks_for_what_the_role_allows_and_makes_executors_that_the_image_can_be(
-    server: Server, tmp_path: Path
-) -> None:
+def test_spark_asks_for_what_the_role_allows_and_makes_executors_that_the_image_can_be(server: Server) -> None:
     master = f"k8s://http://127.0.0.1:{server.server_port}"
-    given = json.dumps([master, OPTIONS | HERE, str(HOME / "jars" / "spark"), str(tmp_path)])
-    command = [sys.executable, "-c", SESSION, given]
-    with subprocess.Popen(command, cwd=HOME, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
-        try:
-            deadline = time.monotonic() + 120
-            while len(server.pods) < 3 or not server.deleted:  # two, and one for that which failed
-                assert driver.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-            driver.communicate(timeout=120)
-        finally:
-            driver.kill()
+    with TemporaryDirectory(prefix="k-") as scratch:  # sockets are made there, whose paths must be short
+        given = json.dumps([master, OPTIONS | HERE, str(HOME / "jars" / "spark"), scratch])
+        command = [sys.executable, "-c", SESSION, given]
+        with subprocess.Popen(command, cwd=HOME, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
+            try:
+                deadline = time.monotonic() + 120
+                while len(server.pods) < 3 or not server.deleted:  # two, and one for that which failed
+                    assert driver.poll() is None, driver.stderr.read().decode()[-3000:]  # type: ignore[union-attr]
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
+                _, errors = driver.communicate(timeout=120)
+                assert driver.returncode == 0, errors.decode()[-3000:]
+            finally:
+                driver.kill()
 
     documents = list(yaml.safe_load_all((KUBERNETES / "rights.yaml").read_text()))
     (role,) = (d for d in documents if d["kind"] == "Role")
