@@ -8,6 +8,8 @@ JARS := jars/stamp
 CHECKED := NUMBA_BOUNDSCHECK=1
 PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
+LANES ?= brief
+TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-long test-faults fuzz fuzz-job check format lock audit image test-containers clean
@@ -21,12 +23,12 @@ demo: setup ## real events through a real broker, checked (ARGS="--json" and oth
 	@$(RUN) demo $(ARGS)
 
 test: setup check ## every check and every test
-	$(BIN)/pytest --hypothesis-profile=$(HYPOTHESIS)
-	$(PLAIN) $(BIN)/pytest -m kernels tests/unit tests/property --hypothesis-profile=$(HYPOTHESIS)
-	$(CHECKED) $(BIN)/pytest -m kernels tests/unit tests/property --hypothesis-profile=$(HYPOTHESIS)
+	$(TESTS) --dist loadfile --no-loadscope-reorder --hypothesis-profile=$(HYPOTHESIS)
+	$(PLAIN) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
+	$(CHECKED) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
 
 test-long: ## the same with many more random cases
-	$(MAKE) test HYPOTHESIS=long
+	$(MAKE) test HYPOTHESIS=long LANES=long
 
 fuzz: setup ## spoiled patterns and events through all that the workers do, for MINUTES
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)

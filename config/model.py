@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,248}$")]
 Options = dict[str, str]
+
+
+def _of_a_collector(address: str) -> str:
+    """Raises ValueError."""
+    try:
+        parts = urlsplit(address)
+        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and len(parts.path) > 1
+    except ValueError:  # of a port that is none, and of brackets
+        whole = False
+    if address and (not whole or any(c in "@?#\\" or not c.isprintable() or c.isspace() for c in address)):
+        raise ValueError("give scheme, host and path, such as http://127.0.0.1:4318/v1/traces, and no user or query")
+    return address
 
 
 class Section(BaseModel):
@@ -123,6 +136,9 @@ class Monitoring(Section):
     """Port to listen on; 0 takes a free one. The log says which; so does the file "monitoring" in the checkpoint."""
     stalled_after_s: Annotated[int, Field(gt=0)] = 300
     """The job is not healthy if for so long no batch was done while there was something to read."""
+    traces: Annotated[str, AfterValidator(_of_a_collector)] = ""
+    """Where a collector of OpenTelemetry takes traces (OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces): each
+    batch is one. Empty: there are none."""
 
 
 class Log(Section):

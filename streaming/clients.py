@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from streaming.errors import BrokerUnreachable
 from streaming.refusals import is_without_group, meant
 from streaming.topics import CLIENT, TIMEOUT_S, Topics
+
+if TYPE_CHECKING:
+    from config.model import Settings
 
 Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
 
@@ -22,6 +25,10 @@ class Cluster:
 
     bootstrap_servers: str
     options: Mapping[str, str]
+
+    @classmethod
+    def of(cls, settings: Settings) -> Cluster:
+        return cls(settings.kafka.bootstrap_servers, settings.kafka.client)
 
     def topics(self) -> Topics:
         return Topics(self.bootstrap_servers, self.options)

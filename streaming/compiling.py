@@ -22,6 +22,7 @@ from matchers.tables import Int32
 from matchers.templates import Template
 from matchers.texts import Texts
 from streaming.buffers import bytes_of
+from streaming.notes import notes
 from streaming.subscriptions import (
     KEYS,
     MAX_BYTES,
@@ -29,7 +30,6 @@ from streaming.subscriptions import (
     SUBSCRIBER,
     Refused,
     Subscription,
-    notes,
     read_change,
 )
 
@@ -55,7 +55,7 @@ Outcome = Subscription | Paused | Withdrawn | Refused
 @dataclass(frozen=True)
 class Compiled:
     outcomes: list[Outcome]  # of each record
-    segment: Segment  # the last word on each id; without those withdrawn; its notes are those of `subscriptions.notes`
+    segment: Segment  # the last word on each id; without those withdrawn; its notes are those of `notes.notes`
 
 
 def compile_changes(keys: Sequence[bytes | None], values: pa.BinaryArray) -> Compiled:

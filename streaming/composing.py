@@ -61,7 +61,7 @@ class Composition:
 
     def records(self, rows: Sequence[Row], refused: Mapping[str, str]) -> Iterator[Record]:
         """`refused` are topics that the broker takes no such record for, and what it says."""
-        missing = self.outputs.missing({self.names.delivery_topic(s) for s, _ in wanted(rows, self.parts)})
+        missing = self.outputs.missing({self.names.delivery_topic(s) for row in rows for s in _to(row, self.parts)})
         allowed = iter(self.quota.allowed(wanted(rows, self.parts)))
         self.delivered = self.over_quota = 0
         self.dead_letters.clear()
@@ -94,11 +94,11 @@ class Composition:
     ) -> Iterator[Record]:
         names = self.names
         headers = records.event_headers(row, self._origin(row), self.version, false_positives=self.false_positives)
-        common = len(row["value"] or b"") + records.size_of(headers)
+        common = len(row["value"] or b"") + records.size_of(headers) + records.IDS_OVERHEAD
         for subscriber, ids in deliveries(row, self.parts):
             topic = names.delivery_topic(subscriber)
             record = records.delivery(topic, names.delivery_key(subscriber, row["key"]), row["value"], headers, ids)
-            size = common + len(record.key or b"") + records.size_of(record.headers[-1:])
+            size = common + len(record.key or b"") + len(record.headers[-1][1] or b"")
             if not next(allowed):
                 self.over_quota += 1
                 if self.quota.drop:
@@ -135,9 +135,16 @@ def deliveries(row: Row, parts: Sequence[Part]) -> Iterator[tuple[str, str]]:
     return fan_out.deliveries(parts, row["matches"], dict(few)) if row["kind"] == MANY else few
 
 
+def _to(row: Row, parts: Sequence[Part]) -> Iterable[str]:
+    """The subscribers that a row is delivered to; made anew where they are very many."""
+    if row["kind"] == MANY:
+        return (subscriber for subscriber, _ in deliveries(row, parts))
+    return row["subscribers"] if row["kind"] == DELIVER else ()
+
+
 def wanted(rows: Iterable[Row], parts: Sequence[Part]) -> Iterator[tuple[str, int]]:
     """All deliveries, as (subscriber, the event's time)."""
-    return ((s, row["timestamp"]) for row in rows if row["kind"] in (DELIVER, MANY) for s, _ in deliveries(row, parts))
+    return ((subscriber, row["timestamp"]) for row in rows for subscriber in _to(row, parts))
 
 
 def standing(positions: Mapping[Position, int]) -> records.Standing:

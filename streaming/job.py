@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from matchers.errors import MatchingError
 from matchers.lowering import Conjunction
 from matchers.snapshot import Snapshot
 from streaming import checkpoint, class_archive, code_archive, layout, packing, session, sources, warming
+from streaming.clients import Cluster
 from streaming.codecs import RegistrySettings
 from streaming.composing import Names
 from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed
@@ -36,6 +38,7 @@ from streaming.pipeline import Pipeline
 from streaming.pool import BACKGROUND, processes
 from streaming.precision import Precision
 from streaming.quotas import DeliveryQuota, SubscriptionQuota
+from streaming.reporting import Both, Observer
 from streaming.restoring import Restored, Topic, restore
 from streaming.sink import TransactionalSink
 from streaming.state import AT_ONCE, State
@@ -82,7 +85,7 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
         _registry(settings)  # a wrong option must show before Spark starts
         sources.check(settings.kafka.client, settings.kafka.spark)
         empty = without_subscriptions(settings)
-        topics = Topics(settings.kafka.bootstrap_servers, settings.kafka.client)
+        topics = Cluster.of(settings).topics()
         _require(topics, settings)
         sink = _sink(settings, lineage, topics)
         store = Store(checkpoint.state(location, scratch))
@@ -90,6 +93,7 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
             _monitored(settings, topics, past) as (monitor, url),
             ThreadPoolExecutor(1) as beside,
             processes(1, BACKGROUND) as background,
+            ExitStack() as last,
         ):
             restoring = beside.submit(_restored, settings, empty, store, topics, sink)  # while Spark starts
             spark = session.start(
@@ -116,7 +120,7 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
                 )
                 monitor.enter(STARTING, state)
                 pipeline = _pipeline(settings, state, sink, topics, spark.sparkContext.defaultParallelism)
-                pipeline.observer = monitor
+                pipeline.observer = _observer(settings, monitor, last)
                 if restored.first_start:
                     pipeline.adopt(map(packing.read, restored.slices), restored.positions)
                 restored.forget_slices()
@@ -168,6 +172,17 @@ def _monitored(settings: Settings, topics: Topics, past: Past | None) -> Iterato
     ):
         log.info("starting", extra={"fields": {"query": settings.query.name, "monitoring": server.url}})
         yield monitor, server.url
+
+
+def _observer(settings: Settings, monitor: Monitor, last: ExitStack) -> Observer:
+    """Who is told of each batch. The `last` thing is to send the traces that are left. Call it when Spark's JVM runs:
+    OpenTelemetry begins threads in every process that is forked from ours."""
+    if not settings.monitoring.traces:
+        return monitor
+    from streaming.monitoring.tracing import Traces  # who wants no traces loads nothing of OpenTelemetry
+
+    name, topics = settings.query.name, (settings.events.topic, settings.subscriptions.topic)
+    return Both(monitor, last.enter_context(Traces(settings.monitoring.traces, name, *topics)))
 
 
 def _require(topics: Topics, settings: Settings) -> None:
@@ -269,11 +284,14 @@ class _Batches:
         with self._turn:
             if self._finished:  # to return would tell Spark that the batch is done
                 raise InterruptedError("the job is stopping")
+            gc.disable()  # the rows and records of a batch are many objects, and none of them in a cycle
             try:
                 self._pipeline(batch, number)
             except BaseException as error:
                 self.failure = error
                 raise
+            finally:
+                gc.enable()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -346,7 +364,7 @@ def _names(settings: Settings) -> Names:
         subscriptions=settings.subscriptions.topic,
         statuses=settings.subscriptions.status_topic,
         dead_letters=settings.dead_letters.topic,
-        delivery_topic=partial(layout.delivery_topic, settings),
+        delivery_topic=lru_cache(1 << 16)(partial(layout.delivery_topic, settings)),
         delivery_key=lambda subscriber, key: subscriber.encode() if shared else key,
         max_delivery_bytes=deliveries.max_bytes,
     )

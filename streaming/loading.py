@@ -23,8 +23,9 @@ from matchers.texts import Texts
 from streaming import packing
 from streaming.compiling import Paused, Withdrawn, compile_changes
 from streaming.errors import BrokerUnreachable
+from streaming.notes import notes
 from streaming.refusals import is_without_group, meant
-from streaming.subscriptions import Refused, notes
+from streaming.subscriptions import Refused
 
 SLICE = 25_000  # offsets
 TIMEOUT_S = 60.0

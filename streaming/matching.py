@@ -32,15 +32,16 @@ from streaming.subscriptions import Refused
 EVENTS, SUBSCRIPTIONS = 0, 1  # `source`: which topic a row came from
 
 # `kind`: what an output row says
-DELIVER = 0  # an event that matched: `subscribers` get it, each for its `subscriptions` (ids as a JSON list)
+DELIVER = 0  # an event that `count` subscriptions match: `subscribers` get it, each for its `subscriptions` (ids as a
+# JSON list)
 DEAD = 1  # an event that cannot be delivered to anybody: `letter` (one of records.REASONS), `reason`
 CHANGE = 2  # a change that was accepted: `subscriptions` = [id], `subscribers` = [subscriber], or [] for a withdrawal;
 # `reason` = PAUSED for one that is to match nothing
 REFUSED = 3  # a change that was refused: `reason`, `subscriptions` = [id] where it is known
 SEGMENT = 4  # the compiled subscriptions of the CHANGE rows since the last SEGMENT row: `value`
-PROGRESS = 5  # `rows` rows of (source, partition) were seen, the last at `offset`, the oldest of `timestamp`; together
+PROGRESS = 5  # `count` rows of (source, partition) were seen, the last at `offset`, the oldest of `timestamp`; together
 # with their keys they are of `bytes`
-MANY = 6  # an event that matched very many: `matches` (fan_out), and more, as DELIVER has them
+MANY = 6  # an event that very many match: `matches` (fan_out), and more, as DELIVER has them
 
 PAUSED = "paused"
 
@@ -63,7 +64,7 @@ OUTPUT = pa.schema(
         ("reason", pa.string()),
         ("subscribers", pa.list_(pa.string())),
         ("subscriptions", pa.list_(pa.string())),
-        ("rows", pa.int64()),
+        ("count", pa.int64()),
         ("bytes", pa.int64()),
         ("letter", pa.string()),
         ("matches", pa.binary()),
@@ -208,6 +209,7 @@ class Work:
             "letter": pa.array([dead[e][0] for e in letters] + rest, pa.string()),
             "subscribers": _after(len(letters), to, len(many)),
             "subscriptions": _after(len(letters), lists, len(many)),
+            "count": pa.array([None] * len(letters) + total[delivered + many].tolist(), pa.int64()),
             "matches": pa.array([None] * (len(letters) + len(delivered)) + matches, pa.binary()),
         }
         left = rows.take(pa.array(letters + delivered + many, pa.int64()))
@@ -274,7 +276,7 @@ def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     for i, (source, partition) in enumerate(places):
         mine = of == i
         at = {"source": source, "partition": partition, "offset": int(offset[mine].max())}
-        size = {"rows": int(mine.sum()), "bytes": int(lengths[mine].sum())}
+        size = {"count": int(mine.sum()), "bytes": int(lengths[mine].sum())}
         yield {"kind": PROGRESS, **at, "timestamp": int(timestamp[mine].min()), **size}
 
 

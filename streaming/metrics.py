@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import ceil, exp, floor, log
+
+import numpy as np
+
+from matchers.tables import Float64
 
 # Bucket b holds (GROWTH ** (b - 1), GROWTH ** b] milliseconds, so a quantile is at most 2 % too high.
 GROWTH = 1.02
@@ -29,6 +33,14 @@ class Latencies:
         self.counts[bucket] = self.counts.get(bucket, 0) + times
         self.max_ms = max(self.max_ms, ms)
         self.sum_ms += ms * times
+
+    def extend(self, ms: Float64) -> None:
+        """Add each of them."""
+        if not len(ms):
+            return
+        buckets, times = np.unique(np.ceil(np.log(np.maximum(ms, 1.0)) / _LOG).astype(int), return_counts=True)
+        counts = dict(zip(buckets.tolist(), times.tolist(), strict=True))
+        self.update(Latencies(counts, float(ms.max()), float(ms.sum())))
 
     def update(self, other: Latencies) -> None:
         for bucket, times in other.counts.items():
@@ -78,7 +90,7 @@ class Latencies:
         return cls({int(b): int(n) for b, n in buckets.items()}, most, total)
 
 
-def by_stage(timestamps_ms: Iterable[int], times: Mapping[str, float]) -> dict[str, Latencies]:
+def by_stage(timestamps_ms: Sequence[int], times: Mapping[str, float]) -> dict[str, Latencies]:
     """Latencies of one batch's delivered events.
 
     `times` are seconds since the epoch: "start" of the batch, and the end of the stages "match", "publish", "commit".
@@ -90,12 +102,10 @@ def by_stage(timestamps_ms: Iterable[int], times: Mapping[str, float]) -> dict[s
         "publish": times["publish"] - times["match"],
         "commit": times["commit"] - times["publish"],
     }
-    n = 0
-    for timestamp in timestamps_ms:
-        found["wait"].add(max(0.0, times["start"] * 1000 - timestamp))
-        found[TOTAL].add(max(0.0, times["commit"] * 1000 - timestamp))
-        n += 1
-    if n:
+    timestamps = np.array(timestamps_ms, np.float64)
+    for stage, end in (("wait", "start"), (TOTAL, "commit")):
+        found[stage].extend(np.maximum(0.0, times[end] * 1000 - timestamps))
+    if timestamps_ms:
         for stage, seconds in shared.items():
-            found[stage].add(seconds * 1000, n)
+            found[stage].add(seconds * 1000, len(timestamps_ms))
     return found

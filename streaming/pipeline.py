@@ -71,13 +71,12 @@ class Pipeline:
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         report = Report(number, self.precision.false_positives)
-        isolation = Isolation(partial(self._matched, report), self._places, _only, self._aside)
+        isolation = Isolation(partial(self._matched, report), partial(self._places, report), _only, self._aside)
         try:
             for rows in isolation.pieces(batch, self.careful):
                 matched = time.time()
                 for published in self.take(rows):
                     report.add(published, matched)
-                report.took("apply_ms", report.committed or matched)
                 self.observer.progressed()
         except Lost as reason:
             raise SparkFailed(f"no worker does anything: {reason}") from reason
@@ -85,8 +84,8 @@ class Pipeline:
             self.careful = report.bytes > LARGE * report.rows
             self.precision.seen(report.waited_ms)
             snapshot = self.state.snapshot
-            of_state = {"version": self.state.version, "subscriptions": len(snapshot), "parts": len(snapshot.parts)}
-            log.info("batch", extra={"fields": report.fields() | of_state})
+            report.state = {"version": self.state.version, "subscriptions": len(snapshot), "parts": len(snapshot.parts)}
+            log.info("batch", extra={"fields": report.fields()})
             self.observer.batch(report)
 
     def take(self, rows: Sequence[Row]) -> list[Published]:
@@ -103,7 +102,7 @@ class Pipeline:
             published = self._publish(some, reached)
             self.delivery_quota.count(wanted(some, self.state.snapshot.parts))
             self.state.apply([r for r in some if r["kind"] in (CHANGE, SEGMENT)], reached)
-            done.append(published)
+            done.append(published._replace(applied=time.time()))
         return done
 
     def adopt(self, slices: Iterable[Slice], positions: Mapping[Position, int]) -> None:
@@ -125,23 +124,24 @@ class Pipeline:
 
     def _matched(self, report: Report, batch: DataFrame) -> list[Row]:
         """Raises Lost, JobError, or what is wrong with us."""
-        began = time.time()
-        works = self.state.work(report.false_positives)
-        report.took("prepare_ms", began)
-        source = batch.coalesce(self.tasks)
-        shards = (source.mapInArrow(work, OUTPUT) for work in works)
-        try:
-            rows = matching.unpacked(reduce(DataFrame.unionByName, shards).toArrow())
-        except (PySparkException, Py4JJavaError) as error:
-            found = of_worker(str(error)) or lost(str(error)) or error
-            report.counts["workers_lost"] += isinstance(found, Lost)
-            raise found from error
+        with report.stage("prepare"):
+            works = self.state.work(report.false_positives)
+        with report.stage("match"):
+            source = batch.coalesce(self.tasks)
+            shards = (source.mapInArrow(work, OUTPUT) for work in works)
+            try:
+                rows = matching.unpacked(reduce(DataFrame.unionByName, shards).toArrow())
+            except (PySparkException, Py4JJavaError) as error:
+                found = of_worker(str(error)) or lost(str(error)) or error
+                report.counts["workers_lost"] += isinstance(found, Lost)
+                raise found from error
         return united(rows) if len(works) > 1 else rows
 
-    def _places(self, batch: DataFrame) -> Int64:
+    def _places(self, report: Report, batch: DataFrame) -> Int64:
         """As `Isolation` wants them: without a worker."""
         size = reduce(lambda a, b: a + b, (f.coalesce(f.length(name), f.lit(0)) for name in ("key", "value")))
-        table = batch.select("source", "partition", "offset", size.cast("long").alias("bytes")).toArrow()
+        with report.stage("measure"):
+            table = batch.select("source", "partition", "offset", size.cast("long").alias("bytes")).toArrow()
         places = np.column_stack([table[name].to_numpy().astype(np.int64) for name in table.column_names])
         places = places[[offset >= self.state.positions.get((s, p), 0) for s, p, offset, _ in places.tolist()]]
         return places[np.lexsort(places.T[::-1])]
@@ -156,24 +156,22 @@ class Pipeline:
             else:
                 ids = [row["key"].decode(errors="replace")] if row["key"] else []
                 found.append(row | {"kind": REFUSED, "reason": detail, "subscriptions": ids})
-            found.append(at | {"kind": PROGRESS, "rows": 1, "bytes": 0})
+            found.append(at | {"kind": PROGRESS, "count": 1, "bytes": 0})
         return found
 
     def _bounded(self, row: Row) -> Row:
-        if not self.max_matches or row["kind"] not in (DELIVER, MANY):
+        if not self.max_matches or row["kind"] not in (DELIVER, MANY) or row["count"] <= self.max_matches:
             return row
-        n = sum(len(orjson.loads(ids)) for ids in row["subscriptions"]) + fan_out.size(row["matches"] or b"")
-        if n <= self.max_matches:
-            return row
-        reason = f"{n:,} subscriptions match it; matching.max_per_event is {self.max_matches:,}"
+        reason = f"{row['count']:,} subscriptions match it; matching.max_per_event is {self.max_matches:,}"
         return {**row, "kind": DEAD, "letter": records.TOO_MANY_MATCHES, "reason": reason}
 
     def _publish(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> Published:
+        began = time.time()
         self._make_topics({s for r in rows if r["kind"] == CHANGE for s in r["subscribers"]})
         composition = self._composition(positions)
         aborted, sent, committed = self._commit(partial(composition.records, rows), positions)
         made = (composition.delivered, composition.over_quota, composition.dead_letters)
-        return Published(rows, *made, aborted, sent, committed)
+        return Published(rows, *made, aborted, began, sent, committed, committed)
 
     def _make_topics(self, subscribers: set[str]) -> None:
         self.outputs.missing({self.names.delivery_topic(s) for s in subscribers})
@@ -219,7 +217,8 @@ def united(rows: Sequence[Row]) -> list[Row]:
                 ids[subscriber] = orjson.dumps(sorted(known + orjson.loads(more))).decode()
             many = (row["matches"] or b"") + (found[at]["matches"] or b"")
             kind = {"kind": MANY, "matches": many} if many else {}
-            row = {**row, **kind, "subscribers": list(ids), "subscriptions": list(ids.values())}
+            both = {"subscribers": list(ids), "subscriptions": list(ids.values())}
+            row = {**row, **kind, **both, "count": row["count"] + found[at]["count"]}
         found[at] = row
     return [found[at] for at in sorted(found)] + others
 

@@ -27,7 +27,7 @@ def received(settings: Settings, subscriber: str, *, follow: bool, from_now: boo
     moment. Where it begins is settled when this returns. Raises JobError."""
     deliveries = settings.deliveries
     shared = deliveries.layout == "shared"
-    cluster = Cluster(settings.kafka.bootstrap_servers, settings.kafka.client)
+    cluster = Cluster.of(settings)
     topic = layout.delivery_topic(settings, subscriber)
     topics = cluster.topics()
     topics.required(

@@ -33,7 +33,10 @@ REPLAY = "sluice_replay"
 APPROXIMATE = "sluice_approximate"
 ATTEMPTS = "sluice_attempts"  # on a record that was sent again: as the dead letter said it of which it was made
 REDRIVEN = "sluice_redriven"  # on a record of the dead letters topic that says which letter was sent again
-_OURS = ("ce_subscriptionids", "ce_matchversion", REPLAY, APPROXIMATE, ATTEMPTS)  # never taken from an event
+_IDS, _VERSION = "ce_subscriptionids", "ce_matchversion"
+_OURS = (_IDS, _VERSION, REPLAY, APPROXIMATE, ATTEMPTS)  # never taken from an event
+
+_SPECVERSION, _TYPE = ("ce_specversion", b"1.0"), ("ce_type", b"sluice.event")
 
 # A dead letter fits its topic (`layout.topics`), whatever it is made of.
 MAX_LETTER_BYTES = 10_000_000
@@ -54,7 +57,13 @@ class Record(NamedTuple):
 
 
 def size_of(headers: Headers) -> int:
-    return sum([len(name) + len(value or b"") + 4 for name, value in headers])
+    size = 4 * len(headers)
+    for name, value in headers:
+        size += len(name) + len(value or b"")
+    return size
+
+
+IDS_OVERHEAD = size_of([(_IDS, None)])  # of a delivery's last header beside the ids
 
 
 class Origin(NamedTuple):
@@ -86,21 +95,25 @@ def event_headers(
 
     CloudEvents 1.0, Kafka protocol binding, binary mode. `ce_id` is the same whenever the event is read again.
     """
-    own = [(k, v) for k, v in _headers(row) if k not in _OURS]
-    missing = [
-        ("ce_specversion", b"1.0"),
-        ("ce_id", f"{origin.topic}-{origin.partition}-{origin.offset}".encode()),
-        ("ce_source", b"kafka:" + origin.topic.encode()),
-        ("ce_type", b"sluice.event"),
-    ]
-    if second := _second(origin.timestamp_ms // 1000):
-        missing.append(("ce_time", b"%b.%03dZ" % (second, origin.timestamp_ms % 1000)))
-    if own:
+    id_begins, source = _of_partition(origin.topic, origin.partition)
+    made: Headers = [_SPECVERSION, ("ce_id", b"%b%d" % (id_begins, origin.offset)), source, _TYPE]
+    second, ms = divmod(origin.timestamp_ms, 1000)
+    if date := _second(second):
+        made.append(("ce_time", b"%b.%03dZ" % (date, ms)))
+    if row["headers"]:
+        own = [(k, v) for k, v in _headers(row) if k not in _OURS]
         present = {name for name, _ in own}
-        missing = [header for header in missing if header[0] not in present]
-    by = ("ce_matchversion", b"%d" % version) if version is not None else (REPLAY, (replay or "").encode())
-    roughly = [(APPROXIMATE, str(false_positives).encode())] if false_positives else []
-    return [*own, *missing, by, *roughly]
+        made = own + [header for header in made if header[0] not in present]
+    made.append((_VERSION, b"%d" % version) if version is not None else (REPLAY, (replay or "").encode()))
+    if false_positives:
+        made.append((APPROXIMATE, str(false_positives).encode()))
+    return made
+
+
+@lru_cache(maxsize=1024)
+def _of_partition(topic: str, partition: int) -> tuple[bytes, tuple[str, bytes]]:
+    """How the ids of its events begin, and their source."""
+    return f"{topic}-{partition}-".encode(), ("ce_source", b"kafka:" + topic.encode())
 
 
 @lru_cache(maxsize=64)
@@ -113,7 +126,7 @@ def _second(epoch_s: int) -> bytes:
 
 
 def delivery(topic: str, key: bytes | None, value: bytes | None, headers: Headers, subscriptions: str) -> Record:
-    return Record(topic, key, value, [*headers, ("ce_subscriptionids", subscriptions.encode())])
+    return Record(topic, key, value, [*headers, (_IDS, subscriptions.encode())])
 
 
 def dead_letter(topic: str, row: Mapping[str, Any], origin: Origin, reason: str, detail: str, **about: str) -> Record:

@@ -96,7 +96,7 @@ class Summary:
 @contextmanager
 def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
     """Ends every older one of the query, unless it is `dry`: then nothing is made, sent or ended. Raises JobError."""
-    cluster = Cluster(settings.kafka.bootstrap_servers, settings.kafka.client)
+    cluster = Cluster.of(settings)
     topics = cluster.topics()
     there = topics.required((settings.events.topic, settings.subscriptions.topic, settings.dead_letters.topic))
     ready = outputs(settings, topics)

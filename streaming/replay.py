@@ -86,7 +86,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
     The times, to now if there is no second, are those of a new one; one that has begun has its range. Either a name or
     the first time must be given. Raises JobError.
     """
-    cluster = Cluster(settings.kafka.bootstrap_servers, settings.kafka.client)
+    cluster = Cluster.of(settings)
     topic = settings.events.topic
     try:
         change, digest = latest(cluster, settings.subscriptions.topic, id)

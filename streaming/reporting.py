@@ -1,16 +1,14 @@
-"""What a batch did and how long it took, as the fields of its log line."""
+"""What a batch did and when."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-import orjson
-
-from streaming import fan_out
 from streaming.matching import CHANGE, DEAD, DELIVER, EVENTS, MANY, PROGRESS, REFUSED
 from streaming.metrics import STAGES, TOTAL, Latencies, by_stage
 
@@ -27,18 +25,33 @@ COUNTED = (
     "workers_lost",
     "transactions_aborted",
 )
+LOGGED = ("prepare", "apply")  # stages; of the others `latencies` tell
+LOOKED_AT = 8  # of the events that are delivered: whether they belong to traces
+TRACE_CONTEXT = ("traceparent", "tracestate")  # headers, as the W3C has them
+
+
+class Stage(NamedTuple):
+    """What a batch did for some time. It may do the same several times."""
+
+    name: str
+    began: float  # epoch s
+    ended: float
+    failed: str = ""  # the reason, if it did
+    parts: tuple[Stage, ...] = ()
 
 
 class Published(NamedTuple):
-    """A transaction that was committed: its rows as they were decided on, and when sending and committing ended."""
+    """A transaction that was committed: its rows as they were decided on, and when it came to what."""
 
     rows: Sequence[Row]
     delivered: int
     over_quota: int
     dead_letters: Mapping[str, int]  # by reason
     aborted: int  # attempts before
-    sent: float  # epoch s
+    began: float  # epoch s
+    sent: float
     committed: float
+    applied: float  # its changes were taken into account
 
 
 @dataclass
@@ -46,37 +59,53 @@ class Report:
     number: int
     false_positives: float
     start: float = field(default_factory=time.time)  # epoch s
-    committed: float = 0.0  # the last transaction; 0: none
+    ended: float = 0.0  # 0: it has not
     rows: int = 0
     bytes: int = 0  # of them
     events: int = 0  # among them
     waited_ms: float = 0.0  # the oldest event
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
     dead_letters: Counter[str] = field(default_factory=Counter)  # by reason
+    stages: list[Stage] = field(default_factory=list)  # in the order of their ends
+    trace_contexts: list[dict[str, str]] = field(default_factory=list)  # of the first events that are delivered
+    state: dict[str, int] = field(default_factory=dict)  # after it
     spent_ms: dict[str, float] = field(default_factory=dict)
     latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
 
-    def took(self, what: str, since: float) -> None:
-        self.spent_ms[what] = self.spent_ms.get(what, 0.0) + 1000 * (time.time() - since)
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        began, failed = time.time(), ""
+        try:
+            yield
+        except BaseException as error:
+            failed = str(error) or type(error).__name__
+            raise
+        finally:
+            self.stages.append(Stage(name, began, time.time(), failed))
 
     def add(self, published: Published, matched: float) -> None:
         """A transaction, and when its matching ended (epoch s)."""
-        self.committed = published.committed
+        sent, committed = published.sent, published.committed
+        parts = (Stage("send", published.began, sent), Stage("commit", sent, committed))
+        self.stages.append(Stage("publish", published.began, committed, parts=parts))
+        self.stages.append(Stage("apply", committed, published.applied))
         found = [r for r in published.rows if r["kind"] in (DELIVER, MANY)]
-        times = {"start": self.start, "match": matched, "publish": published.sent, "commit": published.committed}
+        times = {"start": self.start, "match": matched, "publish": sent, "commit": committed}
         for stage, latencies in by_stage([r["timestamp"] for r in found], times).items():
             self.latencies[stage].update(latencies)
+        some = found[: max(0, LOOKED_AT - self.counts["matched"])]
+        self.trace_contexts += filter(None, map(_trace_context, some))
         for row in published.rows:
             if row["kind"] != PROGRESS:
                 continue
-            self.rows += row["rows"]
+            self.rows += row["count"]
             self.bytes += row["bytes"]
             if row["source"] == EVENTS:
-                self.events += row["rows"]
+                self.events += row["count"]
                 self.waited_ms = max(self.waited_ms, self.start * 1000 - row["timestamp"])
         kinds = Counter(row["kind"] for row in published.rows)
         self.counts["matched"] += len(found)
-        self.counts["matches"] += _matches(found)
+        self.counts["matches"] += sum(row["count"] for row in found)
         self.counts["deliveries"] += published.delivered
         for name, kind in (("undecodable", DEAD), ("changes", CHANGE), ("refused", REFUSED)):
             self.counts[name] += kinds[kind]
@@ -85,7 +114,11 @@ class Report:
         self.dead_letters.update(published.dead_letters)
 
     def fields(self) -> dict[str, Any]:
-        self.took("batch_ms", self.start)
+        """Call it at the end of the batch."""
+        self.ended = time.time()
+        for name in LOGGED:
+            self.spent_ms[f"{name}_ms"] = 1000 * sum(s.ended - s.began for s in self.stages if s.name == name)
+        self.spent_ms["batch_ms"] = 1000 * (self.ended - self.start)
         return {
             "batch": self.number,
             "events": self.events,
@@ -95,6 +128,7 @@ class Report:
             **{name: round(ms, 1) for name, ms in self.spent_ms.items()},
             "latency_ms": self.latencies[TOTAL].summary(),
             "latencies": {stage: found.to_json() for stage, found in self.latencies.items()},
+            **self.state,
         }
 
 
@@ -114,7 +148,21 @@ class Nobody:
     def batch(self, report: Report) -> None: ...
 
 
-def _matches(rows: Iterable[Row]) -> int:
-    """Pairs of an event and a subscription."""
-    few = sum(len(orjson.loads(ids)) for row in rows for ids in row["subscriptions"])
-    return few + sum(fan_out.size(row["matches"]) for row in rows if row["matches"])
+@dataclass(frozen=True)
+class Both:
+    first: Observer
+    second: Observer
+
+    def progressed(self) -> None:
+        self.first.progressed()
+        self.second.progressed()
+
+    def batch(self, report: Report) -> None:
+        self.first.batch(report)
+        self.second.batch(report)
+
+
+def _trace_context(row: Row) -> dict[str, str]:
+    """Empty if it does not say."""
+    headers = {h["key"]: h["value"] for h in row["headers"] or ()}
+    return {name: headers[name].decode(errors="replace") for name in TRACE_CONTEXT if headers.get(name)}

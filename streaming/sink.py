@@ -78,7 +78,9 @@ class TransactionalSink:
         self._name = name
         self.owner = owner
         self._config = {
-            "linger.ms": 0,
+            # `flush` sends at once what is there. Before it, a request for each few records would cost the broker
+            # three times as much as all of them together.
+            "linger.ms": 100,
             "batch.size": 1 << 20,
             "message.max.bytes": 20_000_000,
             "queue.buffering.max.messages": 2_000_000,

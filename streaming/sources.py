@@ -11,8 +11,15 @@ from pyspark.sql import functions as f
 from streaming.errors import JobError
 from streaming.matching import EVENTS, SUBSCRIPTIONS
 
-# With Kafka's default of 500 ms a quiet partition holds up the whole batch for half a second.
-TUNING = {"kafka.fetch.max.wait.ms": "5", "kafka.isolation.level": "read_committed"}
+TUNING = {
+    "kafka.isolation.level": "read_committed",
+    # With Kafka's default of 500 ms a quiet partition holds up the whole batch for half a second.
+    "kafka.fetch.max.wait.ms": "5",
+    # After every poll Spark asks the broker for the topic's bounds, twice. With Kafka's default of 500 records that was
+    # most of what its consumer did.
+    "kafka.max.poll.records": "100000",
+    "kafka.max.partition.fetch.bytes": "8388608",
+}
 
 PROTOCOL = "security.protocol"
 

@@ -9,26 +9,21 @@ An optional "expires_at" (a time with its zone) ends it by itself; while "paused
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import numpy as np
 import orjson
 
 from matchers import PatternError
 from matchers.errors import known
 from matchers.language import parse
 from matchers.lowering import Conjunction, lower
-from matchers.segment import Note
-from matchers.texts import Texts
 
 MAX_ID_LENGTH = 200
 MAX_BYTES = 1_000_000  # of a document
 SUBSCRIBER = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 MOST_CHARACTERS = 1_000  # of a reason: it goes into a header of the dead letter, and may quote the document
-NEVER = np.iinfo(np.int64).max  # expires_at_ms of what does not
 KEYS = ("id", "subscriber", "pattern", "expires_at", "paused")
 
 
@@ -51,12 +46,6 @@ class Subscription(NamedTuple):
     def in_force(self, timestamp_ms: int) -> bool:
         """Whether events of that time still count for it."""
         return self.expires_at_ms is None or timestamp_ms < self.expires_at_ms
-
-
-def notes(subscriptions: Sequence[Subscription]) -> dict[str, Note]:
-    """What a segment keeps of them besides their ids."""
-    ends = [NEVER if s.expires_at_ms is None else s.expires_at_ms for s in subscriptions]
-    return {"subscriber": Texts.of(s.subscriber for s in subscriptions), "expires_at_ms": np.array(ends, np.int64)}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """How much the property tests try: `quick` with every run of the tests, `long` with `make test-long`.
 
+`brief` is for the lanes in which kernels run without compilation, a hundred times slower, and with bounds checked: what
+they look for shows on few cases.
+
 Where there is no GPU, what is written for one runs on numba's simulator.
 """
 
@@ -10,6 +13,7 @@ from pathlib import Path
 
 from hypothesis import settings
 
+settings.register_profile("brief", deadline=None, max_examples=40)
 settings.register_profile("quick", deadline=None, max_examples=150)
 settings.register_profile("long", deadline=None, max_examples=5_000)
 settings.load_profile("quick")

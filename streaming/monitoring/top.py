@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import urllib3
 from rich.console import Group, RenderableType
@@ -13,8 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from streaming.errors import NotRunning
-from streaming.monitoring.status import Document
 from streaming.monitoring.wording import STAGES, duration, moment, number, readable, seconds, size
+
+if TYPE_CHECKING:
+    from streaming.monitoring.status import Document
 
 PATIENCE_S = 5.0
 MAX_BYTES = 10_000_000  # of an answer

@@ -26,6 +26,7 @@ FLAGS = {
     "--minutes": "0.17",
     "--algorithm": "scan",  # of few kernels, which may have to be compiled first
 }
+FOLLOWER = {"follower", "follower_second_half"}
 JOB = {"driver JVM", "driver Python", "Python workers"}
 
 
@@ -58,7 +59,7 @@ def test_every_delivery_is_right_while_subscriptions_change(directory: Path) -> 
     wrong = {name: count for name, count in checked.items() if name not in ("expected", "delivered") and count}
     assert not wrong
     assert (outcome["events"], outcome["changes"]) == (2_040, 204)
-    assert outcome["latency_ms"].keys() == {"wait", "match", "publish", "commit", "total", "second_half", "follower"}
+    assert outcome["latency_ms"].keys() == {"wait", "match", "publish", "commit", "total", "second_half", *FOLLOWER}
     assert outcome["in_force_ms"]["p50"] > 0
     assert JOB | {"broker", "follower"} <= outcome["memory_mb"].keys() <= outcome["cpu_s"].keys()
     assert "right: " in err
@@ -68,7 +69,7 @@ def test_every_delivery_is_right_while_subscriptions_change(directory: Path) -> 
 def test_nothing_is_left_of_it_after_ctrl_c(directory: Path) -> None:
     with living(directory) as process:
         assert process.stderr is not None
-        assert "the job starts" in process.stderr.readline()
+        assert "sluice starts" in process.stderr.readline()
         time.sleep(3)  # amid the start of Spark
         assert len(processes_of(directory)) >= 4  # broker, generator, driver and its JVM
         process.send_signal(signal.SIGINT)
@@ -78,7 +79,8 @@ def test_nothing_is_left_of_it_after_ctrl_c(directory: Path) -> None:
     assert list(directory.iterdir()) == []
 
 
-def test_the_system_is_measured_rate_by_rate(directory: Path) -> None:
+@pytest.mark.parametrize("system", ["sluice", "join", "udf"])
+def test_each_system_is_measured_and_right(system: str, directory: Path) -> None:
     flags = (
         "-n",
         "2000",
@@ -87,9 +89,11 @@ def test_the_system_is_measured_rate_by_rate(directory: Path) -> None:
         "--subscribers",
         "20",
         "--rates",
-        "300,150",
+        "150",
         "--seconds",
-        "6",
+        "4",
+        "--systems",
+        system,
         "-a",
         "scan",
     )
@@ -111,9 +115,12 @@ def test_the_system_is_measured_rate_by_rate(directory: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [row["rate"] for row in rows][:1] == [150]
-    assert all(row["right"] and row["deliveries_per_event"] > 0.5 for row in rows)
-    assert JOB | {"broker", "generator", "follower"} <= rows[0]["cpu_us_per_event"].keys()
+    (row,) = rows
+    assert (row["system"], row["rate"], row["right"]) == (system, 150, True)
+    assert row["deliveries_per_event"] > 0.5
+    assert JOB | {"broker", "generator", "follower"} >= row["cpu_us_per_event"].keys()
+    assert {"driver JVM", "driver Python", "follower"} <= row["memory_mb"].keys()
+    assert processes_of(directory) == []
     assert json.loads((directory / "found" / "system.json").read_text()) == rows
     assert len((directory / "found" / "system.md").read_text().splitlines()) == len(rows) + 2
     assert (directory / "found" / "system.png").stat().st_size > 1_000

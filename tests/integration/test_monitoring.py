@@ -1,4 +1,4 @@
-"""The real job is asked what it does while it does it, and what it says is what was delivered."""
+"""The real job is asked what it does while it does it, and sends traces; what it says is what was delivered."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from typing import Any
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.collector import Collector, collector
 from tests.integration.conftest import CommandLine
 from tests.integration.test_job import job, lines, records, subscription
 
 ENOUGH_S = 20.0  # the broker and Spark are asked every five seconds
+SOME_TRACE, SOME_SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 def ask(url: str) -> tuple[int, bytes]:
@@ -42,8 +44,31 @@ def in_a_transaction(kafka: str, topic: str, values: list[bytes]) -> None:
     producer.init_transactions(30)
     producer.begin_transaction()
     for value in values:
-        producer.produce(topic, value, partition=0)
+        producer.produce(topic, value, partition=0, headers={"traceparent": f"00-{SOME_TRACE}-{SOME_SPAN}-01"})
     producer.commit_transaction(30)
+
+
+def check_traces(receiver: Collector, name: str, batches: list[dict[str, Any]]) -> None:
+    """Each batch that was logged is one, with its stages, and those add up to what the log says."""
+    found = sorted(receiver.traces().values(), key=lambda spans: spans[0].start_ns)
+    assert len(found) == len(batches)
+    for (root, *others), line in zip(found, batches, strict=True):
+        assert (root.name, root.facts["sluice.batch"]) == ("batch", line["batch"])
+        for field in ("matches", "deliveries", "changes", "undecodable"):
+            assert root.facts[f"sluice.{field}"] == line[field]
+        assert root.facts["sluice.rows.events"] == line["events"]
+        assert root.facts["sluice.state.version"] == line["version"]
+        assert (root.resource["service.name"], root.error) == (name, None)
+        stages = [span.name for span in others if span.name != "measure"]
+        assert stages == ["prepare", "match", "publish", "send", "commit", "apply"]
+        by_id = {span.id: span for span in (root, *others)}
+        for span in others:
+            parent = by_id[span.parent_id]
+            assert parent.start_ns <= span.start_ns <= span.end_ns <= parent.end_ns
+        lasted = sum(span.end_ns - span.start_ns for span in others if span.parent_id == root.id)
+        assert lasted / 1e6 <= line["batch_ms"] + 0.1  # which is rounded
+    linked = {link for (root, *_) in found for link in root.links}
+    assert linked == {(bytes.fromhex(SOME_TRACE), bytes.fromhex(SOME_SPAN))}
 
 
 def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:
@@ -53,7 +78,7 @@ def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_p
         "subscribe",
         stdin=lines(subscription("s1", "alice", x=[1]), subscription("s2", "bob", x=[{"exists": True}])),
     )
-    with job(sluice) as running:
+    with collector() as receiver, job(sluice, "--set", f"monitoring.traces={receiver.url}") as running:
         running.until("starting", lambda: any(line["event"] == "starting" for line in running.lines))
         url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
         code, body = ask(f"{url}/ready")
@@ -62,6 +87,7 @@ def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_p
         running.running()
         assert (tmp_path / "checkpoint" / "monitoring").read_text() == f"{url}\n"
         sluice("produce", stdin=lines(*({"x": i % 2} for i in range(38)), "{not json"))
+        running.until("done with the first", lambda: running.total("events") == 39)
         in_a_transaction(kafka, f"{name}.events", [b'{"x": 0}', b'{"x": 1}'])
         sluice("subscribe", "--id", "s3", "--subscriber", "carol", "--pattern", '{"y": [1]}')
         running.until("done", lambda: running.total("events") == 41 and running.total("changes") == 1)
@@ -104,6 +130,7 @@ def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_p
         assert ask(f"{url}/ready") == (200, b'{"ok": true, "reasons": []}\n')
         running.process.send_signal(signal.SIGTERM)
         assert running.ended() == 0
+        check_traces(receiver, name, [line for line in running.lines if line["event"] == "batch"])
     assert not (tmp_path / "checkpoint" / "monitoring").exists()
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) != 0

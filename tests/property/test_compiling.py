@@ -19,7 +19,8 @@ from matchers.lowering import lower
 from matchers.segment import Segment
 from matchers.snapshot import Snapshot
 from streaming.compiling import Paused, Withdrawn, compile_changes
-from streaming.subscriptions import NEVER, Change, Refused, Subscription, read_change
+from streaming.notes import NEVER
+from streaming.subscriptions import Change, Refused, Subscription, read_change
 from tests import workloads
 
 pytestmark = pytest.mark.kernels

@@ -12,7 +12,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from run_stream import HOME, app
+from commands import HOME
+from run_stream import app
 
 # Theirs is JSON anyway, or an address; the job's own lines are `log.format`.
 WITHOUT_JSON = ("run", "broker", "schema", "subscriptions export", "bench sweep")
@@ -20,14 +21,40 @@ OFFLINE = ("demo", "broker", "schema", "validate", "match", "explain", "test", "
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
+    for name, listed in group.commands.items():
+        command = listed.make_context(name, [], resilient_parsing=True).command
         if hasattr(command, "commands"):
             yield from commands(command, (*path, name))
         else:
             yield " ".join((*path, name)), command
 
 
+LISTED = get_command(app).commands  # as the command line lists them, before one is called
 COMMANDS = dict(commands(get_command(app)))
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_the_list_of_commands_says_of_each_what_its_own_help_begins_with(name: str) -> None:
+    own = LISTED[name].make_context(name, [], resilient_parsing=True).command
+    assert own.help.split("\n\n")[0] == LISTED[name].help
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--help",
+        "config show",
+        "schema",
+        *(f"{name} --help" for name in ("topics list", "produce", "subscribe", "subscriptions list", "dlq list")),
+        *(f"{name} --help" for name in ("consume", "tap", "top", "doctor", "broker", "run")),
+    ],
+)
+def test_a_command_that_computes_nothing_does_not_import_what_does(arguments: str) -> None:
+    command = [sys.executable, "-X", "importtime", "run_stream.py", *arguments.split()]
+    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "typer" in imported
+    assert imported & {"numpy", "numba", "pyspark", "pyarrow", "matplotlib", "bench"} == set()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

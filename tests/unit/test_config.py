@@ -87,6 +87,14 @@ def test_options_pass_through_under_their_own_names(tmp_path: Path) -> None:
         ("[deliveries]\nlayout = 'shared'\ntopic = 'events'\n", "deliveries.topic = 'events': is the topic of events"),
         (f"[deliveries]\nprefix = '{'x' * 50}'\n", "has more than 49 characters"),
         ("[schema_registry]\nurl = 'http://a:hunter2@r'\n", "schema_registry.url = 'http://(secret)@r': String should"),
+        (
+            "[monitoring]\ntraces = 'localhost:4318'\n",
+            "monitoring.traces = 'localhost:4318': Value error, give scheme, host and path, such as http://127.0.0.1:4318",
+        ),
+        (
+            "[monitoring]\ntraces = 'http://a:hunter2@c/v1/traces'\n",
+            "monitoring.traces = 'http://(secret)@c/v1/traces': Value error, give scheme",
+        ),
     ],
 )
 def test_what_a_file_may_not_say(tmp_path: Path, text: str, reason: str) -> None:
@@ -114,6 +122,33 @@ def test_a_missing_file_and_an_unknown_variable_are_refused(tmp_path: Path, monk
 def test_a_codec_with_schemas_has_a_registry() -> None:
     settings = load(flags={"events.codec": "avro", "schema_registry.url": "https://registry:8081/"})
     assert settings.schema_registry.url == "https://registry:8081/"
+
+
+@pytest.mark.parametrize(
+    ("address", "good"),
+    [
+        ("", True),
+        ("http://127.0.0.1:4318/v1/traces", True),
+        ("https://[::1]:4318/v1/traces", True),
+        ("https://collector.example/otlp", True),
+        ("http://127.0.0.1:4318", False),
+        ("http://127.0.0.1:4318/", False),
+        ("grpc://127.0.0.1:4317/v1/traces", False),
+        ("http:///v1/traces", False),
+        ("http://127.0.0.1:99999/v1/traces", False),
+        ("http://127.0.0.1:0/v1/traces", False),
+        ("http://[::1/v1/traces", False),
+        ("http://c/v1/traces?token=t", False),
+        ("http://c/v1/ traces", False),
+    ],
+)
+def test_traces_go_to_a_whole_address_without_secrets(address: str, good: bool) -> None:
+    flags = {"monitoring.traces": address}
+    if good:
+        assert load(flags=flags).monitoring.traces == address
+    else:
+        with pytest.raises(ConfigError, match=r"monitoring\.traces"):
+            load(flags=flags)
 
 
 def test_a_topic_may_begin_like_the_prefix_where_no_topic_is_made_of_that() -> None:

@@ -12,7 +12,8 @@ from matchers.lowering import Conjunction
 from matchers.segment import Segment
 from matchers.snapshot import Part
 from streaming import fan_out
-from streaming.subscriptions import Subscription, notes
+from streaming.notes import notes
+from streaming.subscriptions import Subscription
 from tests.stage import ALICE, ListSink, change, event, pipeline, step, work
 
 pytestmark = pytest.mark.kernels

@@ -32,7 +32,7 @@ from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.verdicts import BEAT_S, BROKER_S, ailing, waiting
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About, Broker, Lag, Progress, Trouble, View
 from streaming.records import REASONS
-from streaming.reporting import Published, Report
+from streaming.reporting import Published, Report, Stage
 from streaming.supervision import Past
 from streaming.version import VERSION
 from tests.stage import ALICE, ListSink, change, event, pipeline, state, step, work
@@ -67,15 +67,17 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
     """Of a batch with an event for each latency, which has two deliveries."""
     committed = committed or start
     rows: list[dict[str, Any]] = [
-        {"kind": DELIVER, "timestamp": 1000 * committed - ms, "subscriptions": ['["a","b"]', '["c"]'], "matches": None}
+        {"kind": DELIVER, "timestamp": 1000 * committed - ms, "subscriptions": ['["a","b"]', '["c"]']}
+        | {"count": 3, "headers": None}
         for ms in latencies_ms
     ]
     n = len(latencies_ms)
-    rows.append({"kind": PROGRESS, "source": EVENTS, "rows": n, "bytes": 10 * n, "timestamp": 1000 * start})
+    rows.append({"kind": PROGRESS, "source": EVENTS, "count": n, "bytes": 10 * n, "timestamp": 1000 * start})
     own = Report(1, 0.0, start=start)
     given = {"over_quota": 0, "dead_letters": {}, "aborted": 0} | more
-    own.add(Published(rows, 2 * n, sent=committed, committed=committed, **given), start)
-    own.took("prepare_ms", committed)
+    own.stages.append(Stage("prepare", start, committed))
+    times = {"began": start, "sent": committed, "committed": committed, "applied": committed}
+    own.add(Published(rows, 2 * n, **times, **given), start)
     own.fields()
     return own
 

@@ -19,7 +19,8 @@ from matchers.lowering import lower
 from matchers.segment import Segment
 from matchers.snapshot import Part, Snapshot
 from streaming import packing
-from streaming.subscriptions import Subscription, notes
+from streaming.notes import notes
+from streaming.subscriptions import Subscription
 from tests import workloads
 from tests.property.test_matching import SMALL
 

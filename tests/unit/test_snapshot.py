@@ -17,7 +17,8 @@ from matchers.lowering import lower
 from matchers.segment import Segment
 from matchers.snapshot import Part, Snapshot
 from matchers.texts import Texts
-from streaming.subscriptions import Subscription, notes
+from streaming.notes import notes
+from streaming.subscriptions import Subscription
 from tests import workloads
 
 pytestmark = pytest.mark.kernels

@@ -154,8 +154,8 @@ def test_of_what_is_spoiled_the_version_before_it_is_used(
         ({"positions": {}}, {}, 30),
         ({"algorithm": "tiles"}, {0: 30}, 20),
         ({"options": {"tile": 3}}, {0: 30}, 20),
-        ({"written_at": time.time() - 23 * 3600}, {0: 30}, 30),
-        ({"written_at": time.time() - 25 * 3600}, {0: 30}, 20),
+        pytest.param({"written_at": time.time() - 23 * 3600}, {0: 30}, 30, id="23 hours old"),
+        pytest.param({"written_at": time.time() - 25 * 3600}, {0: 30}, 20, id="25 hours old"),
     ],
     ids=str,
 )

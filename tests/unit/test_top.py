@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from run_stream import HOME
+from commands import HOME
 from streaming import checkpoint
 from streaming.broker import free_port
 from streaming.errors import NotRunning

@@ -1,0 +1,146 @@
+"""Dead letters, listed, shown and sent again: `dlq`."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+from typing import Annotated
+
+import orjson
+import typer
+
+from commands.flags import Json, with_flags, with_settings
+from commands.moments import moment
+from commands.terminal import say, show, tell
+from config import Settings
+from offline.documents import plain
+from streaming import deadletters, records, showing
+from streaming import redrive as redriving
+from streaming.clients import Cluster
+from streaming.deadletters import Place, Wanted
+from streaming.errors import JobError
+
+app = typer.Typer(no_args_is_help=True, help="Look at dead letters, and send them again.")
+
+
+def _wanted(
+    reasons: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reason",
+            help="Those of this reason only; may be repeated.",
+            autocompletion=lambda: [*records.REASONS, deadletters.UNKNOWN],
+        ),
+    ] = None,
+    subscriber: Annotated[str | None, typer.Option(help="Those for this subscriber only.", show_default=False)] = None,
+    origin_topic: Annotated[
+        str | None, typer.Option(help="Those that came from this topic only.", show_default=False)
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Those since a time with its zone, or how long ago: 90s, 30m, 2h, 7d.", show_default=False),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Those before such a time.", show_default=False)] = None,
+) -> Wanted:
+    known = (*records.REASONS, deadletters.UNKNOWN)
+    if strange := [reason for reason in reasons or () if reason not in known]:
+        raise typer.BadParameter(f"--reason: {', '.join(strange)} is none of {', '.join(known)}")
+    now_ms = int(time.time() * 1000)
+    since_ms, until_ms = moment("--since", since, now_ms), moment("--until", until, now_ms)
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise typer.BadParameter("--since must be before --until")
+    return Wanted(frozenset(reasons or ()), subscriber, origin_topic, since_ms, until_ms)
+
+
+@app.command("list")
+@with_flags(wanted=_wanted)
+@with_settings
+def list_them(
+    *,
+    wanted: Wanted,
+    every: Annotated[bool, typer.Option("--all", help="Those too that were redriven already.")] = False,
+    limit: Annotated[int | None, typer.Option(help="So many at most, the oldest.", min=1, show_default=False)] = None,
+    as_json: Json = False,
+    settings: Settings,
+) -> None:
+    """The dead letters that were not redriven, two lines each, and on standard error how many of each reason."""
+    cluster, topic = Cluster.of(settings), settings.dead_letters.topic
+    done = deadletters.redriven(cluster, topic)
+    found = (one for one in deadletters.letters(cluster, topic, wanted) if every or one.place not in done)
+    counts: Counter[str] = Counter()
+    width = shutil.get_terminal_size().columns
+    for letter in islice(found, limit):
+        redriven = letter.place in done
+        if as_json:
+            print(orjson.dumps(showing.as_data(letter, redriven)).decode())
+        else:
+            if not counts:
+                print(showing.heading())
+            print(showing.row(letter, redriven, width))
+        counts[letter.reason] += 1
+    tell(", ".join(f"{count:,} {reason}" for reason, count in counts.most_common()) or "no dead letters")
+
+
+@app.command("show")
+@with_settings
+def show_one(
+    place: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Its place, as `dlq list` names it.")],
+    *,
+    as_json: Json = False,
+    settings: Settings,
+) -> None:
+    """All of one dead letter: what it says, and the key, headers and value of the record that it was made of."""
+    cluster, topic = Cluster.of(settings), settings.dead_letters.topic
+    for letter in deadletters.letters(cluster, topic, Wanted(places=_places([place]))):
+        redriven = letter.place in deadletters.redriven(cluster, topic)
+        if as_json:
+            print(orjson.dumps(showing.as_data(letter, redriven)).decode())
+        else:
+            print(*showing.page(letter, redriven), sep="\n")
+        return
+    raise JobError(f"the topic {topic} has no dead letter at {place}; `dlq list --all` names those that there are")
+
+
+@app.command()
+@with_flags(wanted=_wanted)
+@with_settings
+def redrive(
+    *,
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PARTITION:OFFSET", help="Their places, as `dlq list` names them."),
+    ] = None,
+    wanted: Wanted,
+    all_letters: Annotated[bool, typer.Option("--all-letters", help="All that there are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of them.")] = False,
+    as_json: Json = False,
+    settings: Settings,
+) -> None:
+    """Send dead letters again, each once: events and subscriptions to their topics, deliveries to their subscriber.
+
+    One that was redriven already is left alone, so after a crash the same command goes on. Exit code 1 if a letter was
+    skipped; standard error says which, and why.
+    """
+    wanted = replace(wanted, places=_places(places))
+    if (wanted == Wanted()) is not all_letters:
+        raise typer.BadParameter("which letters? It takes their places or filters, or else --all-letters")
+    summary = redriving.Summary(dry=dry_run)
+    with redriving.opened(settings, dry_run) as opened:
+        for outcome in opened.run(wanted):
+            summary.counts[outcome.what] += 1
+            if as_json and outcome.what != redriving.ALREADY:
+                show(outcome, as_json)
+            elif outcome.skipped:
+                say(plain(str(outcome)))
+    show(summary, as_json)
+    raise typer.Exit(0 if summary.complete else 1)
+
+
+def _places(given: list[str] | None) -> frozenset[Place]:
+    try:
+        return frozenset(map(Place.of, given or ()))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None

@@ -1,0 +1,47 @@
+"""Would the job start here: `doctor`."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from itertools import chain
+
+import typer
+from rich.text import Text
+
+from commands import HOME
+from commands.flags import Json, with_settings
+from commands.terminal import out, show, tell
+from config import Settings
+from offline.documents import plain
+from streaming import checks
+from streaming.checks import asked, cluster, machine
+from streaming.clients import Cluster
+from streaming.errors import JobError
+
+app = typer.Typer()
+
+
+@app.command()
+@with_settings
+def doctor(*, as_json: Json = False, settings: Settings) -> None:
+    """Would the job start here and go on? Looks at this machine, the broker, topics and rights, and changes nothing.
+
+    Each check is ok, a warning, a failure, or skipped because it could not be asked. Exit code 1 if one is a failure.
+    """
+    styles = {checks.OK: "green", checks.WARNING: "yellow", checks.FAILURE: "bold red", checks.SKIPPED: "dim"}
+    counts: Counter[str] = Counter()
+    try:
+        cluster_says = cluster.findings(settings, asked.Real(Cluster.of(settings)), int(time.time() * 1000))
+    except JobError as error:
+        cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
+    for found in chain(machine.findings(settings, HOME), cluster_says):
+        counts[found.state] += 1
+        if as_json:
+            show(found, as_json)
+        else:
+            out.print(Text(f"{found.state:8}", styles[found.state]), Text(f"{plain(found.what)}: {plain(found.text)}"))
+            if found.mend:
+                out.print(Text(f"{'':9}{plain(found.mend)}"))
+    tell(", ".join(f"{counts[state]} {state}" for state in styles if counts[state]))
+    raise typer.Exit(1 if counts[checks.FAILURE] else 0)

@@ -1,0 +1,40 @@
+"""Commands as the command line lists them: each says what it is for, and is imported when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+
+
+class Listed(TyperCommand):
+    """Stands for a command, or a group of them, of the Typer `app` of a module."""
+
+    def __init__(self, module: str, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.module = module
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Of the command itself: it parses the flags, is called, says its help and completes."""
+        group = get_group(import_module(self.module).app)
+        return group.commands.get(self.name or "", group).make_context(info_name, args, parent, **extra)
+
+
+class CommandLine(TyperGroup):
+    """Ends quietly when its reader has seen enough, as `| head` has."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+        except BrokenPipeError:  # what is left in the buffer must not fail at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None

@@ -1,0 +1,159 @@
+"""Subscriptions and events in files, without a broker: `validate`, `match`, `explain` and `test`."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+from rich.text import Text
+
+from commands.flags import Json
+from commands.terminal import out, show, tell
+from matchers import ALGORITHMS
+from matchers.snapshot import Snapshot
+from offline import cases as case_files
+from offline import explain as explaining
+from offline import match as matching
+from offline import validate as validating
+from offline.documents import Refusal, events, latest, subscriptions
+from offline.files import STDIN
+
+app = typer.Typer()
+
+Algorithm = Annotated[
+    str, typer.Option(help="Matching algorithm; all give the same result.", autocompletion=lambda: list(ALGORITHMS))
+]
+Subscriptions = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SUBSCRIPTIONS",
+        help="JSON lines, or a .json file with one subscription or an array; - is standard input.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def validate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE",
+            help="JSON lines, or a .json file with one subscription or an array; - is standard input.",
+            show_default=False,
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Which subscriptions would the job refuse, and why? Exit code 1 if there are any."""
+    code = 0
+    for found in validating.validate(files, datetime.now(UTC)):
+        if isinstance(found, Refusal):
+            code = 1
+        if isinstance(found, Refusal) or as_json:
+            show(found, as_json)
+        else:
+            tell(str(found))
+    raise typer.Exit(code)
+
+
+@app.command()
+def match(
+    file: Subscriptions,
+    events_file: Annotated[
+        Path | None,
+        typer.Argument(metavar="EVENTS", help="JSON lines; standard input if left out.", show_default=False),
+    ] = None,
+    algorithm: Algorithm = Snapshot.algorithm,
+    as_json: Json = False,
+) -> None:
+    """Who gets which event, and by which subscriptions?
+
+    A subscription replaces one before it with the same id; one that is paused or has expired by now does not count.
+
+    What is no event or no subscription is named on standard error, and the exit code is 1.
+    """
+    events_file = events_file or STDIN
+    if file == events_file == STDIN:
+        raise typer.BadParameter("subscriptions and events cannot both come from standard input")
+    refused = _Complaints()
+    now = datetime.now(UTC)
+    counting = [d for d in latest(subscriptions(file), refused).values() if not d.idle(now)]
+    directory = matching.Directory.of(counting, algorithm)
+    for batch in matching.match(directory, events(events_file)):
+        for found in batch:
+            if isinstance(found, Refusal):
+                refused(found)
+            else:
+                show(found, as_json)
+        sys.stdout.flush()
+    raise typer.Exit(1 if refused.count else 0)
+
+
+@app.command()
+def explain(
+    file: Subscriptions,
+    event: Annotated[
+        str,
+        typer.Argument(
+            metavar="EVENT", help="""A file with one event, - for standard input, or the event: '{"symbol": "IBM"}' """
+        ),
+    ],
+    id: Annotated[str | None, typer.Option(help="This subscription only.", show_default=False)] = None,
+    subscriber: Annotated[str | None, typer.Option(help="Those of this subscriber only.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Why does an event satisfy a subscription, or why not? Exit code 1 if it satisfies none.
+
+    At the end come the near misses: subscriptions that it satisfies but for one line.
+    """
+    if file == STDIN == Path(event):
+        raise typer.BadParameter("subscriptions and the event cannot both come from standard input")
+    asked = explaining.asked(latest(subscriptions(file), _Complaints()), id, subscriber)
+    found = explaining.explained(asked, explaining.event_of(event), datetime.now(UTC))
+    show(found, as_json)
+    raise typer.Exit(0 if found.matches else 1)
+
+
+@app.command("test")
+def run_cases(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="CASES", help="YAML such as examples/cases.yaml.", show_default=False)
+    ],
+    algorithm: Algorithm = Snapshot.algorithm,
+    as_json: Json = False,
+) -> None:
+    """Does each event satisfy the subscriptions that it should? Cases in YAML; examples/cases.yaml shows how.
+
+    Expired subscriptions count, so that a case that holds today holds tomorrow; paused ones do not.
+
+    Exit code 1 if a case fails, 2 if a file is wrong.
+    """
+    summary = {"passed": 0, "failed": 0}
+    for file in files:
+        for outcome in case_files.run(file, algorithm):
+            summary["passed" if outcome.passed else "failed"] += 1
+            if as_json:
+                show(outcome, as_json)
+            elif not outcome.passed:
+                out.print(Text("failed", "bold red"), Text(f"{outcome.case.file}: {outcome.case.name}\n{outcome}"))
+    if as_json:
+        print(orjson.dumps(summary).decode())
+    else:
+        out.print(Text(f"{summary['passed']:,} passed, {summary['failed']:,} failed"))
+    raise typer.Exit(1 if summary["failed"] else 0)
+
+
+class _Complaints:
+    """Says what is refused, and counts it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, refusal: Refusal) -> None:
+        self.count += 1
+        tell(str(refusal))

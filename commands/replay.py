@@ -1,0 +1,60 @@
+"""Past events once more, for one subscription: `replay`."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from commands.flags import Json, with_settings
+from commands.moments import moment
+from commands.signals import STOPPED, stop_on_signals
+from commands.terminal import progress_of, show, tell
+from config import Settings
+from streaming import replay as replaying
+
+app = typer.Typer()
+
+
+@app.command()
+@with_settings
+def replay(
+    *,
+    subscription: Annotated[str, typer.Argument(help="Its id.")],
+    start: Annotated[
+        str | None,
+        typer.Option("--from", help="A time with its zone, or how long ago: 90s, 30m, 2h, 7d.", show_default=False),
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="The same; now if left out.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Begins one of that name, or goes on with it.", show_default=False)
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Events a second at most.", min=0.1, show_default=False)] = None,
+    as_json: Json = False,
+    settings: Settings,
+) -> None:
+    """Match past events for one subscription as it is now, and deliver them again, each once; beside the running job.
+
+    From the first event at or after a time to before the first at or after another. Ctrl-C or SIGTERM stops it, with
+    exit code 130; the same --name goes on where it stopped, whatever stopped it.
+    """
+    now_ms = int(time.time() * 1000)
+    from_ms, to_ms = moment("--from", start, now_ms), moment("--to", end, now_ms)
+    if name is None and from_ms is None:
+        raise typer.BadParameter("a new replay needs --from, one that has begun its --name")
+    if name is not None and not replaying.NAME.fullmatch(name):
+        raise typer.BadParameter("--name takes 1 to 100 letters, digits, dots, underscores or hyphens")
+    if from_ms is not None and from_ms >= (now_ms if to_ms is None else to_ms):
+        raise typer.BadParameter(f"--from must be before {'now' if to_ms is None else '--to'}")
+    stop = stop_on_signals()
+    with replaying.opened(settings, subscription, from_ms, to_ms, name) as opened:
+        tell(str(opened))
+        with progress_of(f"of {opened.size:,} offsets", opened.size) as progress:
+            summary = opened.run(stop, rate, progress)
+    tell(str(summary))
+    if as_json:
+        show(summary, as_json)
+    if not summary.finished:
+        tell(f"stopped; `replay {subscription} --name {summary.name}` goes on")
+    raise typer.Exit(0 if summary.finished else STOPPED)

@@ -1,0 +1,17 @@
+"""What a subscription may look like: `schema`."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from streaming.schema import subscription_schema
+
+app = typer.Typer()
+
+
+@app.command()
+def schema() -> None:
+    """The JSON Schema of a subscription, for editors and checks; config/subscription.schema.json is a copy."""
+    print(json.dumps(subscription_schema(), indent=2))

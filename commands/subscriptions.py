@@ -1,0 +1,210 @@
+"""Subscriptions as the topic has them: `subscriptions`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import orjson
+import typer
+
+from commands.flags import Answering, Ids, Json, Timeout, Wait, with_settings
+from commands.given import ids_of
+from commands.records import changed, reader, subscriptions_topic
+from commands.terminal import out, progress_of, say, show, tell
+from config import Settings
+from offline.documents import Place, Refusal, plain
+from offline.files import STDIN, InputError, lines, name_of
+from streaming import listing, pausing, readable
+from streaming.errors import JobError
+from streaming.importing import Import
+from streaming.registered import Registered, last_written, registered
+from streaming.standing import standings
+from streaming.subscriptions import Refused
+
+app = typer.Typer(no_args_is_help=True, help="Look at subscriptions, save them, and bring them back.")
+
+
+@app.command("list")
+@with_settings
+def list_them(
+    *,
+    subscriber: Annotated[str | None, typer.Option(help="Those of this subscriber only.", show_default=False)] = None,
+    paused: Annotated[
+        bool | None,
+        typer.Option(
+            "--paused/--active", help="The paused ones only, or only those that are neither paused nor expired."
+        ),
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="Those whose id begins so only.", show_default=False)] = "",
+    limit: Annotated[int | None, typer.Option(help="So many at most.", min=1, show_default=False)] = None,
+    as_json: Json = False,
+    settings: Settings,
+) -> None:
+    """The subscriptions that are in the topic now, a line each, and on standard error how many.
+
+    Of each id the last document counts that the job does not refuse. It takes about 200 bytes of memory for each id.
+    """
+    now_ms = int(time.time() * 1000)
+
+    def of_them(document: dict[str, Any]) -> bool:
+        by = subscriber is None or document.get("subscriber") == subscriber
+        return by and (paused is None or document.get("paused", False) is paused)
+
+    found: Iterator[Registered] = registered(subscriptions_topic(settings), prefix, of_them)
+    if paused is False:
+        found = (one for one in found if listing.state(one, now_ms) == listing.ACTIVE)
+    width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize
+    count = 0
+    for one in islice(found, limit):
+        if as_json:
+            print(orjson.dumps(listing.as_data(one, now_ms)).decode())
+        else:
+            if not count:
+                print(listing.heading())
+            print(listing.row(one, now_ms, width))
+        count += 1
+    tell(f"{count:,} subscriptions" if count else "no subscriptions")
+
+
+@app.command()
+@with_settings
+def get(id: Annotated[str, typer.Argument(help="Its id.")], *, as_json: Json = False, settings: Settings) -> None:
+    """The document of one, as it is in the topic; with --json on one line. Exit code 1 if there is none."""
+    (id,) = ids_of([id])
+    found = last_written(subscriptions_topic(settings)(), [id])
+    if id not in found or found[id].value is None:
+        why = pausing.missing(id, found)
+        raise JobError(f"{why} in {settings.subscriptions.topic}; `subscriptions list` names those that there are")
+    print(found[id].line.decode() if as_json else "\n".join(readable.pretty(found[id].value or b"")))
+
+
+@app.command()
+@with_settings
+def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> None:
+    """What the job said last of each: in force (since which version, for which events), paused, withdrawn or refused.
+
+    And whether a later change still waits for an answer. Exit code 1 if one is refused or unknown.
+    """
+    asked = list(dict.fromkeys(ids_of(ids)))
+    statuses = reader(settings, settings.subscriptions.status_topic, "statuses read")()
+    found = standings(statuses, subscriptions_topic(settings)(), asked)
+    for standing in found.values():
+        if as_json:
+            show(standing, as_json)
+        else:
+            print(f"{plain(standing.id)}: {plain(str(standing))}")
+    raise typer.Exit(1 if any(standing.refused or not standing.known for standing in found.values()) else 0)
+
+
+@app.command()
+@with_settings
+def export(
+    file: Annotated[
+        Path | None, typer.Argument(help="What to write; standard output if left out.", show_default=False)
+    ] = None,
+    *,
+    settings: Settings,
+) -> None:
+    """All subscriptions as JSON lines, each with the bytes that the topic has; `subscriptions import` takes them.
+
+    Only line breaks within a document become spaces, and one that leaves its id to the record's key is given it. A file
+    is there when it is whole.
+    """
+    count = 0
+    with _written(file) as stream:
+        for one in registered(subscriptions_topic(settings)):
+            stream.write(one.line + b"\n")
+            count += 1
+    tell(f"{count:,} subscriptions exported")
+
+
+@app.command("import")
+@with_settings
+def import_file(
+    file: Annotated[
+        Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)
+    ] = None,
+    *,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Write those that are not refused, if some are.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be written.")] = False,
+    wait: Wait = False,
+    timeout: Timeout = 60,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The summary as JSON, after the answers if it is to --wait.")
+    ] = False,
+    settings: Settings,
+) -> None:
+    """Write the subscriptions of a file that are new or changed; if one is refused, none, and the exit code is 1.
+
+    What the topic says already is not written again, so the same import may be run twice. It removes nothing. Unlike
+    `subscribe`, which writes line by line as they come, it reads the file to its end first.
+    """
+    plan, refused = Import(), 0
+    with _kept(file or STDIN) as kept:
+        with progress_of("lines checked") as progress:
+            for number, line in lines(kept):
+                try:
+                    plan.take(number, line)
+                except Refused as error:
+                    refused += 1
+                    say(str(Refusal(Place(name_of(file or STDIN), "line", number), error.id, str(error))))
+                progress(plan.taken + refused)
+        if refused and not keep_going:
+            raise JobError(
+                f"{refused:,} of {plan.taken + refused:,} lines are refused, so nothing was written; --keep-going "
+                "writes the others"
+            )
+        plan.compare(subscriptions_topic(settings)())
+        summary = {**plan.as_data(), "refused": refused, "dry_run": dry_run}
+        answered = 0
+        if not dry_run:
+            written = plan.records(lines(kept))
+            answered = changed(settings, written, "subscriptions", Answering(wait, timeout, as_json and wait))
+    if as_json:
+        print(orjson.dumps(summary).decode())
+    else:
+        tell(", ".join(f"{count:,} {what}" for what, count in summary.items() if what != "dry_run"))
+    raise typer.Exit(1 if refused or answered else 0)
+
+
+@contextmanager
+def _kept(file: Path) -> Iterator[Path]:
+    """A file that can be read twice."""
+    if file != STDIN:
+        yield file
+        return
+    with tempfile.NamedTemporaryFile(prefix="sluice-") as kept:
+        for _, line in lines(STDIN):
+            kept.write(line + b"\n")
+        kept.flush()
+        yield Path(kept.name)
+
+
+@contextmanager
+def _written(file: Path | None) -> Iterator[BinaryIO]:
+    """A file that takes its name once it is whole, or standard output. Raises InputError."""
+    if file is None:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    part = file.with_name(f"{file.name}.part")
+    try:
+        with part.open("wb") as stream:
+            yield stream
+        os.replace(part, file)
+    except OSError as error:
+        raise InputError(f"{part}: cannot be written: {error.strerror}") from None
+    finally:
+        with suppress(OSError):
+            part.unlink()

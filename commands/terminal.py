@@ -1,0 +1,42 @@
+"""What goes to the terminal, or to who reads in its place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+out = Console(soft_wrap=True)
+err = Console(stderr=True, soft_wrap=True)
+
+
+def show(what: Any, as_json: bool) -> None:
+    """On standard output."""
+    print(orjson.dumps(what.as_data()).decode() if as_json else what)
+
+
+def tell(text: str) -> None:
+    """On standard error."""
+    err.print(Text(text))
+
+
+def say(text: str) -> None:
+    """The same, where there may be a million."""
+    print(text, file=sys.stderr)
+
+
+@contextmanager
+def progress_of(what: str, total: int | None = None, quiet: bool = False) -> Iterator[Any]:
+    kind = SpinnerColumn() if total is None else BarColumn()
+    columns = (kind, TextColumn("{task.completed:,} {task.description}"), TimeElapsedColumn())
+    hidden = quiet or not err.is_terminal
+    # Standard output stays what it is: rich would lead it to where the bar is.
+    with Progress(*columns, console=err, transient=True, disable=hidden, redirect_stdout=False) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)

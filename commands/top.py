@@ -1,0 +1,58 @@
+"""The running job, looked at again and again: `top`."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from commands.flags import with_settings
+from commands.signals import stop_on_signals
+from commands.terminal import out, tell
+from config import Settings
+from streaming import checkpoint
+from streaming.errors import JobError
+from streaming.monitoring import top as looking
+
+app = typer.Typer()
+
+
+@app.command()
+@with_settings
+def top(
+    url: Annotated[
+        str | None,
+        typer.Option(help="Where the job answers; without it the checkpoint says where.", show_default=False),
+    ] = None,
+    every: Annotated[float, typer.Option(help="Seconds from one look to the next.", min=0.1)] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="One look; so it is too where no terminal is.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look on standard output.")] = False,
+    *,
+    settings: Settings,
+) -> None:
+    """Watch a running job: throughput, latency by stage, lag, the state, dead letters, restarts. Ctrl-C ends it.
+
+    It asks for /status.json, at the address in the checkpoint's file `monitoring` or at --url. Exit code 75 if no job
+    answers there at first; one that is started again is found again.
+    """
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise typer.BadParameter("--url takes http://host:port, as the log line `running` says it")
+    stop = stop_on_signals()
+    looks = looking.looks(lambda: url or checkpoint.announcement(settings.query.checkpoint), every, stop)
+    first = next(looks)
+    if as_json:
+        for found in chain([first], () if once else looks):
+            if isinstance(found, JobError):
+                tell(str(found))
+            else:
+                print(json.dumps(found), flush=True)
+    elif once or not out.is_terminal:
+        out.print(looking.shown(first), soft_wrap=False)
+    else:  # a console that wraps, so that lines can be counted
+        with Live(looking.shown(first), console=Console(), auto_refresh=False, vertical_overflow="crop") as live:
+            for found in looks:
+                live.update(looking.shown(found), refresh=True)

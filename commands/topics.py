@@ -1,0 +1,45 @@
+"""Topics, made and listed: `topics`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import orjson
+import typer
+
+from commands.flags import Json, with_settings
+from config import Settings
+from streaming import layout
+from streaming.clients import Cluster
+
+app = typer.Typer(no_args_is_help=True, help="Make and list topics.")
+
+
+@app.command()
+@with_settings
+def create(
+    *,
+    settings: Settings,
+    partitions: Annotated[int, typer.Option(help="Partitions of events and subscriptions.", min=1)] = 2,
+    replication_factor: Annotated[int, typer.Option(help="Replicas of each topic.", min=1)] = 1,
+    as_json: Json = False,
+) -> None:
+    """Make all topics that the job needs; those that are there already stay as they are."""
+    cluster = Cluster.of(settings).topics()
+    there = cluster.partitions()
+    wanted = layout.topics(settings, partitions, replication_factor)
+    failed = cluster.create(t for t in wanted if t.name not in there)
+    for topic in wanted:
+        state = failed.get(topic.name) or ("is there already" if topic.name in there else "created")
+        print(orjson.dumps({"topic": topic.name, "state": state}).decode() if as_json else f"{topic.name}\t{state}")
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command("list")
+@with_settings
+def list_them(*, as_json: Json = False, settings: Settings) -> None:
+    """All topics with their number of partitions."""
+    for name, partitions in sorted(Cluster.of(settings).topics().partitions().items()):
+        if not name.startswith("__"):
+            found = {"topic": name, "partitions": partitions}
+            print(orjson.dumps(found).decode() if as_json else f"{name}\t{partitions}")

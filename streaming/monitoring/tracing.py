@@ -1,0 +1,169 @@
+"""Each batch as a trace, sent to a collector of OpenTelemetry.
+
+Import this only where traces are wanted: it loads OpenTelemetry.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Link, SpanKind, StatusCode, get_current_span, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from streaming.monitoring.wording import readable
+from streaming.reporting import Report, Stage
+from streaming.version import VERSION
+
+log = logging.getLogger("sluice.monitoring")
+
+LAST_S = 3.0  # for what is still to be sent at the end
+
+
+class Traces:
+    """An `Observer` of the batches. `with Traces(...) as traces`; at the end it takes LAST_S to send what is left.
+
+    `batch` only notes. A thread of OpenTelemetry's sends it, every few seconds; what waits for that is bounded, and the
+    oldest gives way. The resource is the query: `service.instance.id` is another one in each process.
+    """
+
+    def __init__(self, endpoint: str, query: str, events: str, subscriptions: str) -> None:
+        self._query = query
+        self._topics = (events, subscriptions)
+        self._collector = _Collector(endpoint)
+        resource = Resource.create({SERVICE_NAME: query, SERVICE_VERSION: VERSION})
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(self._collector))
+        self._tracer = self._provider.get_tracer("sluice", VERSION)
+        group = {"messaging.consumer.group.name": query}
+        self._of_stage = {
+            "send": (SpanKind.PRODUCER, _operation("send", "send")),
+            "commit": (SpanKind.CLIENT, _operation("commit", "settle") | group),
+        }
+
+    def __enter__(self) -> Traces:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        ending = threading.Thread(target=self._provider.shutdown, name="sluice-traces", daemon=True)
+        ending.start()
+        ending.join(LAST_S)
+        self._collector.shutdown()  # who waits to try again does so no longer
+        self._collector.close()
+
+    def progressed(self) -> None: ...
+
+    def batch(self, report: Report) -> None:
+        root = self._tracer.start_span(
+            "batch", Context(), SpanKind.CONSUMER, self._facts(report), _links(report), _ns(report.start)
+        )
+        for stage in report.stages:
+            self._add(stage, set_span_in_context(root, Context()))
+        root.end(_ns(report.ended))
+
+    def _add(self, stage: Stage, within: Context) -> None:
+        kind, facts = self._of_stage.get(stage.name, (SpanKind.INTERNAL, {}))
+        span = self._tracer.start_span(stage.name, within, kind, facts, start_time=_ns(stage.began))
+        if stage.failed:
+            span.set_status(StatusCode.ERROR, readable(stage.failed))
+        for part in stage.parts:
+            self._add(part, set_span_in_context(span, within))
+        span.end(_ns(stage.ended))
+
+    def _facts(self, report: Report) -> dict[str, str | int | float]:
+        rows = {"events": report.events, "subscriptions": report.rows - report.events}
+        read = [topic for topic, n in zip(self._topics, rows.values(), strict=True) if n]
+        return {
+            **_operation("process", "process"),
+            "messaging.batch.message_count": report.rows,
+            "messaging.consumer.group.name": self._query,
+            **({"messaging.destination.name": read[0]} if len(read) == 1 else {}),  # all are of one, or there is none
+            "sluice.batch": report.number,
+            "sluice.bytes": report.bytes,
+            "sluice.waited_ms": report.waited_ms,
+            "sluice.false_positives": report.false_positives,
+            **{f"sluice.rows.{source}": n for source, n in rows.items()},
+            **{f"sluice.{name}": n for name, n in report.counts.items()},
+            **{f"sluice.dead_letters.{reason}": n for reason, n in report.dead_letters.items()},
+            **{f"sluice.state.{name}": n for name, n in report.state.items()},
+        }
+
+
+class _Collector(SpanExporter):
+    """Where traces are sent. Our log has one line when it takes no more, and one when it does again.
+
+    What OpenTelemetry itself logs, a line for every attempt, is for log.level = "debug".
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._failing = False
+        self._ended = False
+        self._heard = _Heard()
+        self._exporter = OTLPSpanExporter(endpoint)
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self._heard.reason = None
+        found = SpanExportResult.FAILURE if self._ended else self._exporter.export(spans)
+        failing = found is not SpanExportResult.SUCCESS
+        if failing != self._failing:
+            self._failing = failing
+            fields = {"endpoint": self._endpoint}
+            if failing:
+                reason = {"reason": self._heard.reason or "the job ends"}
+                log.warning("traces are lost", extra={"fields": fields | reason})
+            else:
+                log.info("traces are taken again", extra={"fields": fields})
+        return found
+
+    def shutdown(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._exporter.shutdown()
+
+    def close(self) -> None:
+        self._heard.close()
+
+
+class _Heard(logging.Handler):
+    """What OpenTelemetry logs. `reason` is the first that its exporter said since it was None."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reason: str | None = None
+        self._of = logging.getLogger("opentelemetry")
+        self._of.propagate = False
+        self._of.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = record.getMessage()
+        log.debug("OpenTelemetry", extra={"fields": {"said": said}})
+        if record.name.startswith("opentelemetry.exporter"):
+            self.reason = self.reason or said
+
+    def close(self) -> None:
+        self._of.removeHandler(self)
+        self._of.propagate = True
+        super().close()
+
+
+def _operation(name: str, kind: str) -> dict[str, str]:
+    """As OpenTelemetry's conventions for messaging have it."""
+    return {"messaging.system": "kafka", "messaging.operation.name": name, "messaging.operation.type": kind}
+
+
+def _links(report: Report) -> list[Link]:
+    """To the spans that events of the batch belong to. What is no trace context, OpenTelemetry leaves out."""
+    read = TraceContextTextMapPropagator()
+    found = (get_current_span(read.extract(given, Context())) for given in report.trace_contexts)
+    return [Link(span.get_span_context()) for span in found]
+
+
+def _ns(epoch_s: float) -> int:
+    return int(epoch_s * 1e9)

@@ -1,0 +1,327 @@
+"""Traces as a collector takes them: a real one, over HTTP."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as Kinds
+
+from config import Settings
+from streaming import job
+from streaming.broker import free_port
+from streaming.isolating import Lost
+from streaming.matching import DELIVER, EVENTS, PROGRESS, SUBSCRIPTIONS
+from streaming.monitoring import tracing
+from streaming.monitoring.tracing import Traces
+from streaming.reporting import LOOKED_AT, Both, Nobody, Published, Report, Stage
+from streaming.version import VERSION
+from tests.collector import Collector, Span, collector
+from tests.stage import ALICE, ListSink, change, event, pipeline, work
+
+HOME = Path(__file__).resolve().parents[2]
+NOON = 1_750_000_000.0  # epoch s
+SOME_TRACE, SOME_SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")  # ms
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1.5")  # s: it tries twice
+
+
+@pytest.fixture
+def receiver() -> Iterator[Collector]:
+    with collector() as one:
+        yield one
+
+
+def traces(address: str) -> Traces:
+    return Traces(address, "orders", "events", "subs")
+
+
+def rows(*headers: Any, changes: int = 0) -> list[dict[str, Any]]:
+    """Of a transaction with an event for each, which has one delivery, and some changes."""
+    common = {"kind": DELIVER, "timestamp": 1000 * (NOON - 2), "count": 1}
+    found = [common | {"headers": given} for given in headers]
+    at = {"kind": PROGRESS, "timestamp": 1000 * (NOON - 2)}
+    found.append(at | {"source": EVENTS, "count": len(headers), "bytes": 10 * len(headers)})
+    found.append(at | {"source": SUBSCRIPTIONS, "count": changes, "bytes": changes})
+    return found
+
+
+def report(number: int = 1) -> Report:
+    """Of a batch in two pieces: workers were lost once, and the second piece had two transactions."""
+    own = Report(number, 0.0, start=NOON)
+    own.stages += [
+        Stage("measure", NOON + 0.1, NOON + 0.2),
+        Stage("prepare", NOON + 0.2, NOON + 0.3),
+        Stage("match", NOON + 0.3, NOON + 0.6, "MemoryError \ud800"),
+        Stage("prepare", NOON + 0.6, NOON + 0.7),
+        Stage("match", NOON + 0.7, NOON + 0.9),
+    ]
+    letters = {"oversize": 2}
+    own.add(Published(rows(None, None), 1, 0, letters, 3, NOON + 1, NOON + 1.2, NOON + 1.3, NOON + 1.4), NOON + 0.9)
+    own.add(Published(rows(changes=1), 0, 0, {}, 0, NOON + 1.4, NOON + 1.5, NOON + 1.6, NOON + 1.7), NOON + 0.9)
+    own.counts["workers_lost"] = 1
+    own.state = {"version": 7, "subscriptions": 5, "parts": 2}
+    own.fields()
+    own.ended = NOON + 1.8
+    return own
+
+
+def of(*transactions: list[dict[str, Any]]) -> Report:
+    own = Report(1, 0.0, start=NOON)
+    for found in transactions:
+        own.add(Published(found, 1, 0, {}, 0, *(NOON + 1,) * 4), NOON + 1)
+    own.ended = NOON + 2
+    return own
+
+
+def sent(receiver: Collector, *reports: Report) -> list[Span]:
+    with traces(receiver.url) as observer:
+        for one in reports:
+            observer.batch(one)
+    return [span for trace in receiver.traces().values() for span in trace]
+
+
+def until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """What was logged for everybody."""
+    return [(r.levelname, r.getMessage()) for r in caplog.records if r.levelno >= logging.INFO]
+
+
+def test_a_batch_is_a_trace_of_its_stages(receiver: Collector) -> None:
+    root, *others = sent(receiver, report())
+    names = {span.id: span.name for span in (root, *others)}
+    assert (root.name, root.parent_id, root.error) == ("batch", b"", None)
+    assert [(span.name, names[span.parent_id]) for span in others] == [
+        ("measure", "batch"),
+        ("prepare", "batch"),
+        ("match", "batch"),
+        ("prepare", "batch"),
+        ("match", "batch"),
+        ("publish", "batch"),
+        ("send", "publish"),
+        ("commit", "publish"),
+        ("apply", "batch"),
+        ("publish", "batch"),
+        ("send", "publish"),
+        ("commit", "publish"),
+        ("apply", "batch"),
+    ]
+    assert [span.error for span in others if span.name == "match"] == ["MemoryError ?", None]
+    kinds = {span.name: span.kind for span in (root, *others)}
+    assert kinds == dict.fromkeys(("measure", "prepare", "match", "publish", "apply"), Kinds.SPAN_KIND_INTERNAL) | {
+        "batch": Kinds.SPAN_KIND_CONSUMER,
+        "send": Kinds.SPAN_KIND_PRODUCER,
+        "commit": Kinds.SPAN_KIND_CLIENT,
+    }
+
+
+def test_times_are_true_and_lie_within_those_of_the_parent(receiver: Collector) -> None:
+    found = sent(receiver, report())
+    by_id = {span.id: span for span in found}
+    root, *others = found
+    assert [round(t / 1e9 - NOON, 3) for t in (root.start_ns, root.end_ns)] == [0.0, 1.8]
+    commits = [
+        (round(s.start_ns / 1e9 - NOON, 3), round(s.end_ns / 1e9 - NOON, 3)) for s in others if s.name == "commit"
+    ]
+    assert commits == [(1.2, 1.3), (1.5, 1.6)]
+    for span in others:
+        assert by_id[span.parent_id].start_ns <= span.start_ns <= span.end_ns <= by_id[span.parent_id].end_ns
+    for one, next_one in pairwise(span for span in others if span.parent_id == root.id):
+        assert one.end_ns <= next_one.start_ns
+
+
+def test_the_root_says_what_the_batch_did(receiver: Collector) -> None:
+    root, *others = sent(receiver, report(number=42))
+    assert root.facts == {
+        "messaging.system": "kafka",
+        "messaging.operation.name": "process",
+        "messaging.operation.type": "process",
+        "messaging.batch.message_count": 3,
+        "messaging.consumer.group.name": "orders",
+        "sluice.batch": 42,
+        "sluice.bytes": 21,
+        "sluice.waited_ms": 2_000.0,
+        "sluice.false_positives": 0.0,
+        "sluice.rows.events": 2,
+        "sluice.rows.subscriptions": 1,
+        "sluice.matched": 2,
+        "sluice.matches": 2,
+        "sluice.deliveries": 1,
+        "sluice.undecodable": 0,
+        "sluice.changes": 0,
+        "sluice.refused": 0,
+        "sluice.over_quota": 0,
+        "sluice.workers_lost": 1,
+        "sluice.transactions_aborted": 3,
+        "sluice.dead_letters.oversize": 2,
+        "sluice.state.version": 7,
+        "sluice.state.subscriptions": 5,
+        "sluice.state.parts": 2,
+    }
+    facts = {span.name: span.facts for span in others}
+    assert facts["send"]["messaging.operation.type"] == "send"
+    assert facts["commit"]["messaging.operation.type"] == "settle"
+    assert {name: root.resource[name] for name in ("service.name", "service.version")} == {
+        "service.name": "orders",
+        "service.version": VERSION,
+    }
+    assert root.resource["service.instance.id"]
+
+
+@pytest.mark.parametrize(
+    ("given", "topic"), [(rows(None), "events"), (rows(changes=1), "subs"), (rows(None, changes=1), None)]
+)
+def test_a_destination_is_named_if_all_rows_are_of_it(receiver: Collector, given: Any, topic: str | None) -> None:
+    root, *_ = sent(receiver, of(given))
+    assert root.facts.get("messaging.destination.name") == topic
+
+
+def test_each_batch_has_a_trace_of_its_own(receiver: Collector) -> None:
+    sent(receiver, report(1), report(2))
+    found = receiver.traces().values()
+    assert sorted(trace[0].facts["sluice.batch"] for trace in found) == [1, 2]
+    assert {len(trace) for trace in found} == {14}
+
+
+def header(value: bytes | None, name: str = "traceparent") -> list[dict[str, Any]]:
+    return [{"key": "other", "value": b"x"}, {"key": name, "value": value}]
+
+
+PARENT = f"00-{SOME_TRACE}-{SOME_SPAN}-01".encode()
+GOOD = header(PARENT)
+BAD = (None, [], header(None), header(b"\xff"), header(b"00-0-0-00"), header(PARENT, "Traceparent"))
+
+
+@pytest.mark.parametrize(
+    ("transactions", "links"),
+    [
+        ([rows(*BAD)], 0),
+        ([rows(*BAD, GOOD)], 1),
+        ([rows(*[GOOD] * (LOOKED_AT + 5))], LOOKED_AT),
+        ([rows(*[None] * LOOKED_AT, GOOD)], 0),
+        ([rows(*[GOOD] * (LOOKED_AT - 1)), rows(None, GOOD)], LOOKED_AT - 1),
+        ([rows(*[None] * (LOOKED_AT + 5)), rows(GOOD)], 0),
+    ],
+)
+def test_a_batch_links_to_the_traces_of_its_first_events(receiver: Collector, transactions: Any, links: int) -> None:
+    root, *_ = sent(receiver, of(*transactions))
+    assert root.links == [(bytes.fromhex(SOME_TRACE), bytes.fromhex(SOME_SPAN))] * links
+
+
+def test_stages_of_transactions_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sink(ListSink):
+        def publish(self, records: Any, offsets: Any) -> tuple[float, float]:
+            super().publish(records, offsets)
+            return time.time(), time.time()
+
+    monkeypatch.setattr("streaming.pipeline.DELIVERED_AT_ONCE", 1)
+    p = pipeline(Sink(aborts=1))
+    p.take(work(p.state, [change(0, "s1", ALICE)]))
+    own = Report(1, 0.0)
+    for published in p.take(work(p.state, [event(0, {"x": 1}), event(1, {"x": 1})])):
+        own.add(published, own.start)
+    assert [stage.name for stage in own.stages] == ["publish", "apply"] * 2
+    times = [t for stage in own.stages for part in (stage.parts or (stage,)) for t in (part.began, part.ended)]
+    assert times == sorted(times)
+    assert times[0] >= own.start
+
+
+def test_a_stage_that_fails_says_why() -> None:
+    own = Report(1, 0.0)
+    with pytest.raises(Lost), own.stage("match"):
+        raise Lost("no memory", again=True)
+    (stage,) = own.stages
+    assert (stage.name, stage.failed) == ("match", "no memory")
+
+
+@pytest.mark.parametrize("status", [404, 503])
+def test_a_collector_that_refuses_and_then_takes_is_told_of_once_each(
+    receiver: Collector, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "sluice")
+    receiver.status = status
+    with traces(receiver.url) as observer:
+        for n in range(3):
+            before = receiver.requests
+            observer.batch(report(n))
+            until(lambda before=before: receiver.requests > before)
+        until(lambda: lines(caplog))
+        receiver.status = 200
+        until(lambda: observer.batch(report(9)) or receiver.spans)
+        until(lambda: len(lines(caplog)) == 2)
+    assert lines(caplog) == [("WARNING", "traces are lost"), ("INFO", "traces are taken again")]
+    (warning, _) = [r for r in caplog.records if r.levelno >= logging.INFO]
+    assert warning.fields["endpoint"] == receiver.url  # type: ignore[attr-defined]
+    assert ("Not Found" if status == 404 else "Service Unavailable") in warning.fields["reason"]  # type: ignore[attr-defined]
+
+
+def test_a_collector_that_is_not_there_costs_one_warning(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with traces(f"http://127.0.0.1:{free_port()}/v1/traces") as observer:
+        for n in range(1_000):  # more spans than may wait
+            observer.batch(report(n))
+        until(lambda: lines(caplog))
+        observer.batch(report())
+    assert lines(caplog) == [("WARNING", "traces are lost")]
+    assert "refused" in caplog.records[-1].fields["reason"]  # type: ignore[attr-defined]
+    assert capfd.readouterr() == ("", "")
+    assert logging.getLogger("opentelemetry").propagate
+
+
+def test_a_collector_that_does_not_answer_holds_up_neither_batches_nor_the_end(
+    receiver: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")
+    monkeypatch.setattr(tracing, "LAST_S", 0.1)
+    receiver.open.clear()
+    with traces(receiver.url) as observer:
+        observer.batch(report())
+        until(lambda: receiver.requests)
+        observer.batch(report())
+    (ending,) = [thread for thread in threading.enumerate() if thread.name == "sluice-traces"]
+    receiver.open.set()
+    ending.join()
+
+
+def test_what_waits_at_the_end_is_sent(receiver: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "3600000")
+    assert len(sent(receiver, report())) == 14
+    assert "sluice-traces" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_the_job_tells_traces_of_its_batches_if_it_is_to(receiver: Collector) -> None:
+    monitor: Any = Nobody()
+    with ExitStack() as last:
+        assert job._observer(Settings(), monitor, last) is monitor
+        settings = Settings.model_validate({"monitoring": {"traces": receiver.url}, "query": {"name": "q"}})
+        observer = job._observer(settings, monitor, last)
+        assert isinstance(observer, Both)
+        observer.progressed()
+        observer.batch(report())
+    assert {span.resource["service.name"] for span in receiver.spans} == {"q"}
+
+
+def test_who_wants_no_traces_loads_nothing_of_opentelemetry() -> None:
+    code = "import sys, run_stream, streaming.job; print([m for m in sys.modules if m.startswith('opentelemetry')])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=HOME, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
