@@ -280,6 +280,10 @@ def system(
     rates: Annotated[str, typer.Option(help="Events per second, ascending until one is not sustained.")] = (
         "1000,2000,5000,10000,20000,50000,100000"
     ),
+    systems: Annotated[
+        str,
+        typer.Option(help="sluice, and what one would write with Spark alone: join, udf, udf_by_symbol; with commas."),
+    ] = "sluice",
     seconds: Annotated[float, typer.Option(help="Of each rate.")] = 30.0,
     matches: Matches = Load.matches,
     subscribers: Subscribers = Load.subscribers,
@@ -294,12 +298,18 @@ def system(
 ) -> None:
     """How many events a second the whole system takes, and how late they are; every delivery checked.
 
+    Systems other than sluice know the subscriptions that were there when they started, and deliver at least once.
     Broker, generator and checker run on the same machine and share it. Exit code 1 if any delivery is wrong.
     """
     from bench.living import system as measuring  # what the stream needs, no other command does
+    from bench.living.run import SYSTEMS
 
     with _wrong_flags():
         numbers, wanted = _numbers("subscriptions", subscriptions), _numbers("rates", rates)
+        chosen = [name.strip() for name in systems.split(",")]
+        for name in chosen:
+            if name not in SYSTEMS:
+                raise BenchError(f"unknown system {name!r}; {known(name, SYSTEMS)}")
         load = Load(
             subscriptions=min(numbers),
             events_per_second=min(wanted),
@@ -309,10 +319,12 @@ def system(
             symbols=symbols,
             matches=matches,
         )
-    flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries, **_assigned(set_)}
+        flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries, **_assigned(set_)}
+        if flags["deliveries.layout"] != "shared" and chosen != ["sluice"]:
+            raise BenchError("only sluice has another layout than shared")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
     rows = []
-    for row in measuring.ramp(load, numbers, wanted, flags, lambda what: err.print(Text(what))):
+    for row in measuring.ramp(load, chosen, numbers, wanted, flags, lambda what: err.print(Text(what))):
         rows.append(row)
         if as_json:
             typer.echo(json.dumps(row.as_data()))

@@ -105,6 +105,13 @@ def check(changes: Changes, statuses: Statuses, events: Events, deliveries: Deli
     return _compared(wanted, _versions(statuses, answered, events), events, deliveries, answered.wrong)
 
 
+def from_the_start(changes: Changes, partitions: int) -> Statuses:
+    """Of a system that says nothing of changes, and read all before the first event: what it would have said."""
+    n = len(changes.id)
+    version, everywhere = np.full(n, n), np.zeros((n, partitions), np.int64)
+    return Statuses(np.arange(n), np.ones(n, np.bool_), version, everywhere, changes.timestamp)
+
+
 @dataclass(frozen=True, eq=False)
 class Answers:
     status: Int64  # [C] of each change, -1 for none

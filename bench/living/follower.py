@@ -19,10 +19,11 @@ EVERY = 4  # of so many deliveries one is looked at, so that the reader keeps up
 
 
 def run(cluster: Cluster, topics: Sequence[str]) -> None:
-    """Until standard input ends."""
-    input = threading.Thread(target=sys.stdin.read, daemon=True)
+    """Until standard input ends. Once it has a line, those that come count for the second half too."""
+    halfway = threading.Event()
+    input = threading.Thread(target=_listen, args=(halfway,), daemon=True)
     input.start()
-    found, n = Latencies(), 0
+    found, second_half, n = Latencies(), Latencies(), 0
     message: Any
     for message in clients.read(cluster, topics, follow=True):
         if message is None:
@@ -32,8 +33,16 @@ def run(cluster: Cluster, topics: Sequence[str]) -> None:
         n += 1
         if n % EVERY == 0:
             at = datetime.fromisoformat(dict(message.headers())["ce_time"].decode())
-            found.add(max(0.0, (time.time() - at.timestamp()) * 1000))
-    print(orjson.dumps({"latencies": found.to_json(), "read": n}).decode(), flush=True)  # noqa: T201
+            ms = max(0.0, (time.time() - at.timestamp()) * 1000)
+            for latencies in (found, second_half) if halfway.is_set() else (found,):
+                latencies.add(ms)
+    told = {"follower": found.to_json(), "follower_second_half": second_half.to_json(), "read": n}
+    print(orjson.dumps(told).decode(), flush=True)  # noqa: T201
+
+
+def _listen(halfway: threading.Event) -> None:
+    for _ in sys.stdin:
+        halfway.set()
 
 
 if __name__ == "__main__":

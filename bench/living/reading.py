@@ -32,9 +32,12 @@ def read_changes(cluster: Cluster, topic: str) -> Changes:
     return Changes(rows.start(), ids, subscribers, symbols, low, high, timestamps)
 
 
-def read_events(cluster: Cluster, topic: str) -> Events:
+def read_events(cluster: Cluster, topic: str, ends: Mapping[int, int] | None = None) -> Events:
+    """With `ends`, by partition, only those before."""
     rows = _Rows(_partitions(cluster, topic), "iiiI")
     for message in _committed(cluster, [topic]):
+        if ends is not None and message.offset() >= ends[message.partition()]:
+            continue
         value = message.value()
         event = orjson.loads(value)
         rows.add(message, int(event["symbol"][1:]), event["price"], event["volume"], crc32(value))
@@ -69,16 +72,30 @@ def read_statuses(cluster: Cluster, topic: str, changes: Changes, partitions: in
 
 def read_deliveries(cluster: Cluster, topics: Sequence[str], events: Events, prefix: str | None) -> Deliveries:
     """With `prefix`, the topic names the subscriber; without it the key does."""
+    return _deliveries(_committed(cluster, topics), events, prefix, None)
+
+
+def read_deliveries_of_others(cluster: Cluster, topic: str, events: Events, version: int) -> Deliveries:
+    """Of a system whose deliveries say no version, and which may have been stopped amid a batch: what they say of other
+    events is left out."""
+    return _deliveries(_committed(cluster, [topic]), events, None, version)
+
+
+def _deliveries(messages: Iterator[Any], events: Events, prefix: str | None, of_all: int | None) -> Deliveries:
+    """`of_all` is the version of each, if none says its own; then those of no event in `events` are left out."""
     start, sizes = events.start.tolist(), np.diff(events.start).tolist()
     event, subscriber, version, checksum = array("q"), array("i"), array("q"), array("I")
     begins, ids = array("q", [0]), array("i")
-    for message in _committed(cluster, topics):
+    for message in messages:
         headers = dict(message.headers())
         p, offset = map(int, headers["ce_id"].rsplit(b"-", 2)[1:])
-        event.append(start[p] + offset if p < len(sizes) and offset < sizes[p] else -1)
+        there = p < len(sizes) and offset < sizes[p]
+        if of_all is not None and not there:
+            continue
+        event.append(start[p] + offset if there else -1)
         name = message.key().decode() if prefix is None else message.topic().removeprefix(prefix)
         subscriber.append(int(name[1:]))
-        version.append(int(headers["ce_matchversion"]))
+        version.append(int(headers["ce_matchversion"]) if of_all is None else of_all)
         checksum.append(crc32(message.value()))
         ids.extend(int(id[1:]) for id in orjson.loads(headers["ce_subscriptionids"]))
         begins.append(len(ids))
