@@ -36,8 +36,8 @@ COMMANDS = {  # by module, which is imported when one is called; each with the f
         "event.",
     },
     "commands.top": {
-        "top": "Watch a running job: throughput, latency by stage, lag, the state, dead letters, restarts. Ctrl-C "
-        "ends it.",
+        "top": "Watch a running job: throughput, latency by stage, lag, the state, dead letters, restarts. q or "
+        "Ctrl-C ends it.",
     },
     "commands.replay": {
         "replay": "Match past events for one subscription as it is now, and deliver them again, each once; beside the "

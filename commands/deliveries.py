@@ -68,7 +68,6 @@ def tap(
     """
     stop = stop_on_signals()
     ends = None if timeout is None else time.monotonic() + timeout
-    width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize
     seen, late = 0, False
     found = received(settings, subscriber, follow=True, from_now=not from_beginning)
     tell(f"watching deliveries of {subscriber}; Ctrl-C ends it")
@@ -81,6 +80,7 @@ def tap(
         if as_json:
             print(orjson.dumps(delivery.as_data()).decode(), flush=True)
         else:
+            width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize  # it may have changed
             out.print(Text("  ").join(map(Text, delivery.parts(width), TAP_STYLES)))
             sys.stdout.flush()
         seen += 1

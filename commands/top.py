@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,8 +23,11 @@ from commands.signals import stop_on_signals
 from commands.terminal import out, tell
 from config import Settings
 from streaming import checkpoint
-from streaming.errors import JobError
+from streaming.errors import JobError, NotRunning
 from streaming.monitoring import top as looking
+
+if TYPE_CHECKING:
+    from streaming.monitoring.status import Document
 
 app = typer.Typer()
 
@@ -34,7 +45,7 @@ def top(
     *,
     settings: Settings,
 ) -> None:
-    """Watch a running job: throughput, latency by stage, lag, the state, dead letters, restarts. Ctrl-C ends it.
+    """Watch a running job: throughput, latency by stage, lag, the state, dead letters, restarts. q or Ctrl-C ends it.
 
     It asks for /status.json, at the address in the checkpoint's file `monitoring` or at --url. Exit code 75 if no job
     answers there at first; one that is started again is found again.
@@ -52,7 +63,38 @@ def top(
                 print(json.dumps(found), flush=True)
     elif once or not out.is_terminal:
         out.print(looking.shown(first), soft_wrap=False)
-    else:  # a console that wraps, so that lines can be counted
-        with Live(looking.shown(first), console=Console(), auto_refresh=False, vertical_overflow="crop") as live:
-            for found in looks:
-                live.update(looking.shown(found), refresh=True)
+    else:
+        last: Document | NotRunning = first
+        with _keys(stop), Live(looking.shown(first), console=Console(), auto_refresh=False, screen=True) as live:
+            for last in looks:
+                live.update(looking.shown(last), refresh=True)
+        out.print(looking.shown(last), soft_wrap=False)  # what was there before is back; this stays too
+
+
+@contextmanager
+def _keys(stop: threading.Event) -> Iterator[None]:
+    """`q` stops, and no key is shown."""
+    keyboard = sys.stdin.fileno()
+    if not os.isatty(keyboard):
+        yield
+        return
+
+    def listen() -> None:
+        while not stop.is_set():
+            ready, _, _ = select.select([keyboard], [], [], 0.2)
+            key = os.read(keyboard, 1) if ready else None
+            if key == b"q":
+                stop.set()
+            elif key == b"":  # nobody types there any more
+                return
+
+    before = termios.tcgetattr(keyboard)
+    tty.setcbreak(keyboard)
+    listening = threading.Thread(target=listen)
+    listening.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        listening.join()
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)

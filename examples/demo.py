@@ -180,7 +180,7 @@ def _picture(seen: Seen, events: int) -> Group:
     counts = Text.assemble(
         ("events in ", "dim"),
         (f"{seen.published:,}/{events:,}", "bold"),
-        ("   matched against all subscriptions ", "dim"),
+        ("   matched ", "dim"),
         (f"{seen.processed:,}", "bold"),
         ("   deliveries out ", "dim"),
         (f"{len(seen.deliveries):,}", "bold green"),

@@ -9,7 +9,19 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, tostring
 
 from streaming.monitoring.status import Document
-from streaming.monitoring.wording import STAGES, duration, moment, number, readable, seconds, size
+from streaming.monitoring.wording import (
+    STAGES,
+    TOTALS,
+    duration,
+    lags,
+    last_batch,
+    memory,
+    moment,
+    number,
+    readable,
+    seconds,
+    size,
+)
 
 _STYLE, _SCRIPT = (Path(__file__).with_name(name).read_text() for name in ("page.css", "page.js"))
 
@@ -35,14 +47,19 @@ def html(found: Document) -> bytes:
             "head",
             _element("meta", charset="utf-8"),
             _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            _element("title", f"{job['query']}: {job['phase']}"),
+            _element("title", f"{job['query']}: {' and '.join(_failing(found)) or job['phase']}"),
             _element("style", _STYLE),
+            _element("noscript", _element("meta", **{"http-equiv": "refresh", "content": "5"})),
         ),
         _element("body", _header(found), _main(found), _element("script", _SCRIPT)),
         lang="en",
     )
     written: bytes = tostring(root, encoding="utf-8", method="html")
     return b"<!doctype html>\n" + written
+
+
+def _failing(found: Document) -> list[str]:
+    return [text for of, text in (("health", "not alive"), ("ready", "not ready")) if not found[of]["ok"]]
 
 
 def _header(found: Document) -> Element:
@@ -55,8 +72,9 @@ def _header(found: Document) -> Element:
         "header",
         _element("h1", job["query"]),
         *badges,
+        _element("span", "the job does not answer; this is the last it said", id="silent", role="alert"),
         _element("span", f"{job['phase']} for {duration(job['uptime_s'])}", **{"class": "dim"}),
-        _element("span", "the job does not answer", id="silent", **{"class": "badge bad"}),
+        _element("span", f"as of {moment(job['started_at'] + job['uptime_s'])}", **{"class": "dim"}),
     )
 
 
@@ -64,15 +82,15 @@ def _main(found: Document) -> Element:
     reasons = [_element("div", why, **{"class": "bad"}) for of in ("health", "ready") for why in found[of]["reasons"]]
     return _element(
         "main",
-        *([_section("Why not", *reasons)] if reasons else ()),
+        *([_section(f"Why it is {' and '.join(_failing(found))}", *reasons, wide=True)] if reasons else ()),
         _rate("Events a second", "events_per_s", found),
         _rate("Deliveries a second", "deliveries_per_s", found),
         _late(found),
         _lag(found),
-        _what(found),
-        _who(found),
-        _totals(found),
         _letters(found),
+        _what(found),
+        _totals(found),
+        _who(found),
         _spark(found),
         _troubles(found),
     )
@@ -106,30 +124,29 @@ def _late(found: Document) -> Element:
         (STAGES[stage], *(seconds(latency[q]) if latency else "-" for q in quantiles))
         for stage, latency in found["latency_s"].items()
     ]
-    table = _table(("of events that matched", *quantiles), rows)
-    return _section("How late, in the last five minutes", table)
+    table = _table(("", *quantiles), rows)
+    return _section("How late, in the last five minutes", table, _note("of events that matched"))
 
 
 def _lag(found: Document) -> Element:
-    rows = [(lag["topic"], str(lag["partition"]), number(lag["records"])) for lag in found["lag"]]
-    at = found["last_batch_at"]
-    last = f"the last batch was done {moment(at)}" if at else "no batch yet"
-    about = [_element("div", last, **{"class": "dim"})]
+    rows = lags(found)
+    table = _table(("topic", "partition", "records"), rows) if rows else _note("not known yet")
+    about = [_note(last_batch(found))]
     if found["broker"]["error"]:
         about.append(_element("div", found["broker"]["error"], **{"class": "bad"}))
-    return _section("How far behind", _table(("topic", "partition", "records"), rows, texts=1), *about)
+    return _section("How far behind", table, *about)
 
 
 def _what(found: Document) -> Element:
     state = found["state"]
     if state is None:
-        return _section("Subscriptions", _element("div", "being restored", **{"class": "dim"}))
-    joins = f"{number(state['joins'])}{', one is being done' if state['joining'] else ''}"
+        return _section("Subscriptions", _note("being restored"))
+    joins = f"{number(state['joins'])}{', one under way' if state['joining'] else ''}"
     facts = [
         ("subscriptions", number(state["subscriptions"])),
         ("version", number(state["version"])),
         ("parts", number(state["parts"])),
-        ("bytes", size(state["bytes"])),
+        ("size of the parts", size(state["bytes"])),
         ("joins of parts", joins),
     ]
     return _section("Subscriptions", _table((), facts))
@@ -138,47 +155,44 @@ def _what(found: Document) -> Element:
 def _who(found: Document) -> Element:
     job = found["job"]
     facts = [
-        ("query", job["query"]),
         ("Sluice", job["version"]),
         ("algorithm", job["algorithm"]),
         ("codec", job["codec"]),
         ("process", str(job["pid"])),
         ("started", moment(job["started_at"])),
-        ("ran after", duration(job["start_s"]) if job["start_s"] else "-"),
+        ("took to start", duration(job["start_s"]) if job["start_s"] else "-"),
     ]
     if job["restarts"] is not None:
         code = job["last_exit_code"]
         facts.append(("started again", number(job["restarts"]) + (f", last after exit code {code}" if code else "")))
-    return _section("Job", _table((), facts))
+    return _section("Job", _table((), [*facts, *((f"memory, {whose}", much) for whose, much in memory(found))]))
 
 
 def _totals(found: Document) -> Element:
-    return _section(
-        "Since the start", _table((), [(name.replace("_", " "), number(n)) for name, n in found["totals"].items()])
-    )
+    totals = found["totals"]
+    rows = [(what, number(totals[name])) for name, what in TOTALS.items()]
+    return _section("Since the start", _table((), [*rows, ("read", size(totals["read_bytes"]))]))
 
 
 def _letters(found: Document) -> Element:
     rows = [(reason, number(n)) for reason, n in found["dead_letters"].items()]
-    return _section("Dead letters, since the start", _table((), rows) if rows else _none())
+    content = (_table((), rows), _note("run_stream.py dlq list shows them")) if rows else (_note("none"),)
+    return _section("Dead letters, since the start", *content)
 
 
 def _spark(found: Document) -> Element:
-    spark = found["spark"]
-    rows = [(phase, seconds(s)) for phase, s in spark["phases_s"].items()]
-    rows += [(f"heap of the JVM, {area}", size(n)) for area, n in spark["heap_bytes"].items()]
-    rows += [(f"memory of {role}", size(n)) for role, n in found["resident_bytes"].items()]
-    return _section("Spark, last batch", _table((), rows) if rows else _none())
+    rows = [(phase, seconds(s)) for phase, s in found["spark"]["phases_s"].items()]
+    return _section("Phases of Spark, last batch", _table((), rows) if rows else _note("none"))
 
 
 def _troubles(found: Document) -> Element:
     rows = [(moment(one["at"]), one["level"], one["event"], one["detail"]) for one in found["troubles"]]
-    table = _table(("when", "level", "what", "detail"), rows, texts=4) if rows else _none()
+    table = _table(("when", "level", "what", "detail"), rows, texts=4) if rows else _note("none")
     return _section("Warnings and errors", table, wide=True)
 
 
-def _none() -> Element:
-    return _element("div", "none", **{"class": "dim"})
+def _note(text: str) -> Element:
+    return _element("div", text, **{"class": "dim"})
 
 
 def _section(title: str, *content: Content, wide: bool = False) -> Element:

@@ -13,14 +13,24 @@ from rich.table import Table
 from rich.text import Text
 
 from streaming.errors import NotRunning
-from streaming.monitoring.wording import STAGES, duration, moment, number, readable, seconds, size
+from streaming.monitoring.wording import (
+    STAGES,
+    duration,
+    lags,
+    last_batch,
+    memory,
+    moment,
+    number,
+    readable,
+    seconds,
+    size,
+)
 
 if TYPE_CHECKING:
     from streaming.monitoring.status import Document
 
 PATIENCE_S = 5.0
 MAX_BYTES = 10_000_000  # of an answer
-LAGS = 10  # partitions that are shown, the furthest behind first
 TROUBLES = 3
 QUANTILES = ("p50", "p95", "p99", "max")
 SHOWN = {
@@ -69,16 +79,20 @@ def shown(found: Document | NotRunning) -> RenderableType:
     """No text in it can be more than text on its line."""
     if isinstance(found, NotRunning):
         return _text(found, "bold red")
+    whys = [*found["health"]["reasons"], *found["ready"]["reasons"]]
+    error = found["broker"]["error"]
+    if error and not any(error in why for why in whys):
+        whys.append(error)
     return Group(
         _header(found),
-        *(_text(why, "bold red") for of in ("health", "ready") for why in found[of]["reasons"]),
+        *(_text(why, "bold red") for why in whys),
         Text(),
         _facts(found),
         Text(),
         _late(found),
-        Text(),
-        _lag(found),
         *_troubles(found),
+        Text(),
+        _table(("lag", "partition", "records"), lags(found), "lrr"),
     )
 
 
@@ -94,10 +108,12 @@ def _header(found: Document) -> Text:
 
 def _facts(found: Document) -> Table:
     rates, totals, state, job = found["rates"], found["totals"], found["state"], found["job"]
+    behind = sum(lag["records"] for lag in found["lag"])
     rows = [
         ("events/s", number(rates["events_per_s"]), f"{number(totals['events'])} since the start"),
         ("deliveries/s", number(rates["deliveries_per_s"]), f"{number(totals['deliveries'])} since the start"),
     ]
+    rows.append(("records behind", number(behind) if found["lag"] else "-", last_batch(found)))
     if state is None:
         rows.append(("state", "-", "being restored"))
     else:
@@ -113,10 +129,9 @@ def _facts(found: Document) -> Table:
     again = "-" if job["restarts"] is None else number(job["restarts"])
     rows.append(("restarts", again, "" if code is None else f"the last after exit code {code}"))
     rows.append(("workers lost", number(totals["workers_lost"]), ""))
-    heap, resident = found["spark"]["heap_bytes"], found["resident_bytes"]
-    of = [f"{role} {size(n)}" for role, n in resident.items()]
-    of += [f"heap {size(heap['used'])} of {size(heap['max'])}"] if {"used", "max"} <= heap.keys() else []
-    rows.append(("memory", size(sum(resident.values())) if resident else "-", ", ".join(of)))
+    resident = found["resident_bytes"].values()
+    of = ", ".join(f"{whose} {much}" for whose, much in memory(found))
+    rows.append(("memory", size(sum(resident)) if resident else "-", of))
     return _table(("", "", ""), rows, "lrl")
 
 
@@ -126,18 +141,6 @@ def _late(found: Document) -> Table:
         for stage, latency in found["latency_s"].items()
     ]
     return _table(("latency, last 5 min", *QUANTILES), rows, "lrrrr")
-
-
-def _lag(found: Document) -> RenderableType:
-    lags = sorted(found["lag"], key=lambda lag: -lag["records"])
-    rows = [(lag["topic"], str(lag["partition"]), number(lag["records"])) for lag in lags[:LAGS]]
-    if others := lags[LAGS:]:
-        rows.append((f"{len(others):,} others", "", number(sum(lag["records"] for lag in others))))
-    at = found["last_batch_at"]
-    lines = [_text(f"the last batch was done {moment(at)}" if at else "no batch yet", "dim")]
-    if found["broker"]["error"]:
-        lines.append(_text(found["broker"]["error"], "bold red"))
-    return Group(_table(("lag", "partition", "records"), rows, "lrr"), *lines)
 
 
 def _troubles(found: Document) -> list[Text]:

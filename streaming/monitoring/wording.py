@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streaming.monitoring.status import Document
+
+LAGS = 10  # partitions that are shown
 
 STAGES = {
     "wait": "waiting for the batch",
@@ -11,6 +17,20 @@ STAGES = {
     "commit": "committing",
     "total": "all of it",
 }
+TOTALS = {
+    "batches": "batches",
+    "events": "events",
+    "matched": "events that matched",
+    "undecodable": "events not decoded",
+    "matches": "matches",
+    "deliveries": "deliveries",
+    "over_quota": "deliveries over quota",
+    "changes": "changes taken",
+    "refused": "changes refused",
+    "workers_lost": "workers lost",
+    "transactions_aborted": "transactions aborted",
+}
+MEMORY = {"jvm": "JVM", "workers": "workers", "beside": "others"}
 
 
 def readable(text: str) -> str:
@@ -24,7 +44,12 @@ def number(value: float) -> str:
 
 
 def seconds(s: float | None) -> str:
-    return "-" if s is None else f"{1000 * s:,.0f} ms" if s < 10 else f"{s:,.1f} s"
+    """Three digits, so that columns of them stay narrow."""
+    if s is None:
+        return "-"
+    if s < 0.9995:
+        return f"{1000 * s:.0f} ms"
+    return f"{s:,.{2 if s < 9.995 else 1 if s < 99.95 else 0}f} s"
 
 
 def duration(s: float) -> str:
@@ -37,9 +62,35 @@ def duration(s: float) -> str:
 def size(n: float) -> str:
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n >= size:
-            return f"{n / size:,.1f} {unit}"
+            return f"{n / size:,.{1 if n < 100 * size else 0}f} {unit}"
     return f"{n:.0f} bytes"
 
 
 def moment(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def lags(found: Document) -> list[tuple[str, str, str]]:
+    """Topic, partition and records. In their order, so that no line moves; of many partitions those that are furthest
+    behind, and what the others are together."""
+    shown = found["lag"]
+    if len(shown) > LAGS:
+        shown = sorted(shown, key=lambda lag: -lag["records"])
+    rows = [(lag["topic"], str(lag["partition"]), number(lag["records"])) for lag in shown[:LAGS]]
+    if others := shown[LAGS:]:
+        rows.append((f"{len(others):,} others", "", number(sum(lag["records"] for lag in others))))
+    return rows
+
+
+def memory(found: Document) -> list[tuple[str, str]]:
+    """Whose, and how much."""
+    heap = found["spark"]["heap_bytes"]
+    rows = [(what, size(found["resident_bytes"][of])) for of, what in MEMORY.items() if of in found["resident_bytes"]]
+    if {"used", "max"} <= heap.keys():
+        rows.append(("heap", f"{size(heap['used'])} of {size(heap['max'])}"))
+    return rows
+
+
+def last_batch(found: Document) -> str:
+    at = found["last_batch_at"]
+    return f"last batch {moment(at)}" if at else "no batch yet"

@@ -63,7 +63,7 @@ def test_every_image_is_ours_and_of_this_version_but_those_that_watch(file: Path
 def test_what_builds_and_names_the_image_agrees_with_what_runs_it() -> None:
     assert DRIVER["image"] == OPTIONS["spark.kubernetes.container.image"] == IMAGE
     assert f"--tag {IMAGE} " in (HOME / "Makefile").read_text()
-    assert not [file for file in HOME.glob("d*/**/*") if file.is_file() and "sluice:latest" in file.read_text()]
+    assert not [file for file in HOME.glob("d*/**/*") if file.is_file() and b"sluice:latest" in file.read_bytes()]
 
 
 def test_driver_and_executors_are_the_user_of_the_image_and_not_root() -> None:

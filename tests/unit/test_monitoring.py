@@ -31,6 +31,7 @@ from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.verdicts import BEAT_S, BROKER_S, ailing, waiting
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About, Broker, Lag, Progress, Trouble, View
+from streaming.monitoring.wording import LAGS, TOTALS, seconds
 from streaming.records import REASONS
 from streaming.reporting import Published, Report, Stage
 from streaming.supervision import Past
@@ -451,6 +452,54 @@ def test_the_page_shows_what_the_status_says() -> None:
     _, found = parsed(busy())
     for shown in ("orders", "oversize", "ready", "alive", "started again", "last after exit code -9", "addBatch"):
         assert shown in found.text
+
+
+def test_totals_are_named_in_words_and_bytes_have_their_unit() -> None:
+    _, found = parsed(busy())
+    assert TOTALS.keys() | {"read_bytes"} == status.document(busy())["totals"].keys()
+    assert all(words in found.text for words in (*TOTALS.values(), "read30 bytes"))
+    assert "over_quota" not in found.text
+
+
+def test_the_title_says_whether_somebody_should_look() -> None:
+    clock, asked = Clock(), Asked()
+    made = monitor(clock, asked)
+    made.ask()
+    titles = [parsed(made.view())[0]]
+    made.enter(RUNNING)
+    titles.append(parsed(made.view())[0])
+    clock.now += BEAT_S + 1
+    made.ask()
+    titles.append(parsed(made.view())[0])
+    for text, title in zip(titles, ("not ready", "running", "not alive"), strict=True):
+        assert f"<title>orders: {title}</title>" in text
+
+
+def test_without_scripts_the_page_is_loaded_again_all_the_same() -> None:
+    assert '<noscript><meta http-equiv="refresh" content="5"></noscript>' in parsed(busy())[0]
+
+
+def test_many_partitions_do_not_make_the_page_long() -> None:
+    _, found = parsed(replace(busy(), lag=tuple(Lag("orders.in", n, 0, n) for n in range(100))))
+    assert found.text.count("orders.in") == LAGS
+    assert "90 others" in found.text
+
+
+@pytest.mark.parametrize(
+    ("s", "written"),
+    [
+        (None, "-"),
+        (0.0, "0 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1.00 s"),
+        (9.994, "9.99 s"),
+        (9.996, "10.0 s"),
+        (99.96, "100 s"),
+        (7_200.0, "7,200 s"),
+    ],
+)
+def test_times_have_three_digits_or_so(s: float | None, written: str) -> None:
+    assert seconds(s) == written
 
 
 def test_the_policy_allows_the_script_and_style_that_are_there_and_nothing_else() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.server
 import io
 import json
@@ -10,6 +11,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +29,7 @@ from streaming.errors import NotRunning
 from streaming.monitoring import status, top
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.server import Server
+from streaming.monitoring.verdicts import BROKER_S
 from streaming.monitoring.view import Lag, Trouble, View
 from streaming.supervision import TRY_AGAIN
 from tests.unit.test_monitoring import ABOUT, HOSTILE, TOPICS, Asked, busy
@@ -34,9 +37,9 @@ from tests.unit.test_monitoring import ABOUT, HOSTILE, TOPICS, Asked, busy
 NASTY = f"[bold]\x1b[2J\r\n\t\N{RIGHT-TO-LEFT OVERRIDE}{HOSTILE}"
 
 
-def text(view: View) -> str:
-    """As lines, as a terminal of 200 columns gets them."""
-    console = Console(width=200, color_system=None, file=io.StringIO())
+def text(view: View, columns: int = 200) -> str:
+    """As lines, as a terminal gets them."""
+    console = Console(width=columns, color_system=None, file=io.StringIO())
     with console.capture() as captured:
         console.print(top.shown(json.loads(status.as_json(status.document(view)))))
     return captured.get()
@@ -69,14 +72,15 @@ def hostile() -> View:
         ["orders", "running", "for", "0", "s", "alive", "ready", "scan,", "json,", "Sluice", "0.1.0"],
         ["events/s", "0", "3", "since", "the", "start"],
         ["deliveries/s", "0", "6", "since", "the", "start"],
+        ["records", "behind", "4", "last", "batch", "1970-01-12", "13:46:40", "UTC"],
         ["subscriptions", "0", "0", "parts,", "0", "bytes,", "version", "0"],
         ["changes", "0", "0", "refused,", "2", "deliveries", "over", "quota"],
         ["dead", "letters", "3", "oversize", "3"],
         ["restarts", "2", "the", "last", "after", "exit", "code", "-9"],
         ["workers", "lost", "0"],
-        ["memory", "5", "bytes", "jvm", "5", "bytes,", "heap", "1", "bytes", "of", "2", "bytes"],
+        ["memory", "5", "bytes", "JVM", "5", "bytes,", "heap", "1", "bytes", "of", "2", "bytes"],
         ["latency,", "last", "5", "min", "p50", "p95", "p99", "max"],
-        ["all", "of", "it", "202", "ms", "3,000", "ms", "3,000", "ms", "3,000", "ms"],
+        ["all", "of", "it", "202", "ms", "3.00", "s", "3.00", "s", "3.00", "s"],
         ["events", "0", "4"],
         ["subs", "0", "0"],
     ],
@@ -95,12 +99,19 @@ def test_it_shows_what_the_status_says(row: list[str]) -> None:
         ["restarts", "-"],
         ["memory", "-"],
         ["all", "of", "it", "-", "-", "-", "-"],
-        ["no", "batch", "yet"],
+        ["records", "behind", "-", "no", "batch", "yet"],
     ],
     ids=lambda row: " ".join(row),
 )
 def test_what_there_is_nothing_of_yet_is_said(row: list[str]) -> None:
     assert row in rows(new())
+
+
+@pytest.mark.parametrize("seconds", [1, BROKER_S + 1])
+def test_why_the_broker_does_not_answer_is_said_once(seconds: float) -> None:
+    view = busy()
+    broker = replace(view.broker, error="the broker is away", answered_at=view.now - seconds)
+    assert text(replace(view, broker=broker)).count("the broker is away") == 1
 
 
 def test_texts_from_outside_stay_texts_on_their_lines() -> None:
@@ -117,6 +128,19 @@ def test_of_many_partitions_those_that_are_furthest_behind_are_shown() -> None:
         ["events", str(n), str(n)] for n in range(99, 89, -1)
     ]
     assert ["90", "others", f"{sum(range(90)):,}"] in found
+
+
+def test_few_partitions_keep_their_places() -> None:
+    found = rows(replace(busy(), lag=tuple(Lag("events", n, 0, n) for n in range(10))))
+    assert [row for row in found if row and row[0] == "events"] == [["events", str(n), str(n)] for n in range(10)]
+
+
+def test_what_matters_most_fits_a_terminal_of_24_lines() -> None:
+    trouble = Trouble(0.0, "warning", "workers lost", {"rows": 3})
+    view = replace(busy(), lag=tuple(Lag("events", n, 0, n) for n in range(100)), troubles=(trouble,) * 9)
+    first = text(view, 80).splitlines()[:24]
+    for word in ("records behind", "dead letters", "all of it", "workers lost: rows: 3"):
+        assert any(word in line for line in first)
 
 
 # --- where it asks ---
@@ -259,6 +283,12 @@ def test_json_goes_on_until_ctrl_c() -> None:
         ends(process)
 
 
+def login() -> None:
+    """Makes standard input the terminal whose Ctrl-C is for this process."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def seen(terminal: int, enough: Callable[[bytes], bool]) -> bytes:
     found = b""
     while not enough(found):
@@ -266,14 +296,23 @@ def seen(terminal: int, enough: Callable[[bytes], bool]) -> bytes:
     return found
 
 
-def test_on_a_terminal_it_is_drawn_again_and_again_until_ctrl_c() -> None:
+@pytest.mark.parametrize("key", [b"\x03", b"q"], ids=["ctrl-c", "q"])
+def test_on_a_terminal_it_is_drawn_again_and_again_until_a_key_and_leaves_the_terminal_as_it_was(key: bytes) -> None:
     ours, its = pty.openpty()
+    before = termios.tcgetattr(its)
     try:
         with Server("127.0.0.1", 0, busy) as server:
             env = os.environ | {"TERM": "xterm", "COLUMNS": "120", "LINES": "50"}
-            with started("--url", server.url, stdout=its, env=env) as process:
-                os.close(its)  # so that reading fails if the command ends
+            with started("--url", server.url, stdin=its, stdout=its, env=env, preexec_fn=login) as process:
                 seen(ours, lambda found: found.count(b"orders") >= 3)
-                ends(process)
+                os.write(ours, b"x" + key)
+                last = seen(ours, lambda found: b"\x1b[?1049l" in found and b"\x1b[?25h" in found)
+                last += seen(ours, lambda found: b"subs" in found)  # what it showed last stays
+                assert process.wait(30) == 0
+                assert process.stderr is not None
+                assert process.stderr.read() == b""
+        assert b"x" not in last.rpartition(b"\x1b[?1049l")[2].replace(b"max", b"").replace(b"exit", b"")
+        assert termios.tcgetattr(its) == before
     finally:
         os.close(ours)
+        os.close(its)

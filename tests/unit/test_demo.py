@@ -1,0 +1,21 @@
+"""The demo's picture on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from examples import demo
+
+
+def test_no_line_of_the_picture_is_folded_at_80_columns() -> None:
+    seen = demo.Seen(published=1_000_000, processed=1_000_000)
+    seen.deliveries = {(number, "trader-50"): [] for number in range(1_000)}
+    seen.examples = [('{"date": "2018-06-08", "row": 3996}' * 9, "trader-50", '["s0000", "s0001", "s0002", "s0003"]')]
+    console = Console(width=80, color_system=None, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(demo._picture(seen, 1_000_000))
+    counts, *tables = captured.get().splitlines()
+    assert counts == "events in 1,000,000/1,000,000   matched 1,000,000   deliveries out 1,000"
+    assert len(tables) == 1 + len((*demo.STAGES, demo.TOTAL)) + 1 + len(seen.examples)
