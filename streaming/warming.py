@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from matchers.snapshot import Snapshot
 from streaming import matching, parts
 from streaming.compiling import WORTHWHILE
-from streaming.matching import EVENTS, SUBSCRIPTIONS
-from streaming.pipeline import OUTPUT
+from streaming.matching import CHANGE, EVENTS, SEGMENT, SUBSCRIPTIONS
+from streaming.pipeline import OUTPUT, united
 from streaming.state import State
 
 SOME = 64  # events: algorithms may have other kernels for few
@@ -36,6 +37,15 @@ def kernels(state: State) -> None:
         for work in (own, replace(own, codec="json")):
             assert sum(batch.num_rows for batch in work(rows.to_batches()))
     parts.forget()
+
+
+def cache(algorithm: str) -> None:
+    """Compile what a job with this algorithm needs, where there is none: for an image, which keeps it."""
+    state = State(Snapshot(0, algorithm), _Kept, {})
+    (work,) = state.work()
+    rows = united(matching.unpacked(pa.Table.from_batches(work(_rows(1).to_batches()), matching.PACKED)))
+    state.apply([row for row in rows if row["kind"] in (CHANGE, SEGMENT)], {})
+    kernels(state)
 
 
 def workers(spark: SparkSession, state: State) -> None:
