@@ -46,6 +46,8 @@ transaction.state.log.min.isr=1
 transaction.max.timeout.ms=900000
 group.initial.rebalance.delay.ms=0
 log.cleaner.backoff.ms=1000
+# For each 4 kB, as is the default, a thousand topics kept the broker waiting for pages of their index files.
+log.index.interval.bytes=1048576
 num.network.threads=2
 num.io.threads=4
 """
