@@ -132,10 +132,9 @@ def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: s
                     "version": state.version,
                     "subscriptions": len(state.snapshot),
                     "algorithm": settings.matching.algorithm,
-                    "start_s": round(time.monotonic() - began, 1),
                     "monitoring": url,
                 }
-                _run(settings, spark, pipeline, restored.positions, spark_checkpoint, stop, monitor, fields)
+                _run(settings, spark, pipeline, restored.positions, spark_checkpoint, stop, monitor, fields, began)
             finally:
                 monitor.enter(STOPPING)
                 with suppress(Py4JError, ConnectionError):  # of a JVM that has ended
@@ -227,6 +226,7 @@ def _run(
     stop: threading.Event,
     monitor: Monitor,
     fields: Mapping[str, Any],
+    began: float,
 ) -> None:
     caps = {
         settings.events.topic: settings.events.max_per_batch,
@@ -249,7 +249,7 @@ def _run(
         )
         warming.workers(spark, pipeline.state)  # while Spark plans the query and asks for offsets
     monitor.enter(RUNNING)
-    log.info("running", extra={"fields": dict(fields)})
+    log.info("running", extra={"fields": {**fields, "start_s": round(time.monotonic() - began, 1)}})
     while query.isActive and not stop.wait(0.1):
         monitor.beat(partial(progress, query, spark))
     monitor.enter(STOPPING)
