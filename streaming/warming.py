@@ -12,7 +12,7 @@ from matchers.snapshot import Snapshot
 from streaming import matching, parts
 from streaming.compiling import WORTHWHILE
 from streaming.matching import CHANGE, EVENTS, SEGMENT, SUBSCRIPTIONS
-from streaming.pipeline import OUTPUT, united
+from streaming.pipeline import OUTPUT
 from streaming.state import State
 
 SOME = 64  # events: algorithms may have other kernels for few
@@ -43,7 +43,7 @@ def cache(algorithm: str) -> None:
     """Compile what a job with this algorithm needs, where there is none: for an image, which keeps it."""
     state = State(Snapshot(0, algorithm), _Kept, {})
     (work,) = state.work()
-    rows = united(matching.unpacked(pa.Table.from_batches(work(_rows(1).to_batches()), matching.PACKED)))
+    rows = matching.unpacked(pa.Table.from_batches(work(_rows(1).to_batches()), matching.PACKED))
     state.apply([row for row in rows if row["kind"] in (CHANGE, SEGMENT)], {})
     kernels(state)
 

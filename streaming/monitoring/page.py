@@ -12,6 +12,7 @@ from streaming.monitoring.status import Document
 from streaming.monitoring.wording import (
     STAGES,
     TOTALS,
+    VERDICTS,
     duration,
     lags,
     last_batch,
@@ -59,14 +60,14 @@ def html(found: Document) -> bytes:
 
 
 def _failing(found: Document) -> list[str]:
-    return [text for of, text in (("health", "not alive"), ("ready", "not ready")) if not found[of]["ok"]]
+    return [no for of, _, no in VERDICTS if not found[of]["ok"]]
 
 
 def _header(found: Document) -> Element:
     job = found["job"]
     badges = [
         _element("span", yes if found[of]["ok"] else no, **{"class": "badge good" if found[of]["ok"] else "badge bad"})
-        for of, yes, no in (("health", "alive", "not alive"), ("ready", "ready", "not ready"))
+        for of, yes, no in VERDICTS
     ]
     return _element(
         "header",

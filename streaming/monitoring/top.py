@@ -15,6 +15,7 @@ from rich.text import Text
 from streaming.errors import NotRunning
 from streaming.monitoring.wording import (
     STAGES,
+    VERDICTS,
     duration,
     lags,
     last_batch,
@@ -100,7 +101,7 @@ def _header(found: Document) -> Text:
     job = found["job"]
     line = _text(job["query"], "bold")
     line.append("  ").append_text(_text(f"{job['phase']} for {duration(job['uptime_s'])}")).append("  ")
-    for of, yes, no in (("health", "alive", "not alive"), ("ready", "ready", "not ready")):
+    for of, yes, no in VERDICTS:
         ok = found[of]["ok"]
         line.append(f"{yes if ok else no}  ", "green" if ok else "bold red")
     return line.append_text(_text(f"{job['algorithm']}, {job['codec']}, Sluice {job['version']}", "dim"))
@@ -112,8 +113,8 @@ def _facts(found: Document) -> Table:
     rows = [
         ("events/s", number(rates["events_per_s"]), f"{number(totals['events'])} since the start"),
         ("deliveries/s", number(rates["deliveries_per_s"]), f"{number(totals['deliveries'])} since the start"),
+        ("records behind", number(behind) if found["lag"] else "-", last_batch(found)),
     ]
-    rows.append(("records behind", number(behind) if found["lag"] else "-", last_batch(found)))
     if state is None:
         rows.append(("state", "-", "being restored"))
     else:

@@ -30,6 +30,7 @@ TOTALS = {
     "workers_lost": "workers lost",
     "transactions_aborted": "transactions aborted",
 }
+VERDICTS = (("health", "alive", "not alive"), ("ready", "ready", "not ready"))
 MEMORY = {"jvm": "JVM", "workers": "workers", "beside": "others"}
 
 
