@@ -12,7 +12,7 @@ LANES ?= brief
 TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-faults fuzz fuzz-job check format lock audit image test-containers clean
+.PHONY: help setup demo test test-quick test-long test-faults fuzz fuzz-job check format lock audit image test-containers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -27,16 +27,19 @@ test: setup check ## every check and every test
 	$(PLAIN) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
 	$(CHECKED) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
 
-test-long: ## the same with many more random cases
+test-quick: setup ## unit and property tests, few random cases (a minute and a half once kernels are compiled)
+	$(TESTS) --hypothesis-profile=brief tests/unit tests/property
+
+test-long: ## make test with many more random cases
 	$(MAKE) test HYPOTHESIS=long LANES=long
 
-fuzz: setup ## spoiled patterns and events through all that the workers do, for MINUTES
+fuzz: setup ## corrupted patterns and events through the code of the workers, for MINUTES
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
 
-test-faults: setup ## the real job under load while FAULTS things break, one after the other (SEED=, JSON=file, ARGS=)
+test-faults: setup ## the real job under load during FAULTS faults (SEED=, JSON=file, ARGS=)
 	$(BIN)/python -m tests.faults --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON)) $(ARGS)
 
-fuzz-job: setup ## spoiled bytes into both topics of the running job, for MINUTES
+fuzz-job: setup ## corrupted records into both topics of the running job, for MINUTES
 	$(BIN)/python -m tests.faults.spoiling --minutes $(or $(MINUTES),10)
 
 check: setup ## style and types
@@ -44,17 +47,17 @@ check: setup ## style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-format: setup ## put the code into shape
+format: setup ## format the code
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-lock: $(PACKAGES) ## pin the packages anew
+lock: $(PACKAGES) ## pin the packages again
 	$(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv
 	for name in requirements requirements-dev requirements-build requirements-audit; do \
 	    .cache/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	        --no-emit-index-url --no-header $$name.in -o $$name.lock || exit 1; done
 
-audit: ## which locked packages have known weaknesses? (exit code 75: nothing was audited)
+audit: ## check the locked packages for known vulnerabilities (exit code 75: nothing was audited)
 	@mkdir -p .cache && rm -f .cache/audit.json
 	@$(PYTHON) -m venv .cache/audit && \
 	    .cache/audit/bin/pip install --quiet --require-hashes --requirement requirements-audit.lock
@@ -71,7 +74,7 @@ image: ## the container image sluice:0.1.0, from BASE if given (docker/Dockerfil
 test-containers: setup image ## compose up, deliveries arrive, compose down
 	$(BIN)/python -m pytest tests/containers
 
-clean: ## everything that setup and runs made
+clean: ## remove everything that setup and runs created
 	rm -rf .venv jars .cache checkpoint run figures .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,1 +1,11 @@
-"""How fast is each algorithm, and is its answer right? Workloads, measurements and the experiments of the papers."""
+"""Benchmarks of algorithms and of the whole system, and the experiments of the papers; every answer is checked.
+
+    workloads   subscriptions and events to measure with
+    matching    algorithms on one workload, turn by turn
+    papers      the experiments of the papers, beside what their texts state
+    system      the whole system under load, with every delivery checked
+    baselines   what a Spark user would write instead of Sluice
+
+For: measure, and check every answer before its time is shown. May enter: matchers; `system` alone starts the job.
+Must not know: the command line's other commands, and how what it measures works inside.
+"""

@@ -1,4 +1,4 @@
-"""The commands `bench matchers`, `bench sweep` and `bench living`: flags in, a table or JSON lines out."""
+"""The commands `bench matchers`, `bench sweep`, `bench living` and `bench system`."""
 
 from __future__ import annotations
 
@@ -15,31 +15,29 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from bench import printing, tables
-from bench.candidates import candidates
-from bench.distributions import Distribution
 from bench.errors import BenchError
-from bench.event_bus import EventBus
-from bench.filters import Filters
-from bench.living.load import Load
-from bench.measure import Effort, measure
-from bench.papers import PAPERS
-from bench.prepared import Scenario
-from bench.sweeps import figures, run
-from bench.workloads import Workload
+from bench.matching import printing
+from bench.matching.candidates import candidates
+from bench.matching.measure import Effort, measure
+from bench.papers import PAPERS, tables
+from bench.papers.sweeps import figures, run
+from bench.system.load import Load
+from bench.workloads.distributions import Distribution
+from bench.workloads.event_bus import EventBus
+from bench.workloads.filters import Filters
+from bench.workloads.prepared import Scenario
+from bench.workloads.synthetic import Workload
 from matchers import MatchingError
-from matchers.algorithms import here
+from matchers.algorithms import ALGORITHMS, runnable
 from matchers.errors import known
 
-app = typer.Typer(
-    no_args_is_help=True, help="How fast is each matching algorithm, how fast is the whole, and is the answer right?"
-)
+app = typer.Typer(no_args_is_help=True, help="Benchmark algorithms or the whole system; every answer is checked.")
 err = Console(stderr=True, soft_wrap=True)
 
-# Of the commands that start the whole system.
-Subscribers = Annotated[int, typer.Option(help="How many own them.")]
-Symbols = Annotated[int, typer.Option(help="Texts of which an event has one and a subscription wants one.")]
-Matches = Annotated[float, typer.Option(help="Subscriptions that match an event, on average.")]
+# Flags of the commands that start the whole system.
+Subscribers = Annotated[int, typer.Option(help="Number of subscribers.")]
+Symbols = Annotated[int, typer.Option(help="Number of symbols; an event has one, and a subscription asks for one.")]
+Matches = Annotated[float, typer.Option(help="Average number of subscriptions that match an event.")]
 Algorithm = Annotated[str, typer.Option("--algorithm", "-a", help="Matching algorithm.")]
 Layout = Annotated[str, typer.Option("--layout", help="Where deliveries go: shared or topic_per_subscriber.")]
 Set = Annotated[
@@ -49,13 +47,13 @@ WORKLOAD, INTERVALS = "Workload", "Workload of intervals"  # headings above flag
 SCENARIOS = ("intervals", "event-bus", "pcm-default")
 
 Seconds = Annotated[float, typer.Option(help="Time to match in, for each algorithm and workload.", min=0)]
-Rounds = Annotated[int, typer.Option(help="Turns that each algorithm has; the least of them counts.", min=1)]
-Batch = Annotated[int, typer.Option(help="Events that an algorithm is given at once, at most.", min=1)]
+Rounds = Annotated[int, typer.Option(help="Turns of each algorithm; the fastest counts.", min=1)]
+Batch = Annotated[int, typer.Option(help="Most events in one call of an algorithm.", min=1)]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same workload.", min=0, rich_help_panel=WORKLOAD)]
 Dataset = Annotated[
     Path | None,
     typer.Option(
-        help="Real events: a text file, a row of numbers each; predicates lie around its values.",
+        help="Real events: a text file with one row of numbers per event; predicates lie around these values.",
         rich_help_panel=INTERVALS,
     ),
 ]
@@ -67,52 +65,62 @@ def matchers(
     scenario: Annotated[
         str,
         typer.Option(
-            help="What is matched: intervals; event-bus: JSON rules and events; pcm-default: filters behind interfaces."
+            help="Workload: intervals; event-bus (JSON rules and events); pcm-default (filters behind interfaces)."
         ),
     ] = SCENARIOS[0],
     algorithms: Annotated[
-        str | None, typer.Option("--algorithms", "-a", help="Names with commas between; all but naive if left out.")
+        str | None, typer.Option("--algorithms", "-a", help="Comma-separated names; all but naive if left out.")
     ] = None,
-    option: Annotated[list[str] | None, typer.Option(help="Of an algorithm: --option hem.g=32")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Option of an algorithm: --option hem.g=32")] = None,
     seconds: Seconds = Effort.seconds,
     rounds: Rounds = Effort.rounds,
     batch: Batch = Effort.batch,
-    profile: Annotated[bool, typer.Option("--profile", help="What algorithms that can tell do for an event.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object per algorithm and line.")] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Show the work per event of algorithms that report it.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per algorithm, a line each.")] = False,
     subscriptions: Annotated[
         int | None,
         typer.Option(
             "--subscriptions",
             "-n",
-            help=f"How many; {Workload.subscriptions:,} if left out. Of pcm-default about so many; "
+            help=f"Number of subscriptions; {Workload.subscriptions:,} if left out. For pcm-default approximate; "
             f"{Filters().average:,} if left out.",
             rich_help_panel=WORKLOAD,
         ),
     ] = None,
     attributes: Annotated[
-        int, typer.Option("--attributes", "-d", help="How many there are.", rich_help_panel=INTERVALS)
+        int, typer.Option("--attributes", "-d", help="Number of attributes.", rich_help_panel=INTERVALS)
     ] = Workload.attributes,
     predicates: Annotated[
-        str, typer.Option("--predicates", "-k", help="Of a subscription; or a range, 1-10.", rich_help_panel=INTERVALS)
+        str,
+        typer.Option(
+            "--predicates",
+            "-k",
+            help="Predicates of a subscription: a number, or a range such as 1-10.",
+            rich_help_panel=INTERVALS,
+        ),
     ] = "10",
     width: Annotated[
-        float, typer.Option("--width", "-w", help="Of predicates, within 0 .. 1.", rich_help_panel=INTERVALS)
+        float, typer.Option("--width", "-w", help="Width of predicates, within 0 .. 1.", rich_help_panel=INTERVALS)
     ] = Workload.width,
     width_spread: Annotated[
-        float, typer.Option(help="Widths lie between the width and so much more.", rich_help_panel=INTERVALS)
+        float, typer.Option(help="Widths are drawn between --width and --width plus this.", rich_help_panel=INTERVALS)
     ] = Workload.width_spread,
     codes: Annotated[
         int | None,
-        typer.Option(help="How many values there are, as of texts; any number if left out.", rich_help_panel=INTERVALS),
+        typer.Option(
+            help="Number of distinct values, as if they were texts; unlimited if left out.", rich_help_panel=INTERVALS
+        ),
     ] = None,
     equal: Annotated[
-        float, typer.Option(help="Share of predicates that want one value.", rich_help_panel=INTERVALS)
+        float, typer.Option(help="Share of predicates that are equalities.", rich_help_panel=INTERVALS)
     ] = Workload.equal,
     events: Annotated[
         int | None,
         typer.Option(
-            help=f"How many at most; {Workload.events} if left out, of event-bus {EventBus.events:,}, "
-            f"of pcm-default {Filters.events:,}.",
+            help=f"Most events; {Workload.events} if left out, {EventBus.events:,} for event-bus, "
+            f"{Filters.events:,} for pcm-default.",
             rich_help_panel=WORKLOAD,
         ),
     ] = None,
@@ -120,23 +128,31 @@ def matchers(
         int | None, typer.Option(help="Attributes of an event; all if left out.", rich_help_panel=INTERVALS)
     ] = None,
     attribute_distribution: Annotated[
-        str, typer.Option(help="uniform or zipf:EXPONENT; of subscriptions and events.", rich_help_panel=INTERVALS)
+        str,
+        typer.Option(
+            help="Distribution of attributes: uniform or zipf:EXPONENT.",
+            rich_help_panel=INTERVALS,
+        ),
     ] = "uniform",
     value_distribution: Annotated[
         str,
         typer.Option(
-            help="uniform, normal:VARIANCE, pareto:SHAPE or zipf:EXPONENT; of predicates and events.",
+            help="Distribution of values: uniform, normal:VARIANCE, pareto:SHAPE or zipf:EXPONENT.",
             rich_help_panel=INTERVALS,
         ),
     ] = "uniform",
     event_value_distribution: Annotated[
-        str | None, typer.Option(help="Of events, if it is another one.", rich_help_panel=INTERVALS)
+        str | None, typer.Option(help="Distribution of values in events, if it differs.", rich_help_panel=INTERVALS)
     ] = None,
     dataset: Dataset = None,
     seed: Seed = Workload.seed,
 ) -> None:
-    """Algorithms side by side on one workload. Every answer is checked against scan; exit code 1 if one is wrong."""
-    names = algorithms.split(",") if algorithms is not None else [name for name in here() if name != "naive"]
+    """Compare algorithms on one workload. Every answer is checked against scan; exit code 1 if one is wrong."""
+    names = (
+        algorithms.split(",")
+        if algorithms is not None
+        else [name for name in runnable() if not ALGORITHMS[name].definition]
+    )
     with _wrong_flags(), _progress() as tell:
         workload: Scenario
         if scenario not in SCENARIOS:
@@ -169,7 +185,7 @@ def matchers(
         chosen = candidates((name.strip() for name in names), option or ())
         measured = measure(workload, chosen, Effort(seconds, rounds, batch), tell, profile)
     if profile and all(one.profile is None for one in measured):
-        err.print(Text("No algorithm that was measured has a profile."))
+        err.print(Text("None of the measured algorithms has a profile."))
     if as_json:
         for one in measured:
             typer.echo(json.dumps(one.as_data()))
@@ -184,21 +200,21 @@ def matchers(
 def sweep(
     paper: Annotated[str, typer.Argument(help=f"{', '.join(PAPERS)}.")],
     numbers: Annotated[
-        str | None, typer.Option("--figures", help="Numbers with commas between; all if left out.", show_default=False)
+        str | None, typer.Option("--figures", help="Comma-separated numbers; all if left out.", show_default=False)
     ] = None,
     scale: Annotated[float, typer.Option(help="Share of the paper's subscriptions.")] = 0.01,
-    directory: Annotated[Path, typer.Option("--out", "-o", help="Where the files go.")] = Path("figures"),
+    directory: Annotated[Path, typer.Option("--out", "-o", help="Directory for the files.")] = Path("figures"),
     seconds: Seconds = 0.3,
     rounds: Rounds = 2,
     batch: Batch = Effort.batch,
     dataset: Dataset = None,
     seed: Seed = Workload.seed,
 ) -> None:
-    """The experiments of a paper, each as a CSV file and a PNG with what its text states beside ours.
+    """Repeat the experiments of a paper: for each a CSV file and a PNG, with the numbers that the paper states.
 
-    Algorithms that are not there are left out with a note. Exit code 1 if an answer is wrong.
+    Algorithms that are not available here are left out with a note. Exit code 1 if an answer is wrong.
     """
-    from bench.draw import draw  # its import takes half a second that no other command needs
+    from bench.papers.draw import draw  # its import takes half a second that no other command needs
 
     right, outcomes = True, []
     with _wrong_flags(), _progress() as tell:
@@ -229,13 +245,13 @@ def sweep(
 @app.command()
 def living(
     subscriptions: Annotated[
-        int, typer.Option("--subscriptions", "-n", help="How many are in force, about.")
+        int, typer.Option("--subscriptions", "-n", help="Approximate number of subscriptions in force.")
     ] = Load.subscriptions,
     events_per_second: Annotated[float, typer.Option(help="Rate of events.")] = Load.events_per_second,
     changes_per_second: Annotated[
         float, typer.Option(help="Rate of additions, replacements and withdrawals together.")
     ] = Load.changes_per_second,
-    minutes: Annotated[float, typer.Option(help="How long.")] = Load.minutes,
+    minutes: Annotated[float, typer.Option(help="Duration in minutes.")] = Load.minutes,
     subscribers: Subscribers = Load.subscribers,
     symbols: Symbols = Load.symbols,
     matches: Matches = Load.matches,
@@ -245,12 +261,12 @@ def living(
     seed: Annotated[int, typer.Option(help="The same seed gives the same load.", min=0)] = Load.seed,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
 ) -> None:
-    """The whole system under load while its subscriptions change, with every delivery checked.
+    """Run the whole system under load while its subscriptions change, and check every delivery.
 
-    Starts a broker and the job, and ends them. Exit code 1 if any delivery is missing, there twice or wrong.
+    Starts a broker and the job, and stops both. Exit code 1 if any delivery is missing, duplicated or wrong.
     """
-    from bench.living import report  # what the stream needs, no other command does
-    from bench.living import run as running
+    from bench.system import report  # what the stream needs, no other command does
+    from bench.system import run as running
 
     flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries, **_assigned(set_)}
     with _wrong_flags():
@@ -274,17 +290,17 @@ def living(
 
 @app.command()
 def system(
-    subscriptions: Annotated[str, typer.Option("--subscriptions", "-n", help="How many; several with commas.")] = (
-        "10000,250000,1000000"
-    ),
+    subscriptions: Annotated[
+        str, typer.Option("--subscriptions", "-n", help="Comma-separated numbers of subscriptions.")
+    ] = ("10000,250000,1000000"),
     rates: Annotated[str, typer.Option(help="Events per second, ascending until one is not sustained.")] = (
         "1000,2000,5000,10000,20000,50000,100000"
     ),
     systems: Annotated[
         str,
-        typer.Option(help="sluice, and what one would write with Spark alone: join, udf, udf_by_symbol; with commas."),
+        typer.Option(help="Comma-separated: sluice, or a baseline written with Spark alone: join, udf, udf_by_symbol."),
     ] = "sluice",
-    seconds: Annotated[float, typer.Option(help="Of each rate.")] = 30.0,
+    seconds: Annotated[float, typer.Option(help="Seconds at each rate.")] = 30.0,
     matches: Matches = Load.matches,
     subscribers: Subscribers = Load.subscribers,
     symbols: Symbols = Load.symbols,
@@ -294,15 +310,15 @@ def system(
     directory: Annotated[
         Path | None, typer.Option("--out", help="Directory for system.json, system.md and system.png.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output, as they come.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output, one per rate.")] = False,
 ) -> None:
-    """How many events a second the whole system takes, and how late they are; every delivery checked.
+    """Measure the events per second that the whole system sustains, and their latency; every delivery is checked.
 
-    Systems other than sluice know the subscriptions that were there when they started, and deliver at least once.
-    Broker, generator and checker run on the same machine and share it. Exit code 1 if any delivery is wrong.
+    The baselines know only the subscriptions that existed when they started, and deliver at least once.
+    Broker, generator and checker share the machine. Exit code 1 if any delivery is wrong.
     """
-    from bench.living import system as measuring  # what the stream needs, no other command does
-    from bench.living.run import SYSTEMS
+    from bench.system import ramp as measuring  # what the stream needs, no other command does
+    from bench.system.run import SYSTEMS
 
     with _wrong_flags():
         numbers, wanted = _numbers("subscriptions", subscriptions), _numbers("rates", rates)
@@ -321,7 +337,7 @@ def system(
         )
         flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries, **_assigned(set_)}
         if flags["deliveries.layout"] != "shared" and chosen != ["sluice"]:
-            raise BenchError("only sluice has another layout than shared")
+            raise BenchError("the baselines only support --layout shared")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
     rows = []
     for row in measuring.ramp(load, chosen, numbers, wanted, flags, lambda what: err.print(Text(what))):
@@ -344,7 +360,7 @@ def _numbers(name: str, text: str) -> list[int]:
     try:
         found = [int(number) for number in text.split(",")]
     except ValueError:
-        raise BenchError(f"{name} cannot be {text!r}; numbers with commas between them would work") from None
+        raise BenchError(f"{name} cannot be {text!r}; use comma-separated numbers") from None
     if min(found) < 1:
         raise BenchError(f"{name} cannot be {text!r}; each must be 1 or more")
     return found
@@ -362,12 +378,12 @@ def _assigned(assignments: list[str] | None) -> dict[str, str]:
 
 
 def _refuse_intervals(context: typer.Context, scenario: str) -> None:
-    """A flag of another scenario is a mistake, and not passed over."""
+    """Refuse flags of another scenario."""
     takes = ", ".join(_flags(context, WORKLOAD).values())
     for name, flag in _flags(context, INTERVALS).items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise BenchError(f"{flag} is of the scenario intervals; of the workload {scenario} takes {takes}")
+            raise BenchError(f"{flag} is a flag of the scenario intervals; the workload {scenario} takes {takes}")
 
 
 def _flags(context: typer.Context, heading: str) -> dict[str, str]:
@@ -381,7 +397,7 @@ def _range(text: str) -> tuple[int, int]:
     try:
         return int(least), int(most if dash else least)
     except ValueError:
-        raise BenchError(f"predicates cannot be {text!r}; a number or a range such as 1-10 would work") from None
+        raise BenchError(f"predicates cannot be {text!r}; use a number or a range such as 1-10") from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What can be wrong with a benchmark that somebody asks for."""
+"""Errors in the flags and files of a benchmark."""
 
 from __future__ import annotations
 

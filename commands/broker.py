@@ -1,4 +1,4 @@
-"""A Kafka to try things with: `broker`."""
+"""The command `broker`: an embedded Kafka."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from commands import JARS
-from commands.signals import stop_on_signals
-from commands.terminal import err
-from streaming.broker import LOOPBACK, EmbeddedBroker
+from commands.shared.signals import stop_on_signals
+from commands.shared.terminal import err
 from streaming.errors import JobError
+from streaming.kafka.broker import LOOPBACK, EmbeddedBroker
 
 app = typer.Typer()
 
@@ -20,17 +20,18 @@ app = typer.Typer()
 def broker(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 9092,
     directory: Annotated[
-        Path | None, typer.Option(help="Where data is kept; without it, it is gone at the end.", show_default=False)
+        Path | None,
+        typer.Option(help="Directory for the data; without it, the data is deleted at the end.", show_default=False),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Name by which clients reach it; other than this, it listens everywhere.")
+        str, typer.Option(help="Host name for clients; with any other than the default, it listens on all addresses.")
     ] = LOOPBACK,
 ) -> None:
-    """An embedded Kafka of one node, alone, until Ctrl-C."""
+    """Run an embedded Kafka of one node until Ctrl-C."""
     stop = stop_on_signals()
     with EmbeddedBroker(JARS, directory, host, port) as kafka:
         print(kafka.bootstrap_servers, flush=True)
         err.print(f"Kafka listens on {kafka.bootstrap_servers}; its log is {kafka.log}. Ctrl-C stops it.")
         while not stop.wait(0.5):
             if not kafka.running():
-                raise JobError(f"Kafka ended by itself; its log is {kafka.log}")
+                raise JobError(f"Kafka exited; its log is {kafka.log}")

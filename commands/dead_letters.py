@@ -1,4 +1,4 @@
-"""Dead letters, listed, shown and sent again: `dlq`."""
+"""The command `dlq`: list, show and redrive dead letters."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from typing import Annotated
 import orjson
 import typer
 
-from commands.flags import Json, with_flags, with_settings
-from commands.moments import moment
-from commands.terminal import say, show, tell
+from commands.shared.flags import Json, with_flags, with_settings
+from commands.shared.terminal import say, show, tell
+from commands.shared.times import moment
 from config import Settings
-from offline.documents import plain
-from streaming import deadletters, records, showing
-from streaming import redrive as redriving
-from streaming.clients import Cluster
-from streaming.deadletters import Place, Wanted
+from streaming.admin import dead_letter_view
+from streaming.admin import dead_letters as deadletters
+from streaming.admin import redrive as redriving
+from streaming.admin.dead_letters import Place, Wanted
+from streaming.documents import records
 from streaming.errors import JobError
+from streaming.kafka.clients import Cluster
+from streaming.text_format import plain
 
-app = typer.Typer(no_args_is_help=True, help="Look at dead letters, and send them again.")
+app = typer.Typer(no_args_is_help=True, help="List, show and redrive dead letters.")
 
 
 def _wanted(
@@ -31,19 +33,23 @@ def _wanted(
         list[str] | None,
         typer.Option(
             "--reason",
-            help="Those of this reason only; may be repeated.",
+            help="Only letters with this reason; may be repeated.",
             autocompletion=lambda: [*records.REASONS, deadletters.UNKNOWN],
         ),
     ] = None,
-    subscriber: Annotated[str | None, typer.Option(help="Those for this subscriber only.", show_default=False)] = None,
-    origin_topic: Annotated[
-        str | None, typer.Option(help="Those that came from this topic only.", show_default=False)
+    subscriber: Annotated[
+        str | None, typer.Option(help="Only letters for this subscriber.", show_default=False)
     ] = None,
+    origin_topic: Annotated[str | None, typer.Option(help="Only letters from this topic.", show_default=False)] = None,
     since: Annotated[
         str | None,
-        typer.Option(help="Those since a time with its zone, or how long ago: 90s, 30m, 2h, 7d.", show_default=False),
+        typer.Option(
+            help="Only letters since a time with its zone, or how long ago: 90s, 30m, 2h, 7d.", show_default=False
+        ),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Those before such a time.", show_default=False)] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only letters before a time, written like --since.", show_default=False)
+    ] = None,
 ) -> Wanted:
     known = (*records.REASONS, deadletters.UNKNOWN)
     if strange := [reason for reason in reasons or () if reason not in known]:
@@ -61,12 +67,12 @@ def _wanted(
 def list_them(
     *,
     wanted: Wanted,
-    every: Annotated[bool, typer.Option("--all", help="Those too that were redriven already.")] = False,
-    limit: Annotated[int | None, typer.Option(help="So many at most, the oldest.", min=1, show_default=False)] = None,
+    every: Annotated[bool, typer.Option("--all", help="Include letters that were already redriven.")] = False,
+    limit: Annotated[int | None, typer.Option(help="At most N, oldest first.", min=1, show_default=False)] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """The dead letters that were not redriven, two lines each, and on standard error how many of each reason."""
+    """List the dead letters that were not redriven, two lines each; counts by reason go to standard error."""
     cluster, topic = Cluster.of(settings), settings.dead_letters.topic
     done = deadletters.redriven(cluster, topic)
     found = (one for one in deadletters.letters(cluster, topic, wanted) if every or one.place not in done)
@@ -75,11 +81,11 @@ def list_them(
     for letter in islice(found, limit):
         redriven = letter.place in done
         if as_json:
-            print(orjson.dumps(showing.as_data(letter, redriven)).decode())
+            print(orjson.dumps(dead_letter_view.as_data(letter, redriven)).decode())
         else:
             if not counts:
-                print(showing.heading())
-            print(showing.row(letter, redriven, width))
+                print(dead_letter_view.heading())
+            print(dead_letter_view.row(letter, redriven, width))
         counts[letter.reason] += 1
     tell(", ".join(f"{count:,} {reason}" for reason, count in counts.most_common()) or "no dead letters")
 
@@ -87,21 +93,23 @@ def list_them(
 @app.command("show")
 @with_settings
 def show_one(
-    place: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Its place, as `dlq list` names it.")],
+    place: Annotated[
+        str, typer.Argument(metavar="PARTITION:OFFSET", help="Place of the letter, as `dlq list` prints it.")
+    ],
     *,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """All of one dead letter: what it says, and the key, headers and value of the record that it was made of."""
+    """Show one dead letter in full: the reason, and the key, headers and value of the original record."""
     cluster, topic = Cluster.of(settings), settings.dead_letters.topic
     for letter in deadletters.letters(cluster, topic, Wanted(places=_places([place]))):
         redriven = letter.place in deadletters.redriven(cluster, topic)
         if as_json:
-            print(orjson.dumps(showing.as_data(letter, redriven)).decode())
+            print(orjson.dumps(dead_letter_view.as_data(letter, redriven)).decode())
         else:
-            print(*showing.page(letter, redriven), sep="\n")
+            print(*dead_letter_view.page(letter, redriven), sep="\n")
         return
-    raise JobError(f"the topic {topic} has no dead letter at {place}; `dlq list --all` names those that there are")
+    raise JobError(f"the topic {topic} has no dead letter at {place}; `dlq list --all` shows all places")
 
 
 @app.command()
@@ -111,22 +119,22 @@ def redrive(
     *,
     places: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PARTITION:OFFSET", help="Their places, as `dlq list` names them."),
+        typer.Argument(metavar="PARTITION:OFFSET", help="Places of letters, as `dlq list` prints them."),
     ] = None,
     wanted: Wanted,
-    all_letters: Annotated[bool, typer.Option("--all-letters", help="All that there are.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of them.")] = False,
+    all_letters: Annotated[bool, typer.Option("--all-letters", help="Redrive all letters.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Report what would be sent, and send nothing.")] = False,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
     """Send dead letters again, each once: events and subscriptions to their topics, deliveries to their subscriber.
 
-    One that was redriven already is left alone, so after a crash the same command goes on. Exit code 1 if a letter was
-    skipped; standard error says which, and why.
+    A letter that was already redriven is left alone, so after a crash repeat the same command. Exit code 1 if a letter
+    was skipped; standard error says which, and why.
     """
     wanted = replace(wanted, places=_places(places))
     if (wanted == Wanted()) is not all_letters:
-        raise typer.BadParameter("which letters? It takes their places or filters, or else --all-letters")
+        raise typer.BadParameter("pass the places of letters, or filters, or --all-letters")
     summary = redriving.Summary(dry=dry_run)
     with redriving.opened(settings, dry_run) as opened:
         for outcome in opened.run(wanted):

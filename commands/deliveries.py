@@ -1,4 +1,4 @@
-"""Deliveries, as a subscriber gets them: `consume` and `tap`."""
+"""The commands `consume` and `tap`: a subscriber's deliveries."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import orjson
 import typer
 from rich.text import Text
 
-from commands.flags import Json, with_settings
-from commands.signals import stop_on_signals
-from commands.terminal import out, tell
+from commands.shared.flags import Json, with_settings
+from commands.shared.signals import stop_on_signals
+from commands.shared.terminal import out, tell
 from config import Settings
-from streaming.receiving import Delivery, received
+from streaming.admin.deliveries import Delivery, received
 
 TAP_STYLES = ("dim", "green", "cyan", "bold", "")  # of a line's parts
 app = typer.Typer()
@@ -25,14 +25,14 @@ app = typer.Typer()
 @app.command()
 @with_settings
 def consume(
-    subscriber: Annotated[str, typer.Argument(help="Whose deliveries.")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as new ones come, until Ctrl-C.")] = False,
-    count: Annotated[int | None, typer.Option("--count", "-n", help="Stop after so many.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With headers and offset, a JSON object a line.")] = False,
+    subscriber: Annotated[str, typer.Argument(help="Name of the subscriber.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new deliveries, until Ctrl-C.")] = False,
+    count: Annotated[int | None, typer.Option("--count", "-n", help="Stop after N.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with headers and offset.")] = False,
     *,
     settings: Settings,
 ) -> None:
-    """Print what a subscriber was delivered, an event a line, from the first on."""
+    """Print a subscriber's deliveries from the first on, one event per line."""
     stop = stop_on_signals() if follow else threading.Event()
     seen = 0
     for message in received(settings, subscriber, follow=follow):
@@ -49,22 +49,20 @@ def consume(
 @app.command()
 @with_settings
 def tap(
-    subscriber: Annotated[str, typer.Argument(help="Whose deliveries.")],
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Those before now too.")] = False,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", help="Stop after so many.", min=1, show_default=False)
-    ] = None,
+    subscriber: Annotated[str, typer.Argument(help="Name of the subscriber.")],
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Start with the first delivery.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Stop after N.", min=1, show_default=False)] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Stop after so many seconds.", min=0, show_default=False)
+        float | None, typer.Option(help="Stop after this many seconds.", min=0, show_default=False)
     ] = None,
     as_json: Json = False,
     *,
     settings: Settings,
 ) -> None:
-    """Watch deliveries as they come: when, how late, matched by which version and subscriptions, and the event.
+    """Watch deliveries as they arrive: time, delay, version, subscriptions and the event.
 
-    How late is from the event's own time (`ce_time`) to when its delivery was written. Ctrl-C ends it. Exit code 1 if
-    --timeout came before --limit.
+    The delay is from the event's own time (`ce_time`) to the time of the delivery. Ctrl-C ends the command. Exit code
+    1 if --timeout comes before --limit.
     """
     stop = stop_on_signals()
     ends = None if timeout is None else time.monotonic() + timeout

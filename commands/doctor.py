@@ -1,4 +1,4 @@
-"""Would the job start here: `doctor`."""
+"""The command `doctor`: check whether the job can start here."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import typer
 from rich.text import Text
 
 from commands import HOME
-from commands.flags import Json, with_settings
-from commands.terminal import out, show, tell
+from commands.shared.flags import Json, with_settings
+from commands.shared.terminal import out, show, tell
 from config import Settings
-from offline.documents import plain
 from streaming import checks
-from streaming.checks import asked, cluster, machine
-from streaming.clients import Cluster
+from streaming.checks import cluster, machine
+from streaming.checks import cluster_info as asked
 from streaming.errors import JobError
+from streaming.kafka.clients import Cluster
+from streaming.text_format import plain
 
 app = typer.Typer()
 
@@ -25,7 +26,7 @@ app = typer.Typer()
 @app.command()
 @with_settings
 def doctor(*, as_json: Json = False, settings: Settings) -> None:
-    """Would the job start here and go on? Looks at this machine, the broker, topics and rights, and changes nothing.
+    """Check whether the job can start here: the machine, the broker, topics and rights. Changes nothing.
 
     Each check is ok, a warning, a failure, or skipped because it could not be asked. Exit code 1 if one is a failure.
     """

@@ -1,19 +1,21 @@
-"""The job as a process: `run`."""
+"""The command `run`: the job as a process."""
 
 from __future__ import annotations
 
 import sys
 import uuid
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from commands import JARS
-from commands.flags import with_settings
-from commands.signals import stop_on_signals
+from commands.shared.flags import with_settings
+from commands.shared.signals import stop_on_signals
 from config import Settings
-from streaming import logs, supervision
-from streaming.supervision import Past
+from streaming.monitoring import logs
+from streaming.process import checkpoint, supervision
+from streaming.process.supervision import Past
 
 app = typer.Typer()
 
@@ -25,13 +27,13 @@ def run(
     settings: Settings,
     supervised: Annotated[
         bool,
-        typer.Option("--supervise", help="Start it again when it was killed, or the reason may pass."),
+        typer.Option("--supervise", help="Restart the job if it is killed or ends for a temporary reason."),
     ] = False,
-    lineage: Annotated[str, typer.Option(hidden=True)] = "",  # what all that one supervisor starts have in common
+    lineage: Annotated[str, typer.Option(hidden=True)] = "",  # shared by all processes that one supervisor starts
     restarts: Annotated[int | None, typer.Option(hidden=True)] = None,  # by that supervisor
     last_exit_code: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """The continuous job: match events as they come, deliver them exactly once. Ctrl-C or SIGTERM stops it."""
+    """Run the job: match events as they arrive and deliver them exactly once. Ctrl-C or SIGTERM stops it."""
     logs.configure(settings.log.format, settings.log.level)
     if supervised:
         same = [*(word for word in sys.argv if word != "--supervise"), "--lineage", uuid.uuid4().hex]
@@ -40,8 +42,10 @@ def run(
             last = [] if past.exit_code is None else [f"--last-exit-code={past.exit_code}"]
             return [sys.executable, *same, f"--restarts={past.restarts}", *last]
 
-        raise typer.Exit(supervision.supervise(command, stop_on_signals()))
-    from streaming import job  # not in the supervisor: Spark's import takes a second, and memory
+        raise typer.Exit(
+            supervision.supervise(command, stop_on_signals(), partial(checkpoint.obstacle, settings.query.checkpoint))
+        )
+    from streaming.driver import job  # not in the supervisor: Spark's import takes a second, and memory
 
     past = None if restarts is None else Past(restarts, last_exit_code)
     job.run(settings, JARS, stop_on_signals(), lineage or uuid.uuid4().hex, past)

@@ -1,4 +1,4 @@
-"""Subscriptions and events in files, without a broker: `validate`, `match`, `explain` and `test`."""
+"""The commands `validate`, `match`, `explain` and `test`: subscriptions and events in files, without a broker."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import orjson
 import typer
 from rich.text import Text
 
-from commands.flags import Json
-from commands.terminal import out, show, tell
+from commands.shared.flags import Json
+from commands.shared.terminal import out, show, tell
 from matchers import ALGORITHMS
-from matchers.snapshot import Snapshot
+from matchers.index.snapshot import Snapshot
 from offline import cases as case_files
 from offline import explain as explaining
 from offline import match as matching
@@ -49,7 +49,7 @@ def validate(
     ],
     as_json: Json = False,
 ) -> None:
-    """Which subscriptions would the job refuse, and why? Exit code 1 if there are any."""
+    """List the subscriptions that the job would refuse, and why. Exit code 1 if there are any."""
     code = 0
     for found in validating.validate(files, datetime.now(UTC)):
         if isinstance(found, Refusal):
@@ -71,7 +71,7 @@ def match(
     algorithm: Algorithm = Snapshot.algorithm,
     as_json: Json = False,
 ) -> None:
-    """Who gets which event, and by which subscriptions?
+    """List the subscribers that get each event, with the subscriptions that match it.
 
     A subscription replaces one before it with the same id; one that is paused or has expired by now does not count.
 
@@ -104,10 +104,12 @@ def explain(
         ),
     ],
     id: Annotated[str | None, typer.Option(help="This subscription only.", show_default=False)] = None,
-    subscriber: Annotated[str | None, typer.Option(help="Those of this subscriber only.", show_default=False)] = None,
+    subscriber: Annotated[
+        str | None, typer.Option(help="Only subscriptions of this subscriber.", show_default=False)
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Why does an event satisfy a subscription, or why not? Exit code 1 if it satisfies none.
+    """Explain why an event satisfies a subscription, or why not. Exit code 1 if it satisfies none.
 
     At the end come the near misses: subscriptions that it satisfies but for one line.
     """
@@ -127,7 +129,7 @@ def run_cases(
     algorithm: Algorithm = Snapshot.algorithm,
     as_json: Json = False,
 ) -> None:
-    """Does each event satisfy the subscriptions that it should? Cases in YAML; examples/cases.yaml shows how.
+    """Check that events satisfy the subscriptions that they should: cases in YAML, as in examples/cases.yaml.
 
     Expired subscriptions count, so that a case that holds today holds tomorrow; paused ones do not.
 
@@ -149,7 +151,7 @@ def run_cases(
 
 
 class _Complaints:
-    """Says what is refused, and counts it."""
+    """Reports and counts refusals."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""Past events once more, for one subscription: `replay`."""
+"""The command `replay`: deliver past events again for one subscription."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from commands.flags import Json, with_settings
-from commands.moments import moment
-from commands.signals import STOPPED, stop_on_signals
-from commands.terminal import progress_of, show, tell
+from commands.shared.flags import Json, with_settings
+from commands.shared.signals import STOPPED, stop_on_signals
+from commands.shared.terminal import progress_of, show, tell
+from commands.shared.times import moment
 from config import Settings
-from streaming import replay as replaying
+from streaming.admin import replay as replaying
 
 app = typer.Typer()
 
@@ -21,20 +21,22 @@ app = typer.Typer()
 @with_settings
 def replay(
     *,
-    subscription: Annotated[str, typer.Argument(help="Its id.")],
+    subscription: Annotated[str, typer.Argument(help="Id of the subscription.")],
     start: Annotated[
         str | None,
         typer.Option("--from", help="A time with its zone, or how long ago: 90s, 30m, 2h, 7d.", show_default=False),
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", help="The same; now if left out.", show_default=False)] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Begins one of that name, or goes on with it.", show_default=False)
+    end: Annotated[
+        str | None, typer.Option("--to", help="End, written like --from; now if left out.", show_default=False)
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Events a second at most.", min=0.1, show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the replay: starts it, or resumes it.", show_default=False)
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Most events per second.", min=0.1, show_default=False)] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """Match past events for one subscription as it is now, and deliver them again, each once; beside the running job.
+    """Match past events against one subscription as it is now and deliver each once, while the job runs.
 
     From the first event at or after a time to before the first at or after another. Ctrl-C or SIGTERM stops it, with
     exit code 130; the same --name goes on where it stopped, whatever stopped it.
@@ -42,7 +44,7 @@ def replay(
     now_ms = int(time.time() * 1000)
     from_ms, to_ms = moment("--from", start, now_ms), moment("--to", end, now_ms)
     if name is None and from_ms is None:
-        raise typer.BadParameter("a new replay needs --from, one that has begun its --name")
+        raise typer.BadParameter("pass --from to start a replay, or --name to resume one")
     if name is not None and not replaying.NAME.fullmatch(name):
         raise typer.BadParameter("--name takes 1 to 100 letters, digits, dots, underscores or hyphens")
     if from_ms is not None and from_ms >= (now_ms if to_ms is None else to_ms):
@@ -56,5 +58,5 @@ def replay(
     if as_json:
         show(summary, as_json)
     if not summary.finished:
-        tell(f"stopped; `replay {subscription} --name {summary.name}` goes on")
+        tell(f"stopped; `replay {subscription} --name {summary.name}` resumes it")
     raise typer.Exit(0 if summary.finished else STOPPED)

@@ -1,4 +1,4 @@
-"""What a subscription may look like: `schema`."""
+"""The command `schema`: the JSON Schema of a subscription."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 
 import typer
 
-from streaming.schema import subscription_schema
+from streaming.documents.schema import subscription_schema
 
 app = typer.Typer()
 
 
 @app.command()
 def schema() -> None:
-    """The JSON Schema of a subscription, for editors and checks; config/subscription.schema.json is a copy."""
+    """Print the JSON Schema of a subscription, for editors and checks; config/subscription.schema.json is a copy."""
     print(json.dumps(subscription_schema(), indent=2))

@@ -1,4 +1,4 @@
-"""Settings, looked at: `config`."""
+"""The command `config`: show the settings."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 
 import typer
 
-from commands.flags import Json, with_settings
+from commands.shared.flags import Json, with_settings
 from config import Settings, show
 
-app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
+app = typer.Typer(no_args_is_help=True, help="Show the settings.")
 
 
 @app.command("show")
 @with_settings
 def show_all(*, as_json: Json = False, settings: Settings) -> None:
-    """The settings in force, without secrets."""
+    """Show the settings in force, without secrets."""
     shown = show(settings)
     if as_json:
         print(json.dumps(shown))

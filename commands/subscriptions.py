@@ -1,4 +1,4 @@
-"""Subscriptions as the topic has them: `subscriptions`."""
+"""The command `subscriptions`: list, show, export and import the subscriptions in the topic."""
 
 from __future__ import annotations
 
@@ -16,42 +16,45 @@ from typing import Annotated, Any, BinaryIO
 import orjson
 import typer
 
-from commands.flags import Answering, Ids, Json, Timeout, Wait, with_settings
-from commands.given import ids_of
-from commands.records import changed, reader, subscriptions_topic
-from commands.terminal import out, progress_of, say, show, tell
+from commands.shared.flags import Answering, Ids, Json, Timeout, Wait, with_settings
+from commands.shared.inputs import ids_of
+from commands.shared.records import changed, decisions, reader, subscriptions_topic
+from commands.shared.terminal import counted, out, progress_of, say, show, tell
 from config import Settings
-from offline.documents import Place, Refusal, plain
+from offline.documents import Place, Refusal
 from offline.files import STDIN, InputError, lines, name_of
-from streaming import listing, pausing, readable
+from streaming import text_format as readable
+from streaming.admin import pause as pausing
+from streaming.admin import subscription_table as listing
+from streaming.admin.import_plan import Import
+from streaming.admin.subscription_status import standings
+from streaming.admin.subscription_topic import Registered, last_written, registered
+from streaming.documents.subscriptions import Refused
 from streaming.errors import JobError
-from streaming.importing import Import
-from streaming.registered import Registered, last_written, registered
-from streaming.standing import standings
-from streaming.subscriptions import Refused
+from streaming.text_format import plain
 
-app = typer.Typer(no_args_is_help=True, help="Look at subscriptions, save them, and bring them back.")
+app = typer.Typer(no_args_is_help=True, help="List, show, export and import subscriptions.")
 
 
 @app.command("list")
 @with_settings
 def list_them(
     *,
-    subscriber: Annotated[str | None, typer.Option(help="Those of this subscriber only.", show_default=False)] = None,
+    subscriber: Annotated[
+        str | None, typer.Option(help="Only subscriptions of this subscriber.", show_default=False)
+    ] = None,
     paused: Annotated[
         bool | None,
-        typer.Option(
-            "--paused/--active", help="The paused ones only, or only those that are neither paused nor expired."
-        ),
+        typer.Option("--paused/--active", help="Only paused subscriptions, or only those neither paused nor expired."),
     ] = None,
-    prefix: Annotated[str, typer.Option(help="Those whose id begins so only.", show_default=False)] = "",
-    limit: Annotated[int | None, typer.Option(help="So many at most.", min=1, show_default=False)] = None,
+    prefix: Annotated[str, typer.Option(help="Only ids with this prefix.", show_default=False)] = "",
+    limit: Annotated[int | None, typer.Option(help="At most N.", min=1, show_default=False)] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """The subscriptions that are in the topic now, a line each, and on standard error how many.
+    """List the subscriptions in the topic, one per line; their number goes to standard error.
 
-    Of each id the last document counts that the job does not refuse. It takes about 200 bytes of memory for each id.
+    Of each id the last document counts that the job does not refuse. It takes about 700 bytes of memory for each id.
     """
     now_ms = int(time.time() * 1000)
 
@@ -59,7 +62,7 @@ def list_them(
         by = subscriber is None or document.get("subscriber") == subscriber
         return by and (paused is None or document.get("paused", False) is paused)
 
-    found: Iterator[Registered] = registered(subscriptions_topic(settings), prefix, of_them)
+    found: Iterator[Registered] = registered(subscriptions_topic(settings), decisions(settings), prefix, of_them)
     if paused is False:
         found = (one for one in found if listing.state(one, now_ms) == listing.ACTIVE)
     width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize
@@ -72,25 +75,27 @@ def list_them(
                 print(listing.heading())
             print(listing.row(one, now_ms, width))
         count += 1
-    tell(f"{count:,} subscriptions" if count else "no subscriptions")
+    tell(counted(count, "subscriptions") if count else "no subscriptions")
 
 
 @app.command()
 @with_settings
-def get(id: Annotated[str, typer.Argument(help="Its id.")], *, as_json: Json = False, settings: Settings) -> None:
-    """The document of one, as it is in the topic; with --json on one line. Exit code 1 if there is none."""
+def get(
+    id: Annotated[str, typer.Argument(help="Id of the subscription.")], *, as_json: Json = False, settings: Settings
+) -> None:
+    """Print a subscription's document as it is in the topic; with --json on one line. Exit code 1 if there is none."""
     (id,) = ids_of([id])
-    found = last_written(subscriptions_topic(settings)(), [id])
+    found = last_written(subscriptions_topic(settings)(), [id], decisions(settings))
     if id not in found or found[id].value is None:
         why = pausing.missing(id, found)
-        raise JobError(f"{why} in {settings.subscriptions.topic}; `subscriptions list` names those that there are")
+        raise JobError(f"{why} in {settings.subscriptions.topic}; `subscriptions list` shows all ids")
     print(found[id].line.decode() if as_json else "\n".join(readable.pretty(found[id].value or b"")))
 
 
 @app.command()
 @with_settings
 def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> None:
-    """What the job said last of each: in force (since which version, for which events), paused, withdrawn or refused.
+    """Print the last status of each: in force (from which version and events on), paused, withdrawn or refused.
 
     And whether a later change still waits for an answer. Exit code 1 if one is refused or unknown.
     """
@@ -109,22 +114,22 @@ def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> Non
 @with_settings
 def export(
     file: Annotated[
-        Path | None, typer.Argument(help="What to write; standard output if left out.", show_default=False)
+        Path | None, typer.Argument(help="File to write; standard output if left out.", show_default=False)
     ] = None,
     *,
     settings: Settings,
 ) -> None:
-    """All subscriptions as JSON lines, each with the bytes that the topic has; `subscriptions import` takes them.
+    """Export all subscriptions as JSON lines, byte for byte as in the topic; `subscriptions import` reads them.
 
     Only line breaks within a document become spaces, and one that leaves its id to the record's key is given it. A file
     is there when it is whole.
     """
     count = 0
     with _written(file) as stream:
-        for one in registered(subscriptions_topic(settings)):
+        for one in registered(subscriptions_topic(settings), decisions(settings)):
             stream.write(one.line + b"\n")
             count += 1
-    tell(f"{count:,} subscriptions exported")
+    tell(f"{counted(count, 'subscriptions')} exported")
 
 
 @app.command("import")
@@ -135,17 +140,19 @@ def import_file(
     ] = None,
     *,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Write those that are not refused, if some are.")
+        bool, typer.Option("--keep-going", help="If some lines are refused, write the others.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be written.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Report what would be written, and write nothing.")
+    ] = False,
     wait: Wait = False,
     timeout: Timeout = 60,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The summary as JSON, after the answers if it is to --wait.")
+        bool, typer.Option("--json", help="The summary as JSON; with --wait, after the answers.")
     ] = False,
     settings: Settings,
 ) -> None:
-    """Write the subscriptions of a file that are new or changed; if one is refused, none, and the exit code is 1.
+    """Write the new and changed subscriptions of a file. If one is refused, write none; the exit code is 1.
 
     What the topic says already is not written again, so the same import may be run twice. It removes nothing. Unlike
     `subscribe`, which writes line by line as they come, it reads the file to its end first.
@@ -165,7 +172,7 @@ def import_file(
                 f"{refused:,} of {plan.taken + refused:,} lines are refused, so nothing was written; --keep-going "
                 "writes the others"
             )
-        plan.compare(subscriptions_topic(settings)())
+        plan.compare(subscriptions_topic(settings)(), decisions(settings))
         summary = {**plan.as_data(), "refused": refused, "dry_run": dry_run}
         answered = 0
         if not dry_run:
@@ -193,7 +200,7 @@ def _kept(file: Path) -> Iterator[Path]:
 
 @contextmanager
 def _written(file: Path | None) -> Iterator[BinaryIO]:
-    """A file that takes its name once it is whole, or standard output. Raises InputError."""
+    """A file that gets its name when it is complete, or standard output. Raises InputError."""
     if file is None:
         yield sys.stdout.buffer
         sys.stdout.flush()

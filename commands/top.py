@@ -1,4 +1,4 @@
-"""The running job, looked at again and again: `top`."""
+"""The command `top`: watch a running job."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from commands.flags import with_settings
-from commands.signals import stop_on_signals
-from commands.terminal import out, tell
+from commands.shared.flags import with_settings
+from commands.shared.signals import stop_on_signals
+from commands.shared.terminal import out, tell
 from config import Settings
-from streaming import checkpoint
 from streaming.errors import JobError, NotRunning
 from streaming.monitoring import top as looking
+from streaming.process import checkpoint
 
 if TYPE_CHECKING:
     from streaming.monitoring.status import Document
@@ -37,21 +37,21 @@ app = typer.Typer()
 def top(
     url: Annotated[
         str | None,
-        typer.Option(help="Where the job answers; without it the checkpoint says where.", show_default=False),
+        typer.Option(help="Address of the job; without it, the address in the checkpoint.", show_default=False),
     ] = None,
-    every: Annotated[float, typer.Option(help="Seconds from one look to the next.", min=0.1)] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="One look; so it is too where no terminal is.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look on standard output.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between refreshes.", min=0.1)] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit; implied without a terminal.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per refresh on standard output.")] = False,
     *,
     settings: Settings,
 ) -> None:
-    """Watch a running job: throughput, latency by stage, lag, the state, dead letters, restarts. q or Ctrl-C ends it.
+    """Watch a running job: throughput, latency by stage, lag, state, dead letters, restarts. q or Ctrl-C ends it.
 
-    It asks for /status.json, at the address in the checkpoint's file `monitoring` or at --url. Exit code 75 if no job
-    answers there at first; one that is started again is found again.
+    Reads /status.json at --url, or at the address in the checkpoint's file `monitoring`. Exit code 75 if no job
+    answers at first; a restarted job is found again.
     """
     if url is not None and not url.startswith(("http://", "https://")):
-        raise typer.BadParameter("--url takes http://host:port, as the log line `running` says it")
+        raise typer.BadParameter("--url takes http://host:port, as in the log line `running`")
     stop = stop_on_signals()
     looks = looking.looks(lambda: url or checkpoint.announcement(settings.query.checkpoint), every, stop)
     first = next(looks)
@@ -68,12 +68,12 @@ def top(
         with _keys(stop), Live(looking.shown(first), console=Console(), auto_refresh=False, screen=True) as live:
             for last in looks:
                 live.update(looking.shown(last), refresh=True)
-        out.print(looking.shown(last), soft_wrap=False)  # what was there before is back; this stays too
+        out.print(looking.shown(last), soft_wrap=False)  # the screen is restored; keep the last figures below it
 
 
 @contextmanager
 def _keys(stop: threading.Event) -> Iterator[None]:
-    """`q` stops, and no key is shown."""
+    """Stop on `q`; keys are not echoed."""
     keyboard = sys.stdin.fileno()
     if not os.isatty(keyboard):
         yield
@@ -85,7 +85,7 @@ def _keys(stop: threading.Event) -> Iterator[None]:
             key = os.read(keyboard, 1) if ready else None
             if key == b"q":
                 stop.set()
-            elif key == b"":  # nobody types there any more
+            elif key == b"":  # standard input was closed
                 return
 
     before = termios.tcgetattr(keyboard)

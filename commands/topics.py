@@ -1,4 +1,4 @@
-"""Topics, made and listed: `topics`."""
+"""The command `topics`: create and list topics."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated
 import orjson
 import typer
 
-from commands.flags import Json, with_settings
+from commands.shared.flags import Json, with_settings
 from config import Settings
-from streaming import layout
-from streaming.clients import Cluster
+from streaming.kafka import layout
+from streaming.kafka.clients import Cluster
 
-app = typer.Typer(no_args_is_help=True, help="Make and list topics.")
+app = typer.Typer(no_args_is_help=True, help="Create and list topics.")
 
 
 @app.command()
@@ -20,11 +20,13 @@ app = typer.Typer(no_args_is_help=True, help="Make and list topics.")
 def create(
     *,
     settings: Settings,
-    partitions: Annotated[int, typer.Option(help="Partitions of events and subscriptions.", min=1)] = 2,
+    partitions: Annotated[
+        int, typer.Option(help="Partitions of the events topic and of the subscriptions topic.", min=1)
+    ] = 2,
     replication_factor: Annotated[int, typer.Option(help="Replicas of each topic.", min=1)] = 1,
     as_json: Json = False,
 ) -> None:
-    """Make all topics that the job needs; those that are there already stay as they are."""
+    """Create the topics that the job needs; existing ones stay unchanged."""
     cluster = Cluster.of(settings).topics()
     there = cluster.partitions()
     wanted = layout.topics(settings, partitions, replication_factor)
@@ -38,7 +40,7 @@ def create(
 @app.command("list")
 @with_settings
 def list_them(*, as_json: Json = False, settings: Settings) -> None:
-    """All topics with their number of partitions."""
+    """List all topics with their number of partitions."""
     for name, partitions in sorted(Cluster.of(settings).topics().partitions().items()):
         if not name.startswith("__"):
             found = {"topic": name, "partitions": partitions}

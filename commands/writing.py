@@ -1,4 +1,4 @@
-"""Write events and changes of subscriptions: `produce`, `subscribe`, `unsubscribe`, `pause` and `resume`."""
+"""The commands `produce`, `subscribe`, `unsubscribe`, `pause` and `resume`: write events and changes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Annotated
 import orjson
 import typer
 
-from commands.flags import Answering, Ids, Json, answering, with_flags, with_settings
-from commands.given import ids_of, lines_of
-from commands.records import changed, subscriptions_topic, write
-from commands.terminal import say
+from commands.shared.flags import Answering, Ids, Json, answering, with_flags, with_settings
+from commands.shared.inputs import ids_of, lines_of
+from commands.shared.records import changed, decisions, subscriptions_topic, write
+from commands.shared.terminal import say
 from config import Settings
-from offline.documents import plain
-from streaming import clients, pausing
+from streaming.admin import pause as pausing
+from streaming.admin.subscription_topic import last_written
+from streaming.documents.subscriptions import Refused, read_change
 from streaming.errors import JobError
-from streaming.registered import last_written
-from streaming.subscriptions import Refused, read_change
+from streaming.kafka import clients
+from streaming.text_format import plain
 
 app = typer.Typer()
 
@@ -30,11 +31,11 @@ def produce(
     file: Annotated[
         Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Events a second at most.", show_default=False)] = None,
+    rate: Annotated[float | None, typer.Option(help="Most events per second.", show_default=False)] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """Write events, a JSON object a line, to the events topic."""
+    """Write events, one JSON object per line, to the events topic."""
     lines = (line for _, line in lines_of(file))
     values = clients.paced(lines, rate) if rate else lines
     write(settings, settings.events.topic, ((None, value) for value in values), "events", as_json)
@@ -49,21 +50,19 @@ def subscribe(
         Path | None, typer.Argument(help="Subscriptions as JSON lines; standard input if left out.", show_default=False)
     ] = None,
     id: Annotated[str | None, typer.Option(help="Id, to write one subscription by flags.", show_default=False)] = None,
-    subscriber: Annotated[str | None, typer.Option(help="Who gets what it matches.", show_default=False)] = None,
-    pattern: Annotated[
-        str | None, typer.Option(help="""What it matches: '{"symbol": ["IBM"]}' """, show_default=False)
-    ] = None,
+    subscriber: Annotated[str | None, typer.Option(help="Name of the subscriber.", show_default=False)] = None,
+    pattern: Annotated[str | None, typer.Option(help="""Pattern: '{"symbol": ["IBM"]}' """, show_default=False)] = None,
     answers: Answering,
     settings: Settings,
 ) -> None:
     """Add or replace subscriptions: one by --id, --subscriber and --pattern, or many as JSON lines.
 
-    The first that the job would refuse ends it. With --wait the job is asked: one that it refuses stops no other, and
-    the exit code is 1.
+    The command stops at the first subscription that the job would refuse. With --wait the job decides: a refusal does
+    not stop the others, and the exit code is 1.
     """
     if id or subscriber or pattern:
         if not (id and subscriber and pattern):
-            raise typer.BadParameter("one subscription takes --id, --subscriber and --pattern")
+            raise typer.BadParameter("a single subscription needs all of --id, --subscriber and --pattern")
         try:
             document = {"id": id, "subscriber": subscriber, "pattern": orjson.loads(pattern)}
         except orjson.JSONDecodeError as error:
@@ -97,7 +96,7 @@ def pause(
     answers: Answering,
     settings: Settings,
 ) -> None:
-    """Let subscriptions match nothing until they are resumed; they stay registered."""
+    """Pause subscriptions: they stay registered and match nothing until they are resumed."""
     _flag(settings, ids, True, answers)
 
 
@@ -110,12 +109,12 @@ def resume(
     answers: Answering,
     settings: Settings,
 ) -> None:
-    """Let paused subscriptions match again."""
+    """Resume paused subscriptions."""
     _flag(settings, ids, False, answers)
 
 
 def _checked(where: str, line: bytes) -> tuple[bytes, bytes]:
-    """A subscription that the job would refuse is refused here already."""
+    """Key and value of a valid subscription. Raises JobError for one that the job would refuse."""
     try:
         return read_change(None, line).subscription.id.encode(), line
     except Refused as error:
@@ -123,7 +122,7 @@ def _checked(where: str, line: bytes) -> tuple[bytes, bytes]:
 
 
 def _addressed(where: str, line: bytes) -> tuple[bytes, bytes]:
-    """What has an id is for the job to judge."""
+    """Key and value; a document with an id is not checked here, since the job will."""
     try:
         document = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -135,13 +134,13 @@ def _addressed(where: str, line: bytes) -> tuple[bytes, bytes]:
 def _flag(settings: Settings, given: list[str] | None, pause: bool, answers: Answering) -> None:
     """Pause or resume."""
     ids = dict.fromkeys(ids_of(given))
-    found = last_written(subscriptions_topic(settings)(), ids)
+    found = last_written(subscriptions_topic(settings)(), ids, decisions(settings))
     records = pausing.changed(found, ids, pause)
     for id in (id for id in ids if id not in records):
-        say(f"{plain(id)}: is {'paused already' if pause else 'not paused'}; nothing was written")
+        say(f"{plain(id)}: {'already paused' if pause else 'not paused'}; nothing was written")
     _change(settings, records.values(), "pauses" if pause else "resumptions", answers)
 
 
 def _change(settings: Settings, records: Iterable[clients.Writable], what: str, answers: Answering) -> None:
-    """Exit code 1 if the job refuses one."""
+    """Write the changes and exit, with code 1 if the job refuses one."""
     raise typer.Exit(1 if changed(settings, records, what, answers) else 0)

@@ -1,4 +1,4 @@
-"""Where settings come from: flags win over the environment, that over the file, that over the defaults."""
+"""Load the settings: flags override the environment, that overrides the file, that overrides the defaults."""
 
 from __future__ import annotations
 

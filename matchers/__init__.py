@@ -1,21 +1,35 @@
-"""Which subscriptions does an event satisfy? The matching library: numpy and numba, and nothing else."""
+"""The matching library: which subscriptions an event satisfies. It needs numpy and numba, and nothing else.
+
+    library      Index, the front door: patterns in, ids out
+    index        vocabularies, segments and snapshots, made of patterns and of the bytes of events
+    algorithms   a package each: how it decides, its kernels, and what only it needs
+    contract     what an algorithm takes and returns
+    language     what a pattern means
+    kernels      compiled loops that several share
+
+A package sees only packages below it in this list, and not all of these: tests/unit/test_architecture.py has the table.
+
+For: match events with subscriptions, in a process of anybody's. May enter: patterns, events, tables. Must not know:
+Spark, Kafka, settings, and files but saved indexes.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from matchers.errors import MatchingError, PatternError, TableError
-from matchers.explanation import Alternatives, Explanation
+from matchers.language.explanation import Alternatives, Explanation
 
 if TYPE_CHECKING:
-    from matchers.algorithms import ADAPTIVE, ALGORITHMS
-    from matchers.base import Matcher
-    from matchers.index import Index
-    from matchers.interfaces import Interfaces
-    from matchers.tables import EventBatch, MatchBatch, SubscriptionTable
+    from matchers.algorithms import ALGORITHMS
+    from matchers.contract.algorithm import Algorithm
+    from matchers.contract.interfaces import Interfaces
+    from matchers.contract.matcher import Matcher
+    from matchers.contract.tables import EventBatch, MatchBatch, SubscriptionTable
+    from matchers.library import Index
 
 __all__ = [
-    "ADAPTIVE",
     "ALGORITHMS",
+    "Algorithm",
     "Alternatives",
     "EventBatch",
     "Explanation",
@@ -31,14 +45,14 @@ __all__ = [
 
 # Where numba is needed: its import takes a second, which who only reads subscriptions should not wait for.
 _COMPILED = {
-    "ADAPTIVE": "algorithms",
     "ALGORITHMS": "algorithms",
-    "EventBatch": "tables",
-    "Index": "index",
-    "Interfaces": "interfaces",
-    "MatchBatch": "tables",
-    "Matcher": "base",
-    "SubscriptionTable": "tables",
+    "Algorithm": "contract.algorithm",
+    "EventBatch": "contract.tables",
+    "Index": "library",
+    "Interfaces": "contract.interfaces",
+    "MatchBatch": "contract.tables",
+    "Matcher": "contract.matcher",
+    "SubscriptionTable": "contract.tables",
 }
 
 

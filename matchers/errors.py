@@ -1,4 +1,4 @@
-"""What can be wrong with what a caller hands to the matching library."""
+"""Errors in the input of the matching library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named arrays in one file that can be mapped into memory: nothing is read before it is used, and hosts share pages.
+"""Named arrays in one file that is mapped into memory: pages load on first use, and processes share them.
 
     8 bytes            magic
     4 bytes            length of the header
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ MAGIC = b"sluice\x00\x02"
 ALIGN = 64
 
 
-def write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Arrays of one dimension. `about` is JSON. Raises OSError."""
+def laid_out(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
+    """The bytes of a file, piece by piece. Raises TypeError if `about` is not JSON."""
     places = []
     at = 0
     for name, array in arrays.items():
@@ -38,13 +38,18 @@ def write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
     checksum = _checksum(arrays)
     header = json.dumps({"about": dict(about), "bytes": at, "arrays": places, "checksum": checksum}).encode()
     header += b" " * (-(len(MAGIC) + 8 + len(header)) % ALIGN)
+    yield MAGIC + len(header).to_bytes(4, "little") + zlib.crc32(header).to_bytes(4, "little") + header
+    for array in arrays.values():
+        yield np.ascontiguousarray(array).data
+        yield bytes(-array.nbytes % ALIGN)
+
+
+def write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Arrays of one dimension. `about` is JSON. Raises OSError."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as file:
-            file.write(MAGIC + len(header).to_bytes(4, "little") + zlib.crc32(header).to_bytes(4, "little") + header)
-            for array in arrays.values():
-                file.write(np.ascontiguousarray(array).data)
-                file.write(bytes(-array.nbytes % ALIGN))
+            file.writelines(laid_out(about, arrays))
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -53,37 +58,53 @@ def write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
 
 
 def read(path: Path, *, check: bool = False) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What was written, the arrays read-only and mapped. `check` reads them all, to see whether they are unspoiled.
+    """The content of a file, with read-only mapped arrays. `check` reads them all to verify their checksums.
 
     Raises OSError, and MatchingError if it is no such file.
     """
+    if not path.stat().st_size:
+        raise MatchingError(f"{path}: is no saved index of this version")
+    return parsed(np.memmap(path, np.uint8, "r"), str(path), check=check)
+
+
+def parsed(
+    content: bytes | NDArray[np.uint8], name: str, *, check: bool = False
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Parse the bytes of a file into arrays that share its memory. `name` is for messages. Raises MatchingError."""
+    whole = np.frombuffer(content, np.uint8) if isinstance(content, bytes) else content
     begin = len(MAGIC) + 8
-    with path.open("rb") as file:
-        start = file.read(begin)
-        if start[: len(MAGIC)] != MAGIC:
-            raise MatchingError(f"{path}: is no saved index of this version")
-        size, written = (int.from_bytes(start[at : at + 4], "little") for at in (len(MAGIC), len(MAGIC) + 4))
-        text = file.read(min(size, path.stat().st_size))
-        try:
-            if len(start) < begin or zlib.crc32(text) != written:
-                raise ValueError
-            header = json.loads(text)
-            about, places, end = header["about"], header["arrays"], begin + size + header["bytes"]
-            checksum = header["checksum"]
-            fields = [(p["name"], np.dtype(p["type"]), p["length"], begin + size + p["at"]) for p in places]
-        except (ValueError, LookupError, TypeError):
-            raise MatchingError(f"{path}: its header cannot be read; save the index again") from None
-    if path.stat().st_size != end:
-        raise MatchingError(f"{path}: has {path.stat().st_size} bytes and not {end}; save the index again")
-    mapped = np.memmap(path, np.uint8, "r")
+    start = whole[:begin].tobytes()
+    if start[: len(MAGIC)] != MAGIC:
+        raise MatchingError(f"{name}: is no saved index of this version")
+    size, written = (int.from_bytes(start[at : at + 4], "little") for at in (len(MAGIC), len(MAGIC) + 4))
+    text = whole[begin : begin + size].tobytes()
+    try:
+        if len(start) < begin or zlib.crc32(text) != written:
+            raise ValueError
+        header = json.loads(text)
+        about, places, end = header["about"], header["arrays"], begin + size + header["bytes"]
+        checksum = header["checksum"]
+        fields = [(p["name"], _dtype(p["type"]), p["length"], begin + size + p["at"]) for p in places]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise MatchingError(f"{name}: its header cannot be read; save the index again") from None
+    if len(whole) != end:
+        raise MatchingError(f"{name}: has {len(whole)} bytes and not {end}; save the index again")
     arrays = {}
-    for name, dtype, length, at in fields:
-        if at + length * dtype.itemsize > end:
-            raise MatchingError(f"{path}: its array {name} ends beyond it; save the index again")
-        arrays[name] = np.asarray(mapped[at : at + length * dtype.itemsize]).view(dtype)
+    for field, dtype, length, at in fields:
+        if at < begin + size or length < 0 or at + length * dtype.itemsize > end:
+            raise MatchingError(f"{name}: its array {field} ends beyond it; save the index again")
+        arrays[field] = np.asarray(whole[at : at + length * dtype.itemsize]).view(dtype)
     if check and _checksum(arrays) != checksum:
-        raise MatchingError(f"{path}: its checksum is wrong, so its bytes are not those written; save the index again")
+        raise MatchingError(f"{name}: its checksum is wrong, so its bytes are not those written; save the index again")
     return about, arrays
+
+
+def _dtype(text: str) -> np.dtype[Any]:
+    """Raises ValueError for all but numbers and truth values: an array of objects would be one of addresses."""
+    dtype = np.dtype(text)
+    if dtype.kind not in "biuf":
+        raise ValueError(text)
+    return dtype
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> int:

@@ -1,1 +1,5 @@
-"""Subscriptions and events from files: what matches what and why, without a broker and without Spark."""
+"""Match, explain and test subscriptions and events from files, without a broker and without Spark.
+
+For: `validate`, `match`, `explain` and `test`. May enter: files, matchers, and what reads documents in the stream.
+Must not know: Kafka, Spark, and the job's settings.
+"""

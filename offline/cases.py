@@ -1,4 +1,4 @@
-"""Cases that people write in YAML beside their subscriptions: an event, and which subscriptions it must satisfy.
+"""Test cases in YAML: an event, and the subscriptions that it must satisfy.
 
     subscriptions: subscriptions.jsonl    # a file beside this one, or a list or mapping (by id) of documents
     cases:
@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from matchers.errors import known
-from offline.documents import Document, Event, Place, Refusal, latest, nearest, plain, read, subscriptions
+from offline.documents import Document, Event, Place, Refusal, latest, nearest, read, subscriptions
 from offline.explain import Verdict, indented, verdict
 from offline.files import InputError, content, name_of
 from offline.match import Directory, by_subscriber, words
 from offline.yaml import load
 from streaming.codecs import Undecodable
 from streaming.codecs.depth import checked
+from streaming.text_format import plain
 
 _KEYS = ("subscriptions", "cases")
 _CASE_KEYS = ("name", "event", "matches", "deliveries", "contains", "excludes")
@@ -46,7 +47,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case."""
+    """The outcome of a case."""
 
     case: Case
     found: dict[str, list[str]]  # ids by subscriber
@@ -200,7 +201,7 @@ def _wrong_ids(key: str, ids: Any, documents: Mapping[str, Document]) -> Iterato
 
 
 def _words(wanted: Any) -> str:
-    return words(wanted) if isinstance(wanted, Mapping) else ", ".join(map(plain, wanted)) or "nothing"
+    return words(wanted) if isinstance(wanted, dict) else ", ".join(map(plain, wanted)) or "nothing"
 
 
 def _kind(value: object) -> str:

@@ -1,12 +1,11 @@
-"""Subscriptions and events from files, each with its place, and what is wrong with those that are none."""
+"""Read subscriptions and events from files, each with its place, and report invalid ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from json import dumps
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ from matchers.errors import known
 from offline.files import batches, content, lines, name_of
 from streaming.codecs import Undecodable, decode_event
 from streaming.codecs.depth import checked
-from streaming.subscriptions import Change, Refused, Subscription, read_document
+from streaming.documents.instants import at
+from streaming.documents.subscriptions import Change, Refused, Subscription, read_document
+from streaming.text_format import plain, time_of
 
 Event = dict[str, Any]
 
@@ -52,15 +53,14 @@ class Document:
         """Why it matches nothing, in words, or "". Without a time nothing has expired."""
         if self.change.paused:
             return "paused"
-        if now is None or self.subscription.in_force(int(now.timestamp() * 1000)):
+        if now is None or self.subscription.in_force(at(now)):
             return ""
-        moment = datetime.fromtimestamp((self.subscription.expires_at_ms or 0) / 1000, UTC)
-        return f"expired {moment:%Y-%m-%d %H:%M:%S} UTC"
+        return f"expired {time_of(self.subscription.expires_at_ms or 0)}"
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """What is no event, or a subscription that the job would not take."""
+    """An invalid event, or a subscription that the job would refuse."""
 
     place: Place
     id: str | None  # as far as it is known
@@ -71,11 +71,6 @@ class Refusal:
 
     def as_data(self) -> dict[str, Any]:
         return {**self.place.as_data(), "id": self.id, "reason": self.reason}
-
-
-def plain(id: str) -> str:
-    """An id that would not stay on its line is written as JSON writes it."""
-    return id if id.isprintable() else dumps(id)
 
 
 def nearest(name: str, names: Collection[str]) -> str:
@@ -151,7 +146,7 @@ def _read_text(place: Place, text: bytes) -> Document | Refusal:
 
 
 def _of_line(reason: str, text: bytes) -> str:
-    """What the parser says, without its own count of lines, which would stand beside the file's."""
+    """The parser's message without its own line number, since the file's is printed too."""
     try:
         text.decode()
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Say of one event and each subscription why they match, or what is missing."""
+"""Explain for one event and each subscription why they match, or why not."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from matchers.explanation import Line, as_data, explain
-from matchers.language import parse
-from offline.documents import Document, Event, Place, Refusal, nearest, plain, read_event
+from matchers.language.explanation import Line, as_data, explain
+from matchers.language.parsing import parse
+from offline.documents import Document, Event, Place, Refusal, nearest, read_event
 from offline.files import InputError, content, name_of
+from streaming.text_format import plain
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def verdict(document: Document, event: Event, now: datetime | None = None) -> Ve
 
 
 def asked(documents: Mapping[str, Document], id: str | None, subscriber: str | None) -> list[Document]:
-    """Those of this id and this subscriber, if given. Raises InputError where there are none."""
+    """The subscriptions with this id and this subscriber, if given. Raises InputError if there are none."""
     if not documents:
         raise InputError("there is no subscription to explain")
     if id is not None and id not in documents:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
 STDIN = Path("-")
 CHUNK_BYTES = 1 << 18  # about a thousand events
@@ -24,7 +25,8 @@ def name_of(file: Path) -> str:
 def content(file: Path) -> bytes:
     """All of it. Raises InputError."""
     with _opened(file) as stream:
-        return stream.read().removeprefix(BOM_UTF8)
+        text: bytes = stream.read()
+    return text.removeprefix(BOM_UTF8)
 
 
 def lines(file: Path) -> Iterator[tuple[int, bytes]]:
@@ -64,6 +66,6 @@ def _opened(file: Path) -> Iterator[BufferedReader]:
         elif sys.stdin is None:
             raise InputError("standard input is closed; name a file instead")
         else:
-            yield sys.stdin.buffer
+            yield cast(BufferedReader, sys.stdin.buffer)  # the stub says BinaryIO, which has no read1
     except OSError as error:
         raise InputError(f"{name_of(file)}: cannot be read: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""Match events from files against subscriptions from files: who gets which."""
+"""Match events from files against subscriptions from files."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from matchers import ADAPTIVE
+from matchers import ALGORITHMS
 from matchers.errors import MatchingError
-from matchers.snapshot import Snapshot
-from offline.documents import Document, Event, Refusal, plain
+from matchers.index.snapshot import Snapshot
+from offline.documents import Document, Event, Refusal
 from offline.files import InputError
-from streaming.subscriptions import Subscription
+from streaming.documents.subscriptions import Subscription
+from streaming.text_format import plain
 
 Deliveries = dict[str, list[str]]  # ids by subscriber, both ascending
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """Who gets the event of a line."""
+    """The subscribers that get the event of a line."""
 
     line: int
     deliveries: Deliveries
@@ -40,10 +41,11 @@ class Directory:
     @classmethod
     def of(cls, documents: Iterable[Document], algorithm: str) -> Directory:
         """Of documents with different ids, and exact whatever the algorithm. Raises InputError on an unknown one."""
-        options = {"exact": True} if algorithm in ADAPTIVE else {}
         given = list(documents)
         try:
-            empty = Snapshot(algorithm=algorithm, options=options)
+            empty = Snapshot(
+                algorithm=algorithm, options=ALGORITHMS[algorithm].exactly if algorithm in ALGORITHMS else {}
+            )
             snapshot = empty.update((d.subscription.id, d.change.conjunctions or ()) for d in given)
         except MatchingError as error:
             raise InputError(str(error)) from None

@@ -1,4 +1,4 @@
-"""Check subscription documents in files as the job would: which are refused, and what is odd about the others."""
+"""Check subscription documents in files as the job would: report refusals, and warnings on the others."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from offline.documents import Document, Place, Refusal, plain, subscriptions
+from offline.documents import Document, Place, Refusal, subscriptions
+from streaming.text_format import plain
 
 
 @dataclass(frozen=True)
 class Note:
-    """What is no error but may be a mistake."""
+    """A warning: valid, but probably a mistake."""
 
     place: Place
     id: str
@@ -41,7 +42,7 @@ class Summary:
 
 
 def validate(files: Iterable[Path], now: datetime) -> Iterator[Refusal | Summary]:
-    """What is refused, as it is read, and at the end the summary. Raises InputError."""
+    """Refusals and warnings while reading, and the summary at the end. Raises InputError."""
     accepted = refused = 0
     notes: list[Note] = []
     first: dict[str, Place] = {}

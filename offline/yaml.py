@@ -1,4 +1,4 @@
-"""Read YAML that means what JSON would: texts, numbers, true, false, null, lists, and mappings with texts as keys.
+"""Read YAML with the meaning of JSON: texts, numbers, true, false, null, lists, and mappings with texts as keys.
 
 A plain word is a number, true, false or null where YAML 1.2 says so, and else a text: `NO`, `on`, `12:30`, `2026-01-01`
 and `007` stay as they are written.
@@ -10,8 +10,12 @@ import re
 from math import isfinite
 from typing import Any
 
-import yaml
-from yaml.nodes import MappingNode, ScalarNode, SequenceNode
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import ConstructorError, SafeConstructor
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+from ruamel.yaml.resolver import VersionedResolver
 
 from offline.files import InputError
 
@@ -19,28 +23,44 @@ _64_BITS = range(-(2**63), 2**64)
 _TAG = "tag:yaml.org,2002:"
 
 
-class _Loader(yaml.SafeLoader):
-    """Knows only what is said below."""
+class _Resolver(VersionedResolver):
+    """Tells by a plain word what it is, whichever version of YAML a file claims."""
+
+    @property
+    def versioned_resolver(self) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+        return _WORDS
+
+
+class _Constructor(SafeConstructor):
+    """Makes only what is named below."""
+
+    def construct_object(self, node: Node, deep: bool = False) -> Any:
+        if node in self.recursive_objects:
+            raise _error(node, "a recursive value, one that holds itself, means nothing in JSON")
+        return super().construct_object(node, deep)
 
 
 def load(text: bytes, name: str) -> Any:
     """Raises InputError."""
     try:
-        return yaml.load(text.decode("utf-8-sig"), _Loader)  # a SafeLoader
+        reader = YAML(typ="safe", pure=True)
+        reader.Resolver, reader.Constructor = _Resolver, _Constructor
+        reader.composer.warn_double_anchors = False  # YAML 1.2 allows them
+        return reader.load(text.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not UTF-8: byte {error.start + 1} is 0x{text[error.start]:02x}") from None
-    except yaml.MarkedYAMLError as error:
+    except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = ", ".join(part for part in (error.context, error.problem) if part)
-        syntax = "" if isinstance(error, yaml.constructor.ConstructorError) else "not YAML: "
+        syntax = "" if isinstance(error, ConstructorError) else "not YAML: "
         raise InputError(f"{name}, line {mark.line + 1 if mark else 1}: {syntax}{said}") from None
-    except yaml.reader.ReaderError as error:
+    except ReaderError as error:
         raise InputError(f"{name}: not YAML: {error.reason}: {error.character!r}") from None
     except RecursionError:
         raise InputError(f"{name}: nested too deeply") from None
 
 
-def _text(loader: _Loader, node: ScalarNode) -> str:
+def _text(loader: _Constructor, node: ScalarNode) -> str:
     text: str = loader.construct_scalar(node)
     try:
         text.encode()
@@ -49,7 +69,7 @@ def _text(loader: _Loader, node: ScalarNode) -> str:
     return text
 
 
-def _number(loader: _Loader, node: ScalarNode) -> float:
+def _number(loader: _Constructor, node: ScalarNode) -> float:
     """As from JSON: an integer beyond 64 bits is read as a double."""
     text: str = loader.construct_scalar(node)
     try:
@@ -61,18 +81,19 @@ def _number(loader: _Loader, node: ScalarNode) -> float:
     return number if isinstance(number, float) or number in _64_BITS else float(number)
 
 
-def _truth(loader: _Loader, node: ScalarNode) -> bool:
+def _truth(loader: _Constructor, node: ScalarNode) -> bool:
     text: str = loader.construct_scalar(node).lower()
     if text not in ("true", "false"):
         raise _error(node, f"{text!r} is neither true nor false")
     return text == "true"
 
 
-def _list(loader: _Loader, node: SequenceNode) -> list[Any]:
-    return loader.construct_sequence(node, deep=True)
+def _list(loader: _Constructor, node: SequenceNode) -> list[Any]:
+    items: list[Any] = loader.construct_sequence(node, deep=True)
+    return items
 
 
-def _mapping(loader: _Loader, node: MappingNode) -> dict[str, Any]:
+def _mapping(loader: _Constructor, node: MappingNode) -> dict[str, Any]:
     seen = set()
     for key, _ in node.value if isinstance(node, MappingNode) else ():
         if key.tag == _TAG + "merge":
@@ -81,20 +102,21 @@ def _mapping(loader: _Loader, node: MappingNode) -> dict[str, Any]:
         if not isinstance(name, str):
             raise _error(key, f"a key is a text; put {key.value if isinstance(key, ScalarNode) else 'it'!r} in quotes")
         if name in seen:
-            raise _error(key, f"the key {name!r} was there before")
+            raise _error(key, f"duplicate key {name!r}")
         seen.add(name)
-    return loader.construct_mapping(node, deep=True)
+    mapping: dict[str, Any] = loader.construct_mapping(node, deep=True)
+    return mapping
 
 
-def _unknown(loader: _Loader, node: yaml.Node) -> Any:
-    raise _error(node, f"the tag {node.tag.replace(_TAG, '!!')!r} means nothing in JSON; leave it out")
+def _unknown(loader: _Constructor, node: Node) -> Any:
+    raise _error(node, f"the tag {str(node.tag).replace(_TAG, '!!')!r} means nothing in JSON; leave it out")
 
 
-def _error(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:
-    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+def _error(node: Node, problem: str) -> MarkedYAMLError:
+    return ConstructorError(None, None, problem, node.start_mark)
 
 
-_Loader.yaml_implicit_resolvers = {}
+_WORDS: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # by the first character
 for _kind, _words, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -102,8 +124,9 @@ for _kind, _words, _first in (
     ("float", r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
     ("merge", r"<<", ["<"]),
 ):
-    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(f"(?:{_words})$"), _first)
-_Loader.yaml_constructors = {
+    for _character in _first:
+        _WORDS.setdefault(_character, []).append((_TAG + _kind, re.compile(f"(?:{_words})$")))
+_Constructor.yaml_constructors = {
     None: _unknown,
     _TAG + "null": lambda loader, node: None,
     _TAG + "bool": _truth,

@@ -1,4 +1,4 @@
-"""What stops the job, said so that a person knows what to do."""
+"""Errors that stop the job, with the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 class JobError(Exception):
-    """The job cannot start or go on. `retry` tells whether the same may work later without a change."""
+    """The job cannot start or continue. `retry` says whether the same may work later without a change."""
 
     retry = False
 
@@ -35,6 +35,17 @@ class TopicMissing(JobError):
     """A topic that the job itself needs does not exist."""
 
 
+class OffsetsBeyondEnd(JobError):
+    """The committed offsets do not fit the topic: it was deleted and created again, or has lost records."""
+
+
+class TopicReplaced(JobError):
+    """A topic was deleted and created again while the job ran. The broker deleted its committed offsets too, so the
+    next start reads the new topic from its first record."""
+
+    retry = True
+
+
 class StorageFailed(JobError):
     """A disk is full, or a directory is gone."""
 
@@ -42,31 +53,31 @@ class StorageFailed(JobError):
 
 
 class NotRunning(JobError):
-    """Where a job was asked what it does, none answers."""
+    """No job answers at the address."""
 
     retry = True
 
 
 class SparkFailed(JobError):
-    """Spark itself cannot go on: its JVM ended, a source or the checkpoint failed."""
+    """Spark itself failed: its JVM ended, a source or the checkpoint failed."""
 
     retry = True
 
 
 class ProcessLost(JobError):
-    """A process beside the driver was killed."""
+    """A background process of the driver was killed."""
 
     retry = True
 
 
 class RegistryUnreachable(JobError):
-    """The schema registry does not answer. The events it is needed for are good: they wait."""
+    """The schema registry does not answer. The events that need it are valid, so they wait."""
 
     retry = True
 
 
 def of_worker(trace: str) -> JobError | None:
-    """The JobError that a worker raised, if it did. Of its exceptions Spark brings only the traceback's text."""
+    """The JobError that a worker raised, if any. Spark passes on only the traceback's text, so parse that."""
     for name, text in re.findall(rf"^{re.escape(__name__)}\.(\w+): (.+)$", trace, re.MULTILINE):
         error = globals().get(name)
         if isinstance(error, type) and issubclass(error, JobError):

@@ -1,3 +1,3 @@
-"""Which Sluice this is."""
+"""The version of Sluice."""
 
 VERSION = "0.1.0"

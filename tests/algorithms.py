@@ -1,12 +1,12 @@
-"""The options with which an algorithm lists exactly what matches, and, on a simulated GPU, with few threads."""
+"""Options with which an algorithm lists exactly the matches, and, on a simulated GPU, uses few threads."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from matchers.algorithms import ADAPTIVE, ALGORITHMS
+from matchers.algorithms import ALGORITHMS
 
 EXACTLY: dict[str, dict[str, Any]] = {
-    **{name: {"exact": True} if name in ADAPTIVE else {} for name in ALGORITHMS},
+    **{name: dict(algorithm.exactly) for name, algorithm in ALGORITHMS.items()},
     "ccm": {"threads": 2, "blocks": 1},
 }

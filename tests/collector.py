@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry for the tests: it takes traces over HTTP and keeps them."""
+"""An OpenTelemetry collector for tests: it takes traces over HTTP and keeps them."""
 
 from __future__ import annotations
 

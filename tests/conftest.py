@@ -1,4 +1,4 @@
-"""How much the property tests try: `quick` with every run of the tests, `long` with `make test-long`.
+"""Fixtures and hypothesis profiles: `quick` for every run, `long` for `make test-long`.
 
 `brief` is for the lanes in which kernels run without compilation, a hundred times slower, and with bounds checked: what
 they look for shows on few cases.

@@ -1,7 +1,7 @@
-"""The commands that the documents show, and what they say comes out.
+"""The commands in the documents, and the output that the documents show.
 
     python run_stream.py subscribe ... --wait                what is run
-    # 1 subscriptions written to subscriptions               what comes out, where the document says so
+    # 1 subscription written to subscriptions                what comes out, where the document says so
     python run_stream.py explain ...  # exit code 1          0 if it does not say
 
 `…` stands for what differs from run to run.

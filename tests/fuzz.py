@@ -1,4 +1,4 @@
-"""Patterns and events as bytes, spoiled at random, through all that the workers do: `make fuzz MINUTES=10`.
+"""Run corrupted patterns and events through all the code of the workers: `make fuzz MINUTES=10`.
 
 Wrong is: an exception, an answer that is not the definition's, a step that takes longer than SLOW_S. The seed of what
 went wrong is printed; `python -m tests.fuzz --seed N` runs it again.
@@ -17,14 +17,15 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from matchers import naive
-from matchers.language import parse
-from matchers.snapshot import Reading, Snapshot
+from matchers.index.snapshot import Reading, Snapshot
+from matchers.language import naive
+from matchers.language.parsing import parse
 from streaming.codecs import Undecodable, decode_event
-from streaming.compiling import compile_changes
-from streaming.reading import read_events
-from streaming.subscriptions import Refused, read_change
+from streaming.documents.subscriptions import Refused, read_change
+from streaming.worker.compiling import compile_changes
+from streaming.worker.reading import read_events
 from tests import workloads
+from tests.stage import changes
 
 SLOW_S = 5.0
 PIECES = [
@@ -103,7 +104,7 @@ def run(seed: int) -> None:
         records.append((f"s{i}".encode(), spoiled(r, document)))
     events = [spoiled(r, workloads.event(r, exotic=False)) for _ in range(r.randint(1, 8))]
 
-    compiled = compile_changes([key for key, _ in records], pa.array([value for _, value in records], pa.binary()))
+    compiled = compile_changes(changes(records))
     patterns = {}
     for key, value in records:
         try:

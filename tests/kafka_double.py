@@ -1,4 +1,4 @@
-"""A broker in memory: topics, transactions and their producers' epochs, as Kafka has them for what the sink uses."""
+"""A broker in memory: topics, transactions and producer epochs, as far as the sink uses them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streaming import sink
-from streaming.records import Record
-from streaming.topics import Topic
+from streaming.documents.records import Record
+from streaming.kafka import sink
+from streaming.kafka.topics import Topic
 
 OPEN, DECIDED, COMMITTED, ABORTED = "open", "decided", "committed", "aborted"
 NONE = -1001  # the offset of a partition for which none was committed
@@ -122,6 +122,7 @@ class Producer:
         self._transaction = Transaction(state=COMMITTED)
         self._waiting: list[Record] = []
         self._lost = False  # a record
+        self._unknown: set[str] = set()  # topics that the broker did not have, until it is asked again
 
     def init_transactions(self, timeout: float) -> None:
         before = self._id.transaction
@@ -143,7 +144,12 @@ class Producer:
             self._send()  # those before it
         except KafkaException:
             _fail(KafkaError._FATAL, "Unable to produce message")  # it does not tell why
+        if topic in self._unknown:
+            _fail(KafkaError._UNKNOWN_TOPIC, "Unable to produce message: Local: Unknown topic")
         self._waiting.append(Record(topic, key, value, headers))
+
+    def list_topics(self, timeout: float) -> None:
+        self._unknown -= self._broker.logs.keys()
 
     def poll(self, timeout: float) -> int:
         return 0
@@ -208,6 +214,7 @@ class Producer:
                 self._broker.logs[record.topic].append((self._transaction, record))
             else:
                 self._lost = True
+                self._unknown.add(record.topic)
 
 
 class Consumer:

@@ -1,9 +1,9 @@
-"""A job without Spark and without a broker, and what the definition says of all that it wrote."""
+"""A job without Spark and without a broker, and the deliveries that the definition expects of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,25 +14,27 @@ from typing import Any
 
 import pytest
 
-from matchers import naive
-from matchers.language import parse
-from matchers.model import Pattern
-from matchers.snapshot import Snapshot
-from streaming import loading, restoring
-from streaming import upkeep as upkeeping
-from streaming.matching import EVENTS, SUBSCRIPTIONS, Position, of_source
-from streaming.pipeline import Names, Outputs, Pipeline, Sink
-from streaming.quotas import SubscriptionQuota
-from streaming.records import MISSING_TOPIC, UNDECODABLE_EVENT, Record
-from streaming.restoring import Topic, restore
-from streaming.state import State
-from streaming.store import Store
-from streaming.subscriptions import Refused, read_change
-from streaming.upkeep import Upkeep
+from matchers.index.snapshot import Snapshot
+from matchers.language import naive
+from matchers.language.model import Pattern
+from matchers.language.parsing import parse
+from streaming.documents.records import MISSING_TOPIC, UNDECODABLE_EVENT, Record
+from streaming.documents.subscriptions import Change, Refused, read_change
+from streaming.driver.pipeline import Names, Outputs, Pipeline, Sink
+from streaming.driver.quotas import SubscriptionQuota
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Position, of_source
+from streaming.state import compaction as upkeeping
+from streaming.state import first_load as loading
+from streaming.state import restore as restoring
+from streaming.state.compaction import Upkeep
+from streaming.state.restore import Topic, restore
+from streaming.state.state import State
+from streaming.state.store import Store
 from tests import stage
 from tests.stage import NAMES, Value, work
 
 PARTITIONS = (0, 1)
+ADDED = 2  # a partition that both topics may get later
 
 
 class Crash(BaseException):
@@ -49,15 +51,43 @@ class World:
         default_factory=lambda: {(source, p): [] for source in (EVENTS, SUBSCRIPTIONS) for p in PARTITIONS}
     )
     committed: dict[Position, int] = field(default_factory=dict)
-    adopted: dict[int, int] = field(default_factory=dict)  # of each partition, the changes there at the first start
+    batches: list[dict[int, int]] = field(default_factory=list)  # where each ended in the subscriptions topic
+    compacted: set[tuple[int, int]] = field(default_factory=set)  # changes that the topic has no more
+    rebuilt: int = 0  # how often statuses were asked
 
     def written(self) -> list[Record]:
         raise NotImplementedError
 
-    def note_first(self, positions: Mapping[Position, int]) -> None:
-        """Call before positions count as committed."""
-        if not self.committed:
-            self.adopted = of_source(positions, SUBSCRIPTIONS)
+    def note_batch(self, positions: Mapping[Position, int]) -> None:
+        """Call with all positions as they are committed."""
+        ends = of_source(positions, SUBSCRIPTIONS)
+        if ends and (not self.batches or self.batches[-1] != ends):
+            self.batches.append(ends)
+
+    @property
+    def adopted(self) -> dict[int, int]:
+        """Of each partition, the changes that were there at the first start."""
+        return self.batches[0] if self.batches else {}
+
+    def add_partition(self) -> None:
+        """To both topics."""
+        for source in (EVENTS, SUBSCRIPTIONS):
+            self.topics.setdefault((source, ADDED), [])
+
+    def logs(self, source: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+        """By partition."""
+        return ((p, log) for (s, p), log in sorted(self.topics.items()) if s == source)
+
+    def compact(self, in_force: Container[tuple[int, int]]) -> None:
+        """A day has passed: of the committed changes each partition keeps the last of each id, unless that is a
+        withdrawal. What is in force stays here even behind a refused change, where Kafka would remove it."""
+        for p, log in self.logs(SUBSCRIPTIONS):
+            done = log[: self.committed.get((SUBSCRIPTIONS, p), 0)]
+            last = {row["key"]: row["offset"] for row in done}
+            for row in done:
+                is_last = last[row["key"]] == row["offset"] and row["value"] is not None
+                if not is_last and (p, row["offset"]) not in in_force:
+                    self.compacted.add((p, row["offset"]))
 
     def may_miss(self, topic: str) -> bool:
         """Whether a topic for deliveries was ever missing."""
@@ -65,6 +95,7 @@ class World:
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(loading, "_records", self.records)
+        patch.setattr(restoring, "read", self.statuses)
         patch.setattr(loading, "SLICE", 5)
         patch.setattr(restoring, "processes", _at_once)
         patch.setattr(upkeeping, "SAVE_EVERY_S", 0.0)
@@ -82,12 +113,26 @@ class World:
                 headers=lambda: None,
             )
             for row in self.topics[SUBSCRIPTIONS, partition][low:high]
+            if (partition, row["offset"]) not in self.compacted
         ]
+
+    def statuses(self, *_: Any, **__: Any) -> list[Any]:
+        """As `clients.read` gives them; of each id the last one only, since their topic is compacted."""
+        self.rebuilt += 1
+        last = {r.key: r for r in self.written() if r.topic == self.names.statuses}
+        return [
+            SimpleNamespace(key=lambda r=r: r.key, value=lambda r=r: r.value, partition=lambda: 0)
+            for r in last.values()
+        ]
+
+    def said(self, id: str | None = None) -> list[dict[str, Any]]:
+        """All statuses, or those of an id."""
+        statuses = [json.loads(r.value or b"") for r in self.written() if r.topic == self.names.statuses]
+        return [status for status in statuses if id in (None, status["id"])]
 
     def refused(self) -> set[tuple[int, int]]:
         """Changes, as (partition, offset), of which the job said so."""
-        statuses = [json.loads(r.value or b"") for r in self.written() if r.topic == self.names.statuses]
-        return {tuple(s["change"].values()) for s in statuses if s["status"] == "refused"}
+        return {tuple(s["change"].values()) for s in self.said() if s["status"] == "refused"}
 
     def version(self, positions: Mapping[Position, int]) -> int:
         return sum(offset for (source, _), offset in positions.items() if source == SUBSCRIPTIONS)
@@ -116,14 +161,17 @@ class Job:
         positions = dict.fromkeys(world.topics, 0) | committed
         if not committed:
             positions |= {at: len(log) for at, log in world.topics.items() if at[0] == SUBSCRIPTIONS}
-        topic = Topic("", {}, world.names.subscriptions, dict.fromkeys(PARTITIONS, 0))
+        names = world.names
+        lows = {p: 0 for p, _ in world.logs(SUBSCRIPTIONS)}
+        topic = Topic("", {}, names.subscriptions, lows, names.statuses, names.subscriptions_id, names.query)
         restored = restore(empty, store, topic, positions, first_start=not committed)
         self.upkeep = Upkeep(store, processes, restored.files)
         self.state = State(restored.snapshot, Value, dict(restored.positions), upkeep=self.upkeep)
         self.pipeline = Pipeline(self.state, sink, outputs, world.names, SubscriptionQuota(world.quota))
         self.pipeline.subscription_quota.begin(self.state.snapshot)
         if restored.first_start:
-            self.pipeline.adopt(map(loading.packing.read, restored.slices), restored.positions)
+            slices = [loading.packing.read(path, loading.Slice) for path in restored.slices]
+            self.pipeline.adopt(slices, restored.chosen, restored.positions)
         restored.forget_slices()
 
     def batch(self, rows: Sequence[dict[str, Any]], cut: int) -> None:
@@ -147,27 +195,54 @@ class Truth:
 
     world: World
     subscriptions: dict[int, dict[str, tuple[str, Pattern | None, int | None]]] = field(default_factory=dict)
+    places: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)  # where their documents lie
 
     def note(self, positions: Mapping[Position, int]) -> None:
         current: dict[str, tuple[str, Pattern | None, int | None]] = {}
+        places: dict[str, tuple[int, int]] = {}
+        upto = of_source(positions, SUBSCRIPTIONS)
+        before: Mapping[int, int] = {}
+        for ends in self.world.batches:
+            if any(end > upto.get(p, 0) for p, end in ends.items()):
+                break
+            for id, (at, read, document) in self._batch(before, ends).items():
+                current.pop(id, None)
+                places.pop(id, None)
+                if read.conjunctions is not None:
+                    pattern = None if read.paused else parse(document["pattern"])
+                    current[id] = read.subscription.subscriber, pattern, read.subscription.expires_at_ms
+                    places[id] = at
+            before = ends
+        version = self.world.version(positions)
+        assert sum(before.values()) == version or not before, "a version that no batch reached"
+        found = self.subscriptions.setdefault(version, current)
+        assert self.places.setdefault(version, places) == places, "one version is two states"
+        assert {id: (s, end) for id, (s, _, end) in found.items()} == {
+            id: (s, end) for id, (s, _, end) in current.items()
+        }, "one version is two states"
+
+    def _batch(
+        self, before: Mapping[int, int], ends: Mapping[int, int]
+    ) -> dict[str, tuple[tuple[int, int], Change, Any]]:
+        """The last word of a batch on each id: of the last ones of the partitions, the one that was written last."""
         refused = self.world.refused() if self.world.quota else set()
-        for partition in PARTITIONS:
-            for row in self.world.topics[SUBSCRIPTIONS, partition][: positions.get((SUBSCRIPTIONS, partition), 0)]:
-                if (partition, row["offset"]) in refused:
+        words: dict[str, dict[int, tuple[int, int, Change, Any]]] = {}
+        for p, log in self.world.logs(SUBSCRIPTIONS):
+            for row in log[before.get(p, 0) : ends.get(p, 0)]:
+                if (p, row["offset"]) in refused:
                     continue
                 try:
                     read = read_change(row["key"], row["value"])
                 except Refused:
                     continue
-                own = read.subscription
-                current.pop(own.id, None)
-                if read.conjunctions is not None:
-                    pattern = None if read.paused else parse(json.loads(row["value"])["pattern"])
-                    current[own.id] = own.subscriber, pattern, own.expires_at_ms
-        found = self.subscriptions.setdefault(self.world.version(positions), current)
-        assert {id: (s, end) for id, (s, _, end) in found.items()} == {
-            id: (s, end) for id, (s, _, end) in current.items()
-        }, "one version is two states"
+                document = row["value"] and json.loads(row["value"])
+                words.setdefault(read.subscription.id, {})[p] = row["timestamp"], row["offset"], read, document
+        last = {}
+        for id, by_partition in words.items():
+            p = max(by_partition, key=lambda p: (by_partition[p][0], p))
+            _, offset, read, document = by_partition[p]
+            last[id] = (p, offset), read, document
+        return last
 
     def deliveries(self, version: int, row: Mapping[str, Any]) -> dict[str, list[str]]:
         there = self.subscriptions[version]
@@ -221,8 +296,8 @@ def check(world: World, truth: Truth, began: Mapping[Position, Mapping[int, int]
         assert topic not in one, "delivered twice"
         one[topic] = json.loads(ids)
     wrong = []
-    for partition in PARTITIONS:
-        for row in world.topics[EVENTS, partition][: world.committed.get((EVENTS, partition), 0)]:
+    for partition, log in world.logs(EVENTS):
+        for row in log[: world.committed.get((EVENTS, partition), 0)]:
             at = partition, row["offset"]
             found = truth.deliveries(began[EVENTS, partition][row["offset"]], row)
             expected = {names.delivery_topic(s): ids for s, ids in found.items()}
@@ -233,9 +308,10 @@ def check(world: World, truth: Truth, began: Mapping[Position, Mapping[int, int]
     assert sorted(undecodable) == wrong
 
 
-def check_statuses(world: World, began: Mapping[Position, Mapping[int, int]]) -> None:
+def check_statuses(world: World, truth: Truth, began: Mapping[Position, Mapping[int, int]]) -> None:
     """A change counts for the events from `in_force_from` on, which are those matched by its version or a later one.
-    Each has one status; of those at the first start the last word on each id has one, or several that agree."""
+    Each has one status, unless it was there at the first start: of these the last word on each id has one, or several
+    that agree, and so has each that is refused."""
     answered: dict[tuple[int, int], list[str]] = {}
     for record in world.written():
         if record.topic != world.names.statuses:
@@ -243,15 +319,18 @@ def check_statuses(world: World, began: Mapping[Position, Mapping[int, int]]) ->
         status = json.loads(record.value or b"")
         at = status["change"]["partition"], status["change"]["offset"]
         answered.setdefault(at, []).append(status["status"])
+        assert status["version"] == sum(status["read_up_to"].values())
+        assert at[1] < status["read_up_to"][str(at[0])]
+        if status["version"] in truth.places:
+            _check_place(status, truth.places[status["version"]])
         if status["status"] == "refused":
             continue
-        for partition in PARTITIONS:
-            for offset, version in began[EVENTS, partition].items():
-                assert (offset >= status["in_force_from"][str(partition)]) is (version >= status["version"])
-    for partition in PARTITIONS:
-        adopted = world.adopted.get(partition, 0)
-        log = world.topics[SUBSCRIPTIONS, partition]
-        last = {row["key"]: row["offset"] for row in log[:adopted]}
+        for (source, partition), versions in began.items():
+            for offset, version in versions.items() if source == EVENTS else ():
+                begins = status["in_force_from"].get(str(partition), 0)
+                assert (offset >= begins) is (version >= status["version"])
+    last = _adopted(world)
+    for partition, log in world.logs(SUBSCRIPTIONS):
         for row in log[: world.committed.get((SUBSCRIPTIONS, partition), 0)]:
             try:
                 read = read_change(row["key"], row["value"])
@@ -259,10 +338,30 @@ def check_statuses(world: World, began: Mapping[Position, Mapping[int, int]]) ->
             except Refused:
                 kind = "refused"
             found = answered.pop((partition, row["offset"]), [])
-            if row["offset"] >= adopted:
+            is_live = row["offset"] >= world.adopted.get(partition, 0)
+            if is_live:
                 assert len(found) == 1, (partition, row["offset"], found)
-            elif last[row["key"]] == row["offset"]:
+            elif kind == "refused" or (partition, row["offset"]) in last:
                 assert found, (partition, row["offset"])
-            assert set(found) <= {kind, "refused" if world.quota and row["offset"] >= adopted else kind}
+            assert set(found) <= {kind, "refused" if world.quota and is_live else kind}
     if world.committed:  # else what was there may have been answered already
         assert not answered
+
+
+def _check_place(status: Mapping[str, Any], places: Mapping[str, tuple[int, int]]) -> None:
+    """What a status says of the document that is in force, if it is the last one of its batch on an id."""
+    place = places.get(status["id"])
+    if status["status"] == "refused":
+        said = status["in_force"]
+    elif "superseded_by" in status:
+        if place is None:  # by a withdrawal
+            return
+        said = status["superseded_by"]
+    else:
+        said = None if status["status"] == "withdrawn" else status["change"]
+    assert (said and (said["partition"], said["offset"])) == place
+
+
+def _adopted(world: World) -> set[tuple[int, int]]:
+    """The last words on all ids among what was there at the first start."""
+    return {at for at, _, _ in Truth(world)._batch({}, world.adopted).values()}

@@ -1,4 +1,4 @@
-"""Spark's Python workers with a weakness: they die of what says POISON. In the place of `streaming.daemon`."""
+"""Spark's Python workers that die of records with POISON; it replaces `streaming.worker.daemon`."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.daemon import manager
 
-from streaming import daemon, matching
+from streaming.worker import daemon, matching
 
 
 def deadly(read: Any, column: Any) -> Any:
@@ -21,5 +21,5 @@ def deadly(read: Any, column: Any) -> Any:
 if __name__ == "__main__":
     assert daemon  # all that it loads
     matching.read_events = deadly(matching.read_events, lambda rows, *_: rows["value"])
-    matching.compile_changes = deadly(matching.compile_changes, lambda keys, values: values)
+    matching.compile_changes = deadly(matching.compile_changes, lambda changes: changes.values)
     manager()

@@ -1,4 +1,4 @@
-"""Histories of jobs that crash, sleep, are replaced and hear nothing, whatever the broker is; and what must hold."""
+"""Histories of jobs that crash, are suspended, replaced or disconnected, and the properties that must hold."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from matchers.snapshot import Snapshot
-from streaming import packing
-from streaming import upkeep as upkeeping
+from matchers.index.snapshot import Snapshot
+from streaming.documents.records import Record
 from streaming.errors import BrokerUnreachable, Fenced, JobError
-from streaming.matching import EVENTS, SUBSCRIPTIONS, Position
-from streaming.outputs import OutputTopics
-from streaming.records import Record
-from streaming.sink import TransactionalSink
-from streaming.topics import Topic
+from streaming.index import packing
+from streaming.kafka.outputs import OutputTopics
+from streaming.kafka.sink import TransactionalSink
+from streaming.kafka.topics import Topic
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Position
+from streaming.state import compaction as upkeeping
 from tests.living import PARTITIONS, Crash, Job, Truth, World, check, check_statuses
 from tests.stage import NAMES, AtOnce, Later, change, event
 
@@ -293,7 +293,7 @@ class History:
         for positions in self.versions.values():
             self.truth.note(positions)
         check(self.world, self.truth, self.began)
-        check_statuses(self.world, self.began)
+        check_statuses(self.world, self.truth, self.began)
 
     # What happens within
 
@@ -425,7 +425,7 @@ class History:
         self.commits.append(owner)
         self.newest = owner.directory
         assert all(after.get(at, -1) >= offset for at, offset in before.items()), "committed offsets went back"
-        self.world.note_first(after)
+        self.world.note_batch(after)
         version = self.world.version(before)
         for p in PARTITIONS:
             self.began[EVENTS, p] |= dict.fromkeys(

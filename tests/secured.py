@@ -1,4 +1,4 @@
-"""A Kafka that asks who you are and what you may, for tests: TLS, SCRAM users and rights, on 127.0.0.1."""
+"""A Kafka with TLS, SCRAM users and ACLs for tests, on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from streaming.broker import EmbeddedBroker
+from streaming.kafka.broker import EmbeddedBroker
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "SECURITY.md"
 ADMIN, ADMIN_PASSWORD = "admin", "hunter2-of-the-admin"

@@ -1,25 +1,28 @@
-"""The stage without Spark and without a broker: rows of both topics, what becomes of them, and lists for the rest."""
+"""The matching stage without Spark and without a broker: input rows, their results, and lists as sinks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from matchers.snapshot import Snapshot
-from streaming import matching
-from streaming.composing import Names
-from streaming.matching import CHANGE, DELIVER, EVENTS, PROGRESS, SEGMENT, SUBSCRIPTIONS, Position
-from streaming.pipeline import Pipeline, united
-from streaming.records import Record
-from streaming.sink import Aborted, Offsets
-from streaming.state import State
+from matchers.contract.tables import Int32, Int64
+from matchers.index.snapshot import Snapshot
+from streaming.documents.records import Record
+from streaming.driver.batch_order import in_order
+from streaming.driver.composition import Names
+from streaming.driver.pipeline import Pipeline, united
+from streaming.kafka.sink import Aborted, Offsets
+from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Delivery, Position, Progress, Row, unpacked
+from streaming.state.state import State
+from streaming.worker.compiling import Changes
 
-NAMES = Names("events", "subs", "status", "dead", lambda s: f"to.{s}", lambda s, key: key, 1_000)
+NAMES = Names("events", "subs", "status", "dead", lambda s: f"to.{s}", lambda s, key: key, 1_000, lambda p, n: p % n)
 
 
 class Value:
@@ -48,23 +51,33 @@ def change(offset: int, id: str, document: Any, partition: int = 0) -> dict[str,
     return event(offset, raw, partition=partition) | {"source": SUBSCRIPTIONS, "key": id.encode()}
 
 
-def work(state: State, *batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    given = [pa.RecordBatch.from_pylist(rows, schema=matching.INPUT) for rows in batches]
+def changes(records: Sequence[tuple[bytes | None, bytes | None]]) -> Changes:
+    """(key, value), from the first offset of partition 0 on."""
+    values = pa.array([value for _, value in records], pa.binary())
+    return Changes([key for key, _ in records], values, *places(len(records)))
+
+
+def places(n: int) -> tuple[Int32, Int64]:
+    """Partitions and offsets of the first records of a topic."""
+    return np.zeros(n, np.int32), np.arange(n, dtype=np.int64)
+
+
+def work(state: State, *batches: list[dict[str, Any]]) -> list[Row]:
+    given = [pa.RecordBatch.from_pylist(rows, schema=INPUT) for rows in batches]
     packed = [batch for shard in state.work() for batch in shard(given)]
-    return united(matching.unpacked(pa.Table.from_batches(packed, matching.PACKED)))
+    return united(unpacked(pa.Table.from_batches(packed, PACKED)))
 
 
 def apply(state: State, *batches: list[dict[str, Any]]) -> None:
-    rows = work(state, *batches)
-    positions = {(r["source"], r["partition"]): r["offset"] + 1 for r in rows if r["kind"] == PROGRESS}
-    state.apply([r for r in rows if r["kind"] in (CHANGE, SEGMENT)], positions)
+    rows = in_order(work(state, *batches))
+    state.apply(rows, {(r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, Progress)})
 
 
 def delivered(state: State, *rows: dict[str, Any]) -> dict[int, dict[str, list[str]]]:
     return {
-        r["offset"]: {s: json.loads(ids) for s, ids in zip(r["subscribers"], r["subscriptions"], strict=True)}
+        r.record.offset: {s: json.loads(ids) for s, ids in zip(r.subscribers, r.subscriptions, strict=True)}
         for r in work(state, list(rows))
-        if r["kind"] == DELIVER
+        if isinstance(r, Delivery)
     }
 
 
@@ -92,6 +105,9 @@ class SomeTopics:
 
     def missing(self, topics: Any) -> set[str]:
         return set(topics) & self.absent
+
+    def partitions(self, topic: str) -> int:
+        return 1
 
     def refresh(self) -> None:
         self.refreshed += 1

@@ -1,4 +1,4 @@
-"""Random tables and batches, small enough to collide and full of values that break things."""
+"""Hypothesis strategies for tables and batches: small enough to collide, and full of values that break things."""
 
 from __future__ import annotations
 

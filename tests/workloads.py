@@ -1,4 +1,4 @@
-"""Random patterns and events over the whole language, small enough to collide and full of values that break things.
+"""Random patterns and events over the whole language: small enough to collide, and full of values that break things.
 
 Plain functions of a seeded generator: where an algorithm and the definition differ, one pattern and one event show it.
 """
@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 from matchers import PatternError
-from matchers.language import parse
-from matchers.lowering import lower
+from matchers.language.lowering import lower
+from matchers.language.parsing import parse
 
 nan, inf = float("nan"), float("inf")
 

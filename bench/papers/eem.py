@@ -1,4 +1,4 @@
-"""The technical report of EEM, whose WPA-REIN is measured in section 2.2.
+"""The experiments of the technical report of EEM, whose section 2.2 measures WPA-REIN.
 
 It compares REIN, Ada-REIN and WPA-REIN at a false positive rate of 0.001, L = 5 levels and b = 1000 buckets. Widths are
 said to be uniformly distributed; their mean is 0.5. The values on the axes of figures 3(a), 5 and 7 to 9 stand in its
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.distributions import Distribution
-from bench.figures import Figure, Point, Ratio, Series, Value, over, over_option, sizes
-from bench.workloads import Workload
+from bench.papers.figures import Figure, Point, Ratio, Series, Value, over, over_option, sizes
+from bench.workloads.distributions import Distribution
+from bench.workloads.synthetic import Workload
 
 DEFAULT = Workload(
     subscriptions=1_000_000, attributes=500, predicates=(5, 5), width=0.0, width_spread=1.0, events=1_000

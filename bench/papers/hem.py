@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.distributions import Distribution
-from bench.figures import Figure, Point, Ratio, Value, lines, over, over_option, sizes
-from bench.workloads import Workload
+from bench.papers.figures import Figure, Point, Ratio, Value, lines, over, over_option, sizes
+from bench.workloads.distributions import Distribution
+from bench.workloads.synthetic import Workload
 
 DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(10, 10), width=0.3, events=500)
 ALL = lines("scan", "counting", "rein", "ada_rein", "tama", "opindex", "hem")

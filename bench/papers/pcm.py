@@ -1,18 +1,19 @@
 """Margara and Cugola, "High Performance Publish-Subscribe Matching Using Parallel Hardware", section 4 and appendix B.
 
-Each figure varies one parameter of the default scenario (bench/filters.py) and asks for interfaces. The values on the
-axes stand in the images only; ours span what the text says of them, and a range of two keeps its spread. The exponent
-of the Zipf distribution is not said; ours is 1. BETree 1.3, which nobody published, is not among the algorithms. Its
-OCM runs on six cores and its CCM on a GPU, the others on one core. Figures 5 and 10 are about a whole system.
+Each figure varies one parameter of the default scenario (bench/workloads/filters.py) and asks for interfaces. The
+values on the axes stand in the images only; ours span what the text says of them, and a range of two keeps its spread.
+The exponent of the Zipf distribution is not said; ours is 1. BETree 1.3, which nobody published, is not among the
+algorithms. Its OCM runs on six cores and its CCM on a GPU, the others on one core. Figures 5 and 10 are about a whole
+system.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.distributions import Distribution
-from bench.figures import Figure, Point, Ratio, Value, lines, over
-from bench.filters import Filters
+from bench.papers.figures import Figure, Point, Ratio, Value, lines, over
+from bench.workloads.distributions import Distribution
+from bench.workloads.filters import Filters
 
 DEFAULT = Filters()
 FILTERS = DEFAULT.average  # 250,000; a million constraints

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.figures import Figure, Point, Ratio, Series, lines, over, sizes
-from bench.workloads import Workload
+from bench.papers.figures import Figure, Point, Ratio, Series, lines, over, sizes
+from bench.workloads.synthetic import Workload
 
 DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(1, 10), width=0.5, events=1_000)
 TAMA = Series("tama", "tama", {"levels": 17})

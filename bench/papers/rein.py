@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.distributions import UNIFORM, Distribution
-from bench.figures import Figure, Point, Ratio, Series, Value, lines, over, over_option
-from bench.workloads import Workload
+from bench.papers.figures import Figure, Point, Ratio, Series, Value, lines, over, over_option
+from bench.workloads.distributions import UNIFORM, Distribution
+from bench.workloads.synthetic import Workload
 
 DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(10, 10), width=0.5, events=400)
 H_TREE = Series("h_tree", "h_tree", {"c": 6, "l": 6})  # table II

@@ -1,4 +1,4 @@
-"""How `tiles` does beside the others: each figure varies one thing about a workload that the papers have too.
+"""Our experiments: `tiles` against the others, varying one parameter of a workload at a time.
 
 It is of no paper, so nothing is stated. `tiles` shares its work among the events of a batch: `--batch 1024` or more.
 All but `pem`, which takes two, run on one thread.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.distributions import Distribution
-from bench.figures import Figure, Point, lines, over
-from bench.workloads import Workload
+from bench.papers.figures import Figure, Point, lines, over
+from bench.workloads.distributions import Distribution
+from bench.workloads.synthetic import Workload
 
 OURS = "tiles"
 DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(10, 10), width=0.3, events=8_192)

@@ -1,8 +1,15 @@
-"""The algorithms by name. One line here and two files, `algorithms/<name>.py` and `kernels/<name>.py`, add one."""
+"""The algorithms by name. To add one: a line here, `<name>/__init__.py` and `<name>/kernel.py`.
+
+For: a package for each algorithm, with how it decides, its kernels and what only it needs; the modules beside the
+packages serve several. May enter: tables and batches of the contract. Must not know: patterns, JSON, ids, or another
+algorithm unless tests/unit/test_architecture.py names the pair.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import Any
 
 from matchers.algorithms import (
     ada_rein,
@@ -14,6 +21,7 @@ from matchers.algorithms import (
     h_tree,
     hem,
     naive,
+    name_vectors,
     ocm,
     opindex,
     pem,
@@ -24,33 +32,75 @@ from matchers.algorithms import (
     tiles,
     wpa_rein,
 )
-from matchers.base import Matcher
+from matchers.algorithms.auto.choosing import Choice
+from matchers.algorithms.comat.kernel import Ends
+from matchers.algorithms.comat.predicted_time import PredictedTime
+from matchers.algorithms.counting.kernel import Columns
+from matchers.algorithms.hem import kernel as hem_kernel
+from matchers.algorithms.hem import updates
+from matchers.algorithms.ocm import kernel as ocm_kernel
+from matchers.algorithms.opindex.kernel import Partitions
+from matchers.algorithms.rein.kernel import Lists
+from matchers.algorithms.scan.kernel import Table
+from matchers.algorithms.tiles.kernels.matching import Arrays
+from matchers.algorithms.wpa_rein import kernel as wpa_rein_kernel
+from matchers.algorithms.wpa_rein.precision import Precision
+from matchers.contract.algorithm import Algorithm
+from matchers.kernels.places import Places
+from matchers.kernels.rows import Rows
 
-ALGORITHMS: dict[str, Callable[..., Matcher]] = {
-    "naive": naive.build,
-    "scan": scan.build,
-    "counting": counting.build,
-    "sff": sff.build,
-    "rein": rein.build,
-    "ada_rein": ada_rein.build,
-    "hem": hem.build,
-    "tama": tama.build,
-    "opindex": opindex.build,
-    "wpa_rein": wpa_rein.build,
-    "pem": pem.build,
-    "comat": comat.build,
-    "be_tree": be_tree.build,
-    "h_tree": h_tree.build,
-    "tiles": tiles.build,
-    "ocm": ocm.build,
-    "ccm": ccm.build,
-    "auto": auto.build,
+ALGORITHMS: dict[str, Algorithm] = {
+    "naive": Algorithm(naive.build, definition=True),
+    "scan": Algorithm(scan.build),
+    "counting": Algorithm(counting.build),
+    "sff": Algorithm(sff.build),
+    "rein": Algorithm(rein.build),
+    "ada_rein": Algorithm(ada_rein.build, approximate=True),
+    "hem": Algorithm(hem.build, updatable=updates.build),
+    "tama": Algorithm(tama.build),
+    "opindex": Algorithm(opindex.build),
+    "wpa_rein": Algorithm(wpa_rein.build, approximate=True, rated=True),
+    "pem": Algorithm(pem.build),
+    "comat": Algorithm(comat.build),
+    "be_tree": Algorithm(be_tree.build),
+    "h_tree": Algorithm(h_tree.build),
+    "tiles": Algorithm(tiles.build),
+    "ocm": Algorithm(ocm.build),
+    "ccm": Algorithm(ccm.build, runnable=ccm.has_gpu),
+    "auto": Algorithm(auto.build),
 }
 
-# Those that may list more than what matches, never less; with the option exact=True they list what matches.
-ADAPTIVE: frozenset[str] = frozenset({"ada_rein", "wpa_rein"})
+
+def runnable() -> list[str]:
+    """The names of the algorithms that this machine can run."""
+    return [name for name, algorithm in ALGORITHMS.items() if algorithm.runnable()]
 
 
-def here() -> list[str]:
-    """Those that this machine can run: all, or all but the one that needs a GPU."""
-    return [name for name in ALGORITHMS if name != "ccm" or ccm.gpu() not in (None, "simulator")]
+# What matchers are made of, and so all that a saved one may be: `index.stored` makes nothing else.
+STORED: tuple[type, ...] = (
+    *(naive.Naive, scan.Scan, Table, counting.Counting, Columns, sff.Sff, tama.Tama, rein.Rein, Lists, Rows),
+    *(hem.Hem, hem_kernel.Domain, hem_kernel.Index, hem_kernel.Chains, hem_kernel.Pairs),
+    *(ada_rein.AdaRein, ada_rein.Order, ada_rein.Plan, ada_rein.Adaptation),
+    *(wpa_rein.WpaRein, wpa_rein.Calibration, Precision, wpa_rein_kernel.Lists),
+    *(opindex.OpIndex, Partitions, be_tree.BeTree, h_tree.HTree, Places),
+    *(pem.Pem, pem.Side, pem.Run, pem.Balance, comat.Comat, PredictedTime, Ends),
+    *(
+        ocm.Ocm,
+        ocm_kernel.Names,
+        ocm_kernel.Tables,
+        ocm_kernel.Constraints,
+        ccm.Ccm,
+        name_vectors.NameVectors,
+        tiles.Tiles,
+        Arrays,
+        auto.Auto,
+        Choice,
+    ),
+)
+# Functions that matchers hold.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "perf_counter": time.perf_counter,
+    "thread_time": time.thread_time,
+    "rein": rein.build,
+    "tama with 17 levels": pem.TAMA,
+}

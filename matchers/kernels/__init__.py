@@ -1,1 +1,5 @@
-"""Loops over arrays, compiled by numba: they take arrays and fill arrays; everything that decides lives elsewhere."""
+"""Loops over arrays that several algorithms share, and `jit`, which compiles every kernel.
+
+For: take arrays and fill arrays; everything that decides lives elsewhere. May enter: arrays. Must not know: the rest of
+the library.
+"""

@@ -1,4 +1,4 @@
-"""Where a bound lies among values that ascend."""
+"""Binary search for a bound among ascending values."""
 
 from __future__ import annotations
 

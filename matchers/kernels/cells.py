@@ -1,4 +1,4 @@
-"""Which cell a value lies in (`matchers/cells.py`)."""
+"""Find the cell of a value (`algorithms/cells.py`)."""
 
 from __future__ import annotations
 
@@ -13,5 +13,4 @@ def cell_of(value: float, begin: float, per_unit: float, n: int) -> int:
     at = (value - begin) * per_unit
     if not at > 0.0:
         return 0
-    at = (value - begin) * per_unit
     return n - 1 if at >= n else int(at)

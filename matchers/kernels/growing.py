@@ -1,4 +1,4 @@
-"""Arrays whose length is not known before they are full."""
+"""Arrays that grow while they are filled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the subscriptions that events satisfy to the interfaces behind which these stand, each once an event."""
+"""List the interfaces of the subscriptions that events satisfy, each once per event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How kernels are compiled: without the GIL, and cached on disk so that a second process starts warm."""
+"""Compile kernels: without the GIL, and cached on disk so that a second process starts warm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Join the intervals of one (subscription, column) that overlap, in place."""
+"""Merge overlapping intervals of one (subscription, column), in place."""
 
 from __future__ import annotations
 

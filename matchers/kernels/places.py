@@ -1,4 +1,4 @@
-"""Check subscriptions that lie one behind the other, in an order of the index, on up to 64 events at once.
+"""Check contiguous subscriptions, in the order of an index, on up to 64 events at once.
 
 An index by groups of subscriptions brings events to places begin .. end. What that costs is memory, the first look at
 each of these places, so events go through the index together and what they visit is read once for all of them:

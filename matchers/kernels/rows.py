@@ -1,4 +1,4 @@
-"""Lay one event out by column, so that a kernel finds the values of a column at once, and check rows of a table on it.
+"""Lay out an event by column, so that a kernel finds a column's values at once, and check table rows against it.
 
 An event has its values sorted by column, and may hold several in one:
 
@@ -8,9 +8,21 @@ An event has its values sorted by column, and may hold several in one:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
+
+
+class Rows(NamedTuple):
+    """The I intervals of S subscriptions, with which survivors of an index by hulls are checked."""
+
+    start: Any  # [S + 1] int64: subscription s owns intervals start[s] .. start[s + 1]
+    column: Any  # [I] int32, ascending within a subscription
+    low: Any  # [I] float64
+    high: Any  # [I] float64
+    several: Any  # [S] bool: has several intervals in some column, of which an index knows only the hull
+    any_several: bool
 
 
 @kernel
@@ -84,9 +96,43 @@ def keep_satisfied(
 
 
 @kernel
+def settle(
+    events: Events, event: int, every: bool, rows: Rows, out: Any, begin: int, end: int, first: Any, last: Any
+) -> int:
+    """`keep_satisfied` where there is doubt; `first` and `last` have a zero for each column, before and after."""
+    if not (every or rows.any_several):
+        return end
+    offsets, e_column, e_value = events
+    start, column, low, high, several, _ = rows
+    lay_out(e_column, offsets[event], offsets[event + 1], first, last)
+    end = keep_satisfied(out, begin, end, every, several, start, column, low, high, e_value, first, last)
+    clear(e_column, offsets[event], offsets[event + 1], first, last)
+    return end
+
+
+@kernel
 def has_several_values(column: Any, begin: int, end: int, n_columns: int) -> bool:
     """Whether an event has an array: several values in one of the table's columns."""
     for k in range(begin + 1, end):  # noqa: SIM110 - a loop that is compiled
         if column[k] == column[k - 1] and column[k] < n_columns:
             return True
     return False
+
+
+@kernel
+def read(column: Any, value: Any, begin: int, end: int, present: Any, least: Any, greatest: Any) -> bool:
+    """Which columns the event has, and the least and greatest value in each; says whether some column has several."""
+    several = False
+    present[:] = False
+    for i in range(begin, end):
+        a = column[i]
+        if a >= present.shape[0]:  # the batch may know more columns than the table
+            continue
+        if present[a]:
+            least[a] = min(least[a], value[i])
+            greatest[a] = max(greatest[a], value[i])
+            several = True
+        else:
+            present[a] = True
+            least[a] = greatest[a] = value[i]
+    return several

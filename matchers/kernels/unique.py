@@ -1,4 +1,4 @@
-"""Find subscriptions that ask for the same, by a hash of their intervals."""
+"""Find subscriptions with equal intervals by a hash."""
 
 from __future__ import annotations
 

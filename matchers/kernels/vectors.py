@@ -186,7 +186,7 @@ def _ones(word: Any) -> int:
 
 
 def _ones_compiled(typing_context: Any, word: Any) -> Any:
-    """How many bits of a word are set."""
+    """The number of set bits of a word."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _call(builder, "llvm.ctpop.i64", _WORD, arguments[0])

@@ -1,4 +1,8 @@
-"""Would the job start here and go on? What each check found, and how to mend it. No check changes anything."""
+"""The checks of `doctor`: each reports a finding and its remedy, and changes nothing.
+
+For: `doctor`. May enter: the settings, the machine, the cluster with its topics and rights. Must not know: a running
+job and its state.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ OK, WARNING, FAILURE, SKIPPED = "ok", "warning", "failure", "skipped"
 
 @dataclass(frozen=True)
 class Finding:
-    """Of one check. Skipped is what could not be asked, for the reason that the text gives."""
+    """The result of one check; `skipped` if it could not be made, with the reason in `text`."""
 
     what: str
     state: str

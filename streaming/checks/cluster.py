@@ -1,15 +1,16 @@
-"""What the job needs of its Kafka: an answer, topics with their settings, rights, and the same time."""
+"""Check the Kafka cluster: reachable, topics and their settings, rights, clock."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from streaming import layout
 from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding
-from streaming.checks.asked import Asked
+from streaming.checks.cluster_info import Asked
+from streaming.documents.records import MAX_LETTER_BYTES
 from streaming.errors import JobError
-from streaming.records import MAX_LETTER_BYTES
+from streaming.kafka import layout
+from streaming.kafka.retention import DAY_MS
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -26,8 +27,7 @@ def findings(settings: Settings, asked: Asked, now_ms: int) -> Iterator[Finding]
     where = settings.kafka.bootstrap_servers
     try:
         there = asked.partitions()
-        kafka = f"Kafka {asked.version() or 'of a version that it does not tell'}"
-        yield Finding("broker", OK, f"{where} answers: {kafka}, brokers: {asked.brokers()}, topics: {len(there)}")
+        yield Finding("broker", OK, f"{where} answers; brokers: {asked.brokers()}, topics: {len(there)}")
         yield from _topics(settings, asked, there)
         yield from _rights(settings, asked, there)
         yield _largest_delivery(settings, asked, there)
@@ -63,12 +63,13 @@ def _faults(settings: Settings, name: str, found: Mapping[str, str]) -> Iterator
         if policy != {"compact"}:
             text = "cleanup.policy is not compact: subscriptions are forgotten after retention.ms"
             yield FAILURE, text, "cleanup.policy", "compact"
-        if int(found.get("min.compaction.lag.ms", 0)) < layout.DAY_MS:
+        if int(found.get("min.compaction.lag.ms", 0)) < DAY_MS:
             text = "min.compaction.lag.ms is less than a day: after a crash the job may start with newer subscriptions"
-            yield WARNING, text, "min.compaction.lag.ms", str(layout.DAY_MS)
+            yield WARNING, text, "min.compaction.lag.ms", str(DAY_MS)
     elif name == settings.subscriptions.status_topic:
         if "compact" not in policy:
-            yield WARNING, "cleanup.policy is not compact: statuses are forgotten", "cleanup.policy", "compact"
+            text = "cleanup.policy is not compact: statuses are forgotten, and with them the order of changes"
+            yield WARNING, text, "cleanup.policy", "compact"
     elif "compact" in policy:
         text = "cleanup.policy is compact: it takes no record without a key, and forgets all but the last of a key"
         yield FAILURE, text, "cleanup.policy", "delete"
@@ -80,21 +81,22 @@ def _faults(settings: Settings, name: str, found: Mapping[str, str]) -> Iterator
 
 
 def _rights(settings: Settings, asked: Asked, there: Mapping[str, int]) -> Iterator[Finding]:
-    """Those of the job, as SECURITY.md lists them."""
+    """The rights of the job, as SECURITY.md lists them."""
     deliveries = settings.deliveries
     shared = deliveries.layout == "shared"
     wanted = {
-        settings.events.topic: "READ",
-        settings.subscriptions.topic: "READ",
-        settings.subscriptions.status_topic: "WRITE",
-        settings.dead_letters.topic: "WRITE",
+        settings.events.topic: ("READ",),
+        settings.subscriptions.topic: ("READ",),
+        settings.subscriptions.status_topic: ("WRITE", "READ"),
+        settings.dead_letters.topic: ("WRITE",),
     }
     theirs = [deliveries.topic] if shared else sorted(t for t in there if t.startswith(deliveries.prefix))
-    wanted |= dict.fromkeys(theirs[:MOST_DELIVERY_TOPICS], "WRITE")
+    wanted |= dict.fromkeys(theirs[:MOST_DELIVERY_TOPICS], ("WRITE",))
     rights = asked.rights(list(wanted))
     lacking = [
         f"{right.lower()} on the topic {topic}"
-        for topic, right in wanted.items()
+        for topic, needed in wanted.items()
+        for right in needed
         if topic in rights and right not in rights[topic]
     ]
     why = "" if shared or not deliveries.create_topics else asked.refuses_to_create(f"{deliveries.prefix}{NO_TOPIC}")

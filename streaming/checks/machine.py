@@ -1,4 +1,4 @@
-"""What the job needs of this machine: Java, jars, packages, directories and memory."""
+"""Check this machine: Java, jars, packages, directories and memory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from streaming.broker import java
-from streaming.checkpoint import is_local
 from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding
 from streaming.errors import JobError
+from streaming.kafka.broker import java
+from streaming.process.checkpoint import is_local
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -149,10 +149,11 @@ def space(what: str, directory: Path, mend: str) -> Finding:
 
 
 def kernels(directory: Path) -> Finding:
-    """Where compiled kernels are kept."""
+    """The directory of compiled kernels."""
     import numba  # a second that no other command needs
 
-    kept = Path(numba.config.CACHE_DIR) if numba.config.CACHE_DIR else directory / "__pycache__"
+    named: str = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # numba sets it when it is imported
+    kept = Path(named) if named else directory / "__pycache__"
     there = _nearest(kept)
     if os.access(there, os.W_OK | os.X_OK):
         return Finding("compiled kernels", OK, f"kept in {kept}")
@@ -175,7 +176,7 @@ def memory(driver_bytes: int | None, source: Path = Path("/proc/meminfo")) -> Fi
 
 def _driver_bytes(settings: Settings) -> int | None:
     try:
-        from streaming.session import TUNING  # it needs pyspark, which may be missing
+        from streaming.driver.session import TUNING  # it needs pyspark, which may be missing
     except ImportError:
         return None
     return bytes_of({**TUNING, **settings.spark.options}["spark.driver.memory"])

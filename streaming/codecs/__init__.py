@@ -1,4 +1,8 @@
-"""Codecs: bytes and headers of a record to an event. `open_codec` is called once per worker process and codec."""
+"""Codecs: decode a record's bytes and headers to an event. Each worker process opens its codec once.
+
+For: JSON, CloudEvents, Avro and Protobuf, and the schemas in a registry. May enter: bytes from anybody, hostile ones
+too. Must not know: Kafka, Spark, and subscriptions. Each codec returns an event or the reason for refusing the record.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from streaming.codecs.settings import RegistrySettings
 
 __all__ = ["CODECS", "Decode", "RegistrySettings", "Undecodable", "decode_event", "open_codec"]
 
-# What a codec needs is imported when it is opened: a worker of a JSON stream does not wait for Avro and HTTP.
+# A codec's imports happen when it is opened: a worker of a JSON stream does not wait for Avro and HTTP.
 
 
 def _json(registry: RegistrySettings | None) -> Decode:

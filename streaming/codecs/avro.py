@@ -1,4 +1,4 @@
-"""Avro with the writer's schema in a registry: the event is the record as JSON, unions without their branch's name."""
+"""Avro with the writer's schema in a registry: the event is the record as JSON, unions without branch names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_NUMBERS = 200_000  # in a record whose schema holds itself: the slow reader 
 Read = Callable[[BytesIO], Any]
 
 
-class _Decoder(BinaryDecoder):  # type: ignore[misc]
+class _Decoder(BinaryDecoder):
     """A number ends within 64 bits, and there is an end to how many are read. The library's would go on, and shift all
     that came before at each further byte."""
 
@@ -79,7 +79,8 @@ class Avro:
         # The compiled reader uses the stack of C, and what is nested deeply ends the process instead of the record.
         if recursive or is_recursive(own):
             names = {"writer": named, "reader": {}}
-            self._reads[id] = lambda data: read_data(_Decoder(data), parsed, names, None, {})
+            # fastavro's decoder has no types.
+            self._reads[id] = lambda data: read_data(_Decoder(data), parsed, names, None, {})  # type: ignore[no-untyped-call]
         else:
             self._reads[id] = lambda data: fastavro.schemaless_reader(data, parsed, None)
         return self._reads[id]

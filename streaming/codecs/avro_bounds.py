@@ -1,4 +1,4 @@
-"""Refuse an Avro schema by which few bytes would make many values: 2^60 nulls in an array take ten.
+"""Refuse an Avro schema by which few bytes make very many values: ten bytes for an array of 2^60 nulls.
 
 Of each schema the fewest bytes that a value takes, and how many values that is then made of. Items of an array, values
 of a map and branches of a union count by themselves, since it is the bytes that say how many there are.

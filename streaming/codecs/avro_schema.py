@@ -1,4 +1,4 @@
-"""An Avro schema rewritten so that fastavro gives the values that JSON would have, in one pass over the bytes.
+"""Rewrite an Avro schema so that fastavro returns JSON's values in one pass over the bytes.
 
 Logical types are how fastavro lets its readers be extended. Those of the writer go: a date is then the number on the
 wire. What has no JSON type of its own gets one of ours. Defaults, aliases and documentation are for other readers.
@@ -23,7 +23,8 @@ def _text(data: bytes, writer: Mapping[str, Any], reader: Any) -> str:
 
 
 def _decimal(data: bytes, writer: Mapping[str, Any], reader: Any) -> float:
-    return int.from_bytes(data, "big", signed=True) / 10 ** writer["scale"]  # correctly rounded, unlike x * 0.01
+    power: int = 10 ** writer["scale"]
+    return int.from_bytes(data, "big", signed=True) / power  # correctly rounded, unlike x * 0.01
 
 
 def _uuid(data: bytes, writer: Mapping[str, Any], reader: Any) -> str:

@@ -1,4 +1,4 @@
-"""CloudEvents 1.0 over Kafka: both modes of its Kafka protocol binding come out in the shape of the JSON envelope."""
+"""CloudEvents 1.0 over Kafka: both content modes give an event in the shape of the JSON envelope."""
 
 from __future__ import annotations
 

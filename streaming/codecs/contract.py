@@ -1,4 +1,4 @@
-"""What every codec promises: a record's value and headers in, an event out, or the reason why not."""
+"""The contract of every codec: a record's value and headers in, an event or the reason for refusing it out."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class Undecodable(ValueError):
 
 
 def kind(value: object) -> str:
-    """What a JSON value is, in words."""
+    """The type of a JSON value in words."""
     names = {list: "an array", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
     return names.get(type(value), "null")

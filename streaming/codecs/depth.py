@@ -1,4 +1,4 @@
-"""How deep an event may nest."""
+"""The limit on nesting in events."""
 
 from __future__ import annotations
 

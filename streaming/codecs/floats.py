@@ -1,4 +1,4 @@
-"""A 32-bit float as the number that was meant: 0.1, not the 0.10000000149011612 that its bits come to as a double."""
+"""Convert a 32-bit float to the shortest decimal it stands for: 0.1, not 0.10000000149011612."""
 
 from __future__ import annotations
 

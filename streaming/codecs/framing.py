@@ -1,4 +1,4 @@
-"""The frame around a value whose schema is in a registry: one zero byte, and the schema's id in four, big-endian."""
+"""The registry's frame around a value: one zero byte, then the schema's id in four bytes, big-endian."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A protobuf message as JSON would have it, under the names of the .proto file, with all numbers as numbers.
+"""Convert a protobuf message to JSON values, under the names of the .proto file, with all numbers as numbers.
 
 A field that has presence and is not set is absent; any other is there, with its default if need be.
 """
@@ -6,7 +6,7 @@ A field that has presence and is not set is absent; any other is there, with its
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
@@ -113,7 +113,7 @@ class Messages:
 
     def _field(self, field: FieldDescriptor) -> Plain:
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            key = _key if field.message_type.fields_by_name["key"].type == FieldDescriptor.TYPE_BOOL else str
+            key: Plain = _key if field.message_type.fields_by_name["key"].type == FieldDescriptor.TYPE_BOOL else str
             one = self._single(field.message_type.fields_by_name["value"])
             return lambda entries: {key(k): one(entries[k]) for k in entries}
         one = self._single(field)
@@ -125,16 +125,17 @@ class Messages:
             return lambda message: self._of(descriptor)(message)  # not before it is needed: it may hold itself
         if field.enum_type is not None:
             return _enum(field.enum_type)
-        return {FieldDescriptor.TYPE_BYTES: _base64, FieldDescriptor.TYPE_FLOAT: shortest}.get(field.type, _as_it_is)
+        of_type: dict[int, Plain] = {FieldDescriptor.TYPE_BYTES: _base64, FieldDescriptor.TYPE_FLOAT: shortest}
+        return of_type.get(field.type, _as_it_is)
 
     def _any(self, message: Any, descriptor: Descriptor) -> dict[str, Any]:
-        url = {"@type": message.type_url}
+        url: dict[str, Any] = {"@type": message.type_url}
         try:
             inner = descriptor.file.pool.FindMessageTypeByName(message.TypeName())
         except KeyError:  # a type of another file: its bytes are all there is
             return url | {"value": _base64(message.value)}
         plain = self._of(inner)(GetMessageClass(inner).FromString(message.value))
-        return url | (plain if isinstance(plain, Mapping) and inner.full_name not in _OWN_FORM else {"value": plain})
+        return url | (plain if isinstance(plain, dict) and inner.full_name not in _OWN_FORM else {"value": plain})
 
 
 def _key(key: bool) -> str:

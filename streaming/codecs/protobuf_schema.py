@@ -1,4 +1,4 @@
-"""The messages of a protobuf schema in a registry: a file and the files it imports, in a pool of their own.
+"""Load the messages of a protobuf schema from a registry: a file and its imports, in a separate pool.
 
 A pool for each schema, because two versions of a file may not be in one.
 """

@@ -1,4 +1,4 @@
-"""Ask a schema registry for schemas, over its REST interface.
+"""Fetch schemas from a schema registry over its REST interface.
 
 A schema never changes under its id, nor under its subject and version: what was answered once is kept for ever. A
 schema that is new to this process is asked for when a record first names it.

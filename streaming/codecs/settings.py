@@ -1,4 +1,4 @@
-"""Where the schema registry is, as a value that travels to the workers."""
+"""The schema registry's address, as a value that is sent to the workers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class RegistrySettings:
             if name not in OPTIONS:
                 raise _wrong(f"unknown option {name!r}; known: {', '.join(OPTIONS)}")
             if name in _LEAST and not (value.isdecimal() and int(value) >= _LEAST[name]):
-                raise _wrong(f"{name} = {value!r} is no number from {_LEAST[name]} up")
+                raise _wrong(f"{name} = {value!r} must be a number of at least {_LEAST[name]}")
             if name in _NEEDS and _NEEDS[name] not in given:
-                raise _wrong(f"{name} is of no use without {_NEEDS[name]}")
+                raise _wrong(f"{name} has no effect without {_NEEDS[name]}")
         if ":" not in given.get("basic.auth.user.info", ":"):
-            raise _wrong("basic.auth.user.info is name:password, and there is no colon in it")
+            raise _wrong("basic.auth.user.info must be name:password, with a colon")
         if {"basic.auth.user.info", "bearer.auth.token"} <= given.keys():
-            raise _wrong("basic.auth.user.info and bearer.auth.token are two ways to say who asks; keep one")
+            raise _wrong("basic.auth.user.info and bearer.auth.token exclude each other; keep one")
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, str]) -> RegistrySettings | None:

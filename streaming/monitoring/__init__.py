@@ -1,5 +1,8 @@
-"""What the person who runs the job looks at: figures, whether it is well, and a page that shows both.
+"""Monitoring for operators: figures, health, logs, traces and a status page.
 
-The job tells a `Monitor` what it did. Whoever asks gets a `View`, all of that at one moment, which no longer changes:
-`exposition` makes of it what Prometheus reads, `status` a JSON document and `page` the same for people.
+The job reports to a `Monitor`. Readers get a `View`, an immutable copy of all figures at one moment: `exposition`
+formats it for Prometheus, `status` as a JSON document, and `web.page` as a page.
+
+For: count, judge and show. May enter: reports of batches, the state's size, the progress of Spark's query. Must
+not know: how a batch is made. Nothing here changes the job, and no reader blocks a batch.
 """

@@ -1,4 +1,4 @@
-"""What Prometheus reads. Names, units and types are those of its conventions; no label names a subscriber."""
+"""The metrics for Prometheus, with its conventions for names, units and types; no label names a subscriber."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from streaming.metrics import Latencies
-from streaming.monitoring.verdicts import ailing, waiting
+from streaming.documents.records import REASONS
+from streaming.latencies import Latencies
+from streaming.monitoring.verdicts import ailing, waiting, without_progress_s
 from streaming.monitoring.view import Holding, View
-from streaming.records import REASONS
 from streaming.version import VERSION
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -25,6 +25,11 @@ COUNTED = (
     ("sluice_deliveries_over_quota", "over_quota", "Deliveries over quotas.deliveries_per_second."),
     ("sluice_workers_lost", "workers_lost", "Times that workers did not live through what they were given."),
     ("sluice_transactions_aborted", "transactions_aborted", "Attempts at a transaction that were given up."),
+    (
+        "sluice_events_deleted_unread",
+        "deleted_unread",
+        "Events deleted from their topic before they were read, by offsets: ends of transactions among them count too.",
+    ),
 )
 
 
@@ -80,7 +85,7 @@ def families(view: View) -> Iterator[Metric]:
     latency = HistogramMetricFamily(
         "sluice_event_latency_seconds",
         "Of events that matched, by stage: wait for the batch, match, publish, commit. The stage total is from the "
-        "event's timestamp to the commit.",
+        "event's timestamp to the commit. Without events whose timestamp is over a year old or an hour ahead.",
         labels=["stage"],
     )
     for stage, latencies in figures.latencies.items():
@@ -95,6 +100,11 @@ def families(view: View) -> Iterator[Metric]:
     yield _counters("sluice_batch_phase_seconds", "Time that batches took for some of what they do.", phases, "phase")
     if figures.last_batch_at is not None:
         yield _gauge("sluice_last_batch_timestamp_seconds", "When the last batch was done.", figures.last_batch_at)
+    yield _gauge(
+        "sluice_batch_without_progress_seconds",
+        "For how long the batch in hand has been in its stage and did not go on; 0 between two batches.",
+        without_progress_s(view),
+    )
     yield _gauge(
         "sluice_false_positives_ratio",
         "The share of deliveries that might be wrong, of the last batch; 0 where matching is exact.",

@@ -1,4 +1,4 @@
-"""What the job has done since it started, as one value that is never changed: who reads it makes no batch wait."""
+"""Cumulative figures of the job: immutable, so readers never block a batch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from streaming.metrics import STAGES, TOTAL, Latencies
-from streaming.reporting import COUNTED, Report
+from streaming.latencies import STAGES, TOTAL, Latencies
+from streaming.monitoring.reporting import COUNTED, Report
 
 SLOT_S = 5
 SLOTS = 120  # ten minutes
@@ -61,7 +61,7 @@ class Figures:
         )
 
     def per_second(self, name: str, now: float, seconds: int = 60) -> float:
-        """How many `events` or `deliveries` a second, over the last whole slots."""
+        """The rate of `events` or `deliveries` per second over the last whole slots."""
         n = seconds // SLOT_S
         return sum(self.series(name, now)[-n:]) / n
 

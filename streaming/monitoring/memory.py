@@ -1,4 +1,4 @@
-"""What memory the processes below this one take, by what they are for."""
+"""Measure the memory of this process's descendants by role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the job says what it does, and from where everybody else may ask."""
+"""Collect the job's status and hand out immutable views of it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from matchers.snapshot import Part
-from streaming import packing
+from matchers.index.snapshot import Part
 from streaming.errors import JobError
-from streaming.matching import Position
-from streaming.metrics import Latencies
+from streaming.index import packing
+from streaming.latencies import Latencies
+from streaming.log import logger
 from streaming.monitoring.figures import Figures
 from streaming.monitoring.memory import resident_bytes
+from streaming.monitoring.reporting import Report
 from streaming.monitoring.troubles import Troubles
-from streaming.monitoring.view import RESTORING, RUNNING, About, Broker, Holding, Lag, Progress, View
-from streaming.reporting import Report
-from streaming.state import State
+from streaming.monitoring.verdicts import LOOK_AT, stuck, without_progress_s
+from streaming.monitoring.view import RESTORING, RUNNING, About, Broker, Holding, InHand, Lag, Progress, View
+from streaming.rows import Position, Source
+from streaming.state.state import State
 
-log = logging.getLogger("sluice.monitoring")
+log = logger("sluice.monitoring")
 
 EVERY_S = 5.0  # the broker is asked, and Spark
 
@@ -31,14 +33,15 @@ Ends = Mapping[tuple[str, int], int]  # (topic, partition) -> offset
 class Monitor:
     """An `Observer` of the batches.
 
-    Each value is replaced whole by the one thread that writes it, so nobody waits for a lock. With `ask`, a thread of
-    its own asks the broker where the topics end as long as the monitor is open; it raises JobError.
+    Each value is replaced whole by the one thread that writes it, so nobody waits for a lock. As long as the monitor is
+    open, a thread of its own looks whether the batch in hand makes progress, which no thread can say that waits for
+    Spark; and with `ask`, where the topics end, which raises JobError.
     """
 
     def __init__(
         self,
         about: About,
-        topics: Mapping[int, str],  # by source
+        topics: Mapping[Source, str],
         ask: Callable[[], Ends] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -50,6 +53,8 @@ class Monitor:
         self._beat_at = self._progressed_at = clock()
         self._read_at = 0.0
         self._figures = Figures()
+        self._in_hand: InHand | None = None
+        self._reported: InHand | None = None  # as making no progress
         self._state: State | None = None
         self._broker = Broker()
         self._progress = Progress()
@@ -58,19 +63,17 @@ class Monitor:
         self._start_s: float | None = None
         self._troubles = Troubles()
         self._ended = threading.Event()
-        self._asking = threading.Thread(target=self._ask_again_and_again, name="sluice-monitor", daemon=True)
+        self._looking = threading.Thread(target=self._look_again_and_again, name="sluice-monitor", daemon=True)
 
     def __enter__(self) -> Monitor:
         logging.getLogger("sluice").addHandler(self._troubles)
-        if self._ask is not None:
-            self._asking.start()
+        self._looking.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         logging.getLogger("sluice").removeHandler(self._troubles)
         self._ended.set()
-        if self._asking.is_alive():
-            self._asking.join()
+        self._looking.join()
 
     def enter(self, phase: str, state: State | None = None) -> None:
         self._state = state or self._state
@@ -86,11 +89,22 @@ class Monitor:
             self._read_at = self._beat_at
             self._progress = progress()
 
+    def doing(self, batch: int, stage: str) -> None:
+        self._in_hand = InHand(batch, stage, self._clock())
+
+    def idle(self) -> None:
+        self._in_hand = None
+
     def progressed(self) -> None:
         self._progressed_at = self._clock()
 
     def batch(self, report: Report) -> None:
         self._figures = self._figures.with_batch(report, self._clock())
+
+    def deleted(self, offsets: int) -> None:
+        """Set the number of events deleted before the start could read them. Call it before the first batch."""
+        counts = {**self._figures.counts, "deleted_unread": self._figures.counts["deleted_unread"] + offsets}
+        self._figures = replace(self._figures, counts=counts)
 
     def ask(self) -> None:
         """Ask the broker once."""
@@ -102,26 +116,55 @@ class Monitor:
         except JobError as error:
             self._broker = replace(before, error=str(error))
             if before.error is None:
-                log.warning("the broker does not say where the topics end", extra={"fields": {"reason": str(error)}})
+                log.warning("the broker does not say where the topics end", reason=str(error))
             return
         behind = any(lag.records for lag in self._lag(ends))
         since = (before.behind_since or now) if behind else None
         self._broker = Broker(ends, self._clock(), None, since)
 
+    def look(self) -> None:
+        """Log a batch that makes no progress, once, and once that it goes on."""
+        view = self.view()
+        before, self._reported = self._reported, stuck(view)
+        if before is not None and view.in_hand is not before:
+            fields = {"batch": before.batch, "stage": before.stage, "after_s": round(view.now - before.since, 1)}
+            log.info("the batch continues", **fields)
+        if self._reported is not None and self._reported is not before:
+            log.warning(
+                "the batch makes no progress",
+                batch=self._reported.batch,
+                stage=self._reported.stage,
+                for_s=round(without_progress_s(view), 1),
+                look_at=LOOK_AT[self._reported.stage],
+            )
+
     def view(self) -> View:
         broker = self._broker
         return View(
-            *(self._about, self._clock(), self._phase, self._beat_at, self._progressed_at, self._figures),
-            *(self._holding(), tuple(self._lag(broker.ends)), broker, self._progress, self._resident),
-            *(self._start_s, self._troubles.last),
+            about=self._about,
+            now=self._clock(),
+            phase=self._phase,
+            beat_at=self._beat_at,
+            progressed_at=self._progressed_at,
+            figures=self._figures,
+            in_hand=self._in_hand,
+            holding=self._holding(),
+            lag=tuple(self._lag(broker.ends)),
+            broker=broker,
+            progress=self._progress,
+            resident_bytes=self._resident,
+            start_s=self._start_s,
+            troubles=self._troubles.last,
         )
 
-    def _ask_again_and_again(self) -> None:
+    def _look_again_and_again(self) -> None:
         while True:
             try:
-                self._resident = resident_bytes(os.getpid())
-                self._measure()
-                self.ask()
+                self.look()
+                if self._ask is not None:
+                    self._resident = resident_bytes(os.getpid())
+                    self._measure()
+                    self.ask()
             except Exception:  # a mistake here must not leave everybody with old figures, unnoticed
                 log.exception("the job could not be looked at")
             if self._ended.wait(EVERY_S):

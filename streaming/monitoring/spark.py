@@ -1,4 +1,4 @@
-"""What Spark says of its query and of the driver's JVM."""
+"""Read the progress of Spark's query and the memory of the driver's JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of the job as one JSON document: `/status.json`, and what the page shows.
+"""The status of the job as one JSON document: `/status.json`, and the data of the page.
 
     job             query, version (of Sluice), algorithm, codec, pid, phase (restoring, starting, running,
                     stopping), started_at (epoch s), uptime_s, start_s (until it ran; null before), restarts and
@@ -8,7 +8,7 @@
     state           version, subscriptions, parts, bytes, joining, joins, joins_s (their p50, p95, p99, max);
                     null while it is restored
     totals          since the start: batches, events, read_bytes, matched, matches, deliveries, undecodable, changes,
-                    refused, over_quota, workers_lost, transactions_aborted
+                    refused, over_quota, workers_lost, transactions_aborted, deleted_unread
     dead_letters    since the start, by reason; those of which there are none are left out
     rates           of the last minute: events_per_s, deliveries_per_s
     history         step_s, and the same rates for each of the last steps, the oldest first
@@ -16,6 +16,8 @@
                     null where no event matched
     lag             a list of topic, partition, position, end, records
     last_batch_at   epoch s; null before the first
+    in_hand         batch, stage (prepare, measure, match, publish), without_progress_s (since the stage began, or went
+                    on); null between two batches
     stalled_s       for how long there has been something to read and no batch was done
     broker          answered_at (epoch s; null: never), error (null: it answers)
     spark           rows_per_s_read, rows_per_s_done, phases_s, heap_bytes
@@ -31,9 +33,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from streaming.metrics import Latencies
+from streaming.latencies import Latencies
 from streaming.monitoring.figures import SLOT_S
-from streaming.monitoring.verdicts import ailing, stalled_s, waiting
+from streaming.monitoring.verdicts import ailing, stalled_s, waiting, without_progress_s
 from streaming.monitoring.view import View
 from streaming.version import VERSION
 
@@ -88,6 +90,12 @@ def document(view: View) -> Document:
             for lag in view.lag
         ],
         "last_batch_at": figures.last_batch_at,
+        "in_hand": view.in_hand
+        and {
+            "batch": view.in_hand.batch,
+            "stage": view.in_hand.stage,
+            "without_progress_s": round(without_progress_s(view), 1),
+        },
         "stalled_s": round(stalled_s(view), 1),
         "broker": {"answered_at": view.broker.answered_at, "error": view.broker.error},
         "spark": {

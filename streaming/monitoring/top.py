@@ -1,4 +1,4 @@
-"""A running job on a terminal: what its /status.json says, as tables."""
+"""Show a running job's /status.json on a terminal as tables."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ SHOWN = {
 
 
 def asked(url: str) -> Document:
-    """What the job at an address says of itself. Raises NotRunning."""
+    """Fetch the status of the job at an address. Raises NotRunning."""
     where = f"{readable(url).rstrip('/').removesuffix('/status.json')}/status.json"
     if not where.startswith(("http://", "https://")):
-        raise NotRunning(f"no job answers at {where}: an address is http://host:port")
+        raise NotRunning(f"no job answers at {where}: an address has the form http://host:port")
     try:
         with urllib3.PoolManager(timeout=urllib3.Timeout(total=PATIENCE_S)) as http:
             answer = http.request("GET", where, retries=False, redirect=False, preload_content=False)
@@ -55,13 +55,13 @@ def asked(url: str) -> Document:
     except urllib3.exceptions.HTTPError as error:
         raise NotRunning(f"no job answers at {where}: {error}") from None
     if answer.status != 200:
-        raise NotRunning(f"what answers at {where} is no job, or cannot say now: status {answer.status}")
+        raise NotRunning(f"{where} is not a Sluice job's status page, or it failed: HTTP {answer.status}")
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not found.keys() >= SHOWN:
-        raise NotRunning(f"what answers at {where} is no job, or an older one: it says nothing of a job's status")
+        raise NotRunning(f"{where} is not a Sluice job's status page, or an older one's: it has no status")
     return found
 
 

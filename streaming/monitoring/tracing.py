@@ -1,4 +1,4 @@
-"""Each batch as a trace, sent to a collector of OpenTelemetry.
+"""Send each batch as a trace to an OpenTelemetry collector.
 
 Import this only where traces are wanted: it loads OpenTelemetry.
 """
@@ -17,11 +17,12 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import Link, SpanKind, StatusCode, get_current_span, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from streaming.log import logger
+from streaming.monitoring.reporting import Report, Stage
 from streaming.monitoring.wording import readable
-from streaming.reporting import Report, Stage
 from streaming.version import VERSION
 
-log = logging.getLogger("sluice.monitoring")
+log = logger("sluice.monitoring")
 
 LAST_S = 3.0  # for what is still to be sent at the end
 
@@ -56,6 +57,10 @@ class Traces:
         ending.join(LAST_S)
         self._collector.shutdown()  # who waits to try again does so no longer
         self._collector.close()
+
+    def doing(self, batch: int, stage: str) -> None: ...
+
+    def idle(self) -> None: ...
 
     def progressed(self) -> None: ...
 
@@ -96,9 +101,9 @@ class Traces:
 
 
 class _Collector(SpanExporter):
-    """Where traces are sent. Our log has one line when it takes no more, and one when it does again.
+    """Sends traces to a collector. Logs one line when the collector fails, and one when it works again.
 
-    What OpenTelemetry itself logs, a line for every attempt, is for log.level = "debug".
+    OpenTelemetry's own log, a line for every attempt, is shown with log.level = "debug".
     """
 
     def __init__(self, endpoint: str) -> None:
@@ -117,9 +122,9 @@ class _Collector(SpanExporter):
             fields = {"endpoint": self._endpoint}
             if failing:
                 reason = {"reason": self._heard.reason or "the job ends"}
-                log.warning("traces are lost", extra={"fields": fields | reason})
+                log.warning("traces are lost", **(fields | reason))
             else:
-                log.info("traces are taken again", extra={"fields": fields})
+                log.info("traces are taken again", **fields)
         return found
 
     def shutdown(self) -> None:
@@ -132,7 +137,7 @@ class _Collector(SpanExporter):
 
 
 class _Heard(logging.Handler):
-    """What OpenTelemetry logs. `reason` is the first that its exporter said since it was None."""
+    """Captures OpenTelemetry's log. `reason` is the first error of its exporter since it was set to None."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +148,7 @@ class _Heard(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         said = record.getMessage()
-        log.debug("OpenTelemetry", extra={"fields": {"said": said}})
+        log.debug("OpenTelemetry", said=said)
         if record.name.startswith("opentelemetry.exporter"):
             self.reason = self.reason or said
 

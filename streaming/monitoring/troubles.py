@@ -1,4 +1,4 @@
-"""The last warnings and errors that were logged."""
+"""Keep the last warnings and errors of the log."""
 
 from __future__ import annotations
 

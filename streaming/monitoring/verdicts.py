@@ -1,13 +1,20 @@
-"""Is the job alive, and is it ready? With the reasons if not."""
+"""Decide whether the job is alive and ready, with the reasons if not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streaming.monitoring.view import RESTORING, RUNNING, STARTING, View
+from streaming.monitoring.view import RESTORING, RUNNING, STARTING, InHand, View
 
 BEAT_S = 30.0  # the main thread looks at the query ten times a second
 BROKER_S = 30.0
+
+LOOK_AT = {  # by stage
+    "prepare": "the driver's JVM and the executors, to which new parts of the state go",
+    "measure": "Spark's executors, which read the sizes of the batch's records",
+    "match": "Spark's Python workers (streaming.worker.daemon), of which one that is stopped holds up the whole batch",
+    "publish": "the broker, to which a transaction is written",
+}
 
 
 def ailing(view: View) -> list[str]:
@@ -24,6 +31,17 @@ def stalled_s(view: View) -> float:
     """For how long there has been something to read and no batch was done."""
     since = view.broker.behind_since
     return 0.0 if since is None else max(0.0, view.now - max(since, view.progressed_at))
+
+
+def without_progress_s(view: View) -> float:
+    """For how long the batch in hand has been in its stage and did not go on; 0 without one."""
+    return 0.0 if view.in_hand is None else max(0.0, view.now - view.in_hand.since)
+
+
+def stuck(view: View) -> InHand | None:
+    """The batch in hand, if that is longer than it should be."""
+    stands_still = view.phase == RUNNING and without_progress_s(view) > view.about.stuck_after_s
+    return view.in_hand if stands_still else None
 
 
 def _ailing(view: View) -> Iterator[str]:
@@ -45,6 +63,12 @@ def _waiting(view: View) -> Iterator[str]:
         yield "the query is being started"
     elif view.phase != RUNNING:
         yield f"the job is {view.phase}"
+    if (batch := stuck(view)) is not None:
+        since_s = without_progress_s(view)
+        yield (
+            f"batch {batch.batch} makes no progress in its stage {batch.stage!r}, for {since_s:.0f} s now "
+            f"(monitoring.stuck_after_s = {view.about.stuck_after_s:g}); look at {LOOK_AT[batch.stage]}"
+        )
     answered = view.broker.answered_at
     if answered is None:
         yield "the broker was not asked yet" if view.broker.error is None else view.broker.error

@@ -1,4 +1,4 @@
-"""All that is shown of the job, at one moment."""
+"""A view of the job at one moment: all data for monitoring."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.metrics import Latencies
+from streaming.latencies import Latencies
 from streaming.monitoring.figures import Figures
-from streaming.supervision import Past
+from streaming.process.supervision import Past
 
 # What the job is doing, in this order.
 RESTORING = "restoring"  # Spark starts and the state is read
@@ -19,7 +19,7 @@ STOPPING = "stopping"
 
 @dataclass(frozen=True)
 class About:
-    """What does not change as long as the process lives."""
+    """Constants of the process."""
 
     query: str
     algorithm: str
@@ -27,6 +27,7 @@ class About:
     pid: int
     started_at: float  # epoch s
     stalled_after_s: float
+    stuck_after_s: float
     past: Past | None = None  # None: nobody starts it again
 
 
@@ -56,7 +57,7 @@ class Lag:
 
 @dataclass(frozen=True)
 class Broker:
-    """What came of asking it where the topics end."""
+    """The result of asking the broker for the ends of the topics."""
 
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> next offset
     answered_at: float | None = None  # epoch s
@@ -66,13 +67,22 @@ class Broker:
 
 @dataclass(frozen=True)
 class Progress:
-    """What Spark says of the query's last batch."""
+    """Spark's progress report on the last batch of the query."""
 
     rows_per_s_read: float = 0.0
     rows_per_s_done: float = 0.0
     phases_s: Mapping[str, float] = field(default_factory=dict)  # by Spark's own names
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> first offset not read
     heap_bytes: Mapping[str, int] = field(default_factory=dict)  # of the driver's JVM: used, committed, max
+
+
+@dataclass(frozen=True)
+class InHand:
+    """The current stage of a batch."""
+
+    batch: int
+    stage: str
+    since: float  # epoch s: when that began, or last went on
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,7 @@ class View:
     beat_at: float  # epoch s: when the main thread last saw the query run
     progressed_at: float  # epoch s: when a batch, or a piece of one, was last done
     figures: Figures
+    in_hand: InHand | None  # None: no batch
     holding: Holding | None  # None: it is being restored
     lag: tuple[Lag, ...]
     broker: Broker

@@ -1,4 +1,4 @@
-"""How figures of the status are written for people, and texts from outside."""
+"""Format the figures of the status, and make texts from outside printable."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ TOTALS = {
     "refused": "changes refused",
     "workers_lost": "workers lost",
     "transactions_aborted": "transactions aborted",
+    "deleted_unread": "events deleted unread",
 }
 VERDICTS = (("health", "alive", "not alive"), ("ready", "ready", "not ready"))
 MEMORY = {"jvm": "JVM", "workers": "workers", "beside": "others"}

@@ -1,4 +1,4 @@
-"""`bench matchers --scenario event-bus`: what is generated, and the whole way from bytes to positions."""
+"""`bench matchers --scenario event-bus`: the generated workload, and the way from bytes to positions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import run_stream
-from bench.candidates import Candidate
-from bench.documents import Documents
-from bench.event_bus import EventBus
-from bench.measure import Effort, measure
-from matchers import ALGORITHMS, Index, MatchBatch, naive
-from matchers.algorithms import here
-from matchers.language import parse
+from bench.matching.candidates import Candidate
+from bench.matching.measure import Effort, measure
+from bench.workloads.documents import Documents
+from bench.workloads.event_bus import EventBus
+from matchers import ALGORITHMS, Index, MatchBatch
+from matchers.algorithms import runnable
+from matchers.language import naive
+from matchers.language.parsing import parse
 
 TOY = EventBus(subscriptions=3_000, events=400)
 TINY = ("--scenario", "event-bus", "-n", "300", "--events", "12", "--seconds", "0.01", "--batch", "5")
@@ -87,7 +88,7 @@ def test_positions_are_those_of_the_rules_that_an_index_finds(name: str) -> None
     assert all(naive.matches(parse(patterns[id]), events[e]) for id, e in matches)
 
 
-@pytest.mark.parametrize("name", [name for name in here() if name != "naive"])
+@pytest.mark.parametrize("name", [name for name in runnable() if not ALGORITHMS[name].definition])
 def test_every_algorithm_is_measured_and_its_answer_checked(name: str) -> None:
     result = bench("-a", name, "--json", *TINY)
     assert result.exit_code == 0, result.output
@@ -116,8 +117,8 @@ def test_events_are_measured_in_batches() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--width", "0.3"], "--width is of the scenario intervals"),
-        (["-d", "20"], "--attributes is of the scenario intervals"),
+        (["--width", "0.3"], "--width is a flag of the scenario intervals"),
+        (["-d", "20"], "--attributes is a flag of the scenario intervals"),
         (["--dataset", "data.txt"], "event-bus takes --subscriptions, --events, --seed"),
         (["-n", "0"], "subscriptions cannot be 0"),
         (["--scenario", "eventbus"], "unknown scenario 'eventbus'; did you mean 'event-bus'?"),

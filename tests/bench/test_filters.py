@@ -1,4 +1,4 @@
-"""PCM's filters behind interfaces: what is generated, who agrees on it, and `--scenario pcm-default`."""
+"""PCM's filters behind interfaces: the generated workload, equal answers, and `--scenario pcm-default`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import run_stream
-from bench import sweeps, tables
-from bench.candidates import Candidate
-from bench.distributions import Distribution
-from bench.draw import draw
 from bench.errors import BenchError
-from bench.figures import Figure
-from bench.filters import OPERATORS, Constraints, Filters
-from bench.measure import Effort, measure
-from bench.papers import PAPERS
-from matchers import ALGORITHMS, EventBatch, Interfaces, MatchBatch, Matcher, SubscriptionTable
-from matchers.algorithms import here
+from bench.matching.candidates import Candidate
+from bench.matching.measure import Effort, measure
+from bench.papers import PAPERS, sweeps, tables
+from bench.papers.draw import draw
+from bench.papers.figures import Figure
+from bench.workloads.distributions import Distribution
+from bench.workloads.filters import OPERATORS, Constraints, Filters
+from matchers import ALGORITHMS, Algorithm, EventBatch, Interfaces, MatchBatch, Matcher, SubscriptionTable
+from matchers.algorithms import runnable
 from tests.algorithms import EXACTLY
 
 DEFAULT = Filters()
@@ -133,7 +132,7 @@ def test_every_algorithm_lists_the_filters_and_the_interfaces_that_the_paper_wou
     assert 0 < sum(map(len, interfaces)) < sum(map(len, expected))
     assert [] in expected
     events = prepared.part(0, len(prepared))
-    for name, build in [(name, ALGORITHMS[name]) for name in here()]:
+    for name, build in [(name, ALGORITHMS[name]) for name in runnable()]:
         matcher = build(prepared.table, **EXACTLY[name])
         found = matcher.match(events)
         assert [found.of(e).tolist() for e in range(len(found))] == expected, name
@@ -179,7 +178,7 @@ def test_what_cannot_be_is_refused(change: dict[str, Any], said: str) -> None:
         replace(TOY, **change)
 
 
-@pytest.mark.parametrize("name", here())
+@pytest.mark.parametrize("name", runnable())
 def test_every_algorithm_is_measured_and_its_answer_checked(name: str) -> None:
     result = bench("-a", name, "--json", *TINY)
     assert result.exit_code == 0, result.output
@@ -217,14 +216,14 @@ class Shortcut(Matcher):
 
 
 @pytest.mark.parametrize(
-    ("every", "adaptive", "right"),
+    ("every", "approximate", "right"),
     [(False, False, False), (True, False, False), (False, True, False), (True, True, True)],
 )
 def test_it_is_the_interfaces_that_are_checked(
-    monkeypatch: pytest.MonkeyPatch, every: bool, adaptive: bool, right: bool
+    monkeypatch: pytest.MonkeyPatch, every: bool, approximate: bool, right: bool
 ) -> None:
-    monkeypatch.setitem(ALGORITHMS, "shortcut", lambda table: Shortcut(ALGORITHMS["scan"](table), every))
-    monkeypatch.setattr("matchers.algorithms.ADAPTIVE", {"shortcut"} if adaptive else set())
+    shortcut = Algorithm(lambda table: Shortcut(ALGORITHMS["scan"](table), every), approximate=approximate)
+    monkeypatch.setitem(ALGORITHMS, "shortcut", shortcut)
     (one,) = measure(TOY, [Candidate("shortcut")], Effort(seconds=60.0, rounds=1, batch=200))
     assert one.checked is right
     assert (one.answer.missed, one.answer.extra > 0) == (0 if every else 1, every)
@@ -235,9 +234,9 @@ def test_it_is_the_interfaces_that_are_checked(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--width", "0.3"], "--width is of the scenario intervals"),
-        (["-d", "20"], "of the workload pcm-default takes --subscriptions, --events, --seed"),
-        (["--dataset", "data.txt"], "--dataset is of the scenario intervals"),
+        (["--width", "0.3"], "--width is a flag of the scenario intervals"),
+        (["-d", "20"], "the workload pcm-default takes --subscriptions, --events, --seed"),
+        (["--dataset", "data.txt"], "--dataset is a flag of the scenario intervals"),
         (["-n", "0"], "subscriptions cannot be 0; it must be 10 or more, one behind each interface"),
         (["--events", "0"], "events cannot be 0"),
         (["--scenario", "pcm"], "unknown scenario 'pcm'; known: event-bus, intervals, pcm-default"),
@@ -252,7 +251,7 @@ def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], said
 @pytest.mark.parametrize("figure", PAPERS["pcm"], ids=lambda figure: figure.name)
 def test_each_figure_of_the_paper_runs_and_is_drawn(figure: Figure, tmp_path: Path) -> None:
     outcome = sweeps.run(figure, 0.0002, Effort(seconds=0.0, rounds=1))
-    there = [series for series in figure.series if series.algorithm in here()]
+    there = [series for series in figure.series if series.algorithm in runnable()]
     assert len(outcome.rows) == len(figure.points) * len(there)
     assert all(row.measurement.checked for row in outcome.rows)
     assert all(0 <= row.value("selectivity") <= 1 for row in outcome.rows)

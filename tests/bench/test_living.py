@@ -1,4 +1,4 @@
-"""`bench living`: what is written, and the check of what was delivered. The whole is in tests/integration."""
+"""`bench living`: the load, and the check of deliveries. tests/integration runs the whole."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from bench.errors import BenchError
-from bench.living import check as checking
-from bench.living.check import NEVER, Answer, Changes, Deliveries, Events, Statuses, check
-from bench.living.load import Load
+from bench.system import check as checking
+from bench.system.check import NEVER, Answer, Changes, Deliveries, Events, Statuses, check
+from bench.system.load import Load
 
 TOY = Load(subscriptions=300, symbols=10, subscribers=7, matches=2.0)
 SUBSCRIBERS, IDS, P, Q = 3, 12, 2, 2  # of the history that is checked below

@@ -1,4 +1,4 @@
-"""`bench matchers`: toy sizes, where the answers are checked and never the time."""
+"""`bench matchers` at toy sizes: the answers are checked, never the time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import run_stream
-from bench.answers import Answer, compare
-from bench.candidates import Candidate
 from bench.errors import BenchError
-from bench.measure import Effort, measure
-from bench.workloads import Workload
-from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable, algorithms
-from matchers.algorithms import here
+from bench.matching.answers import Answer, compare
+from bench.matching.candidates import Candidate
+from bench.matching.measure import Effort, measure
+from bench.workloads.synthetic import Workload
+from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
+from matchers.algorithms import runnable
 from tests.documents import steps
 
 TINY = ("-n", "300", "-d", "5", "-k", "1-3", "-w", "0.6", "--events", "12", "--seconds", "0.01", "--batch", "5")
@@ -50,20 +50,20 @@ class Spoiled(Matcher):
         return MatchBatch(offsets, np.array([i for s in spoiled for i in s], np.int32))
 
 
-def spoil(monkeypatch: pytest.MonkeyPatch, how: Callable[[list[int]], list[int]]) -> None:
+def spoil(monkeypatch: pytest.MonkeyPatch, how: Callable[[list[int]], list[int]], approximate: bool = False) -> None:
     """Put a matcher `spoiled` among the algorithms."""
 
     def build(table: SubscriptionTable) -> Matcher:
         return Spoiled(ALGORITHMS["scan"](table), how)
 
-    monkeypatch.setitem(ALGORITHMS, "spoiled", build)
+    monkeypatch.setitem(ALGORITHMS, "spoiled", Algorithm(build, approximate=approximate))
 
 
 def with_all(ids: list[int]) -> list[int]:
     return sorted({*ids, 0, 1, 2})
 
 
-@pytest.mark.parametrize("name", here())
+@pytest.mark.parametrize("name", runnable())
 def test_every_algorithm_is_measured_and_its_answer_checked(name: str) -> None:
     result = bench("-a", name, "--json", *TINY)
     assert result.exit_code == 0, result.output
@@ -102,7 +102,7 @@ def test_algorithms_come_in_the_order_asked_for() -> None:
 
 def test_without_names_all_but_naive_are_measured() -> None:
     found = [one["algorithm"] for one in objects(bench("--json", *TINY))]
-    assert found == [name for name in here() if name != "naive"]
+    assert found == [name for name in runnable() if not ALGORITHMS[name].definition]
 
 
 def test_people_get_a_table() -> None:
@@ -133,9 +133,8 @@ def test_a_wrong_answer_is_told(monkeypatch: pytest.MonkeyPatch, how: Callable[[
     assert said in result.stdout
 
 
-def test_an_adaptive_algorithm_may_list_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    spoil(monkeypatch, with_all)
-    monkeypatch.setattr(algorithms, "ADAPTIVE", {"spoiled"})
+def test_an_approximate_algorithm_may_list_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, with_all, approximate=True)
     result = bench("-a", "spoiled", "--json", *TINY)
     assert result.exit_code == 0
     (one,) = objects(result)
@@ -143,9 +142,8 @@ def test_an_adaptive_algorithm_may_list_more(monkeypatch: pytest.MonkeyPatch) ->
     assert 0 < one["false_positive_rate"] < 1
 
 
-def test_an_adaptive_algorithm_must_not_miss(monkeypatch: pytest.MonkeyPatch) -> None:
-    spoil(monkeypatch, lambda ids: ids[1:])
-    monkeypatch.setattr(algorithms, "ADAPTIVE", {"spoiled"})
+def test_an_approximate_algorithm_must_not_miss(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, lambda ids: ids[1:], approximate=True)
     assert bench("-a", "spoiled", *TINY).exit_code == 1
 
 
@@ -159,7 +157,7 @@ class Counting(Spoiled):
 
 @pytest.mark.parametrize("scenario", [TINY, ("--scenario", "event-bus", "-n", "300", *TINY[8:])])
 def test_a_profile_is_told_where_a_matcher_has_one(monkeypatch: pytest.MonkeyPatch, scenario: tuple[str, ...]) -> None:
-    monkeypatch.setitem(ALGORITHMS, "counted", lambda table: Counting(ALGORITHMS["scan"](table), list))
+    monkeypatch.setitem(ALGORITHMS, "counted", Algorithm(lambda table: Counting(ALGORITHMS["scan"](table), list)))
     scan, counted = objects(bench("-a", "scan,counted", "--profile", "--json", *scenario))
     assert "profile" not in scan
     values = 5 if scenario == TINY else 13
@@ -176,11 +174,11 @@ def test_without_a_profile_there_is_a_note() -> None:
     result = bench("-a", "scan", "--profile", "--json", *TINY)
     assert result.exit_code == 0
     assert "profile" not in objects(result)[0]
-    assert "No algorithm that was measured has a profile." in result.stderr
+    assert "None of the measured algorithms has a profile." in result.stderr
 
 
 def test_nobody_is_asked_for_a_profile_that_nobody_wants(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ALGORITHMS, "counted", lambda table: Counting(ALGORITHMS["scan"](table), list))
+    monkeypatch.setitem(ALGORITHMS, "counted", Algorithm(lambda table: Counting(ALGORITHMS["scan"](table), list)))
     assert "profile" not in objects(bench("-a", "counted", "--json", *TINY))[0]
 
 
@@ -191,7 +189,7 @@ def test_options_reach_their_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
         given.update(g=g, way=way)
         return ALGORITHMS["scan"](table)
 
-    monkeypatch.setitem(ALGORITHMS, "optional", build)
+    monkeypatch.setitem(ALGORITHMS, "optional", Algorithm(build))
     result = bench("-a", "optional", "--option", "optional.g=32", "--option", "optional.way=fast", "--json", *TINY)
     assert given == {"g": 32, "way": "fast"}
     assert objects(result)[0]["options"] == given
@@ -201,7 +199,7 @@ def test_an_option_that_an_algorithm_refuses_is_a_wrong_flag(monkeypatch: pytest
     def build(table: SubscriptionTable, g: int = 1) -> Matcher:
         raise MatchingError(f"g must be 1, not {g}")
 
-    monkeypatch.setitem(ALGORITHMS, "optional", build)
+    monkeypatch.setitem(ALGORITHMS, "optional", Algorithm(build))
     result = bench("-a", "optional", "--option", "optional.g=2", *TINY)
     assert result.exit_code == 2
     assert "g must be 1, not 2" in result.stderr
@@ -211,7 +209,7 @@ def test_what_an_algorithm_takes_as_functions_is_no_option(monkeypatch: pytest.M
     def build(table: SubscriptionTable, g: int = 1, clock: Callable[[], float] = perf_counter) -> Matcher:
         return ALGORITHMS["scan"](table)
 
-    monkeypatch.setitem(ALGORITHMS, "optional", build)
+    monkeypatch.setitem(ALGORITHMS, "optional", Algorithm(build))
     result = bench("-a", "optional", "--option", "optional.clock=2", *TINY)
     assert result.exit_code == 2
     assert "no option 'clock'" in result.stderr
@@ -224,7 +222,7 @@ def test_what_an_algorithm_takes_as_functions_is_no_option(monkeypatch: pytest.M
         (["--option", "scan.g=1"], "scan has no option 'g': it takes none"),
         (["--option", "scan"], "an option is algorithm.name=value, such as hem.g=32"),
         (["-a", "scan", "--option", "counting.g=1"], "'counting' is not measured"),
-        (["--predicates", "many"], "a number or a range such as 1-10 would work"),
+        (["--predicates", "many"], "use a number or a range such as 1-10"),
         (["--value-distribution", "nromal"], "did you mean 'normal'?"),
         (["--dataset", "nowhere.txt"], "nowhere.txt: cannot be read"),
         (["--width", "2"], "width cannot be 2.0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,13 +11,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import run_stream
-from bench import sweeps, tables
-from bench.draw import draw
-from bench.figures import METRICS, Figure, Point, Ratio, Value, lines, over, over_option
-from bench.measure import Effort
-from bench.papers import PAPERS
-from bench.workloads import Workload
-from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, SubscriptionTable
+from bench.matching.measure import Effort
+from bench.papers import PAPERS, sweeps, tables
+from bench.papers.draw import draw
+from bench.papers.figures import METRICS, Figure, Point, Ratio, Value, lines, over, over_option
+from bench.workloads.synthetic import Workload
+from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, SubscriptionTable
 
 QUICK = Effort(seconds=0.0, rounds=1)
 TOY = Figure(
@@ -108,7 +108,7 @@ def test_options_are_varied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         given.append(g)
         return ALGORITHMS["scan"](table)
 
-    monkeypatch.setitem(ALGORITHMS, "optional", build)
+    monkeypatch.setitem(ALGORITHMS, "optional", Algorithm(build))
     small = replace(TOY.workload, subscriptions=100)
     figure = replace(TOY, points=over_option("g", (1, 8)), series=lines("optional"), workload=small, log_x=True)
     outcome = sweeps.run(figure, 1.0, QUICK)
@@ -119,20 +119,22 @@ def test_options_are_varied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def test_insertion_is_measured_where_a_matcher_can(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     inserted = []
 
-    class Growing(Matcher):
-        def __init__(self, table: SubscriptionTable) -> None:
+    class Growing:
+        def __init__(self, table: SubscriptionTable, capacity: int, psi: int) -> None:
             self.inner = ALGORITHMS["scan"](table)
+            assert psi == 2
 
         def match(self, events: EventBatch) -> MatchBatch:
             return self.inner.match(events)
 
-        def memory_bytes(self) -> int:
-            return 1
-
-        def insert(self, column: list[int], low: list[float], high: list[float]) -> None:
+        def insert(self, column: Sequence[int], low: Sequence[float], high: Sequence[float]) -> int:
             inserted.append((len(column), len(low), len(high)))
+            return len(inserted)
 
-    monkeypatch.setitem(ALGORITHMS, "growing", Growing)
+        def delete(self, subscription: int) -> None:
+            raise AssertionError("nothing is deleted")
+
+    monkeypatch.setitem(ALGORITHMS, "growing", replace(ALGORITHMS["scan"], updatable=Growing))
     figure = replace(TOY, series=lines("scan", "growing"), metrics=("insertion", "insert"), stated=())
     outcome = sweeps.run(figure, 0.1, QUICK)
     assert set(inserted) == {(2, 2, 2)}
@@ -149,7 +151,7 @@ def test_a_wrong_answer_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_p
         )
         return ALGORITHMS["scan"](nothing)
 
-    monkeypatch.setitem(ALGORITHMS, "counting", build)
+    monkeypatch.setitem(ALGORITHMS, "counting", Algorithm(build))
     result = sweep(tmp_path, "hem", "--figures", "8")
     assert result.exit_code == 1
     assert "counting at 0.1 is WRONG" in result.stderr

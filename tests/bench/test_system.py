@@ -1,4 +1,4 @@
-"""`bench system`: what is made of the outcomes of several systems, and when one of them is stopped."""
+"""`bench system`: tables of the outcomes of several systems, and systems that are stopped."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bench.beside import udf, udf_by_symbol
+from bench.baselines import udf, udf_by_symbol
 from bench.command import app
-from bench.living import reading, run, system
-from bench.living.beside import APPLICATIONS, Application
-from bench.living.check import Answer, Changes, Deliveries, Events, check, from_the_start
-from bench.living.load import Load
-from bench.living.run import SYSTEMS, Course, Outcome
-from bench.living.system import Row, draw, markdown, ramp, table
+from bench.system import ramp as system
+from bench.system import reading, run
+from bench.system.baseline import APPLICATIONS, Application
+from bench.system.check import Answer, Changes, Deliveries, Events, check, from_the_start
+from bench.system.load import Load
+from bench.system.ramp import Row, draw, markdown, ramp, table
+from bench.system.run import SYSTEMS, Course, Outcome
 from tests.bench.test_living import right
 
 LOAD = Load(subscriptions=1_000, symbols=10, events_per_second=100.0, minutes=1 / 60)
@@ -164,7 +165,7 @@ def test_a_system_is_stopped_when_its_time_is_over(
     ("flags", "reason"),
     [
         (["--systems", "sluice,jion"], "unknown system 'jion'; did you mean 'join'?"),
-        (["--systems", "join", "--layout", "topic_per_subscriber"], "only sluice has another layout"),
+        (["--systems", "join", "--layout", "topic_per_subscriber"], "the baselines only support --layout shared"),
     ],
 )
 def test_systems_that_cannot_be_measured_are_refused(flags: list[str], reason: str) -> None:
@@ -174,7 +175,7 @@ def test_systems_that_cannot_be_measured_are_refused(flags: list[str], reason: s
 
 
 def test_each_application_is_a_file() -> None:
-    files = {file.stem for file in (Path(run.__file__).parents[1] / "beside").glob("*.py")}
+    files = {file.stem for file in (Path(run.__file__).parents[1] / "baselines").glob("*.py")}
     assert files == {"__init__", "topics", *APPLICATIONS}
     assert list(SYSTEMS) == ["sluice", *APPLICATIONS]
 

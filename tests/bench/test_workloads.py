@@ -1,4 +1,4 @@
-"""Workloads: what is generated is what was asked for."""
+"""Workloads have the requested properties."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.distributions import Distribution
 from bench.errors import BenchError
-from bench.workloads import ROWS, Workload
+from bench.workloads.distributions import Distribution
+from bench.workloads.synthetic import ROWS, Workload
 from matchers import SubscriptionTable
 
 SMALL = Workload(subscriptions=500, attributes=12, predicates=(4, 4), events=60)

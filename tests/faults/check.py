@@ -1,4 +1,4 @@
-"""Whether all that the job committed is right: `bench.living.check`, and what it does not look at."""
+"""Check everything that the job committed: `bench.system.check`, and more."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from zlib import crc32
 
 import numpy as np
 
-from bench.living import check as living
-from bench.living.check import Answer, Deliveries, Events, Expected
-from bench.living.load import Load
+from bench.system import check as living
+from bench.system.check import Answer, Deliveries, Events, Expected
+from bench.system.load import Load
 from tests.faults.reading import Dead, Delivery, Origin, Reading
 
 SHOWN = 10
 Ends = Mapping[tuple[str, int], int]
+Spread = Sequence[tuple[int, int]]  # from which event on there are how many partitions
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Gone:
     end: Mapping[int, int]
 
     def holds(self, subscriber: int, partition: int, offset: int) -> bool:
-        return subscriber == self.subscriber and self.begin[partition] <= offset < self.end[partition]
+        begin, end = self.begin.get(partition, 0), self.end.get(partition, 0)
+        return subscriber == self.subscriber and begin <= offset < end
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,11 @@ class Found:
         return {**self.answer.as_data(), **own, "right": self.right, "details": self.details}
 
 
-def check(reading: Reading, ends: Ends, gone: Sequence[Gone], load: Load) -> Found:
-    """Of the events and changes before `ends`, all of which the job has committed."""
-    changes, events = reading.as_changes(ends), reading.as_events(ends)
+def check(reading: Reading, ends: Ends, gone: Sequence[Gone], load: Load, spread: Spread = ()) -> Found:
+    """Of the events and changes before `ends`, all of which the job has committed. What has a strange timestamp is
+    either taken as all others are, or it is set aside as rubbish is."""
+    aside = reading.strange.keys() & {letter.origin for letter in reading.dead}
+    changes, events = reading.as_changes(ends, aside), reading.as_events(ends, aside)
     statuses = reading.as_statuses(changes)
     listed, deliveries = reading.as_deliveries(events)
     answer = living.check(changes, statuses, events, deliveries)
@@ -62,10 +66,11 @@ def check(reading: Reading, ends: Ends, gone: Sequence[Gone], load: Load) -> Fou
     missing = list(_missing(due, deliveries, events))
     lost = [one for one in missing if not any(g.holds(*one) for g in gone)]
     disorder = [d for own in reading.deliveries.values() for d in out_of_order(own)]
-    rubbish = {at: bytes for at, bytes in reading.rubbish.items() if at.offset < ends[at.topic, at.partition]}
-    known = {at for at in reading.rubbish if at not in rubbish}
+    every = reading.rubbish | {at: reading.strange[at] for at in aside}
+    rubbish = {at: bytes for at, bytes in every.items() if at.offset < ends[at.topic, at.partition]}
+    known = every.keys() - rubbish.keys()
     dead = wrong_dead_letters(rubbish, [d for d in reading.dead if d.origin not in known])
-    wrong_events = list(_wrong_events(events, load))
+    wrong_events = list(_wrong_events(reading.as_events(ends), load, spread))
     details = [
         *(f"missing: to r{s}, event {p}-{o}" for s, p, o in lost),
         *(f"unexpected: {d}" for d in _unexpected(due, deliveries, listed)),
@@ -124,14 +129,19 @@ def _unexpected(due: Expected, deliveries: Deliveries, listed: Sequence[Delivery
     return [listed[i] for i in np.flatnonzero((deliveries.event < 0) | ~np.isin(keys, due.key)).tolist()]
 
 
-def _wrong_events(events: Events, load: Load) -> Iterator[str]:
-    """Event n of the load is the next of partition n % partitions."""
+def _wrong_events(events: Events, load: Load, spread: Spread) -> Iterator[str]:
+    """Event n of the load is the next of partition n % partitions, of those that there were when it was written."""
     partitions = len(events.start) - 1
     own = [events.checksum[a:b][events.symbol[a:b] >= 0] for a, b in zip(events.start, events.start[1:], strict=False)]
     most = max(len(part) for part in own)
-    written = np.array([crc32(event) for event in islice(load.events(), most * partitions)], np.uint32)
+    last = max((first for first, _ in spread), default=0)
+    written = np.array([crc32(event) for event in islice(load.events(), last + most * partitions)], np.uint32)
+    numbers = np.arange(len(written))
+    to = numbers % (spread[0][1] if spread else partitions)
+    for first, n in spread[1:]:
+        to[first:] = numbers[first:] % n
     for p, part in enumerate(own):
-        if wrong := np.flatnonzero(part != written[p::partitions][: len(part)]).tolist():
+        if wrong := np.flatnonzero(part != written[to == p][: len(part)]).tolist():
             yield f"partition {p} has {len(wrong)} other events than were written, the first is its {wrong[0]}th"
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pyspark
 
 from matchers.flat_file import MAGIC
-from streaming.broker import LOOPBACK, die_with_parent, free_port, java
-from streaming.code_archive import NAME
+from streaming.driver.code_archive import NAME
+from streaming.kafka.broker import LOOPBACK, free_port, java
+from streaming.process.child import die_with_parent
 from tests.faults.job import Failed
 from tests.faults.processes import Process, below, ended, kill
 

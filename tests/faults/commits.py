@@ -1,4 +1,4 @@
-"""How far the job has committed both topics, looked at all the time, and how long it did not."""
+"""Watch the committed offsets of both topics, and measure the gaps between commits."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streaming.clients import Cluster
-from streaming.topics import TIMEOUT_S
+from streaming.kafka.clients import Cluster
+from streaming.kafka.topics import TIMEOUT_S
 
 EVERY_S = 0.05
-Places = tuple[int, ...]  # by (topic, partition), in the order of `places`
+Places = tuple[int, ...]  # by (topic, partition), in the order of `places`, to which others may be added later
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Commits:
 
     def __init__(self, cluster: Cluster, group: str, partitions: Mapping[str, int], events_topic: str) -> None:
         self.places = [(topic, p) for topic, n in partitions.items() for p in range(n)]
-        self._is_events = [topic == events_topic for topic, _ in self.places]
+        self._events_topic = events_topic
         self._config = cluster.client(group_id=group, enable_auto_commit=False)
         self._end = threading.Event()
         self.seen = [Seen(time.monotonic(), (0,) * len(self.places))]  # whenever it changed
@@ -45,12 +45,15 @@ class Commits:
         self._thread.join()
 
     def committed(self) -> dict[tuple[str, int], int]:
-        return dict(zip(self.places, self.seen[-1].offsets, strict=True))
+        return self._by_place(self.seen[-1])
+
+    def added(self, topic: str, partition: int) -> None:
+        """There is another partition."""
+        self.places.append((topic, partition))
 
     def events_of(self, one: Seen) -> dict[int, int]:
         """How far the events were committed, by partition."""
-        found = zip(self.places, one.offsets, self._is_events, strict=True)
-        return {p: offset for (_, p), offset, own in found if own}
+        return {p: offset for (topic, p), offset in self._by_place(one).items() if topic == self._events_topic}
 
     def longest_gap_s(self, begin_s: float, end_s: float) -> float:
         """The longest time between two commits of new events, of those from the last before `begin_s` to `end_s`."""
@@ -79,13 +82,17 @@ class Commits:
         finally:
             consumer.close()
 
+    def _by_place(self, one: Seen) -> dict[tuple[str, int], int]:
+        """Nothing was committed of a partition before it was there."""
+        return dict(zip_longest(self.places[:], one.offsets, fillvalue=0))
+
     def _events(self, one: Seen) -> int:
         return sum(self.events_of(one).values())
 
     def _watch(self) -> None:
         consumer = Consumer(self._config)
-        asked = [TopicPartition(*at) for at in self.places]
         while not self._end.wait(EVERY_S):
+            asked = [TopicPartition(*at) for at in self.places[:]]
             with contextlib.suppress(KafkaException):
                 found = tuple(max(0, tp.offset) for tp in consumer.committed(asked, 1.0))
                 if found != self.seen[-1].offsets:

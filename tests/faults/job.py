@@ -1,4 +1,4 @@
-"""The job under its own supervisor, as a user runs it; nobody else starts it again."""
+"""The job under its own supervisor, as a user runs it; nothing else restarts it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from streaming import checkpoint
-from streaming.broker import die_with_parent
+from streaming.process import checkpoint
+from streaming.process.child import die_with_parent
 from tests.faults.processes import Tree, below, ended, kill
 
 HOME = Path(__file__).resolve().parents[2]

@@ -1,5 +1,5 @@
-"""What breaks. Each kind does it to the running system, and returns when that is over; how long it held the system
-down by itself is what it returns (s)."""
+"""The kinds of faults. Each is injected into the running system and returns when it is over: the seconds for which it
+held the system down."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ ENDS_WITHIN_S = 20.0
 STARTS_WITHIN_S = TAKES_OVER_WITHIN_S = 240.0
 SETTLED_S = 0.5  # without a commit, no answer to one is on its way any more
 RUBBISH = 200  # records, to each topic
+EARLY_S = 2.0
+TOPICS = 10  # that are deleted at once
+# Of records. In microseconds the first, the fourth and the fifth are beyond 64 bits; -1 is how Kafka says "none"; then
+# the first millisecond of 10000, and the last before the Gregorian calendar.
+TIMESTAMPS_MS = (-9_223_372_036_854_776, -1, 1, 2**62, -(2**62), 253_402_300_800_000, -12_219_292_800_001)
 Kind = Callable[[System, Random], float]
 
 
@@ -55,6 +60,42 @@ def daemon(system: System, r: Random) -> float:
     tree = _running(system)
     kill([r.choice(tree.daemons)] if tree.daemons else tree.workers)
     return 0.0
+
+
+def compactor(system: System, r: Random) -> float:
+    """kill -9 of a process that only compacts; where there is none, of one that only loads the topic of the
+    subscriptions, at a start without a checkpoint."""
+    pool = _running(system).pool
+    if not pool:
+        checkpoint_between(system, r)
+        system.job.wait_for("loading", lambda: bool(system.tree().pool), STARTS_WITHIN_S)
+        pool = system.tree().pool
+    kill([r.choice(pool)] if pool else [])
+    return 0.0
+
+
+def early(system: System, r: Random) -> float:
+    """kill -9 of the job, and then of its JVM, its driver and its JVM again in the first seconds of a start."""
+    began = time.monotonic()
+    before = _running(system).everything
+    kill(before)
+    for of_jvm in (True, False, True):
+        known = {(p.pid, p.began) for p in before}
+        victims: list[Process] = []
+        while not victims:
+            system.job.check()
+            if time.monotonic() - began > STARTS_WITHIN_S:
+                raise Failed(f"the job has not started again:\n{system.job.last_lines()}")
+            tree = system.tree()
+            victims = [p for p in (tree.jvms if of_jvm else tree.drivers) if (p.pid, p.began) not in known]
+            time.sleep(0.02)
+        time.sleep(r.uniform(0.0, EARLY_S))
+        before = system.tree().everything
+        for victim in victims:
+            now = of_pid(victim.pid)  # what had just been forked may be another program by now
+            if now is not None and now.began == victim.began:
+                now.send(signal.SIGKILL)
+    return time.monotonic() - began
 
 
 def executor(system: System, r: Random) -> float:
@@ -134,26 +175,50 @@ def checkpoint_between(system: System, r: Random) -> float:
 
 def topic(system: System, r: Random) -> float:
     """The topic of a subscriber is deleted, perhaps amid a batch. What it held is read before."""
-    subscriber = r.randrange(system.load.subscribers)
-    name = system.reading.topic_of(subscriber)
-    seen = system.commits.seen
+    _delete(system, [r.randrange(system.load.subscribers)])
+    return 0.0
 
+
+def topics(system: System, r: Random) -> float:
+    """The topics of ten subscribers are deleted at once."""
+    _delete(system, r.sample(range(system.load.subscribers), TOPICS))
+    return 0.0
+
+
+def partitions(system: System, r: Random) -> float:
+    """Both topics get another partition, and records go there too."""
+    system.add_partitions()
+    return 0.0
+
+
+def timestamp(system: System, r: Random) -> float:
+    """Events and changes with timestamps that no clock shows."""
+    system.writing.event_timestamps_ms += TIMESTAMPS_MS
+    system.writing.change_timestamps_ms += TIMESTAMPS_MS
+    system.job.wait_for("written", lambda: not system.writing.change_timestamps_ms, STARTS_WITHIN_S)
+    return 0.0
+
+
+def _delete(system: System, subscribers: Sequence[int]) -> None:
+    names = [system.reading.topic_of(subscriber) for subscriber in subscribers]
+    seen = system.commits.seen
     number = 0
 
     def delete() -> None:
         nonlocal number
         while time.monotonic() - seen[-1].at_s < SETTLED_S:
             time.sleep(0.05)
-        system.reading.subscriber(subscriber)
-        system.cluster.topics().delete([name])
-        system.reading.deleted(name)
+        for subscriber in subscribers:
+            system.reading.subscriber(subscriber)
+        system.cluster.topics().delete(names)
+        for name in names:
+            system.reading.deleted(name)
         number = len(seen)
 
     _stopped(_running(system).drivers, delete)
     system.job.wait_for("committed", lambda: len(seen) > number, TAKES_OVER_WITHIN_S)
     begin, end = system.commits.events_of(seen[number - 1]), system.commits.events_of(seen[number])
-    system.gone.append(Gone(subscriber, begin, end))
-    return 0.0
+    system.gone += [Gone(subscriber, begin, end) for subscriber in subscribers]
 
 
 def slow(system: System, r: Random) -> float:
@@ -227,6 +292,8 @@ KINDS: dict[str, Kind] = {
     "job": job,
     "worker": worker,
     "daemon": daemon,
+    "compactor": compactor,
+    "early": early,
     "executor": executor,
     "broker": broker,
     "pause": pause,
@@ -235,11 +302,14 @@ KINDS: dict[str, Kind] = {
     "checkpoint": checkpoint,
     "checkpoint-between": checkpoint_between,
     "topic": topic,
+    "topics": topics,
+    "partitions": partitions,
     "slow": slow,
     "drop": drop,
     "blackhole": blackhole,
     "burst": burst,
     "poison": poison,
+    "timestamp": timestamp,
 }
 
 

@@ -1,4 +1,4 @@
-"""The processes of the running job, by what they are for."""
+"""The processes of the running job by role."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ class Tree:
     jvms: list[Process]  # of a driver
     daemons: list[Process]  # that fork Spark's Python workers
     workers: list[Process]
+    pool: list[Process]  # of the driver, for what is done beside the batches: loading and compaction
 
     @classmethod
     def of(cls, supervisor: int, executors: Sequence[Process] = ()) -> Tree:
@@ -73,9 +74,11 @@ class Tree:
         jvms = [p for p in found if p.parent in _pids(drivers) and "java" in p.command.split("\0")[0]]
         tasks = [*found, *executors]
         java = _pids(p for p in tasks if "java" in p.command.split("\0")[0])
-        forked = [p for p in tasks if "\0streaming.daemon\0" in p.command and p.pid not in java]
+        forked = [p for p in tasks if "\0streaming.worker.daemon\0" in p.command and p.pid not in java]
         daemons = [p for p in forked if p.parent in java]
-        return cls(found, drivers, jvms, daemons, [p for p in forked if p not in daemons])  # some outlive their daemon
+        workers = [p for p in forked if p not in daemons]  # some outlive their daemon
+        pool = [p for p in found if p.parent in _pids(drivers) and "multiprocessing.spawn" in p.command]
+        return cls(found, drivers, jvms, daemons, workers, pool)
 
 
 def kill(processes: Iterable[Process]) -> None:

@@ -1,4 +1,4 @@
-"""A TCP proxy on the loopback interface whose connections can be made slow, silent or cut."""
+"""A TCP proxy on the loopback interface that can make connections slow, silent or cut."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from streaming.broker import LOOPBACK
+from streaming.kafka.broker import LOOPBACK
 
 CHUNK = 1 << 16
 TIMEOUT_S = 10.0

@@ -1,9 +1,9 @@
-"""What the topics hold so far, read on from where it was left, also where a topic has been deleted since."""
+"""Read the topics incrementally, also across deletions of a topic."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -11,13 +11,14 @@ from zlib import crc32
 import numpy as np
 import orjson
 
-from bench.living.check import NEVER, Changes, Deliveries, Events, Statuses
+from bench.system.check import NEVER, Changes, Deliveries, Events, Statuses
 from config import Settings
-from streaming import clients
-from streaming.clients import Cluster
-from streaming.topics import Topics
+from streaming.kafka import clients
+from streaming.kafka.clients import Cluster
+from streaming.kafka.topics import Topics
 
 NOTHING = -1
+LATEST_MS = 253_402_300_800_000  # the year 10000
 
 
 class Origin(NamedTuple):
@@ -53,7 +54,7 @@ class Dead(NamedTuple):
 @dataclass
 class Reading:
     """Each list is in the order of its log, deliveries by topic. What is no event or no change is a row that says so,
-    and its bytes are in `rubbish`."""
+    and its bytes are in `rubbish`. `partitions` are those of each source at the beginning."""
 
     cluster: Cluster
     settings: Settings
@@ -64,11 +65,19 @@ class Reading:
     deliveries: dict[int, list[Delivery]] = field(default_factory=dict)  # by subscriber
     dead: list[Dead] = field(default_factory=list)
     rubbish: dict[Origin, tuple[bytes | None, bytes | None]] = field(default_factory=dict)  # key, value
+    # What is right but for its timestamp, which a job may take or set aside.
+    strange: dict[Origin, tuple[bytes | None, bytes | None]] = field(default_factory=dict)  # key, value
     _starts: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.events = [array("q") for _ in range(self.partitions)]
         self.changes = [array("q") for _ in range(self.partitions)]
+
+    def added(self) -> None:
+        """Both sources have another partition."""
+        self.partitions += 1
+        self.events.append(array("q"))
+        self.changes.append(array("q"))
 
     def advance(self) -> None:
         """The sources last, so that all that is answered is known."""
@@ -101,14 +110,14 @@ class Reading:
         """Whatever has that name next begins anew."""
         self._starts = {at: offset for at, offset in self._starts.items() if at[0] != topic}
 
-    def as_events(self, ends: Mapping[tuple[str, int], int]) -> Events:
-        """Those before `ends`."""
-        parts = _parts(self.events, 4, self.settings.events.topic, ends)
+    def as_events(self, ends: Mapping[tuple[str, int], int], aside: Collection[Origin] = ()) -> Events:
+        """Those before `ends`. What is set `aside` is none."""
+        parts = _parts(self.events, 4, self.settings.events.topic, ends, aside)
         rows = np.concatenate(parts)
         return Events(_start(parts), _int32(rows[:, 0]), _int32(rows[:, 1:3]), rows[:, 3].astype(np.uint32))
 
-    def as_changes(self, ends: Mapping[tuple[str, int], int]) -> Changes:
-        parts = _parts(self.changes, 7, self.settings.subscriptions.topic, ends)
+    def as_changes(self, ends: Mapping[tuple[str, int], int], aside: Collection[Origin] = ()) -> Changes:
+        parts = _parts(self.changes, 7, self.settings.subscriptions.topic, ends, aside)
         rows = np.concatenate(parts)
         low, high = rows[:, (3, 5)], rows[:, (4, 6)]
         nothing = np.zeros(len(rows), np.int64)
@@ -126,7 +135,8 @@ class Reading:
         ]
         wanted = np.where(changes.id < 0, "refused", np.where(changes.subscriber < 0, "withdrawn", "accepted"))
         accepted = [change >= 0 and s.status == wanted[change] for s, change in zip(chosen, where, strict=True)]
-        begins = [[s.in_force_from.get(str(q), NEVER) for q in range(n)] for s in chosen]
+        # A partition that the job did not know of then began after it. Of a refusal nothing is in force.
+        begins = [[s.in_force_from.get(str(q), 0 if s.in_force_from else NEVER) for q in range(n)] for s in chosen]
         return Statuses(
             np.array(where, np.int64),
             np.array(accepted, bool),
@@ -168,9 +178,11 @@ class Reading:
         """Offsets come from 0 on, without a gap."""
         row = parse(message.key(), message.value())
         assert message.offset() == len(rows) // len(row), f"a record of {message.topic()} is gone"
+        origin = Origin(message.topic(), message.partition(), message.offset())
         if row[0] == NOTHING:
-            origin = Origin(message.topic(), message.partition(), message.offset())
             self.rubbish[origin] = message.key(), message.value()
+        elif not 0 < message.timestamp()[1] < LATEST_MS:
+            self.strange[origin] = message.key(), message.value()
         rows.extend(row)
 
     def _deliver(self, message: Any) -> None:
@@ -210,7 +222,7 @@ def _status(value: bytes) -> Status:
     at = document["change"]
     return Status(
         *(at["partition"], at["offset"], document["status"]),
-        document.get("version", -1),
+        -1 if document["status"] == "refused" else document["version"],
         document.get("in_force_from", {}),
     )
 
@@ -231,8 +243,18 @@ def _dead(message: Any) -> Dead:
     )
 
 
-def _parts(columns: list[array[int]], width: int, topic: str, ends: Mapping[tuple[str, int], int]) -> list[Any]:
-    return [np.array(part, np.int64).reshape(-1, width)[: ends[topic, p]] for p, part in enumerate(columns)]
+def _parts(
+    columns: list[array[int]],
+    width: int,
+    topic: str,
+    ends: Mapping[tuple[str, int], int],
+    aside: Collection[Origin],
+) -> list[Any]:
+    parts = [np.array(part, np.int64).reshape(-1, width)[: ends[topic, p]] for p, part in enumerate(columns)]
+    for at in aside:
+        if at.topic == topic and at.offset < len(parts[at.partition]):
+            parts[at.partition][at.offset, :2] = NOTHING  # of an event the symbol, of a change the id and who it is for
+    return parts
 
 
 def _start(parts: list[Any]) -> Any:

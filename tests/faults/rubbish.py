@@ -1,4 +1,4 @@
-"""Records that are no events and no changes, by the definition: what decoding them in Python says."""
+"""Records that are neither events nor changes, according to the decoder in Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 from config import Settings
 from streaming.codecs import Undecodable, decode_event
 from streaming.codecs.depth import checked
-from streaming.subscriptions import Refused, read_change
+from streaming.documents.subscriptions import Refused, read_change
 from tests.fuzz import spoiled
 
 Record = tuple[bytes | None, bytes | None]  # key, value

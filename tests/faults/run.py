@@ -1,4 +1,4 @@
-"""Break things, one after the other, and tell of each; then check all and count."""
+"""Inject faults one after the other, report each, then check all deliveries."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def run(system: System, kinds: Sequence[str], seed: int, tell: Tell) -> Outcome:
     except Failed as error:
         failure = f"{kinds[len(faults)] if len(faults) < len(kinds) else 'the end'}: {error}"
         tell(f"FAILED: {failure}")
-    restarts = sum(len(job.lines("the job ended, starting it again")) for job in system.jobs)
+    restarts = sum(len(job.lines("the job ended, restarting it")) for job in system.jobs)
     written = {"events": system.writing.events, "changes": system.writing.changes}
     return Outcome(seed, faults, found, restarts, written, failure)
 

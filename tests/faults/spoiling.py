@@ -1,4 +1,4 @@
-"""Bytes spoiled at random into both topics of the running job: `make fuzz-job MINUTES=10`.
+"""Write corrupted records to both topics of the running job: `make fuzz-job MINUTES=10`.
 
 The job must not stop. Each record that is no event or no change, by what Python's decoding of it says, must be among
 the dead letters once, with its key, bytes and headers, and no other one; each change must have one status.
@@ -22,10 +22,10 @@ from confluent_kafka import Producer
 
 from config import Settings
 from config import load as load_settings
-from streaming import clients, layout
-from streaming.broker import EmbeddedBroker
-from streaming.clients import Cluster
-from streaming.topics import TIMEOUT_S
+from streaming.kafka import clients, layout
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.clients import Cluster
+from streaming.kafka.topics import TIMEOUT_S
 from tests import workloads
 from tests.faults import rubbish
 from tests.faults.commits import Commits
@@ -186,7 +186,7 @@ def _write(
 
 def _alive(job: SupervisedJob) -> None:
     job.check()
-    if job.lines("the job ended, starting it again"):
+    if job.lines("the job ended, restarting it"):
         raise Failed(f"the job has stopped and started again:\n{job.last_lines()}")
 
 

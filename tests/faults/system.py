@@ -1,4 +1,4 @@
-"""All that runs while things break: the broker with its proxy, the load, the supervised job, and who looks at it."""
+"""Everything that runs during faults: the broker with its proxy, the load, the supervised job, the watchers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
 
-from bench.living.load import Load
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from bench.system.load import Load
 from config import Settings
 from config import load as load_settings
-from streaming import layout
-from streaming.broker import LOOPBACK, EmbeddedBroker, free_port
-from streaming.clients import Cluster
+from streaming.kafka import layout
+from streaming.kafka.broker import LOOPBACK, EmbeddedBroker, free_port
+from streaming.kafka.clients import Cluster
+from streaming.kafka.retention import DAY_MS
+from streaming.kafka.topics import TIMEOUT_S
 from tests.faults.check import Found, Gone, check
 from tests.faults.cluster import SparkCluster
 from tests.faults.commits import Commits
@@ -131,7 +135,7 @@ class System:
         for _ in range(LOOKS):
             ends = self.commits.committed()
             self.reading.advance()
-            found = check(self.reading, ends, self.gone, self.load)
+            found = check(self.reading, ends, self.gone, self.load, tuple(self.writing.spread))
             if found.right:
                 break
             time.sleep(LOOK_AGAIN_S)
@@ -146,6 +150,22 @@ class System:
         if code := self.job.stopped():
             raise Failed(f"told to stop, the job ended with exit code {code}:\n{self.job.last_lines()}")
         return found
+
+    def add_partitions(self) -> None:
+        """One to each of both topics. No two changes of an id are in hand at once that lie in different partitions:
+        their statuses would have one version, which does not say which of them is the later."""
+        names = (self.settings.events.topic, self.settings.subscriptions.topic)
+        with self.writing.changes_held():
+            target = self.commits.ends()
+            self.job.wait_for("caught up", lambda: self._behind(target) == 0, CATCH_UP_TIMEOUT_S)
+            more = self.reading.partitions + 1
+            admin = AdminClient(self.cluster.client())
+            for future in admin.create_partitions([NewPartitions(name, more) for name in names]).values():
+                future.result(TIMEOUT_S)
+            for name in names:
+                self.commits.added(name, more - 1)
+            self.reading.added()
+            self.writing.added()
 
     def _behind(self, target: Mapping[tuple[str, int], int]) -> int:
         committed = self.commits.committed()
@@ -199,7 +219,10 @@ def _listeners(direct: int, proxied: int, proxy: int, controller: int) -> dict[s
 
 
 def _kept(topics: Iterable[layout.Topic], settings: Settings) -> Iterable[layout.Topic]:
-    """No status may be compacted away before it is checked."""
+    """No status may be compacted away before it is checked, and records of any time may be written."""
+    sources = (settings.events.topic, settings.subscriptions.topic)
     for topic in topics:
+        if topic.name in sources:
+            topic = replace(topic, config={**topic.config, "message.timestamp.after.max.ms": str(2**63 - 1)})
         forgets = topic.name == settings.subscriptions.status_topic
-        yield replace(topic, config={**topic.config, "min.compaction.lag.ms": str(layout.DAY_MS)}) if forgets else topic
+        yield replace(topic, config={**topic.config, "min.compaction.lag.ms": str(DAY_MS)}) if forgets else topic

@@ -1,4 +1,4 @@
-"""What the check must see: each kind of mistake, made once in a history that is right."""
+"""The check finds each kind of mistake in an otherwise correct history."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from zlib import crc32
 import orjson
 import pytest
 
-from bench.living.load import Load
+from bench.system.load import Load
 from config import load as load_settings
-from streaming.clients import Cluster
+from streaming.kafka.clients import Cluster
 from tests.faults.check import Found, Gone, check
 from tests.faults.commits import Commits, Seen
 from tests.faults.reading import Dead, Delivery, Origin, Reading, Status, change_of, event_of
@@ -132,6 +132,108 @@ def test_what_is_gone_with_a_topic_is_counted_apart_and_only_within_its_bounds()
     assert (found.right, found.deleted_with_topic, found.answer.missing) == (True, 1, 0)
     for other in (Gone(2, begin, gone.end), Gone(1, {**begin, lost.partition: lost.offset + 1}, gone.end)):
         assert checked(reading, (other,)).answer.missing == 1
+
+
+def _aside(reading: Reading, at: Origin) -> Dead:
+    """As a job that sets aside what has this timestamp."""
+    dead = Dead(at, "timestamp", *reading.strange[at])
+    reading.dead.append(dead)
+    for subscriber, mine in reading.deliveries.items():
+        reading.deliveries[subscriber] = [d for d in mine if d[:2] != (at.partition, at.offset)]
+    return dead
+
+
+def test_an_event_with_a_strange_timestamp_is_delivered_or_becomes_a_dead_letter_once() -> None:
+    at = Origin("events", *own(history())[2][:2])
+    strange = {at: (b"key", b"value")}
+
+    def made() -> Reading:
+        reading = history()
+        reading.strange = dict(strange)
+        return reading
+
+    assert checked(made()).right
+    aside = made()
+    dead = _aside(aside, at)
+    assert checked(aside).right
+    aside.dead.append(dead)
+    assert checked(aside).wrong_dead_letters == 1
+    dropped = made()
+    _aside(dropped, at)
+    dropped.dead.pop()
+    assert checked(dropped).answer.missing >= 1
+    both = made()
+    both.dead.append(dead)
+    assert checked(both).answer.unexpected >= 1
+
+
+def test_a_change_with_a_strange_timestamp_is_taken_or_refused() -> None:
+    at = Origin("subscriptions", 1, 29)
+    reading = history()
+    reading.strange = {at: (b"key", b"value")}
+    assert checked(reading).right
+    reading.dead.append(Dead(at, "timestamp", b"key", b"value"))
+    assert checked(reading).answer.wrong_statuses == 1  # it is set aside, and not refused
+
+
+def grown() -> tuple[Reading, dict[tuple[str, int], int]]:
+    """The same with a partition of each topic that is added then: there the subscription that the last delivery names
+    is withdrawn, and events go there from number 100 on."""
+    reading = history()
+    reading.added()
+    id = own(reading)[-1].ids[0]
+    reading.changes[2].extend(change_of(b"s%d" % id, None))
+    reading.statuses.append(Status(2, 0, "withdrawn", 62, {"0": 50, "1": 51, "2": 0}))
+    for number, value in enumerate(islice(TOY.events(), EVENTS, 2 * EVENTS), EVENTS):
+        offset = len(reading.events[number % 3]) // 4
+        reading.events[number % 3].extend(event_of(None, value))
+        to: dict[int, list[int]] = {}
+        for document in (orjson.loads(value) for _, value in TOY.first()):
+            if document["id"] != f"s{id}" and _matches(document["pattern"], orjson.loads(value)):
+                to.setdefault(int(document["subscriber"][1:]), []).append(int(document["id"][1:]))
+        for subscriber, ids in to.items():
+            one = Delivery(number % 3, offset, subscriber, 62, crc32(value), tuple(ids))
+            reading.deliveries[subscriber].append(one)
+    ends = ENDS | {("subscriptions", 2): 1}
+    return reading, ends | {("events", p): len(part) // 4 for p, part in enumerate(reading.events)}
+
+
+def test_partitions_that_are_added_are_checked_from_then_on() -> None:
+    reading, ends = grown()
+    spread = ((0, 2), (EVENTS, 3))
+    found = check(reading, ends, (), TOY, spread)
+    assert found.right, found
+    assert found.answer.expected > 100
+    assert check(reading, ends, (), TOY, ((0, 2), (EVENTS + 1, 3))).wrong_events
+    last = next(i for i, d in enumerate(own(reading)) if d.partition == 2)
+    own(reading).pop(last)
+    assert check(reading, ends, (), TOY, spread).answer.missing == 1
+
+
+@pytest.mark.parametrize("partition", [0, 2])
+def test_of_two_changes_of_an_id_in_different_partitions_the_later_version_counts(partition: int) -> None:
+    """Wherever it lies: a withdrawal in a partition before or behind that of the subscription."""
+    reading, ends = grown()
+    if partition == 0:  # the withdrawal takes the place of the first change, which is taken after all others
+        reading.changes[0], reading.changes[2] = reading.changes[2], reading.changes[0]
+        moved = {0: 2, 2: 0}
+        reading.statuses = [s._replace(partition=moved.get(s.partition, s.partition)) for s in reading.statuses]
+        reading.rubbish = {at._replace(partition=2) if at == CHANGE else at: v for at, v in reading.rubbish.items()}
+        reading.dead = [
+            d._replace(origin=d.origin._replace(partition=2)) if d.origin == CHANGE else d for d in reading.dead
+        ]
+        ends[("subscriptions", 0)], ends[("subscriptions", 2)] = ends[("subscriptions", 2)], ends[("subscriptions", 0)]
+    assert check(reading, ends, (), TOY, ((0, 2), (EVENTS, 3))).right
+
+
+def test_what_was_committed_of_a_partition_before_it_was_there_is_nothing() -> None:
+    commits = Commits(Cluster("", {}), "g", {"events": 1, "subscriptions": 1}, "events")
+    commits.seen = [Seen(1.0, (5, 3))]
+    commits.added("events", 1)
+    assert commits.committed() == {("events", 0): 5, ("subscriptions", 0): 3, ("events", 1): 0}
+    commits.seen.append(Seen(2.0, (5, 3, 4)))
+    assert commits.events_of(commits.seen[-1]) == {0: 5, 1: 4}
+    assert commits.longest_gap_s(0.0, 3.0) == 1.0
 
 
 def test_an_outage_is_the_longest_time_between_two_commits_of_events() -> None:

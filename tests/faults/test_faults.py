@@ -1,4 +1,4 @@
-"""The short form of `make test-faults`: a few things break, and nothing is lost, twice or wrong."""
+"""The short form of `make test-faults`: after a few faults nothing is lost, duplicated or wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proxy passes all on, slowly, later or not at all, as it is told."""
+"""The proxy forwards data at once, slowly, later or not at all, as told."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from streaming.broker import LOOPBACK
+from streaming.kafka.broker import LOOPBACK
 from tests.faults.proxy import Proxy
 
 TIMEOUT_S = 10.0

@@ -1,16 +1,17 @@
-"""The load while things break: the events and changes of `bench.living`, until told to stop, and rubbish among them."""
+"""The load during faults: the events and changes of `bench.system`, with rubbish among them, until told to stop."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from bench.living.generator import TICK_S, Writer
-from bench.living.load import Load
-from streaming.clients import Cluster
+from bench.system.generator import TICK_S, Writer
+from bench.system.load import Load
+from streaming.kafka.clients import Cluster
 
 PATIENT = {"message.timeout.ms": "900000"}  # a broker may be away for long, and nothing may be given up
 
@@ -18,19 +19,25 @@ PATIENT = {"message.timeout.ms": "900000"}  # a broker may be away for long, and
 class Writing:
     """`with Writing(...) as writing` writes from then on; `finish` waits until the broker has it all. A burst is
     `factor` > 1. Event n goes to partition n % partitions, in order, so that the topic itself shows whether one is
-    missing."""
+    missing; `spread` says from which event on there are how many. The next events and changes have the timestamps of
+    the two lists, one each."""
 
     def __init__(
         self, load: Load, cluster: Cluster, events_topic: str, partitions: int, subscriptions_topic: str
     ) -> None:
         self._load = load
-        self._events_topic, self._partitions = events_topic, partitions
+        self._events_topic = events_topic
+        self.spread = [(0, partitions)]
         self._subscriptions_topic = subscriptions_topic
         self._writer = Writer(Cluster(cluster.bootstrap_servers, {**cluster.options, **PATIENT}))
         self._end = threading.Event()
         self._turn = threading.Lock()  # the writer's order is that of the calls
         self._failure: BaseException | None = None
         self.factor = 1.0
+        self.event_timestamps_ms: list[int] = []
+        self.change_timestamps_ms: list[int] = []
+        self._paused = False  # the changes are
+        self._written = 0  # events
         self.events = self.changes = 0
         self.longest_pause_s = 0.0
 
@@ -61,9 +68,29 @@ class Writing:
         for number, (key, value, is_event) in enumerate(records):
             with self._turn:
                 if is_event:
-                    self._writer.write(self._events_topic, key, value, number % self._partitions)
+                    self._writer.write(self._events_topic, key, value, number % self.spread[-1][1])
                 else:
                     self._writer.write(self._subscriptions_topic, key, value)
+
+    @contextmanager
+    def changes_held(self) -> Iterator[None]:
+        """No change is written meanwhile."""
+        with self._turn:
+            self._paused = True
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._paused = False
+
+    def added(self) -> None:
+        """Both topics have another partition: write to it from now on."""
+        partitions = self.spread[-1][1] + 1
+        for topic in (self._events_topic, self._subscriptions_topic):
+            while self._writer.partitions(topic) < partitions:
+                time.sleep(TICK_S)
+        with self._turn:
+            self.spread.append((self._written, partitions))
 
     def _run(self) -> None:
         try:
@@ -82,13 +109,20 @@ class Writing:
             due += passed * load.events_per_second * self.factor
             due_changes += passed * load.changes_per_second * self.factor
             with self._turn:
+                if self._paused:
+                    due_changes = float(self.changes)
                 self._take(events, int(due) - self.events, changes, int(due_changes) - self.changes)
-            self.events, self.changes = int(due), int(due_changes)
+                self.events, self.changes = int(due), int(due_changes)
             time.sleep(max(0.0, TICK_S - (time.monotonic() - now)))
 
     def _take(self, events: Any, n: int, changes: Any, m: int) -> None:
         for number, event in islice(events, n):
-            self._writer.write(self._events_topic, None, event, number % self._partitions)
+            self._writer.write(self._events_topic, None, event, number % self.spread[-1][1], self._timestamp(True))
+            self._written = number + 1
         for id, document in islice(changes, m):
-            self._writer.write(self._subscriptions_topic, id, document)
+            self._writer.write(self._subscriptions_topic, id, document, timestamp_ms=self._timestamp(False))
         self._writer.poll()
+
+    def _timestamp(self, is_event: bool) -> int:
+        left = self.event_timestamps_ms if is_event else self.change_timestamps_ms
+        return left.pop(0) if left else 0

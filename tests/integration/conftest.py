@@ -1,4 +1,4 @@
-"""A real broker for the tests: SLUICE_TEST_KAFKA, else a container where an engine answers, else the embedded one."""
+"""A real broker for the tests: SLUICE_TEST_KAFKA, else a container if an engine answers, else the embedded one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from config.model import Settings
-from streaming.broker import EmbeddedBroker, free_port
-from streaming.clients import Cluster
-from streaming.topics import Topics
+from streaming.kafka.broker import EmbeddedBroker, free_port
+from streaming.kafka.clients import Cluster
+from streaming.kafka.topics import Topics
 
 HOME = Path(__file__).resolve().parents[2]
 JARS = HOME / "jars"
@@ -91,6 +91,11 @@ class CommandLine:
                 "deliveries": {"prefix": f"{name}.to.", "topic": f"{name}.all"},
             }
         )
+
+    def flags(self) -> dict[str, str]:
+        """The same as settings by their dotted names."""
+        ours = {name.removeprefix("SLUICE_"): value for name, value in self.environment.items() if "SLUICE_" in name}
+        return {name.lower().replace("__", "."): value for name, value in ours.items() if "__" in name}
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, str(HOME / "run_stream.py"), *arguments]

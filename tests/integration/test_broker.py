@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from streaming.broker import EmbeddedBroker
 from streaming.errors import JobError
-from streaming.topics import Topic, Topics
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import HOME, JARS
 
 

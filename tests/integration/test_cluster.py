@@ -1,4 +1,4 @@
-"""The job on a cluster whose workers know nothing of it: what they need must come from the driver."""
+"""The job on a cluster whose workers have no code of ours: the driver sends everything."""
 
 from __future__ import annotations
 

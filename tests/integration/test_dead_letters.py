@@ -1,4 +1,4 @@
-"""Dead letters on a real broker: which are listed, where each is sent again, and each once whatever happens."""
+"""Dead letters on a real broker: the list, the target of a redrive, and exactly one redrive despite crashes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ import pytest
 from confluent_kafka import Producer
 
 from config.model import Settings
-from streaming import layout, redrive
-from streaming import records as made
-from streaming.clients import Cluster, read
-from streaming.deadletters import Place, Wanted, marker
-from streaming.records import Headers, Origin, Record, dead_letter
-from streaming.sink import Aborted
-from streaming.topics import Topic, Topics
+from streaming.admin import redrive
+from streaming.admin.dead_letters import Place, Wanted, marker
+from streaming.documents import records as made
+from streaming.documents.records import Headers, Origin, Record, dead_letter
+from streaming.kafka import layout
+from streaming.kafka.clients import Cluster, read
+from streaming.kafka.sink import Aborted
+from streaming.kafka.topics import Topic, Topics
+from streaming.rows import ConsumerRecord
 from tests.integration.conftest import HOME, CommandLine, but
 from tests.integration.test_job import job, lines, records, subscription
 
@@ -70,9 +72,9 @@ def letter(
     """One as the job writes it."""
     subscribing = reason == made.REFUSED_SUBSCRIPTION
     topic = settings.subscriptions.topic if subscribing else settings.events.topic
-    row = {"key": key, "value": value, "headers": [{"key": k, "value": v} for k, v in headers or ()]}
     origin = origin or Origin(topic, 1, 17, 1_000)
-    return dead_letter(settings.dead_letters.topic, row, origin, reason, f"why {reason}", **about)
+    record = ConsumerRecord(*origin[1:], key, value, headers or ())
+    return dead_letter(settings.dead_letters.topic, record, origin, reason, f"why {reason}", **about)
 
 
 def found(settings: Settings, topic: str) -> list[Record]:
@@ -215,7 +217,7 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
         "0:4": ("incomplete", "it does not say for whom it is, by which subscriptions and version"),
         "0:5": ("no letter", "the job did not write it: the header sluice_headers is missing"),
         "0:6": ("no letter", "the job did not write it: the header sluice_headers is missing"),
-        "0:99": ("no letter", "there is none, or not one that is asked for"),
+        "0:99": ("no letter", "no such dead letter, or the filters exclude it"),
     }
     oversize = {"0:7": ("not taken", "Message size too large")}
     places = [*skipped, *oversize, "0:8", "0:9"]
@@ -348,8 +350,8 @@ HOLDS = """
 import sys
 
 import run_stream
-from streaming import redrive
-from streaming.sink import TransactionalSink
+from streaming.admin import redrive
+from streaming.kafka.sink import TransactionalSink
 
 *sys.argv, after, at = sys.argv
 redrive.BATCH = 100

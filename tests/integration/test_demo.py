@@ -1,4 +1,4 @@
-"""The demo is the whole system, and it counts for itself."""
+"""The demo runs the whole system and its count is right."""
 
 from __future__ import annotations
 

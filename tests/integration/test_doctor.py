@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 
-from streaming.clients import Cluster
+from streaming.kafka.clients import Cluster
 from tests.integration.conftest import CommandLine
 
 

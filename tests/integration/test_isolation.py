@@ -1,4 +1,4 @@
-"""What kills workers, and what is too much for them, does not stop the job."""
+"""Records that kill workers or need too much memory do not stop the job."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost(sluice: Comman
         running.running()
         driver = running.process.pid
         for begin in (0, 50, 100):
-            daemons = [one for one in below(driver) if "\0-m\0streaming.daemon\0" in one.command]
+            daemons = [one for one in below(driver) if "\0-m\0streaming.worker.daemon\0" in one.command]
             workers = [one for daemon in daemons for one in below(daemon.pid)]
             kill(daemons if begin == 100 else workers)
             sluice("produce", stdin=lines(*({"n": n} for n in range(begin, begin + 50))))

@@ -212,7 +212,7 @@ def test_a_second_job_on_the_same_checkpoint_is_refused_and_one_of_the_same_name
 def test_a_deleted_topic_of_a_subscriber_is_made_again_or_its_deliveries_are_dead_letters(
     sluice: CommandLine, kafka: str, create: bool
 ) -> None:
-    from streaming.topics import Topic, Topics
+    from streaming.kafka.topics import Topic, Topics
 
     name = sluice.name
     sluice.environment["SLUICE_DELIVERIES__CREATE_TOPICS"] = str(create).lower()
@@ -237,6 +237,47 @@ def test_a_deleted_topic_of_a_subscriber_is_made_again_or_its_deliveries_are_dea
             (letter,) = dead
             assert dict(letter.headers)["sluice_reason"] == b"missing_topic"
             assert dict(letter.headers)["sluice_subscriber"] == b"ben"
+
+
+def test_events_of_one_partition_stay_in_order_however_many_partitions_a_delivery_topic_has(
+    sluice: CommandLine, kafka: str
+) -> None:
+    """In topics that the job makes, in those that were there before it, and in those that a user makes while it runs;
+    a replay puts the same events in the same places."""
+    from streaming.kafka.topics import Topic, Topics
+
+    name, topics, n = sluice.name, Topics(kafka, {}), 200
+    sluice.environment["SLUICE_DELIVERIES__PARTITIONS"] = "2"
+    sluice("topics", "create")
+    counts = {"made": 2, "before": 3, "meanwhile": 3}
+    topics.create([Topic(f"{name}.to.before", counts["before"])])
+    sluice("subscribe", stdin=lines(*(subscription(s, s, x=[1]) for s in ("made", "before"))))
+    with job(sluice) as running:
+        running.running()
+        topics.create([Topic(f"{name}.to.meanwhile", counts["meanwhile"])])
+        sluice("subscribe", "--wait", stdin=lines(subscription("meanwhile", "meanwhile", x=[1])))
+        _produce(kafka, f"{name}.events", [(b"key-%d" % (i % 23), b'{"x": 1}') for i in range(n)])
+        running.until("done with the events", lambda: running.total("events") == n)
+    for subscriber, count in counts.items():
+        topic = f"{name}.to.{subscriber}"
+        assert topics.partitions()[topic] == count
+        placed = _places(records(kafka, topic), count)
+        assert len(placed) == n
+        sluice("replay", subscriber, "--from", "2020-01-01T00:00:00Z")
+        replays = [r for r in records(kafka, topic) if "sluice_replay" in dict(r.headers)]
+        assert _places(replays, count) == placed
+
+
+def _places(deliveries: list[Any], partitions: int) -> set[tuple[str, int]]:
+    """(id of the event, partition) of each; those of one partition of the events topic must be in one, in order."""
+    read: dict[int, list[tuple[int, int]]] = {}
+    for record in deliveries:
+        source, offset = dict(record.headers)["ce_id"].decode().rsplit("-", 2)[1:]
+        read.setdefault(int(source), []).append((record.partition, int(offset)))
+    for source, found in read.items():
+        assert {partition for partition, _ in found} == {source % partitions}
+        assert [offset for _, offset in found] == sorted(offset for _, offset in found)
+    return {(dict(r.headers)["ce_id"].decode(), r.partition) for r in deliveries}
 
 
 def test_changes_are_waited_for_and_subscriptions_are_paused_and_resumed(sluice: CommandLine, kafka: str) -> None:

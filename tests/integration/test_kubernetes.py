@@ -1,4 +1,4 @@
-"""What Spark asks of Kubernetes with the settings in deploy/kubernetes. The API server is a double: it remembers."""
+"""Spark's requests to Kubernetes with the settings in deploy/kubernetes. The API server is a double."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
-from streaming.code_archive import NAME
+from streaming.driver.code_archive import NAME
 from tests.integration.conftest import HOME
 
 KUBERNETES = HOME / "deploy" / "kubernetes"
@@ -34,7 +34,7 @@ HERE = {  # what is other than in a pod
 SESSION = """
 import json, sys
 from pathlib import Path
-from streaming import session
+from streaming.driver import session
 master, options, jars, scratch = json.loads(sys.argv[1])
 spark = session.start("test", master, options, Path(jars), Path(scratch), True)
 sys.stdin.read()
@@ -136,7 +136,7 @@ def test_spark_asks_for_what_the_role_allows_and_makes_executors_that_the_image_
             finally:
                 driver.kill()
 
-    documents = list(yaml.safe_load_all((KUBERNETES / "rights.yaml").read_text()))
+    documents = list(YAML(typ="safe", pure=True).load_all((KUBERNETES / "rights.yaml").read_text()))
     (role,) = (d for d in documents if d["kind"] == "Role")
     allowed = {(verb, resource) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
     assert server.asked == allowed

@@ -1,4 +1,4 @@
-"""`bench living` at a toy size: the whole system while its subscriptions change, and every delivery right."""
+"""`bench living` at a toy size: subscriptions change, and every delivery is right."""
 
 from __future__ import annotations
 

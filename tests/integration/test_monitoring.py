@@ -1,4 +1,4 @@
-"""The real job is asked what it does while it does it, and sends traces; what it says is what was delivered."""
+"""Status, metrics and traces of the real job agree with its deliveries."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.collector import Collector, collector
+from tests.faults.processes import below
 from tests.integration.conftest import CommandLine
-from tests.integration.test_job import job, lines, records, subscription
+from tests.integration.test_job import Job, job, lines, records, subscription
 
 ENOUGH_S = 20.0  # the broker and Spark are asked every five seconds
 SOME_TRACE, SOME_SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -69,6 +70,48 @@ def check_traces(receiver: Collector, name: str, batches: list[dict[str, Any]]) 
         assert lasted / 1e6 <= line["batch_ms"] + 0.1  # which is rounded
     linked = {link for (root, *_) in found for link in root.links}
     assert linked == {(bytes.fromhex(SOME_TRACE), bytes.fromhex(SOME_SPAN))}
+
+
+def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice: CommandLine, kafka: str) -> None:
+    name = sluice.name
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+    with job(sluice, "--set", "monitoring.stuck_after_s=2") as running:
+        running.running()
+        url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+        sluice("produce", stdin=lines(*({"n": n} for n in range(10))))
+        running.until("done with the first", lambda: running.total("events") == 10)
+        running.until("ready", lambda: ask(f"{url}/ready")[0] == 200)
+        workers = [one for one in below(running.process.pid) if "\0streaming.worker.daemon\0" in one.command]
+        for worker in workers:
+            worker.send(signal.SIGSTOP)
+        try:
+            sluice("produce", stdin=lines(*({"n": n} for n in range(10, 100))))
+            running.until("warned", lambda: warnings(running))
+            (line,) = warnings(running)
+            assert (line["level"], line["stage"]) == ("warning", "match")
+            assert line["for_s"] > 2
+            assert line["look_at"].startswith("Spark's Python workers")
+            code, body = ask(f"{url}/ready")
+            assert code == 503
+            (reason,) = json.loads(body)["reasons"]
+            assert reason.startswith(f"batch {line['batch']} makes no progress in its stage 'match', for ")
+            assert ask(f"{url}/health")[0] == 200
+            assert running.total("events") == 10
+        finally:
+            for worker in workers:
+                worker.send(signal.SIGCONT)
+        running.until("done", lambda: running.total("events") == 100)
+        running.until("ready again", lambda: ask(f"{url}/ready")[0] == 200)
+        running.until("going on", lambda: any(one["event"] == "the batch continues" for one in running.lines))
+        assert len(warnings(running)) == 1
+        assert sorted(json.loads(record.value)["n"] for record in records(kafka, f"{name}.to.alice")) == list(
+            range(100)
+        )
+
+
+def warnings(running: Job) -> list[dict[str, Any]]:
+    return [line for line in running.lines if line["event"] == "the batch makes no progress"]
 
 
 def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:

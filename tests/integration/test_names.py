@@ -1,4 +1,4 @@
-"""Names of subscribers and what a broker makes of the topics that they name."""
+"""Names of subscribers, and the broker's treatment of their topics."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from streaming.outputs import OutputTopics
-from streaming.pipeline import Pipeline
-from streaming.topics import Topics
+from streaming.driver.pipeline import Pipeline
+from streaming.kafka.outputs import OutputTopics
+from streaming.kafka.topics import Topics
 from tests.stage import NAMES, ListSink, change, event, state, step
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from streaming import sink
-from streaming.broker import EmbeddedBroker
-from streaming.clients import Cluster, read
-from streaming.records import Record
-from streaming.topics import Topic, Topics
+from streaming.documents.records import Record
+from streaming.kafka import sink
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.clients import Cluster, read
+from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import JARS
 from tests.living import PARTITIONS
 from tests.protocol import KINDS, History, at_random

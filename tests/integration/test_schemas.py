@@ -1,4 +1,4 @@
-"""Avro events through the whole job, and what it does while the schema registry does not answer."""
+"""Avro events through the whole job, also while the schema registry does not answer."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""A job that comes back: from what it saved, from what is left of that, from the topic, and divided into shards."""
+"""A restarted job restores its state: from a saved version, from a damaged one, from the topic, and in shards."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import orjson
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.integration.conftest import CommandLine
 from tests.integration.test_job import Job, job, lines, records, subscription
@@ -59,3 +61,36 @@ def test_a_job_goes_on_with_what_it_saved_and_without_if_that_is_spoiled(
     }
     both = [r for r in records(kafka, f"{sluice.name}.to.bob") if r.value == b'{"x": 2, "n": 3}']
     assert [orjson.loads(dict(r.headers)["ce_subscriptionids"]) for r in both] == [["t"]]
+
+
+def test_a_withdrawn_subscription_stays_withdrawn_when_a_partition_is_added_and_the_checkpoint_lost(
+    sluice: CommandLine, kafka: str, tmp_path: Path
+) -> None:
+    """The keys of most withdrawals lead to another partition than those of the subscriptions did. Every state since
+    then must be the same: of the job at work, of one that reads the topic anew, and of one that begins with it."""
+    topic = sluice.settings().subscriptions.topic
+    sluice("topics", "create", "--partitions", "2")
+    ids = [f"s{i}" for i in range(30)]
+    sluice("subscribe", stdin=lines(*(subscription(id, "alice", x=[1]) for id in [*ids, "kept"])))
+    with job(sluice) as first:
+        first.running()
+        admin = AdminClient({"bootstrap.servers": kafka})
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+        sluice("unsubscribe", "--wait", *ids)
+        sluice("produce", stdin=lines({"x": 1}))
+        first.until("done with an event", lambda: first.total("events") == 1)
+    moved = {r.key for r in records(kafka, topic) if r.value is None and r.partition == 2}
+    assert moved, "no withdrawal went to the new partition, so this shows nothing"
+
+    shutil.rmtree(tmp_path / "checkpoint")
+    with job(sluice) as second:
+        second.running()
+        assert said(second, "state built from the topic")[0]["subscriptions"] == 1
+        sluice("produce", stdin=lines({"x": 1, "n": 2}))
+        second.until("done with an event", lambda: second.total("events") == 1)
+    with job(sluice, "-s", f"query.name={sluice.name}.2", "-s", f"query.checkpoint={tmp_path}/other") as another:
+        another.running()
+        assert said(another, "state built from the topic")[0]["subscriptions"] == 1
+    delivered = [orjson.loads(dict(r.headers)["ce_subscriptionids"]) for r in records(kafka, f"{sluice.name}.to.alice")]
+    assert delivered[:2] == [["kept"], ["kept"]]
+    assert [orjson.loads(line)["id"] for line in sluice("subscriptions", "list", "--json").splitlines()] == ["kept"]

@@ -1,4 +1,4 @@
-"""The tutorial as a newcomer types it, and amid it, while its job runs, the commands of the page on operations."""
+"""Run the tutorial as a newcomer does, with the commands of docs/operations.md while its job runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.broker import free_port
+from streaming.kafka.broker import free_port
 from tests.documents import Step, pattern, steps
 from tests.integration.conftest import HOME
 

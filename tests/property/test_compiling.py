@@ -1,4 +1,4 @@
-"""Subscriptions compiled together, by their shapes, are what they are when read one by one."""
+"""Subscriptions compiled together by shape equal those compiled one by one."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from random import Random
 from typing import Any
 
 import orjson
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchers import naive
-from matchers.language import parse
-from matchers.lowering import lower
-from matchers.segment import Segment
-from matchers.snapshot import Snapshot
-from streaming.compiling import Paused, Withdrawn, compile_changes
-from streaming.notes import NEVER
-from streaming.subscriptions import Change, Refused, Subscription, read_change
+from matchers.index.segment import Segment
+from matchers.index.snapshot import Snapshot
+from matchers.language import naive
+from matchers.language.lowering import MAX_RANGES, lower
+from matchers.language.parsing import parse
+from streaming.documents.subscriptions import Change, Refused, Subscription, read_change
+from streaming.index.notes import NEVER
+from streaming.worker.compiling import Paused, Withdrawn, compile_changes
 from tests import workloads
+from tests.stage import changes
 
 pytestmark = pytest.mark.kernels
 seeds = st.integers(0, 2**32)
@@ -72,7 +72,7 @@ def one_by_one(key: bytes | None, value: bytes | None) -> Change | Refused:
 @given(seed=seeds)
 def test_compiled_together_or_one_by_one(seed: int) -> None:
     given = records(Random(seed))
-    compiled = compile_changes([key for key, _ in given], pa.array([value for _, value in given], pa.binary()))
+    compiled = compile_changes(changes(given))
     expected: dict[str, tuple[Subscription, Any]] = {}
     for (key, value), outcome in zip(given, compiled.outcomes, strict=True):
         change = one_by_one(key, value)
@@ -123,8 +123,8 @@ def test_a_shape_means_what_its_documents_mean(shape: Callable[[Random], Any]) -
     r = Random(7)
     patterns = {f"s{i}": {"x": shape(r), "y": {"z": shape(r)}} for i in range(60)}
     documents = [{"subscriber": "alice", "pattern": p} for p in patterns.values()]
-    values = pa.array([json.dumps(d).encode() for d in documents], pa.binary())
-    segment = compile_changes([id.encode() for id in patterns], values).segment
+    values = [json.dumps(d).encode() for d in documents]
+    segment = compile_changes(changes([(id.encode(), v) for id, v in zip(patterns, values, strict=True)])).segment
     events = [
         {"x": r.choice([workloads.text, workloads.number])(r), "y": {"z": workloads.literal(r)}} for _ in range(300)
     ]
@@ -136,7 +136,7 @@ def test_a_shape_means_what_its_documents_mean(shape: Callable[[Random], Any]) -
 def test_one_of_many_of_a_shape_is_refused_alone() -> None:
     numbers = [*range(12), 2**53 + 1, 2**53]
     values = [json.dumps({"id": f"s{n}", "subscriber": "alice", "pattern": {"x": [n]}}).encode() for n in numbers]
-    outcomes = compile_changes([None] * len(values), pa.array(values, pa.binary())).outcomes
+    outcomes = compile_changes(changes([(None, value) for value in values])).outcomes
     assert [type(outcome) for outcome in outcomes] == [*([Subscription] * 12), Refused, Subscription]
 
 
@@ -146,9 +146,16 @@ def test_many_of_one_shape_are_compiled_as_columns() -> None:
         for i in range(20)
     ]
     values = [json.dumps(d).encode() for d in documents]
-    segment = compile_changes([None] * 20, pa.array(values, pa.binary())).segment
+    segment = compile_changes(changes([(None, value) for value in values])).segment
     expected = Segment.build((str(d["id"]), lower(parse(d["pattern"]))) for d in documents)
     for name in ("subscription", "column", "low", "high"):
         assert getattr(segment.table, name).tolist() == getattr(expected.table, name).tolist()
     assert segment.vocabulary.columns == expected.vocabulary.columns
     assert segment.vocabulary.cuts == expected.vocabulary.cuts
+
+
+def test_many_of_one_shape_that_are_too_large_are_refused_as_each_alone_is() -> None:
+    numbers = [*range(10)] * (MAX_RANGES // 10 + 1)
+    values = [json.dumps({"id": f"s{i}", "subscriber": "a", "pattern": {"x": numbers}}).encode() for i in range(8)]
+    outcomes = compile_changes(changes([(None, value) for value in values])).outcomes
+    assert [type(outcome) for outcome in outcomes] == [Refused] * 8

@@ -1,4 +1,4 @@
-"""Whatever happens to a job, each delivery is what the definition says of exactly the version that it names.
+"""In every history of a job, each delivery is what the definition gives for the version that it names.
 
 A history is random: changes and events on two partitions each, joins that finish when they like, saves, and crashes
 before and after what was committed is taken into account, after which a job restores itself and goes on.
@@ -6,6 +6,7 @@ before and after what was committed is taken into account, after which a job res
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import time
 from collections.abc import Sequence
@@ -19,12 +20,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from matchers.snapshot import Snapshot
-from streaming.matching import EVENTS, SUBSCRIPTIONS, Position
-from streaming.records import Record
-from streaming.sink import Offsets
+from matchers.index.snapshot import Snapshot
+from streaming.documents.records import Record
+from streaming.kafka.sink import Offsets
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Position
 from tests import workloads
-from tests.living import PARTITIONS, Crash, Job, Truth, World, check, check_statuses
+from tests.living import Crash, Job, Truth, World, check, check_statuses
 from tests.stage import NAMES, Later, SomeTopics, change, event
 
 pytestmark = pytest.mark.kernels
@@ -47,8 +48,8 @@ class Sink(World):
         sources = {NAMES.events: EVENTS, NAMES.subscriptions: SUBSCRIPTIONS}
         self.records_written += records
         positions = {(sources[topic], partition): offset for (topic, partition), offset in offsets.items()}
-        self.note_first(positions)
         self.committed |= positions
+        self.note_batch(self.committed)
         if self.crash_after_commit:
             self.crash_after_commit = False
             raise Crash
@@ -91,15 +92,18 @@ def subscription(r: Random) -> Any:
 
 
 def grow(world: Sink, r: Random) -> None:
-    """Both topics by some records; an id is always in the partition of its key."""
+    """Both topics by some records, or a partition. Most changes of an id go where its key puts them, among all
+    partitions that there are; some come from clients with another partitioner, or with another clock."""
+    if r.random() < 0.05:
+        world.add_partition()
     for _ in range(r.choice([0, 1, 2, 3, 6])):
         id = r.choice(IDS)
-        partition = IDS.index(id) % 2
-        log = world.topics[SUBSCRIPTIONS, partition]
-        log.append(change(len(log), id, subscription(r), partition))
+        logs = dict(world.logs(SUBSCRIPTIONS))
+        partition = r.choice(list(logs)) if r.random() < 0.2 else IDS.index(id) % len(logs)
+        log = logs[partition]
+        log.append(change(len(log), id, subscription(r), partition) | {"timestamp": r.randrange(100)})
     for _ in range(r.choice([0, 1, 2, 3])):
-        partition = r.choice(PARTITIONS)
-        log = world.topics[EVENTS, partition]
+        partition, log = r.choice(list(world.logs(EVENTS)))
         value = b"no event" if r.random() < 0.1 else workloads.event(r, exotic=False)
         log.append(event(len(log), value, r.randrange(5_000), partition))
 
@@ -108,7 +112,7 @@ def next_batch(world: Sink, job: Job, r: Random) -> list[dict[str, Any]]:
     """Some of what is there, and often what was committed already; of a partition always in order."""
     rows = []
     for at, log in world.topics.items():
-        begin = max(0, job.state.positions[at] - r.choice([0, 0, 0, 2]))
+        begin = max(0, job.state.positions.get(at, 0) - r.choice([0, 0, 0, 2]))
         rows.append(log[begin : r.choice([len(log), len(log), begin + 2])])
     merged = []
     while any(rows):
@@ -123,7 +127,7 @@ def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
     world = Sink(quota=r.choice([0, 3]))
     truth = Truth(world)
     began: dict[Position, dict[int, int]] = {at: {} for at in world.topics}
-    seen = {"joined": 0, "crashed": 0, "crashed after the commit": 0, "delivered": 0, "from disk": 0}
+    seen = {"joined": 0, "crashed": 0, "crashed after the commit": 0, "delivered": 0, "from disk": 0, "compacted": 0}
     job = None
     with pytest.MonkeyPatch.context() as patch:
         world.install(patch)
@@ -144,9 +148,9 @@ def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
                 seen["crashed after the commit"] += 1
                 job.end()
                 job = None
-            for p in PARTITIONS:
-                low, high = before[EVENTS, p], world.committed.get((EVENTS, p), 0)
-                began[EVENTS, p] |= dict.fromkeys(range(low, high), world.version(before))
+            for p, _ in world.logs(EVENTS):
+                low, high = before.get((EVENTS, p), 0), world.committed.get((EVENTS, p), 0)
+                began.setdefault((EVENTS, p), {}).update(dict.fromkeys(range(low, high), world.version(before)))
             if job is not None:
                 seen["joined"] += parts is not None and job.upkeep._joining is not parts
                 if r.random() < 0.4:
@@ -159,10 +163,16 @@ def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
                     job.later.shutdown()
                     job.state.close()
                     job = None
+            if job is None and r.random() < 0.3:
+                truth.note(world.committed)
+                world.compact(set(truth.places[world.version(world.committed)].values()))
+                shutil.rmtree(directory)  # a saved state is of no use after a day
+                seen["compacted"] += 1
         if job is not None:
             job.end()
     check(world, truth, began)
-    check_statuses(world, began)
+    check_statuses(world, truth, began)
+    seen["rebuilt"] = world.rebuilt
     seen["delivered"] += sum(record.topic.startswith("to.") for record in world.written())
     return seen
 

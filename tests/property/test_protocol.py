@@ -1,4 +1,4 @@
-"""Whatever stops, delays or replaces a job at whatever call of the broker: each record is there once, as it should be.
+"""Jobs that crash, are delayed or replaced at any call of the broker write each record exactly once.
 
 The broker is a double in memory. The same steps on a real one: tests/integration/test_protocol.py.
 """

@@ -1,4 +1,4 @@
-"""An event read from its bytes holds what the same event holds as a document; what the kernel cannot, it leaves."""
+"""The kernel reads from bytes the same values as the decoder from a document, or leaves the event to it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchers.fields import Fields
-from matchers.model import Path
-from matchers.values import Values, read_documents, read_json_values, spliced
+from matchers.index.fields import Fields
+from matchers.index.values import Values, read_documents, read_json_values, spliced
+from matchers.language.model import Path
 from tests import workloads
 
 pytestmark = pytest.mark.kernels

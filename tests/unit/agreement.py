@@ -1,4 +1,4 @@
-"""Random tables and batches large enough to have many tiles, and whether a matcher lists on them what `scan` lists."""
+"""Compare a matcher with `scan` on random tables and batches that are large enough for many tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How near `ada_rein` comes to its target of false positives, and how it follows the load."""
+"""The false positives of `ada_rein` stay near their target and follow the load."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from matchers import EventBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import ada_rein, scan
-from matchers.tables import Float64
+from matchers.contract.tables import Float64
 
 N, D, K, EVENTS = 5_000, 12, 4, 1_000
 Workload = tuple[SubscriptionTable, EventBatch, EventBatch]

@@ -1,4 +1,4 @@
-"""The example of docs/algorithms.md, as its reader would add it: built beside the others, and compared with them."""
+"""The example of docs/algorithms.md, built beside the other algorithms and compared with them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import matchers.algorithms
-import matchers.kernels
 import run_stream
-from matchers import ALGORITHMS, EventBatch, Index, SubscriptionTable
+from matchers import ALGORITHMS, Algorithm, EventBatch, Index, SubscriptionTable
 from tests.cases import CASES
 from tests.documents import HOME, blocks, steps
 from tests.strategies import batches, tables
@@ -34,15 +33,15 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         home = tmp_path_factory.mktemp("added")
         for block in blocks(DOCUMENT, "python"):
             file = home / block.splitlines()[0].removeprefix("# ")
-            file.parent.mkdir(parents=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block)
-        for package in (matchers.kernels, matchers.algorithms):
-            patch.setattr(package, "__path__", [*package.__path__, str(home / Path(*package.__name__.split(".")))])
+        package = matchers.algorithms
+        patch.setattr(package, "__path__", [*package.__path__, str(home / Path(*package.__name__.split(".")))])
         algorithm = importlib.import_module(f"matchers.algorithms.{NAME}")
-        patch.setitem(ALGORITHMS, NAME, algorithm.build)
+        patch.setitem(ALGORITHMS, NAME, Algorithm(algorithm.build))
         yield
-    for package in ("kernels", "algorithms"):
-        del sys.modules[f"matchers.{package}.{NAME}"]
+    for module in (NAME, f"{NAME}.kernel"):
+        del sys.modules[f"matchers.algorithms.{module}"]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,10 +1,11 @@
-"""Imports point one way, and each package keeps to its own."""
+"""Imports point one way, and each package keeps to its rules."""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,22 +18,81 @@ MODULES = [*sorted(p for package in PACKAGES for p in (HOME / package).rglob("*.
 FORBIDDEN = [
     ("matchers", "streaming", "config", "offline", "examples", "bench", "commands", "run_stream"),
     ("matchers", "pyspark", "pyarrow", "confluent_kafka", "orjson"),
-    ("matchers.kernels", "matchers.algorithms", "matchers.tables", "matchers.base", "matchers.model"),
     ("config", "matchers", "streaming", "offline", "examples", "bench", "commands", "run_stream"),
     ("streaming", "matchers.algorithms", "matchers.kernels", "offline", "examples", "bench", "commands", "run_stream"),
     ("offline", "matchers.algorithms", "matchers.kernels", "config", "examples", "bench", "commands", "run_stream"),
+    *((package, "matchers.index.kernels") for package in ("streaming", "offline", "commands")),
     ("offline", "pyspark", "pyarrow", "confluent_kafka"),
-    ("examples", "matchers.algorithms", "matchers.kernels", "bench", "commands", "run_stream"),
     ("bench", "streaming", "config", "offline", "examples", "commands", "run_stream"),
     ("bench", "pyspark", "pyarrow", "confluent_kafka"),
     (
-        "bench.living",
-        *("matchers", "offline", "examples", "commands", "run_stream", "pyspark", "pyarrow", "bench.beside"),
+        "bench.system",
+        *("matchers", "offline", "examples", "commands", "run_stream", "pyspark", "pyarrow", "bench.baselines"),
     ),
-    ("bench.beside", *(name for name in PACKAGES if name != "bench"), "run_stream", "confluent_kafka", "bench.living"),
+    (
+        "bench.baselines",
+        *(name for name in PACKAGES if name != "bench"),
+        "run_stream",
+        "confluent_kafka",
+        "bench.system",
+    ),
 ]
 # The first drives the whole system, and must not know how that matches. The second is what would be in its place.
-FREE = {"bench": ("bench.living", "bench.beside")}
+FREE = {"bench": ("bench.system", "bench.baselines")}
+
+# Which room may see which: itself, the modules beside its package's first page, and these. A room stands below all that
+# it may see, so no two see each other.
+ROOMS: dict[str, tuple[str, ...]] = {
+    "matchers.kernels": (),
+    "matchers.language": (),
+    "matchers.contract": ("matchers.kernels",),
+    "matchers.algorithms": ("matchers.kernels", "matchers.contract"),
+    "matchers.index": ("matchers.kernels", "matchers.language", "matchers.contract", "matchers.algorithms"),
+    "matchers": ("matchers.language", "matchers.contract", "matchers.algorithms", "matchers.index"),  # errors, library
+    "streaming": (),  # rows, errors, log, latencies, text_format, version
+    "streaming.process": (),
+    "streaming.codecs": (),
+    "streaming.documents": (),
+    "streaming.kafka": ("streaming.process", "streaming.documents"),
+    "streaming.index": ("streaming.documents",),
+    "streaming.worker": ("streaming.codecs", "streaming.documents", "streaming.index"),
+    "streaming.state": (
+        "streaming.codecs",
+        "streaming.documents",
+        "streaming.kafka",
+        "streaming.index",
+        "streaming.worker",
+    ),
+    "streaming.monitoring": ("streaming.process", "streaming.documents", "streaming.index", "streaming.state"),
+    "streaming.driver": (
+        "streaming.process",
+        "streaming.codecs",
+        "streaming.documents",
+        "streaming.kafka",
+        "streaming.index",
+        "streaming.worker",
+        "streaming.state",
+        "streaming.monitoring",
+    ),
+    "streaming.admin": ("streaming.codecs", "streaming.documents", "streaming.kafka", "streaming.worker"),
+    "streaming.checks": ("streaming.process", "streaming.documents", "streaming.kafka", "streaming.driver"),
+    "bench.workloads": (),
+    "bench.matching": ("bench.workloads",),
+    "bench.papers": ("bench.workloads", "bench.matching"),
+    "bench.system": (),
+    "bench.baselines": (),
+    "commands.shared": (),
+    "commands.demo": ("commands.shared",),
+}
+# An algorithm sees another one only here.
+ENSEMBLES = {
+    "ada_rein": {"rein"},
+    "auto": {"be_tree", "hem", "ocm", "tiles"},
+    "comat": {"rein", "tama"},
+    "pem": {"rein", "tama"},
+}
+GROUPED = ("matchers", "streaming", "bench", "commands", "offline", "config")  # packages whose folders are rooms
+MOST_FILES = 16  # of a folder: more are several rooms
 
 
 def name_of(module: Path) -> str:
@@ -64,10 +124,121 @@ def test_imports_point_one_way(module: Path) -> None:
             assert not found, f"{name_of(module)} must not import {found}"
 
 
+def room_of(name: str) -> str:
+    """The room that a module, or a name in it, belongs to, if there is one."""
+    package, *rest = name.split(".")
+    return room if (room := ".".join((package, *rest[:1]))) in ROOMS else package
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if room_of(name_of(m)) in ROOMS], ids=name_of)
+def test_a_room_sees_what_the_table_says_and_no_more(module: Path) -> None:
+    room = room_of(name_of(module))
+    package = room.split(".")[0]
+    seen = {other for other in map(room_of, imports(module)) if other in ROOMS and within(other, package)}
+    seen -= {room, package}
+    assert seen <= set(ROOMS[room]), f"{name_of(module)} must not import from {sorted(seen - set(ROOMS[room]))}"
+
+
+def test_a_room_stands_below_what_it_may_see() -> None:
+    rooms = list(ROOMS)
+    for room, seen in ROOMS.items():
+        assert set(seen) <= set(rooms[: rooms.index(room)]), room
+
+
+@pytest.mark.parametrize("package", ["matchers", "streaming"])
+def test_each_room_of_a_package_is_in_the_table(package: str) -> None:
+    folders = {f"{package}.{path.parent.name}" for path in (HOME / package).glob("*/__init__.py")}
+    assert folders == {room for room in ROOMS if room.startswith(f"{package}.")}
+
+
+def folders_of(package: str) -> set[Path]:
+    return {module.parent for module in MODULES if within(name_of(module), package)}
+
+
+@pytest.mark.parametrize("folder", sorted(f for p in GROUPED for f in folders_of(p)), ids=name_of)
+def test_a_room_is_not_crowded_and_its_first_page_says_what_it_is_for(folder: Path) -> None:
+    assert len([path for path in folder.iterdir() if path.is_file()]) <= MOST_FILES
+    page = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    if folder.parent == HOME / "matchers" / "algorithms":  # that of an algorithm says how it decides
+        assert page
+        return
+    for promise in ("For: ", "May enter: ", "Must not know: "):
+        assert promise in page.replace("\n", " "), f"{name_of(folder)}/__init__.py says nothing of it: {promise}"
+
+
+def imported_modules(module: Path, known: Collection[str]) -> Iterator[str]:
+    """Of the known ones. `from room import module` is about the module, not about the room's first page."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name for name in (n if n in known else node.module or "" for n in names) if name in known)
+
+
+def test_no_imports_go_in_a_circle() -> None:
+    known = {name_of(m): m for m in MODULES if name_of(m).split(".")[0] in GROUPED}
+    TopologicalSorter({name: set(imported_modules(m, known)) for name, m in known.items()}).prepare()
+
+
+LIBRARY = {name_of(m): m for m in MODULES if within(name_of(m), "matchers")}
+
+
+def algorithm_of(module: str) -> str | None:
+    """The algorithm whose package a module is in; the modules beside the packages serve several."""
+    package, *rest = module.removeprefix("matchers.").split(".")
+    return rest[0] if package == "algorithms" and rest and (HOME / "matchers" / package / rest[0]).is_dir() else None
+
+
+def test_an_algorithm_sees_another_only_where_the_table_says() -> None:
+    seen: dict[str | None, set[str | None]] = {}
+    for name, module in LIBRARY.items():
+        if within(name, "matchers.algorithms") and name != "matchers.algorithms":
+            others = set(map(algorithm_of, imported_modules(module, LIBRARY))) - {None, algorithm_of(name)}
+            seen[algorithm_of(name)] = seen.get(algorithm_of(name), set()) | others
+    assert {name: others for name, others in seen.items() if others} == ENSEMBLES
+
+
+def is_kernel(module: str) -> bool:
+    return not {"kernel", "kernels"}.isdisjoint(module.split("."))
+
+
+@pytest.mark.parametrize("module", [m for name, m in LIBRARY.items() if is_kernel(name)], ids=name_of)
+def test_kernels_see_nothing_of_the_library_but_kernels(module: Path) -> None:
+    assert not [name for name in imported_modules(module, LIBRARY) if not is_kernel(name)]
+
+
+def test_only_the_registry_is_asked_for_an_algorithm() -> None:
+    for name, module in LIBRARY.items():
+        if not within(name, "matchers.algorithms"):
+            taken = [i for i in imported_modules(module, LIBRARY) if i.startswith("matchers.algorithms.")]
+            assert not taken, f"{name} must not import {taken}"
+
+
+@pytest.mark.parametrize(
+    "init", [m for m in MODULES if m.name == "__init__.py" and within(name_of(m), "matchers")], ids=name_of
+)
+def test_a_package_calls_nothing_else_by_the_name_of_its_modules(init: Path) -> None:
+    """A module becomes an attribute of its package when it is imported, in place of whatever has its name there."""
+    for node in ast.parse(init.read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                name = f"{name_of(init)}.{alias.asname or alias.name}"
+                assert name not in LIBRARY or name == f"{node.module}.{alias.name}"
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            assert f"{name_of(init)}.{node.name}" not in LIBRARY
+
+
 @pytest.mark.parametrize("module", [m for m in MODULES if within(name_of(m), "offline")], ids=name_of)
 def test_offline_takes_from_the_stream_what_reads_documents_only(module: Path) -> None:
+    allowed = (
+        "streaming.documents.subscriptions",
+        "streaming.codecs",
+        "streaming.documents.instants",
+        "streaming.text_format",
+    )
     taken = [i for i in imports(module) if within(i, "streaming")]
-    assert not [i for i in taken if not within(i, "streaming.subscriptions") and not within(i, "streaming.codecs")]
+    assert not [i for i in taken if not any(within(i, name) for name in allowed)]
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if within(name_of(m), "matchers")], ids=name_of)
@@ -87,15 +258,15 @@ def test_only_the_compiler_settings_read_the_environment(module: Path) -> None:
         for node in ast.walk(ast.parse(module.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv") and isinstance(node.value, ast.Name)
     ]
-    # streaming.session tells Spark's workers which interpreter to use; Spark takes that from nowhere else.
-    allowed = {"matchers.kernels.jit": 1, "streaming.session": 1}
+    # streaming.driver.session tells Spark's workers which interpreter to use; Spark takes that from nowhere else.
+    allowed = {"matchers.kernels.jit": 1, "streaming.driver.session": 1}
     assert len(reads) <= allowed.get(name_of(module), 0), reads
 
 
-def test_only_what_our_own_processes_give_each_other_is_unpickled() -> None:
+def test_nothing_is_unpickled() -> None:
     serializers = ("pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
     importers = {name_of(m) for m in MODULES for i in imports(m) for s in serializers if within(i, s)}
-    assert importers == {"streaming.packing"}
+    assert importers == set()
 
 
 def test_what_draws_is_imported_when_it_draws() -> None:
@@ -104,18 +275,50 @@ def test_what_draws_is_imported_when_it_draws() -> None:
         for module in MODULES
         for node in ast.parse(module.read_text()).body
         if isinstance(node, ast.Import | ast.ImportFrom)
-        and ("matplotlib" in ast.unparse(node) or "bench.draw" in ast.unparse(node))
+        and ("matplotlib" in ast.unparse(node) or "bench.papers.draw" in ast.unparse(node))
     }
-    assert importers == {"bench.draw"}
+    assert importers == {"bench.papers.draw"}
 
 
-def test_every_algorithm_is_a_line_and_two_files() -> None:
+def test_every_algorithm_is_a_line_and_a_package_with_its_kernels() -> None:
     from matchers import ALGORITHMS
 
-    algorithms = {p.stem for p in (HOME / "matchers" / "algorithms").glob("*.py")} - {"__init__"}
-    assert algorithms == ALGORITHMS.keys()
-    kernels = {p.stem for p in (HOME / "matchers" / "kernels").glob("*.py")}
-    assert ALGORITHMS.keys() - kernels == {"naive", "auto"}  # they have no loop worth compiling
+    packages = {p.parent for p in (HOME / "matchers" / "algorithms").glob("*/__init__.py")}
+    assert {p.name for p in packages} == ALGORITHMS.keys()
+    without = {p.name for p in packages if not (p / "kernel.py").exists() and not (p / "kernels").is_dir()}
+    assert without == {"naive", "auto"}  # they have no loop worth compiling
+
+
+MOST_PARAMETERS = 10  # of a kernel: arrays that belong together are a named tuple
+TO_BE_GROUPED = {  # kernels that still take more
+    "algorithms.be_tree.kernel": {"be_tree"},
+    "algorithms.h_tree.kernel": {"place", "visit_cells", "h_tree"},
+    "algorithms.sff.kernel": {"_count", "_of_value", "sff"},
+    "algorithms.tama.kernel": {"place", "tama"},
+    "algorithms.tiles.kernels.clustering": {"gather", "cut"},
+    "algorithms.tiles.kernels.layout": {"plan", "fill", "list_ends"},
+    "algorithms.tiles.kernels.matching": {"match_alone"},
+    "algorithms.wpa_rein.kernel": {"mark_block", "list_block", "measure_skips"},
+    "index.kernels.encode": {"encode"},
+    "index.kernels.json": {"read_json"},
+    "index.kernels.skeleton": {"skeletons"},
+    "kernels.rows": {"keep_satisfied"},
+    "kernels.unique": {"take_rows"},
+}
+
+
+def test_a_kernel_takes_few_parameters() -> None:
+    longer = {
+        name.removeprefix("matchers."): {
+            node.name
+            for node in ast.walk(ast.parse(module.read_text()))
+            if isinstance(node, ast.FunctionDef)
+            and {ast.unparse(decorator) for decorator in node.decorator_list} & {"kernel", "inlined"}
+            and len(node.args.args) > MOST_PARAMETERS
+        }
+        for name, module in LIBRARY.items()
+    }
+    assert {name: kernels for name, kernels in longer.items() if kernels} == TO_BE_GROUPED
 
 
 def test_no_registry_is_named() -> None:

@@ -1,4 +1,4 @@
-"""`auto` measures on samples, reckons up to the whole table, and says why it chose."""
+"""`auto` measures on samples, extrapolates to the whole table, and explains its choice."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import logging
 import numpy as np
 import pytest
 
-from matchers import EventBatch, Interfaces, MatchBatch, Matcher, MatchingError, SubscriptionTable, choosing
+from matchers import EventBatch, Interfaces, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.algorithms import auto
-from matchers.choosing import Choice
+from matchers.algorithms.auto import choosing
+from matchers.algorithms.auto.choosing import Choice
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels

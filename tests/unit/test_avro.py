@@ -1,4 +1,4 @@
-"""Avro records as the events that JSON would give."""
+"""Avro records become the same events as JSON."""
 
 from __future__ import annotations
 

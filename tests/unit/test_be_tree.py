@@ -1,4 +1,4 @@
-"""Where a subscription lies in a BE-tree, when a node is divided and by what, and what an event visits."""
+"""The place of a subscription in a BE-tree, the division of nodes, and the nodes that an event visits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from matchers import EventBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import be_tree
 from matchers.algorithms.be_tree import BeTree
-from matchers.predicates import Predicates
+from matchers.algorithms.predicates import Predicates
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels

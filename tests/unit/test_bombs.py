@@ -1,4 +1,4 @@
-"""Small records that would be large work, or end what reads them: each is refused with a reason."""
+"""Small records that would cause large work or crash a reader are refused with a reason."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from google.protobuf import any_pb2, descriptor_pb2, text_format
 
-from matchers.fields import Fields
+from matchers.index.fields import Fields
 from streaming.codecs import CODECS, Undecodable
-from streaming.matching import HEADERS
-from streaming.reading import read_events
-from streaming.subscriptions import MAX_BYTES, Refused, read_change
+from streaming.documents.subscriptions import MAX_BYTES, Refused, read_change
+from streaming.rows import HEADERS
+from streaming.worker.reading import read_events
 from tests.registry import SchemaRegistry
 from tests.schemas import framed, opened, reason
 
@@ -256,7 +256,7 @@ HALF = MAX_BYTES // 2
         (choices(20, 10), "expands to more than 1000 alternatives"),
         (choices(2, 100), "expands to more than 1000 alternatives"),
         (json.dumps({"$or": [{"f": [i]} for i in range(1_001)]}), "expands to more than 1000 alternatives"),
-        (json.dumps({f"f{i}": [{"wildcard": "a*b"}, {"wildcard": "c*d"}] for i in range(40)}), "alternatives"),
+        (json.dumps({f"f{i}": [{"wildcard": "a*b"}, {"wildcard": "c*d"}] for i in range(40)}), "expands to more than"),
         (json.dumps({"x": list(range(100_001))}), "expands to more than 100000 values"),
         ('{"x": ' * 500 + "[1]" + "}" * 500, "nested deeper than 32"),
         ('{"$or": [' * 500 + '{"x": [1]}' + "]}" * 500, "nested deeper than 32"),
@@ -282,6 +282,21 @@ def test_a_wildcard_of_many_stars_is_checked_without_going_back() -> None:
 
     index = Index.build({"s": {"x": [{"wildcard": "a*" * 1_000 + "b"}]}})
     assert index.match([{"x": "a" * 100_000}]) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [("a" * 900_000 + "*b", 2), ("\u20ac" * 300_000 + "*b", 2), ("\\*" * 400_000, 1)],
+    ids=["long", "wide", "escaped"],
+)
+def test_a_long_wildcard_is_read_character_by_character(text: str, pieces: int) -> None:
+    """To add each character to a copy of those before it took 22 s."""
+    from matchers.language.parsing import parse
+
+    (predicate,) = parse({"x": [{"wildcard": text}]}).parts
+    (wildcard,) = predicate.operators  # type: ignore[union-attr]
+    assert len(wildcard.pieces) == pieces  # type: ignore[attr-defined]
+    assert "*".join(wildcard.pieces) == text.replace("\\", "")  # type: ignore[attr-defined]
 
 
 def test_reasons_are_cut() -> None:

@@ -1,12 +1,18 @@
-"""What a job leaves on disk, and who removes it."""
+"""The files that a job leaves on disk, and their removal."""
 
 from __future__ import annotations
 
+import errno
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from streaming import checkpoint
+from config.model import Settings
+from streaming.driver import job
+from streaming.errors import CheckpointInUse, StorageFailed
+from streaming.process import checkpoint
 
 
 def left_by_a_killed_job(location: Path) -> Path:
@@ -35,3 +41,61 @@ def test_what_a_killed_job_left_can_be_cleared(tmp_path: Path, prefix: str) -> N
         checkpoint.clear(f"{prefix}{tmp_path}/c")
         assert not killed.exists()
         assert list((tmp_path / "c").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, "No space left on device; make room there"),
+        (errno.EDQUOT, "make room there, or raise the quota"),
+        (errno.EROFS, "Read-only file system; mount it writable"),
+        (errno.EACCES, "Permission denied; let the user that the job runs as write there"),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+def test_what_is_in_the_way_of_a_start_is_named_with_what_would_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, reason: str
+) -> None:
+    location = str(tmp_path / "c")
+    assert checkpoint.obstacle(location) == ""
+    assert list((tmp_path / "c").iterdir()) == []
+
+    def fail(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("streaming.process.checkpoint.os.fsync", fail)
+    assert checkpoint.obstacle(location).startswith(f"{location}: ")
+    assert reason in checkpoint.obstacle(location)
+
+
+def test_a_checkpoint_that_is_read_only_ends_the_job_with_a_hint_and_may_work_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(location: str, query: str) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), f"{location}/lock")
+
+    monkeypatch.setattr(job.checkpoint, "opened", opened)
+    settings = Settings.model_validate({"query": {"checkpoint": str(tmp_path)}})
+    with pytest.raises(StorageFailed, match=r"/lock: Read-only file system; mount it writable, or set") as raised:
+        job.run(settings, tmp_path, threading.Event(), "a")
+    assert raised.value.retry
+
+
+def test_a_full_disk_leaves_no_checkpoint_that_belongs_to_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one, a file can be made and then not be written."""
+
+    def full(file: Path, text: str) -> None:
+        file.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(OSError, match="No space left"), checkpoint.opened(str(tmp_path), "q"):
+            pass
+    for _ in range(2):
+        with checkpoint.opened(str(tmp_path), "q"):
+            pass
+    with pytest.raises(CheckpointInUse, match="belongs to the query 'q'"), checkpoint.opened(str(tmp_path), "other"):
+        pass

@@ -1,11 +1,10 @@
-"""What `doctor` finds, on machines and clusters that are not as they should be."""
+"""The findings of `doctor` on machines and clusters with faults."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
 import os
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from config.model import Settings
-from streaming import layout
-from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding, machine, version
-from streaming.checks.asked import Rights
+from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding, machine
 from streaming.checks.cluster import findings
+from streaming.checks.cluster_info import Rights
 from streaming.errors import BrokerUnreachable
+from streaming.kafka import layout
 from tests.integration.conftest import HOME
 
 SETTINGS = Settings()
@@ -45,9 +44,6 @@ class Said:
 
     def brokers(self) -> int:
         return 3
-
-    def version(self) -> str:
-        return "4.0"
 
     def rights(self, topics: Sequence[str]) -> Mapping[str, Rights]:
         return {t: self.allowed.get(t, ALL) for t in topics if t in self.topics or t in self.allowed}
@@ -222,21 +218,3 @@ def test_memory_is_compared_with_what_the_driver_asks_for(tmp_path: Path) -> Non
     two, three = machine.bytes_of("2g"), machine.bytes_of("3072m")
     assert [machine.memory(asked, source).state for asked in (two, three, None)] == [WARNING, WARNING, SKIPPED]
     assert machine.memory(1 << 30, source).state == OK
-
-
-@pytest.mark.parametrize(
-    ("level", "release"), [(1, "3.3 or older"), (7, "3.3 or older"), (8, "3.4"), (25, "4.0"), (99, "4.3 or newer")]
-)
-def test_a_release_is_told_by_its_highest_feature(level: int, release: str) -> None:
-    feature = bytes([len(version.FEATURE) + 1]) + version.FEATURE.encode() + struct.pack(">hh", 1, level) + b"\0"
-    features = b"\2" + feature
-    answer = b"\0" * 6 + b"\2" + b"\0" * 6 + b"\0" + b"\0" * 4 + b"\1\0" + bytes([len(features)]) + features
-    assert version.level_of(answer) == level
-    assert version.release(level) == release
-    for end in range(len(answer)):
-        with pytest.raises(ValueError, match="ends too early"):
-            version.level_of(answer[:end])
-
-
-def test_nobody_who_is_asked_for_a_version_is_waited_for() -> None:
-    assert version.asked("127.0.0.1:1,nonsense", {}) == ""

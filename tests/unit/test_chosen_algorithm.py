@@ -1,4 +1,4 @@
-"""What `[matching]` asks for is tried before the job begins."""
+"""The settings of `[matching]` are tried before the job starts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from config import Settings
 from matchers.algorithms import ccm
+from streaming.driver.assembly import without_subscriptions
 from streaming.errors import JobError
-from streaming.job import without_subscriptions
 
 pytestmark = pytest.mark.kernels
 

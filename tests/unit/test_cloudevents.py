@@ -1,4 +1,4 @@
-"""CloudEvents in both modes come to one event; what is none says why."""
+"""CloudEvents in both modes give one event; others are refused with a reason."""
 
 from __future__ import annotations
 

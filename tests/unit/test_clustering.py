@@ -1,4 +1,4 @@
-"""Which subscriptions share a tile: each is in one, few slots are empty, and ids and threads decide nothing."""
+"""Clustering puts each subscription in one tile, leaves few slots empty, and ignores ids and threads."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from matchers import SubscriptionTable, clustering
+from matchers import SubscriptionTable
 from matchers.algorithms import tiles
-from matchers.algorithms.tiles import TILE
-from matchers.clustering import BROAD, Ranges, Tiling, tiling
-from matchers.kernels import clustering as kernels
-from matchers.quantiles import Quantiles
+from matchers.algorithms.tiles import TILE, clustering
+from matchers.algorithms.tiles.clustering import BROAD, Ranges, Tiling, tiling
+from matchers.algorithms.tiles.kernels import clustering as kernels
+from matchers.algorithms.tiles.quantiles import Quantiles
 from tests.unit.agreement import random_table, uniform_table
 
 

@@ -7,14 +7,14 @@ import sys
 import tarfile
 from pathlib import Path
 
-from streaming import code_archive
-from streaming.session import CODE
+from streaming.driver import code_archive
+from streaming.driver.session import CODE
 
 
 def test_it_has_all_that_a_worker_imports(tmp_path: Path) -> None:
     with tarfile.open(code_archive.make(CODE, tmp_path)) as archive:
         archive.extractall(tmp_path / "there", filter="data")
-    command = [sys.executable, "-c", "import matchers, streaming.daemon; print(matchers.__file__)"]
+    command = [sys.executable, "-c", "import matchers, streaming.worker.daemon; print(matchers.__file__)"]
     done = subprocess.run(command, cwd=tmp_path / "there", env={}, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == str(tmp_path / "there" / "matchers" / "__init__.py"), done.stderr
 

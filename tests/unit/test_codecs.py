@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from config.model import Events
-from matchers.snapshot import Snapshot
-from streaming import matching
+from matchers.index.snapshot import Snapshot
 from streaming.codecs import CODECS, RegistrySettings, open_codec
+from streaming.driver.batch_order import in_order
 from streaming.errors import JobError
-from streaming.matching import DEAD, DELIVER, EVENTS, SUBSCRIPTIONS
-from streaming.state import State
+from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, DeadLetter, Delivery, Row, unpacked
+from streaming.state.state import State
 from tests.registry import SchemaRegistry
 from tests.schemas import POINT, avro
 
@@ -34,10 +34,10 @@ def test_a_codec_is_opened_once_per_process() -> None:
 def test_wrong_options_of_the_registry_are_told_and_secrets_are_not() -> None:
     for options, why in (
         ({"basic.auth.user": "a:b"}, "unknown option 'basic.auth.user'; known: basic.auth.user.info, "),
-        ({"timeout": "soon"}, "timeout = 'soon' is no number from 1 up"),
-        ({"timeout": "0"}, "timeout = '0' is no number from 1 up"),
-        ({"ssl.key.location": "key.pem"}, "ssl.key.location is of no use without ssl.certificate.location"),
-        ({"basic.auth.user.info": "hunter2"}, "basic.auth.user.info is name:password, and there is no colon"),
+        ({"timeout": "soon"}, "timeout = 'soon' must be a number of at least 1"),
+        ({"timeout": "0"}, "timeout = '0' must be a number of at least 1"),
+        ({"ssl.key.location": "key.pem"}, "ssl.key.location has no effect without ssl.certificate.location"),
+        ({"basic.auth.user.info": "hunter2"}, "basic.auth.user.info must be name:password, with a colon"),
         ({"basic.auth.user.info": "a:hunter2", "bearer.auth.token": "hunter2"}, "keep one"),
     ):
         with pytest.raises(JobError) as error:
@@ -48,9 +48,9 @@ def test_wrong_options_of_the_registry_are_told_and_secrets_are_not() -> None:
 
 
 def test_the_stage_decodes_by_the_codec_it_is_told(registry: SchemaRegistry) -> None:
-    def rows(*rows: dict[str, Any]) -> list[dict[str, Any]]:
-        given = [pa.RecordBatch.from_pylist(list(rows), schema=matching.INPUT)]
-        return matching.unpacked(pa.Table.from_batches(state.work()[0](given), matching.PACKED))
+    def rows(*rows: dict[str, Any]) -> list[Row]:
+        given = [pa.RecordBatch.from_pylist(list(rows), schema=INPUT)]
+        return in_order(unpacked(pa.Table.from_batches(state.work()[0](given), PACKED)))
 
     class Value:
         def __init__(self, value: Any) -> None:
@@ -63,7 +63,10 @@ def test_the_stage_decodes_by_the_codec_it_is_told(registry: SchemaRegistry) -> 
     state.apply(found, {(SUBSCRIPTIONS, 0): 1})
     event = at | {"source": EVENTS, "offset": 0, "value": avro(registry, POINT, {"x": 1})}
     noise = at | {"source": EVENTS, "offset": 1, "value": b"{}", "headers": [{"key": "h", "value": None}]}
-    found = {row["offset"]: row for row in rows(event, noise) if row["kind"] in (DELIVER, DEAD)}
-    assert found[0]["subscribers"] == ["alice"]
-    assert found[0]["value"] == event["value"]
-    assert found[1]["reason"] == "the value has 2 bytes; a zero byte and a schema id alone are 5"
+    letter, delivery, _ = rows(event, noise)
+    assert isinstance(delivery, Delivery)
+    assert isinstance(letter, DeadLetter)
+    assert delivery.subscribers == ["alice"]
+    assert delivery.record.value == event["value"]
+    assert letter.record.offset == 1
+    assert letter.detail == "the value has 2 bytes; a zero byte and a schema id alone are 5"

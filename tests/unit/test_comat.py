@@ -1,4 +1,4 @@
-"""What COMAT promises: the algorithm expected to be faster matches the event, and which that is changes no match."""
+"""COMAT chooses the faster algorithm for an event, and the choice changes no match."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.algorithms import comat
-from matchers.kernels.comat import interleave
-from matchers.predicted_time import ENDS, GROUPS, SIZE, drawn, ends_of, features_of, learned
+from matchers.algorithms.comat.kernel import interleave
+from matchers.algorithms.comat.predicted_time import ENDS, GROUPS, SIZE, drawn, ends_of, features_of, learned
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels

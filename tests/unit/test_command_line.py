@@ -1,4 +1,4 @@
-"""What all commands have in common."""
+"""Properties of all commands."""
 
 from __future__ import annotations
 

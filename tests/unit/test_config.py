@@ -1,4 +1,4 @@
-"""Settings: where they come from, what is refused, what is shown."""
+"""Settings: sources, refusals, and display."""
 
 from __future__ import annotations
 

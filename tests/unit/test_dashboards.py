@@ -1,4 +1,4 @@
-"""What docker/monitoring asks Prometheus for is what the job tells it."""
+"""The queries of docker/monitoring use only metrics that the job has."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from ruamel.yaml import YAML
 
 from streaming.monitoring.exposition import Exposition
 from tests.documents import HOME, anchors
@@ -19,10 +19,12 @@ DIRECTORY = HOME / "docker" / "monitoring"
 BOARD = json.loads((DIRECTORY / "sluice.json").read_text())
 PANELS = BOARD["panels"]
 ALERTS = [
-    rule for group in yaml.safe_load((DIRECTORY / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
+    rule
+    for group in YAML(typ="safe", pure=True).load((DIRECTORY / "alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]
 ]
-SCRAPE = yaml.safe_load((DIRECTORY / "prometheus.yaml").read_text())
-COMPOSE = yaml.safe_load((HOME / "docker" / "compose.yaml").read_text())
+SCRAPE = YAML(typ="safe", pure=True).load((DIRECTORY / "prometheus.yaml").read_text())
+COMPOSE = YAML(typ="safe", pure=True).load((HOME / "docker" / "compose.yaml").read_text())
 
 SCRAPED = {"job", "instance"}  # labels that Prometheus adds to all it reads
 CHOSEN = {"area": {"used", "committed", "max"}}  # values that the job of the test has no more than some of
@@ -149,6 +151,7 @@ def test_the_dashboard_shows_all_that_the_job_itself_counts() -> None:
         "sluice_batch_phase_seconds_total",  # the stages and Spark's phases say where time goes
         "sluice_false_positives_ratio",  # 0 but in the adaptive mode
         "sluice_broker_answered_timestamp_seconds",  # readiness has it
+        "sluice_batch_without_progress_seconds",  # and this
         "sluice_spark_input_rows_per_second",  # the same as events, by batch
         "sluice_spark_processed_rows_per_second",
     }

@@ -1,9 +1,8 @@
-"""A dead letter holds all of the record that it was made of, and what is no dead letter is told apart."""
+"""A dead letter holds its original record in full, and other records in its topic are recognised."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from confluent_kafka import Message
@@ -12,22 +11,23 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from run_stream import app
-from streaming import records, showing
-from streaming.deadletters import UNKNOWN, Letter, Place, Wanted, marked, marker, read_letter
-from streaming.layout import topics
-from streaming.records import MAX_IDS_BYTES, MAX_LETTER_BYTES, Headers, Origin, Record, dead_letter
+from streaming.admin import dead_letter_view as showing
+from streaming.admin.dead_letters import UNKNOWN, Letter, Place, Wanted, marked, marker, read_letter
+from streaming.documents import records
+from streaming.documents.records import MAX_IDS_BYTES, MAX_LETTER_BYTES, Headers, Origin, Record, dead_letter
+from streaming.kafka.layout import topics
+from streaming.rows import ConsumerRecord
 from tests.stage import ALICE, ListSink, change, event, pipeline, step
 
 ORIGIN = Origin("events", 3, 17, 1_000)
 DELIVERY = {"subscriber": "alice", "subscriptionids": '["a","b"]', "matchversion": "7"}
 
 
-def row(key: bytes | None = b"k", value: bytes | None = b"v", headers: Headers | None = None) -> dict[str, Any]:
-    given = None if headers is None else [{"key": name, "value": text} for name, text in headers]
-    return {"key": key, "value": value, "headers": given}
+def row(key: bytes | None = b"k", value: bytes | None = b"v", headers: Headers | None = None) -> ConsumerRecord:
+    return ConsumerRecord(*ORIGIN[1:], key, value, headers or ())
 
 
-def made(of: dict[str, Any], reason: str = records.UNDECODABLE_EVENT, detail: str = "why", **about: str) -> Record:
+def made(of: ConsumerRecord, reason: str = records.UNDECODABLE_EVENT, detail: str = "why", **about: str) -> Record:
     return dead_letter("dead", of, ORIGIN, reason, detail, **about)
 
 
@@ -50,6 +50,14 @@ def letter(record: Record, **where: int) -> Letter:
 
 def size(made: Record) -> int:
     return len(made.value or b"") + len(made.key or b"") + records.size_of(made.headers)
+
+
+@pytest.mark.parametrize("timestamp", [-(2**63), -1, 0, 2**62, 2**63 - 1])
+def test_a_letter_keeps_any_time_of_its_origin(timestamp: int) -> None:
+    origin = ORIGIN._replace(timestamp_ms=timestamp)
+    found = letter(dead_letter("dead", row(), origin, records.UNDECODABLE_EVENT, "why"))
+    assert (found.reason, found.origin) == (records.UNDECODABLE_EVENT, origin)
+    assert json.dumps(showing.as_data(found, redriven=False))
 
 
 names = st.sampled_from(["trace", "sluice_reason", "sluice_headers", "sluice_attempts", "sluice_redriven", "é"])
@@ -114,7 +122,7 @@ def test_what_is_sent_to_a_subscriber_does_not_say_how_often_it_was_a_letter() -
         ),
     ],
 )
-def test_a_letter_fits_its_topic_and_says_what_it_left_out(of: dict[str, Any], left_out: dict[str, str]) -> None:
+def test_a_letter_fits_its_topic_and_says_what_it_left_out(of: ConsumerRecord, left_out: dict[str, str]) -> None:
     from config import Settings
 
     (limit,) = (t.config["max.message.bytes"] for t in topics(Settings(), 1, 1) if t.name == "deadletters")
@@ -122,10 +130,10 @@ def test_a_letter_fits_its_topic_and_says_what_it_left_out(of: dict[str, Any], l
     assert size(written) <= MAX_LETTER_BYTES < int(limit)
     found = letter(written)
     assert {name: text for name, text in found.about.items() if name.endswith("_bytes")} == left_out
-    assert found.value == (None if left_out else of["value"])
+    assert found.value == (None if left_out else of.value)
     whole = "key_bytes" not in left_out
-    assert found.key == (of["key"] if whole else None)
-    assert found.headers == ([(h["key"], h["value"]) for h in of["headers"] or ()] if whole else [])
+    assert found.key == (of.key if whole else None)
+    assert found.headers == ([*of.headers] if whole else [])
     assert (found.reason, found.subscriber, found.origin) == (records.OVERSIZE, "alice", ORIGIN)
 
 
@@ -322,9 +330,9 @@ def test_a_row_of_the_list_fits_into_80_columns(reason: str, topic: str) -> None
         (["list", "--since", "1h", "--until", "2h"], "--since must be before --until"),
         (["list", "--limit", "0"], "Invalid value for '--limit'"),
         (["show", "five"], "'five' is not the place of a letter, PARTITION:OFFSET, such as 0:12"),
-        (["redrive"], "which letters? It takes their places or filters, or else --all-letters"),
-        (["redrive", "--dry-run"], "which letters?"),
-        (["redrive", "--all-letters", "0:5"], "which letters?"),
+        (["redrive"], "pass the places of letters, or filters, or --all-letters"),
+        (["redrive", "--dry-run"], "pass the places of letters"),
+        (["redrive", "--all-letters", "0:5"], "pass the places of letters"),
         (["redrive", "0:5", "five"], "'five' is not the place of a letter"),
     ],
 )

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from examples import demo
+from commands.demo import show as demo
 
 
 def test_no_line_of_the_picture_is_folded_at_80_columns() -> None:

@@ -1,4 +1,4 @@
-"""What the files for containers, Kubernetes and YARN say of each other, of the settings and of the image."""
+"""The files for containers, Kubernetes and YARN agree with each other, the settings and the image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from config import Settings, load
 from tests.unit.test_architecture import HOME
@@ -26,7 +26,9 @@ MANIFESTS = sorted([*KUBERNETES.glob("*.yaml"), HOME / "docker" / "compose.yaml"
 
 
 def found(file: str, kind: str) -> dict[str, Any]:
-    (document,) = (d for d in yaml.safe_load_all((KUBERNETES / file).read_text()) if d["kind"] == kind)
+    (document,) = (
+        d for d in YAML(typ="safe", pure=True).load_all((KUBERNETES / file).read_text()) if d["kind"] == kind
+    )
     return dict(document)
 
 
@@ -103,7 +105,7 @@ def test_executors_find_the_driver_and_probes_its_monitoring() -> None:
 
 
 def test_compose_asks_the_job_itself_whether_it_is_healthy() -> None:
-    services = yaml.safe_load((HOME / "docker" / "compose.yaml").read_text())["services"]
+    services = YAML(typ="safe", pure=True).load((HOME / "docker" / "compose.yaml").read_text())["services"]
     job = services["sluice"]
     port = job["environment"]["SLUICE_MONITORING__PORT"]
     assert f"http://127.0.0.1:{port}/health" in job["healthcheck"]["test"][-1]
@@ -127,7 +129,7 @@ def test_the_checkpoint_and_the_settings_are_where_volumes_are() -> None:
 
 
 def test_who_runs_the_pods_exists_and_is_bound_to_the_rights() -> None:
-    documents = list(yaml.safe_load_all((KUBERNETES / "rights.yaml").read_text()))
+    documents = list(YAML(typ="safe", pure=True).load_all((KUBERNETES / "rights.yaml").read_text()))
     accounts = {d["metadata"]["name"] for d in documents if d["kind"] == "ServiceAccount"}
     executor = OPTIONS["spark.kubernetes.authenticate.executor.serviceAccountName"]
     assert accounts == {POD["serviceAccountName"], executor}
@@ -139,7 +141,9 @@ def test_kustomize_makes_all_of_it() -> None:
     if not shutil.which("kubectl"):
         pytest.skip("there is no kubectl")
     command = ["kubectl", "kustomize", str(KUBERNETES)]
-    documents = list(yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+    documents = list(
+        YAML(typ="safe", pure=True).load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    )
     kinds = [document["kind"] for document in documents]
     assert sorted(kinds) == sorted(
         ["ConfigMap", "Namespace", "Role", "RoleBinding", "Service", "ServiceAccount", "ServiceAccount", "StatefulSet"]

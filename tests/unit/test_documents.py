@@ -1,4 +1,4 @@
-"""What the documents say is so."""
+"""The documents are true: their code, examples, commands and links."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 
 import pytest
 
-from matchers import Index, naive
-from matchers.language import parse
+from matchers import Index
+from matchers.language import naive
+from matchers.language.parsing import parse
 from streaming.codecs import Undecodable, decode_event
-from streaming.subscriptions import read_change
+from streaming.documents.subscriptions import read_change
 from tests.documents import DOCUMENTS, HOME, anchors, blocks, links, prose, steps
 
 

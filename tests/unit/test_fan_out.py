@@ -8,20 +8,21 @@ import numpy as np
 import orjson
 import pytest
 
-from matchers.lowering import Conjunction
-from matchers.segment import Segment
-from matchers.snapshot import Part
-from streaming import fan_out
-from streaming.notes import notes
-from streaming.subscriptions import Subscription
-from tests.stage import ALICE, ListSink, change, event, pipeline, step, work
+from matchers.index.segment import Segment
+from matchers.index.snapshot import Part
+from matchers.language.lowering import Conjunction
+from streaming.documents.subscriptions import Subscription
+from streaming.index.notes import notes
+from streaming.worker import fan_out
+from tests.stage import ALICE, ListSink, change, event, pipeline, places, step, work
 
 pytestmark = pytest.mark.kernels
 
 
 def part(owners: dict[str, str]) -> Part:
     subscriptions = [Subscription(id, subscriber) for id, subscriber in owners.items()]
-    segment = Segment.build([(s.id, [Conjunction({})]) for s in subscriptions], notes(subscriptions))
+    about = notes(subscriptions, *places(len(subscriptions)))
+    segment = Segment.build([(s.id, [Conjunction({})]) for s in subscriptions], about)
     return Part.of(segment, "scan", {})
 
 
@@ -97,7 +98,7 @@ def test_an_event_that_is_too_large_is_a_dead_letter_and_matches_nothing() -> No
 
 
 def test_much_to_deliver_is_several_transactions_in_the_order_of_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaming.pipeline.DELIVERED_AT_ONCE", 3)
+    monkeypatch.setattr("streaming.driver.pipeline.DELIVERED_AT_ONCE", 3)
     sink = ListSink()
     p = pipeline(sink)
     step(p, *(change(i, f"id{i}", {"subscriber": f"s{i}", "pattern": {"x": [1]}}) for i in range(2)))

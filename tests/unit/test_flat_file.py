@@ -1,4 +1,4 @@
-"""Named arrays in one file: what is written is read, and nothing else is."""
+"""Named arrays in one file are read back as written; damaged files are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bucket of an H-tree a subscription lies in, where chaining ends, and which buckets an event looks into."""
+"""The bucket of a subscription in an H-tree, the end of chaining, and the buckets that an event visits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from matchers import EventBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import h_tree
 from matchers.algorithms.h_tree import HTree
-from matchers.kernels.h_tree import visit_cells
+from matchers.algorithms.h_tree.kernel import visit_cells
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels

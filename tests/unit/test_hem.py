@@ -1,4 +1,4 @@
-"""HEM: what its paper claims, and what ours adds."""
+"""HEM: the claims of its paper, and our additions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import hem
+from matchers.algorithms.hem import updates
 
 pytestmark = pytest.mark.kernels
 
@@ -111,7 +112,7 @@ def test_subscriptions_come_and_go_in_place(seed: int, options: dict[str, int]) 
     rows = [(s, a, low, high) for s, predicates in subscriptions.items() for a, (low, high) in predicates.items()]
     columns = [[row[i] for row in rows] for i in range(4)]
     table = SubscriptionTable.from_intervals(*columns, n_subscriptions=n, n_columns=d)
-    index = hem.build(table, capacity=80, psi=3, **options)
+    index = updates.build(table, capacity=80, psi=3, **options)
     for _ in range(80):
         predicates = drawn()
         s = index.insert(list(predicates), *([b[i] for b in predicates.values()] for i in range(2)))
@@ -144,7 +145,7 @@ def test_subscriptions_come_and_go_in_place(seed: int, options: dict[str, int]) 
 
 
 def test_what_cannot_be_inserted_or_built() -> None:
-    index = hem.build(uniform(10, 3, 2, 0.3), capacity=5)
+    index = updates.build(uniform(10, 3, 2, 0.3), capacity=5)
     for columns in ([0, 0], [3], [-1]):
         with pytest.raises(MatchingError, match="attributes must be different and within"):
             index.insert(columns, [0.0] * len(columns), [1.0] * len(columns))

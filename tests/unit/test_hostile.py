@@ -1,4 +1,4 @@
-"""Records that are made to be more than they say: programs for pickle, names of subscribers that are paths."""
+"""Hostile records: programs for pickle, names of subscribers that are paths."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 from config.load import LONGEST_SUBSCRIBER
 from config.model import Settings
-from streaming import layout
 from streaming.codecs import CODECS
-from streaming.matching import DEAD, REFUSED
-from streaming.subscriptions import SUBSCRIBER, Refused, read_document
+from streaming.documents.subscriptions import SUBSCRIBER, Refused, read_document
+from streaming.kafka import layout
+from streaming.rows import DeadLetter, Refusal
 from tests import stage
 
 
@@ -46,8 +46,8 @@ def test_a_pickle_runs_nothing_wherever_it_is(codec: str, protocol: int, tmp_pat
             stage.change(4, "b", {"subscriber": "b", "pattern": {"x": [1]}}) | {"key": bomb},
         ],
     )
-    assert [row["offset"] for row in rows if row["kind"] == DEAD] == [0, 1]
-    assert [row["offset"] for row in rows if row["kind"] == REFUSED] == [2, 3, 4]
+    assert [row.record.offset for row in rows if isinstance(row, DeadLetter)] == [0, 1]
+    assert [row.record.offset for row in rows if isinstance(row, Refusal)] == [2, 3, 4]
     assert not ran.exists()
 
 

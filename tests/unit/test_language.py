@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
-from matchers import ALGORITHMS, Index, MatchingError, PatternError, naive
-from matchers.language import parse
-from matchers.lowering import MAX_ALTERNATIVES, lower
+from matchers import ALGORITHMS, Index, MatchingError, PatternError
+from matchers.language import naive
+from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, lower
+from matchers.language.parsing import parse
 from tests.algorithms import EXACTLY
 from tests.cases import CASES, REFUSED
 
@@ -57,6 +59,60 @@ def test_too_many_alternatives_are_refused_before_they_are_made() -> None:
     many = {"x": list(range(10_000)), "$or": [{"y": [i]} for i in range(100)]}
     with pytest.raises(PatternError, match=r"field \$or: the pattern expands to more than 100000 values"):
         lower(parse(many))
+
+
+NEVER: list[Any] = [{"numeric": [">", 5, "<", 3]}]
+WILD: list[Any] = [{"$and": [{"wildcard": f"a*{i}*c"} for i in range(1_000)]}]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {f"f{i}": NEVER for i in range(1_000)},
+        {f"f{i}": [{"$and": ["a", "b"]}] for i in range(1_000)},
+        {"f": WILD},
+        {"x": WILD},
+    ],
+    ids=["empty ranges", "empty intersections", "residuals of one field", "residuals of a field of the $or too"],
+)
+def test_what_alternatives_repeat_counts_even_where_no_value_lies_in_it(field: dict[str, Any]) -> None:
+    """36,000 bytes were 655,200 intervals, and 900,000 bytes took more than a minute."""
+    pattern = {**field, "$or": [{"x": [i]} for i in range(900)]}
+    with pytest.raises(PatternError, match="expands to more than 100000 values"):
+        lower(parse(pattern))
+
+
+def test_few_bytes_do_not_expand_to_many_ranges() -> None:
+    choice = [{"x": [i]} for i in range(30)]
+    others: dict[str, Any] = {f"f{i}": [1] for i in range(20)}
+    pattern = {"a": {"$or": choice}, "b": {"$or": choice}, **others}
+    assert FEW_RANGES < 900 * 22
+    with pytest.raises(
+        PatternError, match="more than 10000 values and ranges, and to more than 10 times those that it"
+    ):
+        lower(parse(pattern))
+    with pytest.raises(PatternError, match="more than 10 times those"):
+        lower(parse({"$or": [pattern, {"y": list(range(20_000))}]}))  # each pattern of an $or too
+    assert len(lower(parse({"x": list(range(10_000)), "$or": choice[:9]}))) == 9  # 90,009 of 10,009
+    few = dict(list(others.items())[:9])
+    assert len(lower(parse({"a": {"$or": choice}, "b": {"$or": choice}, **few}))) == 900  # 9,900
+
+
+def test_the_order_of_fields_does_not_decide_whether_a_pattern_expands_too_far() -> None:
+    r = Random(1)
+    for _ in range(100):
+        parts: dict[str, Any] = {f"f{i}": [1] * r.randint(1, 30) for i in range(r.randint(1, 4))}
+        for i in range(r.randint(1, 3)):
+            parts[f"o{i}"] = {"$or": [{"x": [1] * r.randint(1, 20)}] * r.randint(1, 12)}
+        assert len({_refused(dict(r.sample(list(parts.items()), len(parts)))) for _ in range(5)}) == 1
+
+
+def _refused(pattern: dict[str, Any]) -> bool:
+    try:
+        lower(parse(pattern))
+    except PatternError:
+        return True
+    return False
 
 
 def test_large_patterns_cost_what_they_weigh() -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from streaming import logs
-from streaming.pipeline import log as batch_log
+from streaming.driver.pipeline import log as batch_log
+from streaming.monitoring import logs
 from tests.unit.test_monitoring import report
 
 ONE = {"oversize": 1}
@@ -26,7 +26,7 @@ def _as_before() -> Iterator[None]:
 
 def batch_line(capsys: pytest.CaptureFixture[str], format: str, dead_letters: Mapping[str, int] = ONE) -> str:
     logs.configure(format, "info")
-    batch_log.info("batch", extra={"fields": report(1e9, (5.0,), dead_letters=dead_letters).fields()})
+    batch_log.info("batch", **report(1e9, (5.0,), dead_letters=dead_letters).fields())
     captured = capsys.readouterr()
     assert captured.out == ""  # that is for data
     assert captured.err.count("\n") == 1
@@ -65,3 +65,24 @@ def test_an_exception_is_in_the_line(capsys: pytest.CaptureFixture[str]) -> None
         batch_log.exception("broken")
     line = json.loads(capsys.readouterr().err)
     assert (line["event"], line["exception"].endswith("ValueError: a\nb")) == ("broken", True)
+
+
+def test_fields_may_have_any_name_and_a_message_any_character(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("json", "info")
+    batch_log.warning("100 % of %s", **{"from": 1, "to": None, "name": "a", "level_of": "b"})
+    line = json.loads(capsys.readouterr().err)
+    assert {**line, "time": ""} == {
+        "time": "",
+        "level": "warning",
+        "event": "100 % of %s",
+        "from": 1,
+        "to": None,
+        "name": "a",
+        "level_of": "b",
+    }
+
+
+def test_lines_of_the_standard_library_s_loggers_are_written_too(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("json", "info")
+    logging.getLogger("sluice.matching").info("built %s", "hem")
+    assert json.loads(capsys.readouterr().err)["event"] == "built hem"

@@ -1,18 +1,21 @@
-"""What a worker makes of Arrow batches, and the driver's state of it: no Spark, no broker."""
+"""The matching stage of a worker and the driver's state, without Spark and without a broker."""
 
 from __future__ import annotations
 
 import json
+import logging
+import time
 from dataclasses import replace
 
 import pytest
 
-from matchers.snapshot import Snapshot
-from streaming import records
-from streaming.matching import DEAD, DELIVER, EVENTS, PROGRESS, REFUSED, SUBSCRIPTIONS
-from streaming.precision import Precision
-from streaming.sink import Aborted
-from streaming.subscriptions import Refused, read_change
+from matchers.index.snapshot import Snapshot
+from streaming.documents import records
+from streaming.documents.subscriptions import Refused, read_change
+from streaming.driver.load_shedding import Precision
+from streaming.kafka.sink import Aborted
+from streaming.rows import EVENTS, SUBSCRIPTIONS, DeadLetter, Delivery, MisreadTimes, Progress, Refusal
+from tests import kafka_double
 from tests.stage import ALICE, BOB, ListSink, apply, change, delivered, event, pipeline, state, step, work
 
 pytestmark = pytest.mark.kernels
@@ -55,7 +58,10 @@ def test_a_part_is_broadcast_once_and_destroyed_when_no_batch_can_use_it() -> No
 def test_rows_that_were_committed_before_are_dropped() -> None:
     s = state({(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 2})
     rows = work(s, [event(4, {"x": 1}), event(5, b"{"), change(1, "a", ALICE)])
-    assert [(r["kind"], r["offset"]) for r in rows] == [(DEAD, 5), (PROGRESS, 5)]
+    letter, progress = rows
+    assert isinstance(letter, DeadLetter)
+    assert isinstance(progress, Progress)
+    assert (letter.record.offset, progress.offset) == (5, 5)
 
 
 def test_a_subscription_ends_when_it_expires() -> None:
@@ -64,6 +70,12 @@ def test_a_subscription_ends_when_it_expires() -> None:
     assert delivered(s, event(0, {"x": 1}, timestamp=1_999), event(1, {"x": 1}, timestamp=2_000)) == {
         0: {"alice": ["a"]}
     }
+
+
+def test_what_never_expires_matches_at_the_last_moment_there_is() -> None:
+    s = state()
+    apply(s, [change(0, "a", ALICE), change(1, "b", BOB | {"expires_at": "9999-12-31T00:00:00Z"})])
+    assert delivered(s, event(0, {"x": 1}, timestamp=2**63 - 1)) == {0: {"alice": ["a"]}}
 
 
 def test_a_paused_subscription_stays_and_matches_nothing_until_it_is_resumed() -> None:
@@ -106,10 +118,12 @@ def test_many_of_one_shape_that_are_paused_match_nothing() -> None:
 def test_what_is_no_event_is_a_dead_letter_and_the_rest_goes_on(value: bytes | None, reason: str) -> None:
     s = state()
     apply(s, [change(0, "c", BOB)])
-    by_kind = {r["kind"]: r for r in work(s, [event(0, value), event(1, {"x": 1})])}
-    assert by_kind[DEAD]["reason"].startswith(reason)
-    assert by_kind[DEAD]["value"] == value
-    assert by_kind[DELIVER]["offset"] == 1
+    delivery, letter, _ = work(s, [event(0, value), event(1, {"x": 1})])
+    assert isinstance(letter, DeadLetter)
+    assert isinstance(delivery, Delivery)
+    assert letter.detail.startswith(reason)
+    assert letter.record.value == value
+    assert delivery.record.offset == 1
 
 
 @pytest.mark.parametrize(
@@ -145,7 +159,7 @@ def test_what_is_no_subscription_is_refused_with_a_reason(key: bytes | None, val
 def test_many_changes_of_one_shape_may_all_be_wrong() -> None:
     s = state()
     wrong = [change(i, f"s{i}", {"subscriber": "not a name", "pattern": {"x": ["a"]}}) for i in range(20)]
-    refused = [r for r in work(s, wrong) if r["kind"] == REFUSED]
+    refused = [r for r in work(s, wrong) if isinstance(r, Refusal)]
     assert len(refused) == 20
 
 
@@ -164,9 +178,13 @@ def test_records_and_offsets_are_one_transaction() -> None:
         "subscriber": "alice",
         "version": 2,
         "in_force_from": {"0": 0},
+        "query": "",
+        "topic_id": "",
+        "read_up_to": {"0": 2},
         "change": {"partition": 0, "offset": 0},
     }
-    assert json.loads(refused.value or b"")["status"] == "refused"
+    said = json.loads(refused.value or b"")
+    assert (said["status"], said["version"], said["in_force"]) == ("refused", 2, None)
     assert dict(letter.headers)["sluice_reason"] == records.REFUSED_SUBSCRIPTION.encode()
     assert sink.transactions[-1][1] == {("subs", 0): 2}
     (delivery,) = step(p, event(0, {"x": 1}, key=b"k", headers=[{"key": "trace", "value": b"t"}]))
@@ -186,6 +204,7 @@ def test_records_and_offsets_are_one_transaction() -> None:
         "status": "paused",
         "version": 3,
         "in_force_from": {"0": 1},
+        "read_up_to": {"0": 3},
         "change": {"partition": 0, "offset": 2},
     }
     (resumed,) = step(p, change(3, "a", ALICE))
@@ -217,7 +236,12 @@ def test_what_cannot_be_delivered_is_a_dead_letter(absent: set[str], reason: str
     assert found["dead"]["sluice_attempts"] == b"1"
 
 
-def test_an_aborted_transaction_is_tried_again_after_another_look_at_the_topics() -> None:
+def test_an_aborted_transaction_is_tried_again_after_another_look_at_the_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For half a minute: topics that were deleted can look alive for a while."""
+    clock = kafka_double.Broker()  # it goes on when somebody waits
+    monkeypatch.setattr("streaming.driver.pipeline.time", clock)
     p = pipeline(ListSink(aborts=2))
     step(p, change(0, "a", ALICE))
     assert p.outputs.refreshed == 2  # type: ignore[attr-defined]
@@ -225,6 +249,7 @@ def test_an_aborted_transaction_is_tried_again_after_another_look_at_the_topics(
     with pytest.raises(Aborted):
         step(p, event(0, {"x": 1}))
     assert p.state.positions[EVENTS, 0] == 0
+    assert 30 < clock.now < 40
 
 
 def test_a_status_has_a_key_though_the_change_has_no_id() -> None:
@@ -236,7 +261,7 @@ def test_a_status_has_a_key_though_the_change_has_no_id() -> None:
 
 def test_refused_rows_carry_the_id_where_it_is_known() -> None:
     rows = work(state(), [change(0, "a", {"pattern": 5, "subscriber": "s"})])
-    assert [(r["kind"], r["subscriptions"]) for r in rows if r["kind"] == REFUSED] == [(REFUSED, ["a"])]
+    assert [r.id for r in rows if isinstance(r, Refusal)] == ["a"]
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])
@@ -279,8 +304,67 @@ def test_what_is_only_roughly_right_says_so() -> None:
     assert dict(delivery.headers)["sluice_approximate"] == b"0.05"
 
 
-def test_a_time_that_no_calendar_has_is_left_out() -> None:
+@pytest.mark.parametrize("timestamp", [10**17, -(10**17), 2**63 - 1, -(2**63), -62135596800001, records.NO_TIMESTAMP])
+def test_a_time_that_no_calendar_has_is_left_out(timestamp: int) -> None:
     p = pipeline(ListSink())
     step(p, change(0, "a", ALICE))
-    (delivery,) = step(p, event(0, {"x": 1}, timestamp=10**17))
+    (delivery,) = step(p, event(0, {"x": 1}, timestamp=timestamp))
     assert "ce_time" not in dict(delivery.headers)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "time"),
+    [
+        (0, b"1970-01-01T00:00:00.000Z"),
+        (-2, b"1969-12-31T23:59:59.998Z"),
+        (-14831769600000, b"1500-01-01T00:00:00.000Z"),
+        (253402300799999, b"9999-12-31T23:59:59.999Z"),
+    ],
+)
+def test_the_time_of_an_event_is_one_of_the_gregorian_calendar(timestamp: int, time: bytes) -> None:
+    p = pipeline(ListSink())
+    step(p, change(0, "a", ALICE))
+    (delivery,) = step(p, event(0, {"x": 1}, timestamp=timestamp))
+    assert dict(delivery.headers)["ce_time"] == time
+
+
+def test_events_without_a_credible_time_do_not_say_how_long_events_wait() -> None:
+    now = int(1000 * time.time())
+    times = [-(2**63), records.NO_TIMESTAMP, 0, now - 5_000, now - 3_000, now + 10**8, 2**63 - 1]
+    rows = work(state(), [event(n, {}, timestamp=ms) for n, ms in enumerate(times)])
+    assert [(r.timestamp_ms, r.records) for r in rows if isinstance(r, Progress)] == [(now - 5_000, len(times))]
+    rows = work(state(), [event(0, {}, timestamp=0)])
+    assert [r.timestamp_ms for r in rows if isinstance(r, Progress)] == [None]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "misread"), [(-(10**15), True), (-2_208_988_800_001, True), (-1, False), (2**63 - 1, False)]
+)
+def test_a_worker_says_which_timestamps_spark_may_have_misread(timestamp: int, misread: bool) -> None:
+    rows = work(state(), [event(0, {}, timestamp=10**12), event(1, {}, timestamp=timestamp)])
+    assert [type(r) for r in rows] == [Progress, MisreadTimes][: 1 + misread]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "first", "deleted"),
+    [
+        ((0, 1, 2), 3, []),  # deleted after they were read: nobody asks
+        ((3, 4), 3, [(0, 3, 3)]),
+        ((0, 4), 4, [(0, 4, 3)]),  # while they were read
+        ((1, 3), 0, []),  # ends of transactions
+        ((3, 5), 3, [(0, 3, 3)]),  # such an end beyond what is gone
+        ((8,), 2, [(0, 2, 2)]),  # the others were dropped by compaction, or were ends
+    ],
+)
+def test_events_that_were_deleted_before_they_were_read_are_counted(
+    offsets: tuple[int, ...], first: int, deleted: list[tuple[int, int, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    logging.getLogger("sluice").propagate = True
+    p = pipeline(ListSink())
+    p.firsts = lambda partitions: dict.fromkeys(partitions, first)
+    rows = work(p.state, [event(n, {}) for n in offsets[:1]], [event(n, {}) for n in offsets[1:]])
+    assert p._deleted(rows) == sum(n for _, _, n in deleted)
+    warned = [record.fields for record in caplog.records]  # type: ignore[attr-defined]
+    assert [(fields["from"], fields["to"], fields["offsets"]) for fields in warned] == deleted
+    p.take(rows)
+    assert p._deleted(work(p.state, [event(offsets[-1] + 1, {})])) == 0

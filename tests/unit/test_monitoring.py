@@ -1,4 +1,4 @@
-"""What the job shows: figures that add up, verdicts with their reasons, and texts from outside that stay texts."""
+"""Monitoring: figures add up, verdicts have reasons, and texts from outside are escaped."""
 
 from __future__ import annotations
 
@@ -21,24 +21,26 @@ from hypothesis import strategies as st
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from streaming import rows as travelling
+from streaming.documents.records import REASONS
 from streaming.errors import BrokerUnreachable
-from streaming.matching import DELIVER, EVENTS, PROGRESS, SUBSCRIPTIONS
-from streaming.metrics import STAGES, TOTAL, Latencies
-from streaming.monitoring import page, status
+from streaming.latencies import STAGES, TOTAL, Latencies
+from streaming.monitoring import status
 from streaming.monitoring.exposition import BOUNDS_S, Exposition
 from streaming.monitoring.figures import SLOT_S, SLOTS, Figures
 from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.monitor import Monitor
+from streaming.monitoring.reporting import Nobody, Published, Report, Stage
 from streaming.monitoring.verdicts import BEAT_S, BROKER_S, ailing, waiting
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About, Broker, Lag, Progress, Trouble, View
+from streaming.monitoring.web import page
 from streaming.monitoring.wording import LAGS, TOTALS, seconds
-from streaming.records import REASONS
-from streaming.reporting import Published, Report, Stage
-from streaming.supervision import Past
+from streaming.process.supervision import Past
+from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, Delivery, Row
 from streaming.version import VERSION
 from tests.stage import ALICE, ListSink, change, event, pipeline, state, step, work
 
-ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, Past(2, -9))
+ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, 30, Past(2, -9))
 TOPICS = {EVENTS: "events", SUBSCRIPTIONS: "subs"}
 HOSTILE = '<script>alert("x")</script>&\'"\ud800\x00\u2028{}'
 
@@ -67,13 +69,12 @@ class Asked:
 def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float = 0.0, **more: Any) -> Report:
     """Of a batch with an event for each latency, which has two deliveries."""
     committed = committed or start
-    rows: list[dict[str, Any]] = [
-        {"kind": DELIVER, "timestamp": 1000 * committed - ms, "subscriptions": ['["a","b"]', '["c"]']}
-        | {"count": 3, "headers": None}
-        for ms in latencies_ms
-    ]
     n = len(latencies_ms)
-    rows.append({"kind": PROGRESS, "source": EVENTS, "count": n, "bytes": 10 * n, "timestamp": 1000 * start})
+    rows: list[Row] = [
+        Delivery(ConsumerRecord(0, i, 1000 * committed - ms), ["a", "b"], ['["a","b"]', '["c"]'], matched=3)  # type: ignore[arg-type]
+        for i, ms in enumerate(latencies_ms)
+    ]
+    rows.append(travelling.Progress(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=1000 * start))  # type: ignore[arg-type]
     own = Report(1, 0.0, start=start)
     given = {"over_quota": 0, "dead_letters": {}, "aborted": 0} | more
     own.stages.append(Stage("prepare", start, committed))
@@ -350,6 +351,112 @@ def test_without_batches_it_is_alive_only_while_there_is_nothing_to_read() -> No
     assert later(1) != []
     made._state.positions = {(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 0}  # type: ignore[union-attr]
     assert later(0) == []
+
+
+def test_a_batch_that_makes_no_progress_is_logged_once_and_the_job_is_not_ready(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    made = running(clock)
+
+    def later(seconds: float) -> list[str]:
+        """The reasons of /ready; the broker still answers."""
+        clock.now += seconds
+        made.ask()
+        made.look()
+        return waiting(made.view())
+
+    with caplog.at_level(logging.INFO, "sluice.monitoring"):
+        made.doing(7, "prepare")
+        assert later(29) == []
+        made.doing(7, "match")
+        assert later(30) == []
+        assert later(1) == [
+            "batch 7 makes no progress in its stage 'match', for 31 s now (monitoring.stuck_after_s = 30); look at "
+            "Spark's Python workers (streaming.worker.daemon), of which one that is stopped holds up the whole batch"
+        ]
+        assert len(later(100)) == 1
+        (warning,) = caplog.records
+        assert (warning.levelname, warning.getMessage()) == ("WARNING", "the batch makes no progress")
+        fields = warning.__dict__["fields"]
+        assert (fields["batch"], fields["stage"], fields["for_s"]) == (7, "match", 31.0)
+        assert fields["look_at"].startswith("Spark's Python workers")
+        assert values(made.view(), "sluice_batch_without_progress_seconds") == {(): 131.0}
+        shown = {"batch": 7, "stage": "match", "without_progress_s": 131.0}
+        assert status.document(made.view())["in_hand"] == shown
+        made.doing(7, "publish")
+        assert later(0) == []
+        made.idle()
+        assert later(1_000) == []
+    _, note = caplog.records
+    assert (note.levelname, note.getMessage()) == ("INFO", "the batch continues")
+    assert note.__dict__["fields"] == {"batch": 7, "stage": "match", "after_s": 131.0}
+
+
+def test_a_large_batch_that_makes_progress_is_ready(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    made = running(clock)
+    for _ in range(20):
+        for stage in ("prepare", "match", "publish", "publish"):
+            made.doing(1, stage)
+            clock.now += 30
+            made.look()
+            made.ask()
+            assert waiting(made.view()) == []
+    assert not caplog.records
+
+
+def test_each_batch_that_makes_no_progress_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    made = running(clock)
+    with caplog.at_level(logging.INFO, "sluice.monitoring"):
+        for number in (1, 2):
+            made.doing(number, "match")
+            clock.now += 40
+            made.look()
+    events = [(r.getMessage(), r.__dict__["fields"]["batch"]) for r in caplog.records]
+    no_progress = "the batch makes no progress"
+    assert events == [(no_progress, 1), ("the batch continues", 1), (no_progress, 2)]
+
+
+@pytest.mark.parametrize("phase", [STARTING, STOPPING])
+def test_a_batch_of_a_job_that_starts_or_stops_may_take_long(phase: str, caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    made = running(clock)
+    made.doing(1, "match")
+    made.enter(phase)
+    clock.now += 1_000
+    made.look()
+    assert not caplog.records
+
+
+def test_a_batch_that_makes_no_progress_is_noticed_by_a_thread_of_the_monitor() -> None:
+    """The main thread may wait for Spark as the batch does, and there may be no broker to ask."""
+    made = Monitor(replace(ABOUT, stuck_after_s=0), TOPICS)
+    made.enter(RUNNING)
+    made.doing(1, "match")
+    time.sleep(0.01)  # the clock goes on
+    with made:
+        while not made.view().troubles:
+            time.sleep(0.01)
+    assert made.view().troubles[0].event == "the batch makes no progress"
+
+
+def test_a_transaction_of_many_records_goes_on_with_every_ten_thousand() -> None:
+    class Stages(Nobody):
+        def __init__(self) -> None:
+            self.seen: list[Any] = []
+
+        def doing(self, batch: int, stage: str) -> None:
+            self.seen.append((batch, stage))
+
+    p = pipeline(ListSink())
+    p.observer = stages = Stages()
+    step(p, change(0, "a", ALICE))
+    assert stages.seen == [(0, "publish")]
+    stages.seen.clear()
+    step(p, *(event(i, {"x": 1}) for i in range(25_000)))
+    assert stages.seen == [(0, "publish")] * 3
 
 
 def test_offsets_without_a_row_count_as_read_once_spark_is_past_them() -> None:

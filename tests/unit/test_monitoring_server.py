@@ -1,4 +1,4 @@
-"""What the server answers, and that nothing of it is left."""
+"""The HTTP server answers, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from config import load
-from streaming import job
-from streaming.broker import free_port
+from streaming.driver import assembly
 from streaming.errors import JobError
-from streaming.monitoring import page, server
+from streaming.kafka.broker import free_port
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.server import Server
 from streaming.monitoring.view import RUNNING, View
+from streaming.monitoring.web import page, server
+from streaming.monitoring.web.server import Server
 from tests.unit.test_monitoring import ABOUT, TOPICS, Asked, busy, running
 
 PATHS = ["/", "/status.json", "/metrics", "/health", "/ready"]
@@ -184,8 +183,8 @@ def test_many_silent_clients_are_hung_up_on() -> None:
 
 
 class SomeEnds:
-    def ends(self, names: Any, timeout_s: float) -> dict[tuple[str, int], int]:
-        return {(name, 0): 0 for name in names}
+    def ends(self) -> dict[tuple[str, int], int]:
+        return {("events", 0): 0, ("subscriptions", 0): 0}
 
 
 def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -193,7 +192,7 @@ def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, ca
     logging.getLogger("sluice").propagate = True
     caplog.set_level(logging.INFO, "sluice")
     before = threading.active_count()
-    with job._monitored(settings, SomeEnds(), None) as (_, url):  # type: ignore[arg-type]
+    with assembly.monitored(settings, SomeEnds(), None) as (_, url):  # type: ignore[arg-type]
         assert url is not None
         assert (tmp_path / "monitoring").read_text() == f"{url}\n"
         with urllib.request.urlopen(f"{url}/health", timeout=10) as answer:
@@ -206,8 +205,9 @@ def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, ca
 
 def test_a_job_that_is_not_to_answer_does_not_listen(tmp_path: Path) -> None:
     settings = load(flags={"query.checkpoint": str(tmp_path), "monitoring.enabled": False})
-    before = threading.active_count()
-    with job._monitored(settings, SomeEnds(), None) as (monitor, url):  # type: ignore[arg-type]
-        assert (url, threading.active_count()) == (None, before)
+    before = set(threading.enumerate())
+    with assembly.monitored(settings, SomeEnds(), None) as (monitor, url):  # type: ignore[arg-type]
+        others = [thread.name for thread in set(threading.enumerate()) - before]
+        assert (url, others) == (None, ["sluice-monitor"])
         assert monitor.view().figures.batches == 0
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""`ocm` and `ccm`: filters in tables by their names, as PCM has them."""
+"""`ocm` and `ccm`: filters in tables by their names, as in PCM."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy import inf
 
 from matchers import EventBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import ccm, ocm
-from matchers.name_vectors import IN, OUT, SEVERAL, NameVectors
+from matchers.algorithms.name_vectors import IN, OUT, SEVERAL, NameVectors
 from tests.unit.agreement import agrees, random_batch, random_table
 
 pytestmark = pytest.mark.kernels

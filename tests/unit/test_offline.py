@@ -161,7 +161,7 @@ def test_what_has_expired_by_now_does_not_count(sluice: Sluice) -> None:
     write("s.jsonl", EXPIRED, EXPIRED.replace("2020", "9020").replace("s4", "s5"))
     assert sluice("match", "s.jsonl", stdin=b"{}")[1] == "line 1: dave (s5)\n"
     code, out, _ = sluice("explain", "s.jsonl", "{}", "--id", "s4")
-    assert (code, out.splitlines()[0]) == (1, "s4 (dave): expired 2020-01-01 00:00:00 UTC")
+    assert (code, out.splitlines()[0]) == (1, "s4 (dave): expired 2020-01-01 00:00:00.000Z")
 
 
 def test_what_is_paused_matches_nothing_and_is_said_to_be(sluice: Sluice) -> None:
@@ -345,7 +345,7 @@ def test_duplicates_and_what_has_expired_are_notes_and_no_errors(sluice: Sluice)
     assert sluice("validate", "a.jsonl", "b.jsonl") == (
         0,
         "",
-        "a.jsonl, line 2: note: id s4: expired 2020-01-01 00:00:00 UTC\n"
+        "a.jsonl, line 2: note: id s4: expired 2020-01-01 00:00:00.000Z\n"
         "b.jsonl, line 1: note: id s1: replaces that of a.jsonl, line 1\n"
         "3 of 3 accepted\n",
     )
@@ -481,7 +481,7 @@ def test_what_has_expired_counts_in_cases(sluice: Sluice) -> None:
         ("subscriptions: {s1: {}}\ncases: [5]", "cases.yaml, subscription s1: id s1: subscriber must be"),
         ("subscriptions: [{}]\ncases: [5]", "cases.yaml, subscription 1: id must be a text"),
         ("a: [", "cases.yaml, line 1: not YAML: "),
-        ("a: 1\na: 2", "cases.yaml, line 2: the key 'a' was there before"),
+        ("a: 1\na: 2", "cases.yaml, line 2: duplicate key 'a'"),
         ("a: 1\n---\nb: 2", "not YAML: expected a single document in the stream"),
         ("1: 1", "cases.yaml, line 1: a key is a text; put '1' in quotes"),
         ("a: !!python/object/apply:os.system [exit]", "the tag '!!python/object/apply:os.system' means nothing"),
@@ -534,6 +534,11 @@ def test_the_same_word_is_not_read_in_two_ways() -> None:
     assert yaml.load(b"{on: 1, y: 2}", "f") == {"on": 1, "y": 2}
     with pytest.raises(InputError, match="put 'null' in quotes"):
         yaml.load(b"{null: 1}", "f")
+
+
+def test_a_file_of_yaml_1_1_is_read_as_yaml_1_2_and_an_anchor_may_be_used_again() -> None:
+    assert yaml.load(b"%YAML 1.1\n---\n{a: no, b: 010}\n", "f") == {"a": "no", "b": "010"}
+    assert yaml.load(b"[&a 1, &a 2, *a]", "f") == [1, 2, 2]
 
 
 # documents

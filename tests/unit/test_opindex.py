@@ -1,4 +1,4 @@
-"""What OpIndex promises: where a subscription lies, which lists an event asks, and what it counts in them."""
+"""OpIndex: the place of a subscription, the lists that an event visits, and the counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from matchers import EventBatch, SubscriptionTable
 from matchers.algorithms import opindex
 from matchers.algorithms.opindex import UNPARTITIONED, OpIndex, pivots
-from matchers.kernels.opindex import EQ, GE, LE, OPERATORS, PLACES, search
+from matchers.algorithms.opindex.kernel import EQ, GE, LE, OPERATORS, PLACES, search
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels

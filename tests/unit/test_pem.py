@@ -1,4 +1,4 @@
-"""What the paper on PEM says of its split point: Eq. 1 to 3, and that it follows what the two sides take."""
+"""The split point of PEM: Eq. 1 to 3, and its reaction to the times of both sides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.algorithms import pem
-from matchers.split_point import balanced, cut_of, elastic, follow
+from matchers.algorithms.pem.split_point import balanced, cut_of, elastic, follow
 
 pytestmark = pytest.mark.kernels
 inf = float("inf")

@@ -1,4 +1,4 @@
-"""Protobuf messages as the events that JSON would give."""
+"""Protobuf messages become the same events as JSON."""
 
 from __future__ import annotations
 

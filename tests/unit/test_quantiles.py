@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from matchers import SubscriptionTable
-from matchers.quantiles import FEW, MOST, Quantiles
+from matchers.algorithms.tiles.quantiles import FEW, MOST, Quantiles
 
 pytestmark = pytest.mark.kernels
 

@@ -1,4 +1,4 @@
-"""What a subscriber may have, and what becomes of what is more."""
+"""Quotas of subscribers, and the treatment of the excess."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from streaming import pipeline as pipeline_module
-from streaming import records
-from streaming.pipeline import Pipeline
-from streaming.quotas import REMEMBERED, DeliveryQuota, SubscriptionQuota, owners
-from streaming.records import Record
-from streaming.store import Store
-from streaming.upkeep import Upkeep
+from streaming.documents import records
+from streaming.documents.records import Record
+from streaming.driver import pipeline as pipeline_module
+from streaming.driver.pipeline import Pipeline
+from streaming.driver.quotas import REMEMBERED, DeliveryQuota, SubscriptionQuota, owners
+from streaming.state.compaction import Upkeep
+from streaming.state.store import Store
 from tests.stage import ALICE, BOB, AtOnce, ListSink, change, delivered, event, pipeline, step, work
 
 pytestmark = pytest.mark.kernels
@@ -266,3 +266,12 @@ def test_what_a_quota_refused_is_refused_again_after_a_crash(tmp_path: Path) -> 
     assert store.refused() == {(0, 1)}
     p.state.close()
     assert store.refused() == set()
+
+
+def test_events_without_a_timestamp_are_of_no_second() -> None:
+    quota = DeliveryQuota(1)
+    for _ in range(3):
+        assert list(quota.allowed([("alice", -1), ("alice", -1)])) == [True, True]
+        quota.count([("alice", -1), ("alice", -1)])
+    strange = [("alice", ms) for ms in (-(2**63), -2, 0, 2**63 - 1)]
+    assert list(quota.allowed(strange * 2)) == [True] * 4 + [False] * 4

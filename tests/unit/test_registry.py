@@ -1,4 +1,4 @@
-"""Schemas from a registry: which trouble is the event's, and which the job's."""
+"""Schemas from a registry: faults of an event, and faults that stop the job."""
 
 from __future__ import annotations
 

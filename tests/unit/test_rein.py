@@ -1,4 +1,4 @@
-"""The marking of `rein` on the example of its paper, and what its buckets are."""
+"""The marking of `rein` on the example of its paper, and the content of its buckets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from matchers import EventBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import rein
-from matchers.kernels.rein import BLOCK, mark_row
+from matchers.algorithms.rein.kernel import BLOCK, mark_row
 
 pytestmark = pytest.mark.kernels
 inf = float("inf")

@@ -1,4 +1,4 @@
-"""The JSON Schema of a subscription: it takes all that the job takes, and no more but for named reasons."""
+"""The JSON Schema of a subscription accepts whatever the job accepts, and nothing else but for named reasons."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
-from matchers.language import EXCLUDED, MAX_DEPTH, OPERATORS, RESERVED
+from matchers.language.parsing import EXCLUDED, MAX_DEPTH, OPERATORS, RESERVED
 from run_stream import app
-from streaming.schema import subscription_schema
-from streaming.subscriptions import MAX_ID_LENGTH, Refused, read_change
+from streaming.documents.schema import subscription_schema
+from streaming.documents.subscriptions import MAX_ID_LENGTH, Refused, read_change
 from tests import workloads
 from tests.cases import CASES, REFUSED
 

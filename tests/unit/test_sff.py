@@ -1,4 +1,4 @@
-"""`sff` combines identical constraints, and leaves an interface alone once it is settled."""
+"""`sff` combines identical constraints, and skips an interface once it is settled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sink, where a topic goes away while records are under way to it."""
+"""The sink while topics are deleted during a transaction."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
-from streaming import sink as sinking
+from streaming.documents.records import Record
+from streaming.driver.pipeline import Pipeline
 from streaming.errors import BrokerUnreachable
-from streaming.records import Record
-from streaming.sink import Aborted, TransactionalSink
+from streaming.kafka import sink as sinking
+from streaming.kafka.outputs import OutputTopics
+from streaming.kafka.sink import Aborted, TransactionalSink
+from streaming.kafka.topics import Topic
 from tests import kafka_double
+from tests.stage import NAMES, change, event, state, work
 
 
 class Stuck(kafka_double.Producer):
@@ -46,3 +50,23 @@ def test_records_that_are_not_taken_are_tried_again_if_their_topic_is_gone(
     sink = TransactionalSink("", {}, "q", owner="a")
     with pytest.raises(error, match=reason):
         sink.publish([Record(topic, None, b"v", []) for topic in topics], {("events", 0): 1})
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("create", [True, False])
+def test_a_hundred_topics_that_are_deleted_at_once_do_not_end_the_job(
+    monkeypatch: pytest.MonkeyPatch, create: bool
+) -> None:
+    broker = kafka_double.Broker()
+    broker.install(monkeypatch, lambda producer: producer)
+    subscribers = [f"s{n}" for n in range(100)]
+    broker.create(Topic(name) for name in ("status", "dead", *map(NAMES.delivery_topic, subscribers)))
+    p = Pipeline(state(), TransactionalSink("", {}, "q", owner="a"), OutputTopics(broker, 1, 1, create), NAMES)  # type: ignore[arg-type]
+    documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in subscribers]
+    p.take(work(p.state, [change(n, f"id{n}", document) for n, document in enumerate(documents)]))
+    p.take(work(p.state, [event(0, {"x": 1})]))
+    broker.delete([NAMES.delivery_topic(subscriber) for subscriber in subscribers])
+    broker.deleted.clear()
+    p.take(work(p.state, [event(1, {"x": 1})]))
+    made = sorted(record.topic for record in broker.read() if record.topic != "status")
+    assert made == (sorted(map(NAMES.delivery_topic, subscribers)) if create else ["dead"] * 100)

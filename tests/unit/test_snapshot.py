@@ -1,4 +1,4 @@
-"""Versions of a set of subscriptions: what an update moves, and what is joined beside it and swapped in."""
+"""Versions of a set of subscriptions: updates, compaction in the background, and the swap."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from matchers import naive
-from matchers.language import parse
-from matchers.lowering import lower
-from matchers.segment import Segment
-from matchers.snapshot import Part, Snapshot
-from matchers.texts import Texts
-from streaming.notes import notes
-from streaming.subscriptions import Subscription
+from matchers.index.segment import Segment
+from matchers.index.snapshot import Part, Snapshot
+from matchers.index.texts import Texts
+from matchers.language import naive
+from matchers.language.lowering import lower
+from matchers.language.parsing import parse
+from streaming.documents.subscriptions import Subscription
+from streaming.index.notes import notes
 from tests import workloads
+from tests.stage import places
 
 pytestmark = pytest.mark.kernels
 
@@ -28,7 +29,7 @@ Patterns = dict[str, Any]
 
 def segment(patterns: Patterns) -> Segment:
     lowered = [(id, lower(parse(pattern))) for id, pattern in patterns.items()]
-    return Segment.build(lowered, notes([Subscription(id, f"of-{id}") for id in patterns]))
+    return Segment.build(lowered, notes([Subscription(id, f"of-{id}") for id in patterns], *places(len(patterns))))
 
 
 def updated(snapshot: Snapshot, add: Patterns, remove: Any = (), held: int = 0) -> Snapshot:

@@ -1,7 +1,8 @@
-"""The state on disk: what was saved comes back, and what is spoiled, foreign or too old does not."""
+"""The state on disk: saved versions are restored; damaged, foreign or outdated ones are not."""
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from matchers.language import parse
-from matchers.lowering import lower
-from matchers.snapshot import Part, Snapshot
-from streaming import packing
-from streaming.store import Manifest, Store
+from matchers import flat_file
+from matchers.index.snapshot import Part, Snapshot
+from matchers.language.lowering import lower
+from matchers.language.parsing import parse
+from streaming.index import packing
+from streaming.state.store import Manifest, Store
 
 pytestmark = pytest.mark.kernels
 
@@ -185,6 +187,66 @@ def test_a_job_with_another_algorithm_or_other_options_does_not_use_what_was_sav
     store = Store(tmp_path)
     three_versions(store)
     assert store.load(other, {0: 30}) is None
+
+
+def test_a_state_that_another_version_of_sluice_saved_is_not_opened_and_gives_way_to_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store(tmp_path)
+    with monkeypatch.context() as before:
+        before.setattr(packing, "_FORMAT", packing._FORMAT - 1)
+        three_versions(store)
+    assert store.load(EMPTY, {0: 30}) is None  # so all of the topic is read
+    store.clean()
+    fields = [record.fields for record in caplog.records]
+    assert [f["file"] for f in fields] == [f"version-{v:020d}" for v in (30, 20)]
+    assert all(f["reason"].endswith("was written by another version") for f in fields)
+    saved(store, grown(EMPTY, 6, version=40), {})
+    loaded = store.load(EMPTY, {0: 40})
+    assert loaded is not None
+    assert loaded[0].version == 40
+    store.clean()
+    assert [name[-2:] for name in names(store) if name.startswith("version")] == ["40"]
+
+
+class Bomb:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("target", ["version", "part"])
+@pytest.mark.parametrize("form", [3, 4, 5])
+def test_a_program_in_the_place_of_saved_state_does_not_run_and_gives_way_to_a_new_state(
+    form: int, target: str, tmp_path: Path
+) -> None:
+    store, ran = Store(tmp_path / "state"), tmp_path / "ran"
+    _, files = three_versions(store)
+    bomb = pickle.dumps(Bomb(ran), 5)
+    for path in [*files.values()] if target == "part" else store.directory.glob("version-*"):
+        flat_file.write(path, {"format": form}, {"0": np.frombuffer(bomb, np.uint8)})
+    assert store.load(EMPTY, {0: 30}) is None  # so all of the topic is read
+    assert not ran.exists()
+    store.forget()
+    saved(store, grown(EMPTY, 6, version=40), {})
+    loaded = store.load(EMPTY, {0: 40})
+    assert loaded is not None
+    assert loaded[0].match(EVENTS)[6] == ["s6"]
+    pickle.loads(bomb)
+    assert ran.exists()
+
+
+def test_a_part_in_the_place_of_a_manifest_is_not_used(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (*_, third), files = three_versions(store)
+    (tmp_path / f"version-{30:020d}").write_bytes(files[third.parts[0]].read_bytes())
+    loaded = store.load(EMPTY, {0: 30})
+    assert loaded is not None
+    assert loaded[2].version == 20
 
 
 def test_what_a_crash_left_is_cleaned_and_what_manifests_name_stays(tmp_path: Path) -> None:

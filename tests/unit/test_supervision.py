@@ -1,7 +1,8 @@
-"""Who starts the job again, and who does not."""
+"""The supervisor restarts the job, or does not."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming import supervision
-from streaming.supervision import Past
+from streaming.process import supervision
+from streaming.process.supervision import Past
 
 # Each start adds a line to the file and then does what that line of the plan says.
 SCRIPT = """
@@ -111,4 +112,45 @@ def test_who_is_told_to_stop_tells_the_job(tmp_path: Path) -> None:
     stop.set()
     thread.join(10)
     assert codes == [-15]
+    assert len(starts(tmp_path / "log")) == 1
+
+
+def test_while_a_disk_is_full_nothing_is_started_and_once_there_is_room_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However long the pauses had become. What is in the way is said once."""
+    monkeypatch.setattr(supervision, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(logging.getLogger("sluice"), "propagate", True)
+    caplog.set_level(logging.INFO, "sluice")
+    log, looks, started = tmp_path / "log", iter(["", "full", "full", "full", "full", ""]), list[int]()
+
+    def obstacle() -> str:
+        started.append(len(starts(log)))
+        return next(looks)
+
+    command = [sys.executable, "-c", SCRIPT, str(log), "75", "75", "0"]
+    assert supervision.supervise(lambda past: command, threading.Event(), obstacle) == 0
+    assert started == [1, 2, 2, 2, 2, 2]
+    assert len(starts(log)) == 3
+    assert [record.message for record in caplog.records] == [
+        "the job ended, restarting it",
+        "the job ended, waiting until it can start",
+        "the obstacle is gone, starting the job",
+    ]
+    assert caplog.records[1].fields["reason"] == "full"  # type: ignore[attr-defined]
+
+
+def test_a_supervisor_that_waits_for_room_can_be_stopped(tmp_path: Path) -> None:
+    stop = threading.Event()
+    looks = 0
+
+    def obstacle() -> str:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            stop.set()
+        return "full"
+
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "log"), "75"]
+    assert supervision.supervise(lambda past: command, stop, obstacle) == 75
     assert len(starts(tmp_path / "log")) == 1

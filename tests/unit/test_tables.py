@@ -1,4 +1,4 @@
-"""What tables and batches promise, and what they refuse."""
+"""The promises of tables and batches, and the input that they refuse."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from matchers import ALGORITHMS, EventBatch, SubscriptionTable, TableError
-from matchers.encoding import Encoder
-from matchers.fields import Fields
+from matchers.index.encoding import Encoder
+from matchers.index.fields import Fields
+from matchers.index.segment import Segment
+from matchers.index.values import read_documents
 from matchers.kernels import jit
-from matchers.language import parse
-from matchers.lowering import lower
-from matchers.segment import Segment
-from matchers.values import read_documents
+from matchers.language.lowering import lower
+from matchers.language.parsing import parse
 from tests.algorithms import EXACTLY
 
 pytestmark = pytest.mark.kernels

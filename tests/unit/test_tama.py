@@ -1,4 +1,4 @@
-"""What the papers on TAMA say of its cells: a cover is exact, minimal and takes at most two cells a level."""
+"""The claims of TAMA's papers on cells: a cover is exact, minimal and takes at most two cells a level."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import tama
-from matchers.kernels.tama import cover
+from matchers.algorithms.tama.kernel import cover
 
 pytestmark = pytest.mark.kernels
 inf = float("inf")

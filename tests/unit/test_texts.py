@@ -1,4 +1,4 @@
-"""Texts as arrays are what a list of them is, and their table what a dict is."""
+"""Texts as arrays behave like a list, and their table like a dict."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchers.kernels import texts as kernels
-from matchers.texts import Texts
-from streaming import packing
+from matchers.index.kernels import texts as kernels
+from matchers.index.texts import Texts
+from streaming.index import packing
 
 pytestmark = pytest.mark.kernels
 
@@ -109,7 +109,7 @@ def test_nothing_of_texts_can_be_written_to() -> None:
 def test_texts_come_back_from_bytes_with_their_table() -> None:
     texts = Texts.of(["a", "", "\ud800", "a"])
     _ = texts.last
-    back = packing.from_bytes(packing.as_bytes(texts))
+    back = packing.from_bytes(packing.as_bytes(texts), Texts)
     assert "_table" in back.__dict__
     assert list(back) == list(texts)
     assert back.find(Texts.of(["a", "\ud800", "b"])).tolist() == [3, 2, -1]

@@ -1,4 +1,4 @@
-"""The tiles: what they look like, and that they match as the table says."""
+"""The layout of tiles, and matches equal to those of the table."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import numba
 import numpy as np
 import pytest
 
-from matchers import ALGORITHMS, EventBatch, MatchingError, SubscriptionTable, clustering, flat_file
+from matchers import ALGORITHMS, EventBatch, MatchingError, SubscriptionTable, flat_file
 from matchers.algorithms import tiles
-from matchers.algorithms.tiles import FAMILY, TILE, Tiles, load
-from matchers.kernels.tiles import FEW_LEFT, arrange
-from matchers.kernels.tiling import SIDE
+from matchers.algorithms.tiles import FAMILY, TILE, Tiles, clustering, load
+from matchers.algorithms.tiles.kernels.layout import SIDE
+from matchers.algorithms.tiles.kernels.matching import FEW_LEFT, arrange
+from matchers.contract.tables import offsets_of
 from matchers.kernels.vectors import WORDS
-from matchers.tables import offsets_of
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels

@@ -1,4 +1,4 @@
-"""Times as people write them, and the offsets that lie between two."""
+"""Times in the form that people write, and the offsets between two of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaming.times import Span, moment, spans
+from streaming.kafka.times import Span, moment, spans
 
 NOW_MS = 1_900_000_000_000
 

@@ -1,4 +1,4 @@
-"""A running job on a terminal: what is shown of its status, and what is said where none runs."""
+"""`top` on a terminal: the figures of the status, and the message if no job runs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ import pytest
 from rich.console import Console
 
 from commands import HOME
-from streaming import checkpoint
-from streaming.broker import free_port
 from streaming.errors import NotRunning
+from streaming.kafka.broker import free_port
 from streaming.monitoring import status, top
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.server import Server
 from streaming.monitoring.verdicts import BROKER_S
 from streaming.monitoring.view import Lag, Trouble, View
-from streaming.supervision import TRY_AGAIN
+from streaming.monitoring.web.server import Server
+from streaming.process import checkpoint
+from streaming.process.supervision import TRY_AGAIN
 from tests.unit.test_monitoring import ABOUT, HOSTILE, TOPICS, Asked, busy
 
 NASTY = f"[bold]\x1b[2J\r\n\t\N{RIGHT-TO-LEFT OVERRIDE}{HOSTILE}"
@@ -180,13 +180,13 @@ def test_the_status_is_that_of_the_job(end: str) -> None:
 @pytest.mark.parametrize(
     ("code", "body", "said"),
     [
-        (200, b"<html>", "it says nothing of a job's status"),
-        (200, b'{"job": {}}', "it says nothing of a job's status"),
-        (200, b"[]", "it says nothing of a job's status"),
-        (200, b"[" * 100_000, "it says nothing of a job's status"),
-        (404, b"", "status 404"),
-        (302, b"", "status 302"),
-        (500, b"", "status 500"),
+        (200, b"<html>", "it has no status"),
+        (200, b'{"job": {}}', "it has no status"),
+        (200, b"[]", "it has no status"),
+        (200, b"[" * 100_000, "it has no status"),
+        (404, b"", "HTTP 404"),
+        (302, b"", "HTTP 302"),
+        (500, b"", "HTTP 500"),
     ],
     ids=lambda value: str(value)[:12],
 )

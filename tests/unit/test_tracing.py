@@ -1,4 +1,4 @@
-"""Traces as a collector takes them: a real one, over HTTP."""
+"""Traces as a real collector receives them over HTTP."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Kinds
 
 from config import Settings
-from streaming import job
-from streaming.broker import free_port
-from streaming.isolating import Lost
-from streaming.matching import DELIVER, EVENTS, PROGRESS, SUBSCRIPTIONS
+from streaming.driver import assembly
+from streaming.driver.isolation import Lost
+from streaming.kafka.broker import free_port
 from streaming.monitoring import tracing
+from streaming.monitoring.reporting import LOOKED_AT, Both, Nobody, Published, Report, Stage
 from streaming.monitoring.tracing import Traces
-from streaming.reporting import LOOKED_AT, Both, Nobody, Published, Report, Stage
+from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, Delivery, Progress, Row
 from streaming.version import VERSION
 from tests.collector import Collector, Span, collector
 from tests.stage import ALICE, ListSink, change, event, pipeline, work
@@ -49,14 +49,14 @@ def traces(address: str) -> Traces:
     return Traces(address, "orders", "events", "subs")
 
 
-def rows(*headers: Any, changes: int = 0) -> list[dict[str, Any]]:
+def rows(*headers: Any, changes: int = 0) -> list[Row]:
     """Of a transaction with an event for each, which has one delivery, and some changes."""
-    common = {"kind": DELIVER, "timestamp": 1000 * (NOON - 2), "count": 1}
-    found = [common | {"headers": given} for given in headers]
-    at = {"kind": PROGRESS, "timestamp": 1000 * (NOON - 2)}
-    found.append(at | {"source": EVENTS, "count": len(headers), "bytes": 10 * len(headers)})
-    found.append(at | {"source": SUBSCRIPTIONS, "count": changes, "bytes": changes})
-    return found
+    at_ms, n = round(1000 * (NOON - 2)), len(headers)
+    return [
+        *(Delivery(ConsumerRecord(0, 0, at_ms, headers=given or ()), ["a"], ['["a"]'], 1) for given in headers),
+        Progress(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=at_ms),
+        Progress(SUBSCRIPTIONS, 0, changes, records=changes, size_bytes=changes, timestamp_ms=at_ms),
+    ]
 
 
 def report(number: int = 1) -> Report:
@@ -79,7 +79,7 @@ def report(number: int = 1) -> Report:
     return own
 
 
-def of(*transactions: list[dict[str, Any]]) -> Report:
+def of(*transactions: list[Row]) -> Report:
     own = Report(1, 0.0, start=NOON)
     for found in transactions:
         own.add(Published(found, 1, 0, {}, 0, *(NOON + 1,) * 4), NOON + 1)
@@ -172,6 +172,7 @@ def test_the_root_says_what_the_batch_did(receiver: Collector) -> None:
         "sluice.over_quota": 0,
         "sluice.workers_lost": 1,
         "sluice.transactions_aborted": 3,
+        "sluice.deleted_unread": 0,
         "sluice.dead_letters.oversize": 2,
         "sluice.state.version": 7,
         "sluice.state.subscriptions": 5,
@@ -202,8 +203,8 @@ def test_each_batch_has_a_trace_of_its_own(receiver: Collector) -> None:
     assert {len(trace) for trace in found} == {14}
 
 
-def header(value: bytes | None, name: str = "traceparent") -> list[dict[str, Any]]:
-    return [{"key": "other", "value": b"x"}, {"key": name, "value": value}]
+def header(value: bytes | None, name: str = "traceparent") -> list[tuple[str, bytes | None]]:
+    return [("other", b"x"), (name, value)]
 
 
 PARENT = f"00-{SOME_TRACE}-{SOME_SPAN}-01".encode()
@@ -233,7 +234,7 @@ def test_stages_of_transactions_follow_each_other(monkeypatch: pytest.MonkeyPatc
             super().publish(records, offsets)
             return time.time(), time.time()
 
-    monkeypatch.setattr("streaming.pipeline.DELIVERED_AT_ONCE", 1)
+    monkeypatch.setattr("streaming.driver.pipeline.DELIVERED_AT_ONCE", 1)
     p = pipeline(Sink(aborts=1))
     p.take(work(p.state, [change(0, "s1", ALICE)]))
     own = Report(1, 0.0)
@@ -312,9 +313,9 @@ def test_what_waits_at_the_end_is_sent(receiver: Collector, monkeypatch: pytest.
 def test_the_job_tells_traces_of_its_batches_if_it_is_to(receiver: Collector) -> None:
     monitor: Any = Nobody()
     with ExitStack() as last:
-        assert job._observer(Settings(), monitor, last) is monitor
+        assert assembly.observer(Settings(), monitor, last) is monitor
         settings = Settings.model_validate({"monitoring": {"traces": receiver.url}, "query": {"name": "q"}})
-        observer = job._observer(settings, monitor, last)
+        observer = assembly.observer(settings, monitor, last)
         assert isinstance(observer, Both)
         observer.progressed()
         observer.batch(report())
@@ -322,6 +323,8 @@ def test_the_job_tells_traces_of_its_batches_if_it_is_to(receiver: Collector) ->
 
 
 def test_who_wants_no_traces_loads_nothing_of_opentelemetry() -> None:
-    code = "import sys, run_stream, streaming.job; print([m for m in sys.modules if m.startswith('opentelemetry')])"
+    code = (
+        "import sys, run_stream, streaming.driver.job; print([m for m in sys.modules if m.startswith('opentelemetry')])"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=HOME, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""Subscriptions that ask for the same are kept once."""
+"""Subscriptions with equal intervals are kept once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from matchers import SubscriptionTable
-from matchers.unique import Unique, rows
+from matchers.algorithms.unique import Unique, rows
 from tests.unit.agreement import random_table
 
 pytestmark = pytest.mark.kernels
@@ -78,7 +78,7 @@ def test_slots_are_in_an_order_that_ids_do_not_change() -> None:
 
 
 def test_a_hash_that_several_share_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    from matchers import unique as module
+    from matchers.algorithms import unique as module
 
     def same(first: int, last: int, *arrays: np.ndarray) -> None:
         arrays[-1][first:last] = 7

@@ -1,4 +1,4 @@
-"""What each operation on vectors means, said plainly: compiled, and without compilation."""
+"""The meaning of each operation on vectors, compiled and without compilation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WPA-REIN: the rate of false positives it is asked for, the division among threads, the model of its time."""
+"""WPA-REIN: its rate of false positives, the division among threads, the model of its time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, MatchingError, SubscriptionTable
+from matchers.algorithms.pool import run
 from matchers.algorithms.wpa_rein import WpaRein, build, unit_times
-from matchers.matching_time import UnitTimes, best_threads, bucket_sizes, marking_s, matching_s
-from matchers.subtasks import allocate, run
+from matchers.algorithms.wpa_rein.allocation import allocate
+from matchers.algorithms.wpa_rein.matching_time import UnitTimes, best_threads, bucket_sizes, marking_s, matching_s
 
 N, D, K = 5_000, 20, 5
 inf, nan = float("inf"), float("nan")

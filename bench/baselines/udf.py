@@ -1,0 +1,25 @@
+"""A UDF loop: a Python UDF compares each event with all subscriptions, which are a broadcast variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bench.baselines.topics import Subscription, started
+
+
+def matches(subscriptions: Iterable[Subscription], symbol: str, price: int, volume: int) -> dict[str, list[str]]:
+    """By subscriber, the ids of subscriptions."""
+    found: dict[str, list[str]] = {}
+    for id, subscriber, wanted, low, high, least, most in subscriptions:
+        if wanted == symbol and low <= price < high and least <= volume < most:
+            found.setdefault(subscriber, []).append(id)
+    return found
+
+
+def main() -> None:
+    topics = started()
+    topics.deliver_found(matches, [tuple(row) for row in topics.subscriptions().collect()])
+
+
+if __name__ == "__main__":
+    main()

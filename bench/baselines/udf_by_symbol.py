@@ -1,0 +1,35 @@
+"""A UDF loop over the subscriptions to one symbol: the obvious next step after `udf`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from bench.baselines.topics import Subscription, started
+
+BySymbol = Mapping[str, list[tuple[str, str, int, int, int, int]]]
+
+
+def by_symbol(subscriptions: Iterable[Subscription]) -> BySymbol:
+    found = defaultdict(list)
+    for id, subscriber, symbol, low, high, least, most in subscriptions:
+        found[symbol].append((id, subscriber, low, high, least, most))
+    return dict(found)
+
+
+def matches(subscriptions: BySymbol, symbol: str, price: int, volume: int) -> dict[str, list[str]]:
+    """By subscriber, the ids of subscriptions."""
+    found: dict[str, list[str]] = {}
+    for id, subscriber, low, high, least, most in subscriptions.get(symbol, ()):
+        if low <= price < high and least <= volume < most:
+            found.setdefault(subscriber, []).append(id)
+    return found
+
+
+def main() -> None:
+    topics = started()
+    topics.deliver_found(matches, by_symbol(map(tuple, topics.subscriptions().collect())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""An experiment as data: the varied parameter, the measurements, and the results that the paper states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from bench.workloads.prepared import Scenario
+
+SCALED = ("subscriptions", "filters")  # settings of workloads that shrink with the scale
+
+
+class Varied(Scenario, Protocol):
+    """What a figure varies: a frozen dataclass, of which one setting is the seed."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def subscriptions(self) -> int: ...
+
+    @property
+    def listable(self) -> int:
+        """What an event can match at most: all subscriptions, or all interfaces."""
+
+    def scaled(self, share: float) -> Varied:
+        """With so much of its subscriptions, one at least."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Its columns of a CSV file."""
+
+    def words(self) -> dict[str, str]:
+        """By the names of settings, what a picture says of them; empty where that is nothing."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a figure."""
+
+    label: str
+    algorithm: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where on the x axis, and what is different there: of the workload, or in the options of all algorithms."""
+
+    x: float
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""  # if x is no number
+    batch: int | None = None  # events that are measured together here
+    only: tuple[str, ...] = ()  # series that are measured here; all if empty
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number that the paper's text gives, in the unit of the metric."""
+
+    label: str  # of the series
+    x: float | None  # None: it is of no point that is drawn
+    value: float
+    metric: str = "us"
+    said: str = ""  # what it is, if not just what the axes say
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The paper's text says that one takes so much of another: at a point, or on average over all."""
+
+    of: str
+    to: str
+    value: float
+    x: float | None = None
+    to_x: float | None = None  # where the other is, if it is not at the same point
+    metric: str = "us"
+    said: str = "on average"
+
+
+@dataclass(frozen=True)
+class Figure:
+    paper: str
+    number: str
+    title: str
+    axis: str  # what x is
+    points: tuple[Point, ...]
+    workload: Varied  # at the paper's full size
+    series: tuple[Series, ...]
+    metrics: tuple[str, ...] = ("us",)  # names of METRICS, a panel each
+    stated: tuple[Value | Ratio, ...] = ()
+    log_x: bool = False
+    scatter: bool = False  # of single events, one metric over their matches
+    batch: int | None = None  # events that are measured together, where it matters
+    note: str = ""  # how it differs from the paper's
+    real: bool | None = None  # events of a dataset: always, never, or where one is given
+    ours: str = ""  # the series that is set against the fastest of the others
+
+    @property
+    def name(self) -> str:
+        return f"{self.paper}-{self.number}"
+
+    @property
+    def grows(self) -> bool:
+        """Is x the number of subscriptions, and nothing else, so that it shrinks with the scale?"""
+        return any(list(point.workload) == [name] for point in self.points for name in SCALED)
+
+
+@dataclass(frozen=True)
+class Metric:
+    axis: str
+    column: str  # of the CSV file
+    log: bool = True
+
+
+METRICS = {
+    "us": Metric("matching time (µs per event)", "us_per_event"),
+    "us_std": Metric("standard deviation of matching time (µs)", "us_std"),
+    "insertion": Metric("time to build (µs per subscription)", "us_per_insertion"),
+    "insert": Metric("time of one insertion (µs)", "us_per_insert"),
+    "memory": Metric("memory (bytes)", "memory_bytes"),
+    "selectivity": Metric("share of subscriptions that match", "selectivity"),
+    "false": Metric("false positives (share of what is listed)", "false_positive_rate", log=False),
+}
+
+
+def over(setting: str, values: Iterable[Any]) -> tuple[Point, ...]:
+    """Points that differ in one setting of the workload."""
+    return tuple(Point(value, {setting: value}) for value in values)
+
+
+def over_option(option: str, values: Iterable[Any]) -> tuple[Point, ...]:
+    """Points that differ in one option of the algorithms."""
+    return tuple(Point(value, options={option: value}) for value in values)
+
+
+def sizes(values: Iterable[int], least: int | None = None) -> tuple[Point, ...]:
+    """Points that differ in the predicates of a subscription: so many, or from `least` to so many."""
+    return tuple(Point(k, {"predicates": (least or k, k)}) for k in values)
+
+
+def lines(*algorithms: str) -> tuple[Series, ...]:
+    return tuple(Series(name, name) for name in algorithms)

@@ -1,0 +1,146 @@
+"""Run an application of `bench.baselines` as the measured system and watch its checkpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import orjson
+
+from bench.system import reading
+from bench.system.check import Answer, check, from_the_start
+from bench.system.child import HOME
+from bench.system.place import PARTITIONS, START_TIMEOUT_S, Place
+from streaming.driver import session
+from streaming.errors import JobError
+from streaming.process.child import die_with_parent
+
+APPLICATIONS = ("join", "udf", "udf_by_symbol")
+
+# Sluice's settings of Spark make small batches fast for these too, but those that are about its own plan and process.
+_OWN = (
+    "spark.sql.adaptive.enabled",
+    "spark.sql.codegen.wholeStage",
+    "spark.sql.codegen.factoryMode",
+    "spark.python.daemon.module",
+    "spark.task.maxFailures",
+    "spark.driver.extraJavaOptions",
+)
+SPARK = {
+    name: value
+    for name, value in {**session.TUNING, **session.LOCAL, **session.LOCAL_CHECKPOINT}.items()
+    if name not in _OWN
+}
+
+
+class Application:
+    """`with Application(name, place) as system`: what `run.System` promises. It runs once its first batch, of no
+    events, is done."""
+
+    patience_s = 60.0
+
+    def __init__(self, name: str, place: Place) -> None:
+        self._name = name
+        self._place = place
+        self._log = place.directory / f"{name}.log"
+        self._checkpoint = place.directory / "checkpoint"
+        settings, scratch = place.settings, place.directory
+        task = {
+            "bootstrap_servers": place.cluster.bootstrap_servers,
+            "events": settings.events.topic,
+            "subscriptions": settings.subscriptions.topic,
+            "deliveries": settings.deliveries.topic,
+            "checkpoint": self._checkpoint.as_uri(),
+            "spark": {
+                **SPARK,
+                "spark.master": settings.spark.master,
+                "spark.driver.extraClassPath": str(HOME / "jars" / "spark" / "*"),
+                "spark.local.dir": str(scratch),
+                "spark.driver.defaultJavaOptions": (
+                    f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={session.LOG.as_uri()}"
+                ),
+                "spark.sql.session.timeZone": "UTC",
+            },
+        }
+        # Spark takes the workers' interpreter from nowhere else.
+        environment = ["env", f"PYSPARK_PYTHON={sys.executable}"]
+        self._command = [*environment, sys.executable, "-m", f"bench.baselines.{name}", orjson.dumps(task).decode()]
+
+    def __enter__(self) -> Application:
+        topic = self._place.settings.subscriptions.topic
+        self._subscriptions = sum(high for _, _, high in self._place.cluster.topics().offsets(topic))
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=HOME,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # so that kill -9 takes all of it
+                preexec_fn=die_with_parent,
+            )
+        try:
+            deadline = time.monotonic() + START_TIMEOUT_S
+            while not self._batches():
+                self.check()
+                if time.monotonic() > deadline:
+                    raise JobError(f"{self._name} did not start within {START_TIMEOUT_S:.0f} s")
+                time.sleep(0.1)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def check(self) -> None:
+        if self._process.poll() is not None:
+            last = self._log.read_text(errors="replace")[-2_000:]
+            raise JobError(f"{self._name} ended by itself with exit code {self._process.returncode}:\n{last}")
+
+    def done(self) -> tuple[int, int]:
+        return sum(self._reached().values()), self._subscriptions
+
+    def told(self) -> str:
+        return f"{len(self._batches())} batches"
+
+    def halfway(self) -> None:
+        """It does not matter to it."""
+
+    def stop(self) -> None:
+        """kill -9, which it must bear: what it delivered of a batch that was not done is not counted."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def checked(self) -> tuple[Answer, dict[str, Any]]:
+        settings, cluster = self._place.settings, self._place.cluster
+        changes = reading.read_changes(cluster, settings.subscriptions.topic)
+        events = reading.read_events(cluster, settings.events.topic, self._reached())
+        n = len(changes.id)
+        deliveries = reading.read_deliveries_of_others(cluster, settings.deliveries.topic, events, version=n)
+        answer = check(changes, from_the_start(changes, PARTITIONS), events, deliveries)
+        return answer, {"batches": max(self._batches()), "latency_ms": {}}
+
+    def _reached(self) -> dict[int, int]:
+        """By partition of the events topic, the offset behind the last batch that is done."""
+        _, _, sources = (self._checkpoint / "offsets" / str(max(self._batches()))).read_text().split("\n")
+        (partitions,) = orjson.loads(sources).values()  # of the one topic
+        return {int(partition): offset for partition, offset in partitions.items()}
+
+    def _batches(self) -> list[int]:
+        """The last ones that are done; the first of all is 0."""
+        try:
+            return [int(name) for name in os.listdir(self._checkpoint / "commits") if name.isdigit()]
+        except FileNotFoundError:
+            return []

@@ -1,0 +1,92 @@
+"""Run a module of this package as a process: its task arrives as JSON, its progress leaves as JSON lines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from streaming.errors import JobError
+from streaming.process.child import die_with_parent
+
+HOME = Path(__file__).resolve().parents[2]
+STOP_TIMEOUT_S = 60.0
+
+
+class Child:
+    """`with Child("generator", task) as child`; it ends when its standard input does, and with us in any case."""
+
+    def __init__(self, module: str, task: Mapping[str, Any]) -> None:
+        self._module = module
+        self._command = [sys.executable, "-m", f"bench.system.{module}", orjson.dumps(task).decode()]
+        self.told: dict[str, Any] = {}  # the last word on each thing
+
+    def __enter__(self) -> Child:
+        self._process = subprocess.Popen(
+            self._command,
+            cwd=HOME,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches us first, and we stop it in order
+            preexec_fn=die_with_parent,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def go(self) -> None:
+        """What it waits for, if it does."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+
+    def wait_for(self, what: str) -> Any:
+        """Until it tells of it."""
+        while what not in self.told:
+            self.check()
+            time.sleep(0.05)
+        return self.told[what]
+
+    def end(self) -> None:
+        """Let it end by itself, and hear its last words."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise JobError(f"the {self._module} did not end within {STOP_TIMEOUT_S:.0f} s") from None
+        self._reader.join()
+        if self._process.returncode:
+            self._failed()
+
+    def check(self) -> None:
+        """Raises JobError if it failed."""
+        if self._process.poll():
+            self._failed()
+
+    def _failed(self) -> None:
+        raise JobError(f"the {self._module} ended with exit code {self._process.returncode}")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as output:
+            for line in output:
+                self.told.update(orjson.loads(line))

@@ -1,0 +1,95 @@
+"""A process that writes all subscriptions at once and then, when told to, events and changes at their rates."""
+
+from __future__ import annotations
+
+import sys
+import time
+from itertools import islice
+from typing import Any
+
+import orjson
+from confluent_kafka import Producer
+
+from bench.system.load import Load
+from streaming.kafka.clients import Cluster
+from streaming.kafka.topics import TIMEOUT_S
+
+TICK_S = 0.005
+TELL_S = 1.0
+
+
+class Writer:
+    """A producer that waits when its queue is full, and remembers what was not taken."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._failed: list[str] = []
+        self._producer = Producer(
+            cluster.client(enable_idempotence=True, linger_ms=TICK_S * 1000, compression_type="lz4")
+            | {"queue.buffering.max.messages": 1_000_000, "delivery.report.only.error": True},
+            on_delivery=lambda error, _: self._failed.append(error.str()),
+        )
+
+    def write(
+        self, topic: str, key: bytes | None, value: bytes | None, partition: int = -1, timestamp_ms: int = 0
+    ) -> None:
+        """Of now, unless another time is given."""
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, timestamp=timestamp_ms)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def partitions(self, topic: str) -> int:
+        """The number of partitions now; added ones can be written to from then on."""
+        return len(self._producer.list_topics(topic, TIMEOUT_S).topics[topic].partitions)
+
+    def poll(self) -> None:
+        self._producer.poll(0)
+
+    def finish(self) -> None:
+        left = self._producer.flush(TIMEOUT_S)
+        if left or self._failed:
+            sys.exit(f"{left + len(self._failed)} records were not taken: {self._failed[:1] or 'no answer'}")
+
+
+def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscriptions_topic: str) -> None:
+    writer = Writer(cluster)
+    for first in load.first():
+        writer.write(subscriptions_topic, *first)
+        writer.poll()
+    writer.finish()
+    _tell(subscriptions=load.subscriptions)
+    if not sys.stdin.readline():
+        return
+    events, changes = enumerate(load.events()), load.changes()
+    began = told = before = time.monotonic()
+    sent, changed, pause = 0, 0, 0.0
+    while True:
+        now = time.monotonic()
+        pause, before = max(pause, now - before), now
+        elapsed = min(now - began, load.seconds)
+        due, due_changes = int(elapsed * load.events_per_second), int(elapsed * load.changes_per_second)
+        for number, event in islice(events, due - sent):
+            writer.write(events_topic, None, event, number % partitions)
+        for id, document in islice(changes, due_changes - changed):
+            writer.write(subscriptions_topic, id, document)
+        writer.poll()
+        sent, changed = due, due_changes
+        if now - told >= TELL_S:
+            told = now
+            _tell(events=sent, changes=changed)
+        if elapsed >= load.seconds:
+            break
+        time.sleep(max(0.0, TICK_S - (time.monotonic() - now)))
+    writer.finish()
+    _tell(events=sent, changes=changed, longest_pause_ms=round(pause * 1000, 1), done=True)
+
+
+def _tell(**what: Any) -> None:
+    print(orjson.dumps(what).decode(), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    task = orjson.loads(sys.argv[1])
+    run(Load(**task.pop("load")), Cluster(task.pop("bootstrap_servers"), task.pop("client")), **task)

@@ -1,0 +1,128 @@
+"""The load: subscriptions, changes and events, determined by its settings.
+
+    subscription  {"id":"s17","subscriber":"r3","pattern":{"symbol":["S421"],
+                    "price":[{"numeric":[">=",1200,"<",32822]}],"volume":[{"numeric":[">=",500000,"<",531622]}]}}
+    event         {"symbol":"S421","price":20123,"volume":510022,"bid":88,"ask":971553,"note":"qzd... 100 letters"}
+
+All draws are uniform. Both ranges of a subscription are as wide as lets `matches` of all match an event on average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from bench.errors import BenchError
+
+DOMAIN = 1_000_000  # of the numbers
+LETTERS = 100  # of a note
+AGAIN = 0.1  # of changes are of what was added or withdrawn last
+BLOCK = 4_096  # draws at once
+
+ADD, REPLACE, WITHDRAW = range(3)
+
+
+@dataclass(frozen=True)
+class Load:
+    subscriptions: int = 1_000_000
+    events_per_second: float = 5_000.0
+    changes_per_second: float = 500.0
+    minutes: float = 10.0
+    subscribers: int = 200
+    symbols: int = 1_000
+    matches: float = 1.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("subscriptions", "subscribers", "symbols"):
+            if not 1 <= getattr(self, name) < 2**31:
+                raise BenchError(f"{name} cannot be {getattr(self, name)}; it must be from 1 to 2^31 - 1")
+        for name in ("events_per_second", "minutes", "matches"):
+            if not getattr(self, name) > 0:
+                raise BenchError(f"{name} cannot be {getattr(self, name):g}; it must be more than 0")
+        if not self.changes_per_second >= 0:
+            raise BenchError(f"changes_per_second cannot be {self.changes_per_second:g}; it must be at least 0")
+        if self.matches * self.symbols > self.subscriptions:
+            raise BenchError(
+                f"{self.subscriptions:,} subscriptions to {self.symbols:,} symbols cannot make {self.matches:g} "
+                f"matches of an event; at most {self.subscriptions / self.symbols:g}, or fewer symbols, would work"
+            )
+
+    @property
+    def seconds(self) -> float:
+        return 60 * self.minutes
+
+    @property
+    def width(self) -> int:
+        """Of a range."""
+        return max(1, round(DOMAIN * sqrt(self.matches * self.symbols / self.subscriptions)))
+
+    def first(self) -> Iterator[tuple[bytes, bytes]]:
+        """(id, document) of each subscription that is there before the job starts."""
+        documents = self._documents(np.random.default_rng([self.seed, 0]))
+        return (_written(number, next(documents)) for number in range(self.subscriptions))
+
+    def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """For ever: additions, replacements and withdrawals in equal parts, of ids at random.
+
+        `ids` holds those that are in force before `alive`, and behind it others, some of them withdrawn ones.
+        """
+        rng = np.random.default_rng([self.seed, 1])
+        documents = self._documents(rng)
+        ids = np.arange(self.subscriptions + max(100, self.subscriptions // 10))
+        alive = self.subscriptions
+        while True:
+            kinds, again = rng.integers(3, size=BLOCK).tolist(), (rng.random(BLOCK) < AGAIN).tolist()
+            for kind, last, share in zip(kinds, again, rng.random(BLOCK).tolist(), strict=True):
+                if (kind == ADD or not alive) and alive < len(ids):
+                    chosen = alive if last else alive + int(share * (len(ids) - alive))
+                    ids[alive], ids[chosen] = ids[chosen], ids[alive]
+                    alive += 1
+                    yield _written(int(ids[alive - 1]), next(documents))
+                    continue
+                chosen = alive - 1 if last else int(share * alive)
+                if kind == WITHDRAW:
+                    alive -= 1
+                    ids[alive], ids[chosen] = ids[chosen], ids[alive]
+                    yield b"s%d" % ids[alive], None
+                else:
+                    yield _written(int(ids[chosen]), next(documents))
+
+    def events(self) -> Iterator[bytes]:
+        """For ever."""
+        rng = np.random.default_rng([self.seed, 2])
+        letters = rng.integers(ord("a"), ord("z"), size=BLOCK + LETTERS, dtype=np.uint8, endpoint=True).tobytes()
+        while True:
+            symbols, numbers = rng.integers(self.symbols, size=BLOCK), rng.integers(DOMAIN, size=(BLOCK, 4))
+            begins = rng.integers(BLOCK, size=BLOCK)
+            for symbol, (price, volume, bid, ask), at in zip(
+                *(a.tolist() for a in (symbols, numbers, begins)), strict=True
+            ):
+                note = letters[at : at + LETTERS]
+                yield (
+                    b'{"symbol":"S%d","price":%d,"volume":%d,"bid":%d,"ask":%d,"note":"%b"}'
+                    % (symbol, price, volume, bid, ask, note)
+                )
+
+    def _documents(self, rng: np.random.Generator) -> Iterator[bytes]:
+        """For ever; each lacks the id."""
+        width = self.width
+        while True:
+            symbols, subscribers = (rng.integers(n, size=BLOCK) for n in (self.symbols, self.subscribers))
+            lows = rng.integers(DOMAIN - width, size=(BLOCK, 2), endpoint=True)
+            for symbol, subscriber, (price, volume) in zip(
+                *(a.tolist() for a in (symbols, subscribers, lows)), strict=True
+            ):
+                yield (
+                    b'"subscriber":"r%d","pattern":{"symbol":["S%d"],"price":[{"numeric":[">=",%d,"<",%d]}],'
+                    b'"volume":[{"numeric":[">=",%d,"<",%d]}]}}'
+                    % (subscriber, symbol, price, price + width, volume, volume + width)
+                )
+
+
+def _written(number: int, document: bytes) -> tuple[bytes, bytes]:
+    id = b"s%d" % number
+    return id, b'{"id":"%b",%b' % (id, document)

@@ -1,0 +1,63 @@
+"""Set up the environment of a measured system: broker, topics, directory, and the job's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.system.child import HOME
+from config import Settings
+from config import load as load_settings
+from streaming.kafka import layout
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.clients import Cluster
+from streaming.kafka.topics import Topic
+
+PARTITIONS = 2
+START_TIMEOUT_S = 3_600.0  # of the job: it reads all subscriptions first
+
+
+@dataclass(frozen=True)
+class Place:
+    broker: int  # its process
+    directory: Path
+    flags: Mapping[str, str]  # settings of the job, by dotted name
+    settings: Settings  # of all these
+    cluster: Cluster
+
+    def where(self) -> dict[str, Any]:
+        """For a process that reads or writes."""
+        return {"bootstrap_servers": self.cluster.bootstrap_servers, "client": self.cluster.options}
+
+    def deliveries(self) -> list[str]:
+        """Their topics."""
+        own = self.settings.deliveries
+        if own.layout == "shared":
+            return [own.topic]
+        return sorted(name for name in self.cluster.topics().partitions() if name.startswith(own.prefix))
+
+
+@contextmanager
+def place(flags: Mapping[str, str]) -> Iterator[Place]:
+    """`flags` are settings of the job, by dotted name."""
+    with TemporaryDirectory(prefix="sluice-living-") as directory, EmbeddedBroker(HOME / "jars") as broker:
+        own = {
+            "query.name": "living",
+            "query.checkpoint": f"{directory}/checkpoint",
+            "kafka.bootstrap_servers": broker.bootstrap_servers,
+        }
+        settings = load_settings(flags={**flags, **own})
+        cluster = Cluster.of(settings)
+        cluster.topics().create(_kept(layout.topics(settings, PARTITIONS, 1), settings))
+        yield Place(broker.pid, Path(directory), {**flags, **own}, settings, cluster)
+
+
+def _kept(topics: Iterable[Topic], settings: Settings) -> Iterable[Topic]:
+    """No status may be compacted away before it is checked."""
+    for topic in topics:
+        forgets = topic.name == settings.subscriptions.status_topic
+        yield replace(topic, config={"retention.ms": "-1"}) if forgets else topic

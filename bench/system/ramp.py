@@ -1,0 +1,155 @@
+"""Find the sustained events per second: one rate after another, each with its own start, until one is too high.
+
+A rate is sustained if the job was done with all of it soon after the last event (LATE_S). The generator and the broker
+work on the same machine; what they take of it is in every row. Latencies are a reader's, of the second half, once all
+is warm. A system other than Sluice that is too slow is stopped: its row is about the events that it was done with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from bench.system.load import Load
+from bench.system.run import Outcome, run
+from bench.system.usage import JOB
+
+LATE_S = 3.0
+QUANTILES = ("p50", "p95", "p99")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One rate with so many subscriptions."""
+
+    system: str
+    load: Load
+    right: bool
+    sustained: bool
+    events_per_second: float  # those that were done, until the last of them was
+    deliveries_per_event: float
+    latency_ms: Mapping[str, float | None]  # p50, p95, p99, max
+    cpu_us_per_event: Mapping[str, float]  # by process; of none if it was stopped, amid work of which nobody knows
+    memory_mb: Mapping[str, float]  # at the end, by process
+    start_s: float
+
+    @classmethod
+    def of(cls, system: str, outcome: Outcome) -> Row:
+        figures, load, done = outcome.figures, outcome.load, outcome.figures["events_done"]
+        stopped = figures["drain_s"] is None
+        return cls(
+            system,
+            load,
+            outcome.right,
+            not stopped and figures["drain_s"] <= LATE_S,
+            round(done / max(figures["done_s"], 1e-3), 1),
+            round(outcome.answer.expected / max(done, 1), 3),
+            figures["latency_ms"]["follower_second_half"],
+            {} if stopped else {name: round(used / max(done, 1) * 1e6, 1) for name, used in figures["cpu_s"].items()},
+            {name: points["end"] for name, points in figures["memory_mb"].items()},
+            figures["start_s"],
+        )
+
+    def as_data(self) -> dict[str, Any]:
+        load = self.load
+        return {
+            "system": self.system,
+            "subscriptions": load.subscriptions,
+            "rate": load.events_per_second,
+            "matches": load.matches,
+            "subscribers": load.subscribers,
+            "seconds": load.seconds,
+            **{name: value for name, value in vars(self).items() if name not in ("system", "load")},
+        }
+
+
+def ramp(
+    load: Load,
+    systems: Sequence[str],
+    subscriptions: Sequence[int],
+    rates: Sequence[float],
+    flags: Mapping[str, str],
+    tell: Callable[[str], None],
+) -> Iterator[Row]:
+    """Ascending rates for each number of subscriptions and system, up to the first that is not sustained.
+    Raises BenchError."""
+    for n, system in product(subscriptions, systems):
+        for rate in sorted(rates):
+            tell(f"{system}: {n:,} subscriptions, {rate:,.0f} events/s")
+            row = Row.of(system, run(replace(load, subscriptions=n, events_per_second=rate), flags, tell, system))
+            yield row
+            if not row.sustained:
+                break
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """For people."""
+    found = Table(box=None, header_style="bold", pad_edge=False)
+    columns, texts = _texts(rows)
+    for name in columns:
+        found.add_column(name, justify="left" if name == "system" else "right", no_wrap=True)
+    for text in texts:
+        found.add_row(*text)
+    return found
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    columns, texts = _texts(rows)
+    lines = [columns, [":---"] + ["---:"] * (len(columns) - 1), *texts]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _texts(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    figures = [
+        "subscriptions",
+        "events/s",
+        "done/s",
+        "sustained",
+        "ms p50",
+        "p95",
+        "p99",
+        "CPU us/event",
+        "of it the job",
+    ]
+    texts = []
+    for row in rows:
+        cpu = row.cpu_us_per_event
+        latencies = [row.latency_ms[q] for q in QUANTILES]
+        texts.append(
+            [
+                row.system,
+                f"{row.load.subscriptions:,}",
+                f"{row.load.events_per_second:,.0f}",
+                f"{row.events_per_second:,.0f}",
+                ("yes" if row.sustained else "no") if row.right else "WRONG",
+                *("-" if ms is None else f"{ms:,.0f}" for ms in latencies),
+                f"{sum(cpu.values()):,.0f}" if cpu else "-",
+                f"{sum(cpu.get(name, 0.0) for name in JOB):,.0f}" if cpu else "-",
+            ]
+        )
+    return ["system", *figures], texts
+
+
+def draw(rows: Sequence[Row], file: Path) -> None:
+    """Latency over rate, a line for each system and number of subscriptions; an open mark is of what was too much."""
+    from matplotlib.figure import Figure  # half a second that only who draws pays
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for system, n in dict.fromkeys((row.system, row.load.subscriptions) for row in rows):
+        own = [row for row in rows if (row.system, row.load.subscriptions) == (system, n)]
+        own = [row for row in own if row.latency_ms["p99"] is not None]
+        x, y = [row.load.events_per_second for row in own], [row.latency_ms["p99"] or 0.0 for row in own]
+        (line,) = axes.plot(x, y, label=f"{system}, {n:,} subscriptions")
+        for row, at, ms in zip(own, x, y, strict=True):
+            fill = line.get_color() if row.sustained else "white"
+            axes.plot(at, ms, "o", color=line.get_color(), markerfacecolor=fill)
+    axes.set(xscale="log", yscale="log", xlabel="events per second", ylabel="p99 from event to delivery (ms)")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(file)

@@ -1,0 +1,139 @@
+"""Read the four topics into arrays, independent of the generator."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import orjson
+
+from bench.system.check import NEVER, Changes, Deliveries, Events, Int64, Statuses
+from streaming.kafka import clients
+from streaming.kafka.clients import Cluster
+
+
+def read_changes(cluster: Cluster, topic: str) -> Changes:
+    rows = _Rows(_partitions(cluster, topic), "iiiiiiiq")  # id, subscriber, symbol, low, high, timestamp
+    for message in _committed(cluster, [topic]):
+        id, value = int(message.key()[1:]), message.value()
+        if value is None:
+            subscriber, symbol, bounds = -1, -1, [0, 0, 0, 0]
+        else:
+            document = orjson.loads(value)
+            pattern = document["pattern"]
+            subscriber, symbol = int(document["subscriber"][1:]), int(pattern["symbol"][0][1:])
+            bounds = [*_range(pattern["price"]), *_range(pattern["volume"])]
+        rows.add(message, id, subscriber, symbol, *bounds, message.timestamp()[1])
+    ids, subscribers, symbols, *columns, timestamps = rows.columns()
+    low, high = np.column_stack(columns[::2]), np.column_stack(columns[1::2])
+    return Changes(rows.start(), ids, subscribers, symbols, low, high, timestamps)
+
+
+def read_events(cluster: Cluster, topic: str, ends: Mapping[int, int] | None = None) -> Events:
+    """With `ends`, by partition, only those before."""
+    rows = _Rows(_partitions(cluster, topic), "iiiI")
+    for message in _committed(cluster, [topic]):
+        if ends is not None and message.offset() >= ends[message.partition()]:
+            continue
+        value = message.value()
+        event = orjson.loads(value)
+        rows.add(message, int(event["symbol"][1:]), event["price"], event["volume"], crc32(value))
+    symbol, price, volume, checksum = rows.columns()
+    return Events(rows.start(), symbol, np.column_stack([price, volume]), checksum)
+
+
+def read_statuses(cluster: Cluster, topic: str, changes: Changes, partitions: int) -> Statuses:
+    """`partitions` are those of the events topic."""
+    sizes, withdrawn = np.diff(changes.start).tolist(), (changes.subscriber < 0).tolist()
+    where, version, timestamp, begins = array("q"), array("q"), array("q"), array("q")
+    accepted = bytearray()
+    for message in _committed(cluster, [topic]):
+        document = orjson.loads(message.value())
+        p, offset = document["change"]["partition"], document["change"]["offset"]
+        change = int(changes.start[p]) + offset if offset < sizes[p] else -1
+        where.append(change)
+        accepted.append(document["status"] == ("withdrawn" if withdrawn[change] else "accepted"))
+        refused = document["status"] == "refused"
+        version.append(-1 if refused else document["version"])
+        begins.extend(NEVER if refused else document["in_force_from"].get(str(q), 0) for q in range(partitions))
+        timestamp.append(message.timestamp()[1])
+    return Statuses(
+        _array(where),
+        np.frombuffer(bytes(accepted), np.bool_),
+        _array(version),
+        _array(begins).reshape(-1, partitions),
+        _array(timestamp),
+    )
+
+
+def read_deliveries(cluster: Cluster, topics: Sequence[str], events: Events, prefix: str | None) -> Deliveries:
+    """With `prefix`, the topic names the subscriber; without it the key does."""
+    return _deliveries(_committed(cluster, topics), events, prefix, None)
+
+
+def read_deliveries_of_others(cluster: Cluster, topic: str, events: Events, version: int) -> Deliveries:
+    """Of a system whose deliveries say no version, and which may have been stopped amid a batch: what they say of other
+    events is left out."""
+    return _deliveries(_committed(cluster, [topic]), events, None, version)
+
+
+def _deliveries(messages: Iterator[Any], events: Events, prefix: str | None, of_all: int | None) -> Deliveries:
+    """`of_all` is the version of each, if none says its own; then those of no event in `events` are left out."""
+    start, sizes = events.start.tolist(), np.diff(events.start).tolist()
+    event, subscriber, version, checksum = array("q"), array("i"), array("q"), array("I")
+    begins, ids = array("q", [0]), array("i")
+    for message in messages:
+        headers = dict(message.headers())
+        p, offset = map(int, headers["ce_id"].rsplit(b"-", 2)[1:])
+        there = p < len(sizes) and offset < sizes[p]
+        if of_all is not None and not there:
+            continue
+        event.append(start[p] + offset if there else -1)
+        name = message.key().decode() if prefix is None else message.topic().removeprefix(prefix)
+        subscriber.append(int(name[1:]))
+        version.append(int(headers["ce_matchversion"]) if of_all is None else of_all)
+        checksum.append(crc32(message.value()))
+        ids.extend(int(id[1:]) for id in orjson.loads(headers["ce_subscriptionids"]))
+        begins.append(len(ids))
+    return Deliveries(*(_array(a) for a in (event, subscriber, version, checksum, begins, ids)))
+
+
+def _committed(cluster: Cluster, topics: Sequence[str]) -> Iterator[Any]:
+    return clients.read(cluster, topics, follow=False)
+
+
+class _Rows:
+    """Numbers of each record, in arrays by partition. Offsets must come from 0 on, without a gap."""
+
+    def __init__(self, partitions: int, types: str) -> None:
+        self._columns = [[array(code) for code in types] for _ in range(partitions)]
+
+    def add(self, message: Any, *numbers: int) -> None:
+        columns = self._columns[message.partition()]
+        assert message.offset() == len(columns[0]), f"a record of {message.topic()} is gone"
+        for column, number in zip(columns, numbers, strict=True):
+            column.append(number)
+
+    def start(self) -> Int64:
+        return np.append(0, np.cumsum([len(columns[0]) for columns in self._columns]))
+
+    def columns(self) -> list[Any]:
+        return [np.concatenate([_array(part) for part in parts]) for parts in zip(*self._columns, strict=True)]
+
+
+def _array(numbers: array[int]) -> Any:
+    return np.array(numbers)  # a copy, of the same type
+
+
+def _partitions(cluster: Cluster, topic: str) -> int:
+    return cluster.topics().partitions()[topic]
+
+
+def _range(tests: list[Mapping[str, Any]]) -> tuple[int, int]:
+    (test,) = tests
+    above, low, below, high = test["numeric"]
+    assert (above, below) == (">=", "<")
+    return low, high

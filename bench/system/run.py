@@ -1,0 +1,175 @@
+"""Run a system with its broker and load until all events are done, and check its deliveries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from bench.system.baseline import APPLICATIONS, Application
+from bench.system.check import Answer
+from bench.system.child import Child
+from bench.system.load import Load
+from bench.system.place import PARTITIONS, Place, place
+from bench.system.sluice import Sluice
+from bench.system.usage import Usage
+from streaming.errors import JobError
+from streaming.latencies import Latencies
+
+QUIET_S = 300.0  # without any progress we give up, where nothing else bounds the time
+LONGEST = 5
+TELL_S = 10.0
+
+Tell = Callable[[str], None]
+
+
+class System(Protocol):
+    """What is measured. `with` it: entered when it runs, with the subscriptions that are on their topic by then, and
+    nothing of it is left afterwards."""
+
+    @property
+    def patience_s(self) -> float | None:
+        """If it is not done so long after the last event, it is stopped; None for never. If no batch has ended since
+        that event, it has LONGEST times as long: a rate can only be told of whole batches."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def __enter__(self) -> System: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def check(self) -> None:
+        """Raises JobError if it has ended."""
+
+    def done(self) -> tuple[int, int]:
+        """How many events and changes."""
+
+    def told(self) -> str:
+        """For people to watch: how it does, as far as it says so."""
+
+    def halfway(self) -> None:
+        """Called once, when half of the time is over."""
+
+    def stop(self) -> None:
+        """Called once; it has ended then."""
+
+    def checked(self) -> tuple[Answer, dict[str, Any]]:
+        """Called when it has ended: its answer to the events that it was done with, and its own figures."""
+
+
+SYSTEMS: Mapping[str, Callable[[Place], System]] = MappingProxyType(
+    {"sluice": Sluice, **{name: partial(Application, name) for name in APPLICATIONS}}
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    load: Load
+    answer: Answer
+    dead_letters: int
+    figures: dict[str, Any]  # JSON
+
+    @property
+    def right(self) -> bool:
+        return self.answer.right and not self.dead_letters
+
+    def as_data(self) -> dict[str, Any]:
+        checked = self.answer.as_data() | {"dead_letters": self.dead_letters}
+        return {"load": asdict(self.load), **self.figures, "checked": checked, "right": self.right}
+
+
+def run(load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice") -> Outcome:
+    """`flags` are settings of the job, by dotted name. Everything that it starts has ended by then."""
+    with place(flags) as here:
+        settings, topics = here.settings, here.cluster.topics()
+        wanted = {
+            "load": asdict(load),
+            "events_topic": settings.events.topic,
+            "partitions": PARTITIONS,
+            "subscriptions_topic": settings.subscriptions.topic,
+        }
+        with Child("generator", {**here.where(), **wanted}) as generator:
+            generator.wait_for("subscriptions")
+            tell(f"{load.subscriptions:,} subscriptions are on their topic; {system} starts")
+            began = time.monotonic()
+            with SYSTEMS[system](here) as job:
+                start_s = time.monotonic() - began
+                tell(f"it runs, after {start_s:,.1f} s")
+                with Child("follower", {**here.where(), "topics": here.deliveries()}) as follower:
+                    others = {"broker": here.broker, "generator": generator.pid, "follower": follower.pid}
+                    with Usage(job.pid, others) as usage:
+                        generator.go()
+                        course = _watch(load, job, generator, follower, usage, tell)
+                    job.stop()
+                    follower.end()
+        tell(
+            "everything is processed; the check begins" if course.drain_s is not None else "too slow; the check begins"
+        )
+        began = time.monotonic()
+        answer, own = job.checked()
+        dead_letters = sum(high - low for _, low, high in topics.offsets(settings.dead_letters.topic))
+        latencies = {
+            name: Latencies.from_json(follower.told[name]).summary() for name in ("follower", "follower_second_half")
+        }
+        figures = own | {
+            "start_s": round(start_s, 1),
+            "events": generator.told["events"],
+            "changes": generator.told["changes"],
+            "longest_pause_of_generator_ms": generator.told["longest_pause_ms"],
+            "events_done": course.events,
+            "done_s": round(course.done_s, 1),
+            "drain_s": None if course.drain_s is None else round(course.drain_s, 1),
+            "check_s": round(time.monotonic() - began, 1),
+            "latency_ms": own["latency_ms"] | latencies,
+            "memory_mb": usage.memory_mb(),
+            "cpu_s": usage.cpu_s(),
+        }
+        return Outcome(load, answer, dead_letters, figures)
+
+
+@dataclass(frozen=True)
+class Course:
+    events: int  # that were done
+    done_s: float  # from the first event written to the end of the last batch
+    drain_s: float | None  # of it, after the last event was written; None if the system was stopped before
+
+
+def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Usage, tell: Tell) -> Course:
+    """Until all that was written is processed, or the system's time is over."""
+    began = changed = told = time.monotonic()
+    last, events_told, over, half = job.done(), 0, None, False
+    while True:
+        job.check()
+        for child in (generator, follower):
+            child.check()
+        now = time.monotonic()
+        if not half and now - began >= load.seconds / 2:
+            half = True
+            job.halfway()
+            follower.go()
+        if over is None and "done" in generator.told:
+            over = now
+        written = generator.told.get("events", 0), load.subscriptions + generator.told.get("changes", 0)
+        done = job.done()
+        if done != last:
+            last, changed = done, now
+        if over is not None and done[0] >= written[0] and done[1] >= written[1]:
+            return Course(done[0], now - began, now - over)
+        if over is not None and job.patience_s is not None:
+            patience_s = job.patience_s if changed > over else LONGEST * job.patience_s
+            if now - over > patience_s:
+                return Course(done[0], changed - began, None)
+        if job.patience_s is None and now - changed > QUIET_S:
+            raise JobError(f"no progress for {QUIET_S:.0f} s, at {done[0]:,} of {written[0]:,} events")
+        if now - told >= TELL_S:
+            rate = (done[0] - events_told) / (now - told)
+            behind = written[0] - done[0], written[1] - max(done[1], load.subscriptions)
+            memory = ", ".join(f"{name} {taken.memory_mb:,.0f}" for name, taken in usage.samples[-1][1].items())
+            late = f"behind {behind[0]:,} events, {behind[1]:,} changes"
+            tell(f"{now - began:5.0f} s: {rate:,.0f} events/s; {late}; {job.told()}; MB {memory}")
+            told, events_told = now, done[0]
+        time.sleep(0.1)

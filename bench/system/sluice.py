@@ -1,0 +1,123 @@
+"""Sluice as the measured system: its job, the job's log, and the check of all that it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bench.system import reading
+from bench.system.check import Answer, Changes, Statuses, check
+from bench.system.child import HOME
+from bench.system.place import PARTITIONS, START_TIMEOUT_S, Place
+from streaming.errors import JobError
+from streaming.latencies import STAGES, TOTAL, Latencies
+from streaming.process.job_process import JobProcess
+
+
+@dataclass
+class Heard:
+    """What the job's log lines add up to."""
+
+    version: int = 0
+    events: int = 0
+    deliveries: int = 0
+    batches: int = 0
+    latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
+    recent: Latencies = field(default_factory=Latencies)  # in total, since it was last told
+    halfway: bool = False
+    second_half: Latencies = field(default_factory=Latencies)  # in total, once warm
+
+    def hear(self, line: dict[str, Any]) -> None:
+        if line["event"] != "batch":
+            return
+        self.version = line["version"]
+        self.batches += 1
+        self.events += line["events"]
+        self.deliveries += line["deliveries"]
+        for stage, latencies in line["latencies"].items():
+            self.latencies[stage].update(Latencies.from_json(latencies))
+        total = Latencies.from_json(line["latencies"][TOTAL])
+        self.recent.update(total)
+        if self.halfway:
+            self.second_half.update(total)
+
+    def told(self) -> str:
+        """For people to watch: latencies since the last time."""
+        recent, self.recent = self.recent.summary(), Latencies()
+        return "ms " + " ".join(f"{name} {_ms(value)}" for name, value in recent.items())
+
+
+class Sluice:
+    """`with Sluice(place) as system`: what `run.System` promises."""
+
+    patience_s = None
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._heard = Heard()
+        flags, log = place.flags, place.directory / "job.log"
+        self._job = JobProcess(HOME, flags, log, self._heard.hear, START_TIMEOUT_S)
+
+    def __enter__(self) -> Sluice:
+        topic = self._place.settings.subscriptions.topic
+        self._first = {p: high for p, _, high in self._place.cluster.topics().offsets(topic)}
+        self._job.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._job.__exit__()
+
+    @property
+    def pid(self) -> int:
+        return self._job.pid
+
+    def check(self) -> None:
+        self._job.check()
+
+    def done(self) -> tuple[int, int]:
+        return self._heard.events, self._heard.version
+
+    def told(self) -> str:
+        return self._heard.told()
+
+    def halfway(self) -> None:
+        self._heard.halfway = True
+
+    def stop(self) -> None:
+        code = self._job.stopped()
+        if code:
+            raise JobError(f"the job ended with exit code {code} when it was told to stop")
+
+    def checked(self) -> tuple[Answer, dict[str, Any]]:
+        settings, cluster, heard = self._place.settings, self._place.cluster, self._heard
+        changes = reading.read_changes(cluster, settings.subscriptions.topic)
+        statuses = reading.read_statuses(cluster, settings.subscriptions.status_topic, changes, PARTITIONS)
+        events = reading.read_events(cluster, settings.events.topic)
+        prefix = None if settings.deliveries.layout == "shared" else settings.deliveries.prefix
+        deliveries = reading.read_deliveries(cluster, self._place.deliveries(), events, prefix)
+        return check(changes, statuses, events, deliveries), {
+            "algorithm": settings.matching.algorithm,
+            "layout": settings.deliveries.layout,
+            "batches": heard.batches,
+            "latency_ms": {stage: found.summary() for stage, found in heard.latencies.items()}
+            | {"second_half": heard.second_half.summary()},
+            "in_force_ms": _in_force_ms(changes, statuses, self._first),
+        }
+
+
+def _in_force_ms(changes: Changes, statuses: Statuses, first: Mapping[int, int]) -> dict[str, float | None]:
+    """From a change's timestamp to that of its status, of all but the `first` of each partition."""
+    later = np.concatenate([np.arange(changes.start[p] + n, changes.start[p + 1]) for p, n in first.items()])
+    found = np.isin(statuses.change, later)
+    ms = statuses.timestamp[found] - changes.timestamp[statuses.change[found]]
+    if not len(ms):
+        return {"p50": None, "p95": None, "p99": None, "max": None}
+    p50, p95, p99 = (round(float(q), 1) for q in np.quantile(ms, (0.5, 0.95, 0.99)))
+    return {"p50": p50, "p95": p95, "p99": p99, "max": float(ms.max())}
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"

@@ -1,0 +1,42 @@
+"""The interface of a workload that `measure` uses: N events, and the steps from events to matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from matchers import EventBatch, Matcher, SubscriptionTable
+
+Steps = Mapping[str, Callable[[Any], Any]]  # by name, in order: each takes what the one before it gave
+
+
+class Prepared(Protocol):
+    """A workload in memory, the same for all algorithms."""
+
+    @property
+    def table(self) -> SubscriptionTable: ...
+
+    @property
+    def compile_s(self) -> float | None:
+        """Seconds from the patterns' bytes to the table; None where no patterns were read."""
+
+    def __len__(self) -> int: ...  # N
+
+    def part(self, begin: int, end: int) -> Any:
+        """Some of the events, as the first step takes them."""
+
+    def steps(self, matcher: Matcher) -> Steps:
+        """The last gives a MatchBatch. Their times together are what an event costs."""
+
+    def encoded(self, begin: int, end: int) -> EventBatch:
+        """Some of the events, as a matcher takes them."""
+
+
+class Scenario(Protocol):
+    """A workload by its settings. What is made of it is the same each time."""
+
+    def small(self) -> Scenario:
+        """With a few subscriptions and events: enough to compile everything."""
+
+    def prepared(self) -> Prepared:
+        """Raises BenchError."""

@@ -1,0 +1,247 @@
+"""Run the demo: send events, read deliveries, draw both, and compare them with the definition of matching."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from config import Settings, load
+from matchers.language import naive
+from matchers.language.parsing import parse
+from streaming.errors import JobError
+from streaming.kafka import clients, layout
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.clients import Cluster
+from streaming.latencies import STAGES, TOTAL, Latencies
+from streaming.process.job_process import JobProcess
+
+QUIET_S = 60.0  # without any progress, the demo gives up
+
+Delivery = tuple[int, str]  # (number of the event, subscriber)
+
+
+@dataclass
+class Seen:
+    """Batches that the job has logged and deliveries that subscribers have received, so far."""
+
+    published: int = 0
+    processed: int = 0
+    deliveries: dict[Delivery, list[bytes]] = field(default_factory=dict)  # the ids that each copy lists
+    examples: list[tuple[str, str, str]] = field(default_factory=list)  # (event, subscriber, ids)
+    latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
+
+    def hear(self, line: dict[str, Any]) -> None:
+        """Take a log line of the job."""
+        if line["event"] == "batch":
+            for stage, latencies in line["latencies"].items():
+                self.latencies[stage].update(Latencies.from_json(latencies))
+            self.processed += line["events"]
+
+
+def run(
+    home: Path, jars: Path, events: int, rate: int, algorithm: str, pull_the_plug: bool, console: Console
+) -> dict[str, Any]:
+    """Run the demo and return the summary. Stops everything that it starts."""
+    examples = home / "examples"
+    lines = (examples / "stock_events.jsonl").read_bytes().splitlines()
+    documents = [orjson.loads(line) for line in (examples / "subscriptions.jsonl").read_bytes().splitlines()]
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-demo-") as directory,
+        console.status("starting Kafka") as status,
+        EmbeddedBroker(jars) as broker,
+    ):
+        flags = {
+            "query.name": "demo",
+            "query.checkpoint": f"{directory}/checkpoint",
+            "kafka.bootstrap_servers": broker.bootstrap_servers,
+            "matching.algorithm": algorithm,
+        }
+        settings = load(flags=flags)
+        cluster = Cluster(broker.bootstrap_servers, {})
+        console.print(f"Kafka listens on {broker.bootstrap_servers}")
+        cluster.topics().create(layout.topics(settings, partitions=2, replication_factor=1))
+        records = ((d["id"].encode(), orjson.dumps(d)) for d in documents)
+        subscriptions = clients.write(cluster, settings.subscriptions.topic, records)
+        subscribers = sorted({d["subscriber"] for d in documents})
+        console.print(f"{subscriptions:,} subscriptions of {len(subscribers)} subscribers are on their topic")
+        seen = Seen()
+        status.update("starting the job: Spark, then the subscriptions")
+        with JobProcess(home, flags, Path(directory) / "job.log", seen.hear) as job:
+            console.print(f"the job runs: matching with `{algorithm}`, exactly-once deliveries")
+            status.stop()
+            with (
+                _reading(cluster, settings, subscribers, seen),
+                _publishing(cluster, settings, lines, events, rate, seen),
+            ):
+                _watch(console, job, seen, events, pull_the_plug)
+            job.stop()
+            status.update("counting again, by the definition")
+            status.start()
+            expected = _expected(documents, lines, events)
+    return _summary(console, seen, expected, subscriptions)
+
+
+@contextlib.contextmanager
+def _publishing(
+    cluster: Cluster, settings: Settings, lines: list[bytes], events: int, rate: int, seen: Seen
+) -> Iterator[None]:
+    """Events with their number as key, at a steady rate."""
+    stopped = threading.Event()
+
+    def records() -> Iterator[tuple[bytes, bytes]]:
+        numbered = enumerate(islice(cycle(lines), events))
+        for number, line in clients.paced(numbered, rate):
+            if stopped.is_set():
+                return
+            yield str(number).encode(), line
+
+    def publish() -> None:
+        clients.write(cluster, settings.events.topic, records(), lambda n: setattr(seen, "published", n))
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def _reading(cluster: Cluster, settings: Settings, subscribers: list[str], seen: Seen) -> Iterator[None]:
+    """Read the topics of all subscribers until nothing arrives for a while."""
+    stopped = threading.Event()
+    prefix = settings.deliveries.prefix
+
+    def read() -> None:
+        for message in clients.read(cluster, [prefix + s for s in subscribers], follow=True):
+            if message is None:
+                if stopped.is_set():
+                    return
+                continue
+            key, value, topic = message.key(), message.value(), message.topic()
+            ids = dict(message.headers() or ())["ce_subscriptionids"]
+            assert key is not None
+            assert value is not None
+            assert topic is not None
+            assert isinstance(ids, bytes)
+            number, subscriber = int(key), topic.removeprefix(prefix)
+            seen.deliveries.setdefault((number, subscriber), []).append(ids)
+            if number % 97 == 0 or not seen.examples:
+                seen.examples = [*seen.examples[-4:], (value.decode(), subscriber, ids.decode())]
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield
+        time.sleep(1.0)  # a second copy would have come by now
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_plug: bool) -> None:
+    """Until all events are done. A batch that a crash cut off between commit and log line is counted by deliveries."""
+    changed = time.monotonic()
+    last = (0, 0, 0)
+    with Live(console=console, refresh_per_second=4, get_renderable=lambda: _picture(seen, events)) as live:
+        while True:
+            job.check()
+            now = (seen.published, seen.processed, len(seen.deliveries))
+            if now != last:
+                last, changed = now, time.monotonic()
+            quiet = time.monotonic() - changed
+            if seen.processed >= events or (pull_the_plug and seen.published >= events and quiet > 5):
+                break
+            if quiet > QUIET_S:
+                raise JobError(f"no progress for {QUIET_S:.0f} s, at {seen.processed:,} of {events:,} events")
+            if pull_the_plug and seen.published >= events // 2:
+                pull_the_plug_at = seen.published
+                job.kill_and_restart()
+                console.print(f"kill -9 of the job after {pull_the_plug_at:,} events, and a restart")
+                pull_the_plug = False
+                seen.processed = min(seen.processed, events - 1)
+                changed = time.monotonic()
+            time.sleep(0.1)
+        live.refresh()
+
+
+def _picture(seen: Seen, events: int) -> Group:
+    counts = Text.assemble(
+        ("events in ", "dim"),
+        (f"{seen.published:,}/{events:,}", "bold"),
+        ("   matched ", "dim"),
+        (f"{seen.processed:,}", "bold"),
+        ("   deliveries out ", "dim"),
+        (f"{len(seen.deliveries):,}", "bold green"),
+    )
+    who = Table("subscriber", "because of", "event", box=None, header_style="dim", pad_edge=False)
+    for event, subscriber, ids in seen.examples:
+        who.add_row(subscriber, ", ".join(json.loads(ids)), Text(event, no_wrap=True, overflow="ellipsis"))
+    return Group(counts, _latency_table(seen), who)
+
+
+def _latency_table(seen: Seen) -> Table:
+    table = Table("latency, ms", box=None, header_style="dim", pad_edge=False)
+    for name in ("p50", "p95", "p99", "max"):
+        table.add_column(name, justify="right")
+    for stage in (*STAGES, TOTAL):
+        found = seen.latencies[stage].summary().values()
+        table.add_row(
+            stage, *("-" if ms is None else f"{ms:,.0f}" for ms in found), style="bold" if stage == TOTAL else ""
+        )
+    return table
+
+
+def _expected(documents: list[dict[str, Any]], lines: list[bytes], events: int) -> dict[Delivery, list[str]]:
+    """The expected deliveries with their ids, computed from the definition of matching, not from an index."""
+    patterns = {d["id"]: parse(d["pattern"]) for d in documents}
+    subscriber_of = {d["id"]: d["subscriber"] for d in documents}
+    found: dict[Delivery, list[str]] = {}
+    matched = naive.match(patterns, (orjson.loads(line) for line in lines[:events]))
+    for number in range(events):
+        for id in matched[number % len(lines)]:
+            found.setdefault((number, subscriber_of[id]), []).append(id)
+    return found
+
+
+def _summary(console: Console, seen: Seen, expected: dict[Delivery, list[str]], subscriptions: int) -> dict[str, Any]:
+    """An unexpected delivery, or one with other ids, counts as `duplicated`."""
+    copies = Counter({delivery: len(lists) for delivery, lists in seen.deliveries.items()})
+    right = {
+        d
+        for d, ids in expected.items()
+        if any(sorted(json.loads(c)) == sorted(ids) for c in seen.deliveries.get(d, ()))
+    }
+    summary = {
+        "events": seen.published,
+        "subscriptions": subscriptions,
+        "deliveries": copies.total(),
+        "missing": len(expected) - len(right),
+        "duplicated": copies.total() - len(right),
+        "latency_ms": seen.latencies[TOTAL].summary(),
+    }
+    console.print()
+    if summary["missing"] or summary["duplicated"]:
+        console.print(f"[bold red]wrong:[/] {summary['missing']:,} missing, {summary['duplicated']:,} duplicated")
+    else:
+        console.print(
+            f"[bold green]right:[/] {summary['events']:,} events x {subscriptions:,} subscriptions make "
+            f"{len(expected):,} deliveries by the definition; each arrived exactly once"
+        )
+    return summary

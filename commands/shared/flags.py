@@ -1,0 +1,83 @@
+"""Flags that several commands share, and the settings built from them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from config import Settings, load
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", help="TOML file with settings; config/example.toml shows them all.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", help="A setting; overrides file and environment: -s events.topic=orders"),
+]
+Bootstrap = Annotated[
+    str | None, typer.Option("--bootstrap-servers", "-b", help="Brokers: host:port,...", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+Ids = Annotated[list[str] | None, typer.Argument(help="Ids; read from standard input, one per line, if left out.")]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait until the job has answered each change, and print the answers.")
+]
+Timeout = Annotated[float, typer.Option(help="Most seconds to --wait after the last write.", min=0)]
+Answers = Annotated[
+    bool,
+    typer.Option("--json", help="JSON on standard output: the number of records written, or with --wait the answers."),
+]
+
+
+class Answering(NamedTuple):
+    """Flags that say how to report the changes that were written."""
+
+    wait: bool
+    timeout_s: float
+    as_json: bool
+
+
+def answering(wait: Wait = False, timeout: Timeout = 60, as_json: Answers = False) -> Answering:
+    return Answering(wait, timeout, as_json)
+
+
+Command = Callable[..., None]
+
+
+def with_flags(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
+    """Replace a command's parameters of these names by the flags of the functions that make their values."""
+
+    def with_these(command: Command) -> Command:
+        flags = {name: inspect.signature(maker, eval_str=True).parameters for name, maker in makers.items()}
+        own = inspect.signature(command, eval_str=True).parameters
+        taken = {n: p for name, parameter in own.items() for n, p in flags.get(name, {name: parameter}).items()}
+
+        @functools.wraps(command)
+        def called(**given: Any) -> None:
+            made = {name: maker(**{flag: given.pop(flag) for flag in flags[name]}) for name, maker in makers.items()}
+            command(**given, **made)
+
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken.values()]
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {name: p.annotation for name, p in taken.items()}
+        return called
+
+    return with_these
+
+
+def settings(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None) -> Settings:
+    flags: dict[str, Any] = {"kafka.bootstrap_servers": bootstrap}
+    for assignment in set_ or ():
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
+        flags[name.strip()] = value
+    return load(config, flags)
+
+
+with_settings = with_flags(settings=settings)

@@ -1,0 +1,43 @@
+"""Commands that are listed with their help and imported when they are called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+
+
+class Listed(TyperCommand):
+    """Stands for a command, or a group of them, of the Typer `app` of a module."""
+
+    module: str
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of the command itself, which parses flags, runs, prints help and completes."""
+        group = get_group(import_module(self.module).app)
+        return group.commands.get(self.name or "", group).make_context(info_name, args, parent, **extra)
+
+
+def command_of(module: str) -> type[Listed]:
+    """The class of a module's commands: Typer makes the objects itself."""
+    return type("Listed", (Listed,), {"module": module})
+
+
+class CommandLine(TyperGroup):
+    """Ends quietly when the reader closes the pipe, as `| head` does."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+        except BrokenPipeError:  # what is left in the buffer must not fail at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None

@@ -1,0 +1,227 @@
+"""`hem`: cells, groups of cells with bit sets of the subscriptions in them, and the OR of what does not match.
+
+Source: Shi and Qian, "HEM: A Hardware-aware Event Matching Algorithm for Content-based Pub/Sub Systems", DASFAA 2022.
+Symbols are the paper's: n subscriptions of psi_S predicates, d attributes, c cells and g groups of an attribute, events
+of psi_E values, LVE and HVE the low and high value end of a predicate, B the bit set in which mismatches are marked.
+
+    cells of an attribute:    c_1 ............................... c_c      a value v lies in c_j
+    LVE, sets over the end:                   |<---- B_2 ---->|<-B_1->|    B_i: low values in the last i * c/g cells
+    HVE, sets over the begin: |<-B_1->|<---- B_2 ---->|                    B_i: high values in the first i * c/g cells
+
+Every low value in a cell after c_j is above v and every high value in a cell before c_j below it, so their
+subscriptions do not match. The largest set that does not reach c_j marks most of them with one OR (sec. 4.3,
+Algorithm 2, lines 5 and 6); fewer than c/g cells are left to mark one by one (line 7), and the pairs in c_j itself
+are compared (line 4). Theorem 1 (sec. 5.2): the sets save 1 - 1/g of the marks. `marks` counts them.
+
+Where ours differs:
+- Subscriptions are taken in blocks with an index each, and all events of a batch ask one attribute of one block before
+  the next: its sets and pairs stay in the caches, while the paper streams 2 d sets of n bits for each event.
+- Cells and sets of an attribute follow the predicates that a block has on it. An attribute with few of them has few
+  cells and few sets or none, since marking them one by one is less than an OR. So memory is bounded by the predicates
+  and not by d g (sec. 7 leaves the reduction of states as future work), and d = 10,000 is possible.
+- Where an event lacks more than it has, what it lacks is found by counting what it has: a subscription with all of its
+  attributes there is the exception (line 8 does d - psi_E ORs).
+- Insertion hangs pairs on the cells as chains; deletion marks a subscription beforehand, for all events.
+- Lists of values and arrays: the hull of several intervals is indexed, and what is left unmarked is then verified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.algorithms.cells import Cells
+from matchers.algorithms.hem import kernel as kernels
+from matchers.algorithms.hem.kernel import Chains, Domain, Index, Located, Pairs
+from matchers.algorithms.predicates import Predicates
+from matchers.contract.matcher import Matcher, list_matches
+from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.errors import MatchingError
+from matchers.kernels.rows import Rows
+
+Words = NDArray[np.uint64]
+
+CHUNK_BITS = 1 << 27  # of B, of several events at a time
+PAIRS_A_CELL = 4  # at least, on average
+DENSE = 32  # predicates of a block for each 64 subscriptions, from which on an attribute has all g groups
+
+
+@dataclass(frozen=True, eq=False)
+class Hem(Matcher):
+    """Ids within a block count from its first subscription.
+
+    Nothing changes it, unless an `UpdatableHem` (`updates.py`) owns its arrays.
+    """
+
+    domain: Domain
+    index: Index
+    chains: Chains  # empty but for an `UpdatableHem`
+    rows: Rows  # [n] places for subscriptions, free ones included
+
+    @property
+    def d(self) -> int:
+        return len(self.domain.begin)
+
+    @property
+    def n(self) -> int:
+        return len(self.index.needed)
+
+    @property
+    def blocks(self) -> int:
+        return len(self.index.gone) * 64 // self.index.block
+
+    def memory_bytes(self) -> int:
+        pairs = (*self.index.low, *self.index.high)
+        return super().memory_bytes() + sum(int(array.nbytes) for array in pairs)
+
+    def match(self, events: EventBatch) -> MatchBatch:
+        chunk = int(np.clip(CHUNK_BITS // max(64 * len(self.index.gone), 1), 16, 1024))
+        marks = np.empty((self.blocks, min(chunk, len(events)), self.index.block // 64), np.uint64)
+        parts = [
+            self._match(events, first, min(first + chunk, len(events)), marks) for first in range(0, len(events), chunk)
+        ]
+        return MatchBatch.joined(parts)
+
+    def _match(self, events: EventBatch, first: int, last: int, marks: Words) -> MatchBatch:
+        located = self._located(events, first, last)
+        kernels.mark_mismatches(first, last - first, events.arrays, located, self.index, self.chains, marks)
+
+        def step(done: int, out: Int32, counts: Int64) -> int:
+            return (
+                kernels.list_unmarked(
+                    *(first + done, last, first, events.arrays, self.d, self.index.block, marks, self.rows),
+                    *(out, counts),
+                )
+                - first
+            )
+
+        return list_matches(step, last - first, self.n)
+
+    def _located(self, events: EventBatch, first: int, last: int) -> Located:
+        room = int(events.offsets[last] - events.offsets[first])
+        located = Located(
+            np.zeros(self.d + 1, np.int64),
+            np.empty(room, np.int32),
+            *(np.empty(room), np.empty(room)),
+            *(np.empty(room, np.int64), np.empty(room, np.int64)),
+        )
+        kernels.locate(events.arrays, first, last, self.domain, located)
+        return located
+
+    def marks(self, events: EventBatch) -> int:
+        """The number of pairs marked one by one for these events (line 7), the work that Theorem 1 is about.
+
+        Without sets these are all pairs in the cells after (LVE) and before (HVE) that of the value.
+        """
+        begins, _, _, _, least_cell, greatest_cell = self._located(events, 0, len(events))
+        index, n = self.index, begins[-1]
+        total = 0
+        for b in range(self.blocks):
+            r = b * self.d + np.repeat(np.arange(self.d), np.diff(begins))
+            indexed = index.cells[r] > 0
+            r = r[indexed]
+            c, g, origin = index.cells[r].astype(np.int64), index.groups[r].astype(np.int64), index.first_cell[r]
+            cell = greatest_cell[:n][indexed] * c // index.c
+            covered = np.where(g > 0, ((c - cell) * g - 1) // c, 0) * c // np.maximum(g, 1)
+            total += int((index.low.start[origin + c - covered] - index.low.start[origin + cell + 1]).sum())
+            cell = least_cell[:n][indexed] * c // index.c
+            covered = np.where(g > 0, ((cell + 1) * g - 1) // c, 0) * c // np.maximum(g, 1)
+            total += int((index.high.start[origin + cell] - index.high.start[origin + covered]).sum())
+        return total
+
+
+def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, block: int = 32_768) -> Hem:
+    """c and g as the paper has them by default (sec. 6.1, 6.2); g = 0 is HEM without its cache. Raises
+    MatchingError."""
+    return lay_out(table, c, g, block, capacity=0, psi=0)
+
+
+def lay_out(table: SubscriptionTable, c: int, g: int, block: int, capacity: int, psi: int) -> Hem:
+    """With room for `capacity` subscriptions of `psi` predicates on average. Raises MatchingError."""
+    if c < 1 or g < 0 or capacity < 0 or not 64 <= block <= 1 << 16 or block % 64:
+        raise MatchingError("hem: c from 1, g and capacity from 0, block a multiple of 64 from 64 to 65536")
+    g = min(g, c)
+    d, n = table.n_columns, table.n_subscriptions + capacity
+    block = min(block, max(-(-n // 64) * 64, 64))
+    blocks = max(-(-n // block), 1)
+    hulls = Predicates.of(table)
+    s, a, low, high = hulls.subscription, hulls.column, hulls.low, hulls.high
+    domain = Cells.of(table, c)
+
+    row = s // block * d + a
+    predicates = np.bincount(row, minlength=blocks * d)
+    if capacity:  # rows that will grow are laid out as those of a whole block would be on average
+        open_from = table.n_subscriptions // block * d
+        predicates[open_from:] = np.maximum(predicates[open_from:], max(len(s) * block // max(n, 1) // max(d, 1), 1))
+    cells = np.where(predicates > 0, np.clip(predicates // PAIRS_A_CELL, 1, c), 0).astype(np.int32)
+    words = block // 64
+    groups = np.minimum(np.minimum((g * predicates + DENSE * words // 2) // (DENSE * words), g), cells).astype(np.int32)
+    first_cell = offsets_of(cells)
+    n_sets = np.maximum(2 * groups.astype(np.int64) - 1, 0)
+    first_set = np.cumsum(n_sets) - n_sets
+
+    ends = []
+    for bound in (low, high):
+        cell = kernels.cells(bound, a, domain.begin, domain.per_unit, c)
+        at = first_cell[row] + cell.astype(np.int64) * cells[row] // c
+        pairs = Pairs(np.zeros(first_cell[-1] + 1, np.int64), np.empty(len(s)), np.empty(len(s), np.uint16))
+        kernels.sort_pairs(at, bound, (s % block).astype(np.uint16), pairs)
+        ends.append(pairs)
+
+    places = np.arange(blocks * block)
+    index = Index(
+        block,
+        c,
+        cells,
+        groups,
+        first_cell,
+        first_set,
+        np.zeros((int(n_sets.sum()), words), np.uint64),
+        *(ends[0], ends[1]),
+        np.concatenate((table.needed, np.zeros(capacity, np.int32))),
+        np.packbits(np.isin(places, s), bitorder="little").view(np.uint64),
+        np.packbits(places >= table.n_subscriptions, bitorder="little").view(np.uint64),
+    )
+    kernels.fill_sets(index)
+    spare = capacity * psi
+    several = hulls.several(n)
+    rows = Rows(
+        np.concatenate((table.start, np.full(capacity, table.start[-1]))),
+        np.concatenate((table.column, np.zeros(spare, np.int32))),
+        np.concatenate((table.low, np.zeros(spare))),
+        np.concatenate((table.high, np.zeros(spare))),
+        several,
+        bool(several.any()),
+    )
+    chains = chains_for(spare, blocks * d, int(first_cell[-1]) if capacity else 0)
+    return Hem(Domain(domain.begin, domain.per_unit, c), index, chains, rows)
+
+
+def chains_for(predicates: int, rows: int, cells: int) -> Chains:
+    """Empty ones, with room for so many."""
+    return Chains(
+        np.zeros(rows, np.int32),
+        *(np.empty(predicates), np.empty(predicates), np.empty(predicates, np.uint16)),
+        *(np.empty(predicates, np.int32), np.empty(predicates, np.int32)),
+        *(np.full(cells, -1, np.int32), np.full(cells, -1, np.int32)),
+    )
+
+
+def space_model(n: int, d: int, psi_S: float, c: int = 1_000, g: int = 32, block: int = 32_768) -> int:  # noqa: N803
+    """O(d c + d n g + n psi_S) of sec. 5.1 in bytes, where every attribute has its c cells and g sets.
+
+    2 d g bit sets of n bits; 2 n psi_S pairs of a value and an id (8 + 2 bytes), and the bounds kept to verify (20);
+    2 d c places where cells begin, in each block.
+    """
+    blocks = -(-n // block)
+    return int(2 * d * g * n / 8 + n * psi_S * (2 * 10 + 20) + 2 * d * c * 8 * blocks)
+
+
+def choose_g(memory_bytes: int, n: int, d: int, psi_S: float, c: int = 1_000) -> int:  # noqa: N803
+    """The largest power of two of groups whose index fits: doubling g halves the marks and doubles the sets (6.2)."""
+    g = 1
+    while 2 * g <= c and space_model(n, d, psi_S, c, 2 * g) <= memory_bytes:
+        g *= 2
+    return g

@@ -1,0 +1,53 @@
+"""A thread pool that matchers share: work in ranges or tasks, the first of them on the caller's thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cache, partial
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def shares(n: int, threads: int) -> list[tuple[int, int]]:
+    """The ranges of 0 .. n that threads take, none of them empty unless n is 0."""
+    parts = max(min(n, threads), 1)
+    return [(n * t // parts, n * (t + 1) // parts) for t in range(parts)]
+
+
+def over(n: int, threads: int, do: Callable[[int, int], T]) -> list[T]:
+    """do(begin, end) for the range that each thread takes."""
+    return run([partial(do, begin, end) for begin, end in shares(n, threads)])
+
+
+def run(tasks: Sequence[Callable[[], T]]) -> list[T]:
+    """All of them at once, the first on the caller's thread."""
+    others = [pool(len(tasks) - 1).submit(task) for task in tasks[1:]]
+    mine = [task() for task in tasks[:1]]
+    return mine + [other.result() for other in others]
+
+
+def as_they_come(tasks: Iterable[Callable[[], object]], threads: int) -> None:
+    """Do the tasks on other threads while the caller's makes more of them. Then it does those that no other began."""
+    begun = []
+    for task in tasks:
+        if threads > 1:
+            begun.append((pool(threads - 1).submit(task), task))
+        else:
+            task()
+    for done, task in reversed(begun):
+        if done.cancel():
+            task()
+        else:
+            done.result()
+
+
+@cache
+def pool(threads: int) -> Executor:
+    """One for the process. Its threads end with the interpreter as soon as they are idle."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="matching")
+
+
+os.register_at_fork(after_in_child=pool.cache_clear)  # a child has the pool, but not its threads

@@ -1,0 +1,36 @@
+"""Reduce a subscription's intervals on a column to one predicate: their hull."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.contract.tables import Float64, Int32, Int64, SubscriptionTable
+
+
+@dataclass(frozen=True, eq=False)
+class Predicates:
+    """The hull of the intervals of each (subscription, column), ascending by it: P of them."""
+
+    subscription: Int32  # [P]
+    column: Int32  # [P]
+    low: Float64  # [P]
+    high: Float64  # [P]
+    first: Int64  # [P + 1]: predicate p has intervals first[p] .. first[p + 1] of the table
+
+    @classmethod
+    def of(cls, table: SubscriptionTable) -> Predicates:
+        first = np.append(np.flatnonzero(table.begins), len(table.begins))
+        begin, end = first[:-1], first[1:] - 1
+        return cls(table.subscription[begin], table.column[begin], table.low[begin], table.high[end], first)
+
+    def __len__(self) -> int:
+        return len(self.subscription)
+
+    def several(self, n_subscriptions: int) -> NDArray[np.bool_]:
+        """[S]: whether the subscription has a predicate of several intervals, of which the hull is not all."""
+        found = np.zeros(n_subscriptions, bool)
+        found[self.subscription[np.diff(self.first) > 1]] = True
+        return found

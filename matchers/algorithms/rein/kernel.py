@@ -1,0 +1,180 @@
+"""Mark the subscriptions that an event misses, and list the others.
+
+Subscriptions are cut into blocks of 2 ** 14 and predicates (the hull least low .. greatest high of a subscription in a
+column) into rows, one a (block, column). A row owns a run of pairs (bound, subscription within its block) in the list
+of lows and one in the list of highs, in buckets that ascend with the cell of the bound:
+
+    lows   | none | cell 0 | cell 1 | cell 2 | ... |      greatest value in cell 1 -> compare there, mark from cell 2 on
+    highs         | cell 0 | cell 1 | cell 2 | ... |      least value in cell 1    -> compare there, mark below cell 1
+
+All that is marked without comparing is one contiguous run of 16-bit numbers. A predicate without a low end is in the
+bucket `none`, which no value reaches, one without a high end in no bucket. An absent column marks the run of all lows.
+
+A mark is a byte in the map of a block, which stays in the nearest cache: one store. A bit would cost a load, an or and
+a store, and with one map for all subscriptions most marks would miss that cache. Several events are marked in a block
+before the next, so that its lists are read from memory once for all of them.
+
+Cost per event: a store for each end that the event misses, two anchor buckets for each row, S / 8 comparisons of words.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from matchers.kernels.bitsets import unmark, unmarked
+from matchers.kernels.cells import cell_of
+from matchers.kernels.events import Events
+from matchers.kernels.groups import GROUP, group_size
+from matchers.kernels.jit import kernel
+from matchers.kernels.rows import Rows, read, settle
+
+BLOCK_BITS = 14
+BLOCK = 1 << BLOCK_BITS
+_ALL = np.uint64(0x0101010101010101)  # eight marks
+
+
+class Lists(NamedTuple):
+    """The two bucket lists of R = blocks * A rows, P predicates and c cells; row of (block, a): block * A + a."""
+
+    n: int  # c
+    begin: Any  # [A] float64, as in Cells
+    per_unit: Any  # [A] float64
+    low_start: Any  # [R * (c + 1) + 1] int64: bucket j of row r owns pairs low_start[r * (c + 1) + j] .. the next
+    low: Any  # [P] float64
+    low_subscription: Any  # [P] uint16, within the block
+    high_start: Any  # [R * c + 1] int64
+    high: Any  # [P or fewer] float64
+    high_subscription: Any  # [P or fewer] uint16
+
+
+@kernel
+def count(subscription: Any, column: Any, low: Any, high: Any, lists: Any) -> None:
+    """How many pairs each bucket gets, at the place after its own; the sums are then where buckets start."""
+    n, columns = lists.n, lists.begin.shape[0]
+    for p in range(subscription.shape[0]):
+        a = column[p]
+        row = (subscription[p] >> BLOCK_BITS) * columns + a
+        bucket = 0 if low[p] == -np.inf else 1 + cell_of(low[p], lists.begin[a], lists.per_unit[a], n)
+        lists.low_start[row * (n + 1) + bucket + 1] += 1
+        if high[p] != np.inf:
+            lists.high_start[row * n + cell_of(high[p], lists.begin[a], lists.per_unit[a], n) + 1] += 1
+
+
+@kernel
+def fill(subscription: Any, column: Any, low: Any, high: Any, lists: Any, low_next: Any, high_next: Any) -> None:
+    """Put each pair into its bucket. The `next` arrays begin as copies of the starts."""
+    n, columns = lists.n, lists.begin.shape[0]
+    for p in range(subscription.shape[0]):
+        a = column[p]
+        row = (subscription[p] >> BLOCK_BITS) * columns + a
+        within = subscription[p] & (BLOCK - 1)
+        bucket = 0 if low[p] == -np.inf else 1 + cell_of(low[p], lists.begin[a], lists.per_unit[a], n)
+        at = low_next[row * (n + 1) + bucket]
+        low_next[row * (n + 1) + bucket] = at + 1
+        lists.low[at] = low[p]
+        lists.low_subscription[at] = within
+        if high[p] != np.inf:
+            bucket = row * n + cell_of(high[p], lists.begin[a], lists.per_unit[a], n)
+            at = high_next[bucket]
+            high_next[bucket] = at + 1
+            lists.high[at] = high[p]
+            lists.high_subscription[at] = within
+
+
+@kernel
+def mark_all(ids: Any, begin: int, end: int, marks: Any) -> None:
+    whole = begin + ((end - begin) & ~3)  # four at a time: a store does not wait for the next load
+    for k in range(begin, whole, 4):
+        w, x, y, z = np.uint64(ids[k]), np.uint64(ids[k + 1]), np.uint64(ids[k + 2]), np.uint64(ids[k + 3])
+        marks[w] = 1
+        marks[x] = 1
+        marks[y] = 1
+        marks[z] = 1
+    for k in range(whole, end):
+        marks[np.uint64(ids[k])] = 1
+
+
+@kernel
+def mark_row(lists: Any, row: int, a: int, present: bool, least: float, greatest: float, marks: Any) -> None:
+    """Mark in a block's map the predicates of one of its rows that the values least .. greatest of column a miss."""
+    n = lists.n
+    base = row * (n + 1)
+    end = lists.low_start[base + n + 1]
+    if not present:
+        mark_all(lists.low_subscription, lists.low_start[base], end, marks)
+        return
+    if lists.low_start[base] == end:
+        return
+    base += 1 + cell_of(greatest, lists.begin[a], lists.per_unit[a], n)
+    for k in range(lists.low_start[base], lists.low_start[base + 1]):
+        # Which of them miss is a toss-up, so there is no branch on it.
+        marks[np.uint64(lists.low_subscription[k])] |= lists.low[k] > greatest
+    mark_all(lists.low_subscription, lists.low_start[base + 1], end, marks)
+    base = row * n
+    anchor = base + cell_of(least, lists.begin[a], lists.per_unit[a], n)
+    mark_all(lists.high_subscription, lists.high_start[base], lists.high_start[anchor], marks)
+    for k in range(lists.high_start[anchor], lists.high_start[anchor + 1]):
+        marks[np.uint64(lists.high_subscription[k])] |= lists.high[k] < least
+
+
+@kernel
+def empty(marks: Any, length: int) -> None:
+    """Empty the map of a block that has `length` subscriptions; what lies beyond them in the last word is marked."""
+    marks[:length] = 0
+    marks[length : (length + 7) & ~7] = 1
+
+
+@kernel
+def keep_unmarked(words: Any, marks: Any, base: int, length: int, bits: Any) -> None:
+    """Clear the bit of each unmarked subscription of a block that begins with subscription `base`."""
+    for w in range((length + 7) >> 3):
+        if words[w] != _ALL:
+            for within in range(w << 3, (w << 3) + 8):
+                if marks[within] == 0:
+                    unmark(bits, base + within)
+
+
+@kernel
+def rein(event: int, events: Events, lists: Lists, rows: Rows, out: Any, counts: Any) -> int:
+    offsets, e_column, e_value = events
+    n_subscriptions = rows.start.shape[0] - 1
+    any_several = rows.any_several
+    n_columns = lists.begin.shape[0]
+    n_events = offsets.shape[0] - 1
+    present = np.zeros((GROUP, n_columns), np.bool_)
+    least = np.zeros((GROUP, n_columns), np.float64)
+    greatest = np.zeros((GROUP, n_columns), np.float64)
+    arrays = np.zeros(GROUP, np.bool_)
+    first = np.zeros(n_columns, np.int64)
+    last = np.zeros(n_columns, np.int64)
+    words = np.zeros(BLOCK >> 3, np.uint64)
+    marks = words.view(np.uint8)
+    bits = np.zeros((GROUP, (n_subscriptions + 63) >> 6), np.uint64)
+    begun = event
+    m = 0
+    while event < n_events and out.shape[0] - m >= n_subscriptions:
+        group = min(n_events - event, group_size(event - begun, m, out.shape[0] - m))
+        for g in range(group):
+            begin, end = offsets[event + g], offsets[event + g + 1]
+            arrays[g] = read(e_column, e_value, begin, end, present[g], least[g], greatest[g])
+            bits[g, :] = ~np.uint64(0)
+        for base in range(0, n_subscriptions, BLOCK):
+            length = min(BLOCK, n_subscriptions - base)
+            row = (base >> BLOCK_BITS) * n_columns
+            for g in range(group):
+                empty(marks, length)
+                for a in range(n_columns):
+                    mark_row(lists, row + a, a, present[g, a], least[g, a], greatest[g, a], marks)
+                keep_unmarked(words, marks, base, length, bits[g])
+        for g in range(group):
+            if out.shape[0] - m < n_subscriptions:
+                break
+            before = m
+            m = unmarked(bits[g], n_subscriptions, out, m)
+            if arrays[g] or any_several:  # a value on the hull, or least and greatest on it, may lie on no interval
+                m = settle(events, event, arrays[g], rows, out, before, m, first, last)
+            counts[event] = m - before
+            event += 1
+    return event

@@ -1,0 +1,60 @@
+"""Test every subscription until its first column that the event misses.
+
+The loop is that of `rows.satisfies`, written out: the baseline of all benchmarks should be the best scan there is, and
+calling it instead takes half as long again.
+
+Cost: O(S * intervals looked at before the first miss) per event, all of it in the order of memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from matchers.kernels.events import Events
+from matchers.kernels.jit import kernel
+from matchers.kernels.rows import clear, lay_out
+
+
+class Table(NamedTuple):
+    """I intervals of S subscriptions."""
+
+    start: Any  # [S + 1] int64: subscription s owns intervals start[s] .. start[s + 1]
+    column: Any  # [I] int32, ascending within a subscription
+    low: Any  # [I] float64
+    high: Any  # [I] float64
+
+
+@kernel
+def scan(event: int, events: Events, n_columns: int, table: Table, out: Any, counts: Any) -> int:
+    offsets, e_column, e_value = events
+    start, column, low, high = table
+    n_subscriptions = start.shape[0] - 1
+    first = np.zeros(n_columns, np.int64)
+    last = np.zeros(n_columns, np.int64)
+    m = 0
+    while event < offsets.shape[0] - 1 and out.shape[0] - m >= n_subscriptions:
+        lay_out(e_column, offsets[event], offsets[event + 1], first, last)
+        before = m
+        for s in range(n_subscriptions):
+            i = start[s]
+            end = start[s + 1]
+            satisfied = True
+            while i < end:
+                c = column[i]
+                hit = False
+                while i < end and column[i] == c:
+                    for k in range(first[c], last[c]):
+                        hit |= low[i] <= e_value[k] <= high[i]
+                    i += 1
+                if not hit:
+                    satisfied = False
+                    break
+            if satisfied:
+                out[m] = s
+                m += 1
+        counts[event] = m - before
+        clear(e_column, offsets[event], offsets[event + 1], first, last)
+        event += 1
+    return event

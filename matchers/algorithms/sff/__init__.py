@@ -1,0 +1,96 @@
+"""`sff`: Siena's fast forwarding. Identical constraints are stored once and counted for all their filters.
+
+Source: Carzaniga and Wolf, "Forwarding in a Content-Based Network", SIGCOMM 2003, as PCM describes and measures it
+(Margara and Cugola, sec. 4): it runs over the attributes of an event and counts the constraints that these satisfy in
+an index by attribute and operator, which combines identical constraints of different filters. A filter whose
+constraints are all satisfied settles its interface: all other filters of that interface are left alone from there on,
+and the event is done when all interfaces are settled. A filter is our subscription, an interface what `forward` asks
+for (contract/interfaces.py). `match` lists filters, so there nothing is settled early.
+
+An event costs what its values satisfy: V values, of C / d constraints on an attribute a share p each, V * C / d * p
+increments anywhere in memory. It is fast where little is satisfied, or where interfaces are settled soon: with one or
+two constraints a filter most of the work is left out, the only case in which PCM is slower.
+
+Ours differs: an interval between two bounds is one constraint (the original has two), and `!=` is two of which one
+holds at most. Counters are an array, not a hash table of those begun, and are never cleared (kernel.py). We leave
+out the search for interfaces that an absent attribute excludes (their sec. 4.3): it is for few filters an interface.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from matchers.algorithms.sff.kernel import AT_LEAST, AT_MOST, BETWEEN, EQUAL, KINDS, sff
+from matchers.contract.interfaces import Interfaces
+from matchers.contract.matcher import Matcher, list_matches
+from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
+
+_NONE = Interfaces(np.empty(0, np.int32), 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Sff(Matcher):
+    run: Int64  # [4 A + 1]: constraints of kind k on column c are run[4 c + k] .. run[4 c + k + 1]
+    low: Float64  # [constraints]
+    high: Float64  # [constraints]
+    begin: Int64  # [constraints + 1]
+    filters: Int32  # [I]
+    needed: Int32  # [S]
+    most: int  # constraints of a filter
+    always: Int32  # filters without constraints
+
+    def match(self, events: EventBatch) -> MatchBatch:
+        return self._list(events, _NONE, len(self.needed))
+
+    def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
+        if not len(self.needed):
+            return self.match(events)
+        return self._list(events, interfaces, interfaces.n)
+
+    def _list(self, events: EventBatch, interfaces: Interfaces, n: int) -> MatchBatch:
+        def step(first: int, out: Int32, counts: Int64) -> int:
+            return sff(
+                first,
+                events.offsets,
+                events.column,
+                events.value,
+                self.run,
+                self.low,
+                self.high,
+                self.begin,
+                self.filters,
+                self.needed,
+                self.most,
+                self.always,
+                interfaces.of,
+                interfaces.n,
+                out,
+                counts,
+            )
+
+        return list_matches(step, len(events), n)
+
+
+def build(table: SubscriptionTable) -> Sff:
+    satisfiable = np.flatnonzero(table.low <= table.high)
+    column, low, high = table.column[satisfiable], table.low[satisfiable], table.high[satisfiable]
+    kind = np.select([low == high, high == np.inf, low == -np.inf], [EQUAL, AT_LEAST, AT_MOST], BETWEEN)
+    section = column * np.int64(KINDS) + kind
+    first = np.where(kind == AT_MOST, -high, low)  # the order of a run, with what it is read from
+    order = np.lexsort((high, first, section))
+    section, low, high = section[order], low[order], high[order]
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = (np.diff(section) != 0) | (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+    begin = np.flatnonzero(fresh)
+    return Sff(
+        np.searchsorted(section[begin], np.arange(table.n_columns * KINDS + 1)).astype(np.int64),
+        low[begin],
+        high[begin],
+        np.append(begin, len(order)).astype(np.int64),
+        table.subscription[satisfiable][order],
+        table.needed,
+        int(table.needed.max(initial=0)),
+        np.flatnonzero(table.needed == 0).astype(np.int32),
+    )

@@ -1,0 +1,298 @@
+"""`tiles`: clusters of 512 subscriptions, rejected as a whole or filtered by rows of 512 bits. Our own algorithm.
+
+What limits the published methods at a million subscriptions is the memory they touch for an event. This one sorts
+subscriptions so that most of them are never looked at (`clustering.py`), filters those of the tiles that are left, 512
+at a time, in registers, for a whole batch of events before the next tile (`kernels/matching.py`), and verifies the few
+candidates on the exact bounds, so that it has neither false positives nor false negatives.
+
+matchers/README.md tells how it works with a picture, its cost model and measurements.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from matchers import flat_file
+from matchers.algorithms.pool import run, shares
+from matchers.algorithms.tiles.clustering import Ranges, Tiling, tiling
+from matchers.algorithms.tiles.kernels import layout as layout_kernels
+from matchers.algorithms.tiles.kernels import matching
+from matchers.algorithms.tiles.kernels.matching import Alone, Arrays, Batch, Runs
+from matchers.algorithms.tiles.layout import Ends, Layout
+from matchers.algorithms.tiles.model import expected
+from matchers.algorithms.tiles.quantiles import Quantiles
+from matchers.algorithms.unique import Unique, rows
+from matchers.contract.matcher import Matcher
+from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.errors import MatchingError
+from matchers.kernels.vectors import LANES, WORDS, aligned
+
+TILE = 64 * WORDS  # subscriptions
+FAMILY = 16  # tiles of a parent
+MOST_EVENTS = 8_192  # laid out at once
+LAID_OUT = 1 << 25  # bytes that events take, laid out
+ALONE = 2  # events that are matched one by one rather than laid out side by side
+MUCH = 200  # matches of an event, from which on it is laid out even if it is alone
+SET = 32  # matches for which there could be a set of a tile's
+ROOM = 1 << 23  # matches that are kept before they are arranged, unless one event may have more
+COUNTERS = ("tiles tested", "tiles passed", "rows read", "candidates", "verified")
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles(Matcher):
+    """Immutable, of flat arrays: can be saved, mapped into memory and shared."""
+
+    arrays: Arrays
+    n_subscriptions: int
+    matched: float  # how many of them an event is thought to match
+    threads: int
+
+    def memory_bytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays)
+
+    def match(self, events: EventBatch) -> MatchBatch:
+        return self._match(events, np.zeros(len(COUNTERS), np.int64))
+
+    def profile(self, events: EventBatch) -> dict[str, float]:
+        """The average work per event of matching these, beside the prediction of the model (`model.py`)."""
+        counters = np.zeros(len(COUNTERS), np.int64)
+        matches = len(self._match(events, counters).subscription)
+        n = max(len(events), 1)
+        measured = dict(zip(COUNTERS, (counters / n).tolist(), strict=True)) | {"matches": matches / n}
+        modelled = {f"{name}, by the model": value for name, value in expected(self.arrays, events).items()}
+        share = self.arrays.slot[-1] / (TILE * max(len(self.arrays.local), 1))
+        return (
+            measured | modelled | {"share of places used": float(share), "bytes of rows": self.arrays.words.nbytes / n}
+        )
+
+    def _match(self, events: EventBatch, counters: Int64) -> MatchBatch:
+        n, parents = len(events), len(self.arrays.parent) - 1
+        if self.threads == 1:
+            return self._match_some(events, counters, (0, n), (0, parents))
+        own = [np.zeros_like(counters) for _ in range(self.threads)]
+        tasks: list[Callable[[], MatchBatch]]
+        if n >= LANES * self.threads:  # by events
+            ranges = shares(n, self.threads)
+            tasks = [partial(self._match_some, events, c, r, (0, parents)) for c, r in zip(own, ranges, strict=False)]
+            result = MatchBatch.joined(run(tasks))
+        else:  # by tiles
+            ranges = shares(parents, self.threads)
+            tasks = [partial(self._match_some, events, c, (0, n), r) for c, r in zip(own, ranges, strict=False)]
+            result = _united(run(tasks))
+        counters += np.sum(own, axis=0)
+        return result
+
+    def _match_some(
+        self, events: EventBatch, counters: Int64, some: tuple[int, int], parents: tuple[int, int]
+    ) -> MatchBatch:
+        """Some of the events with the tiles of some of the parents, given as ranges."""
+        first, last = some
+        d = len(self.arrays.begin)
+        most = min(last - first, max(LAID_OUT // (14 * max(d, 1)), LANES), MOST_EVENTS)
+        room = max(self.n_subscriptions, min(ROOM, (last - first) << 14), SET * len(self.arrays.local))
+        runs = Runs(
+            *(np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.int32)),
+            *(
+                np.empty(room // SET, np.int32),
+                np.empty(room // SET, np.int64),
+                np.empty(room // SET * WORDS, np.uint64),
+            ),
+            np.zeros(3, np.int64),
+        )
+        values = (events.offsets, events.column, events.value)
+        alone = Alone(
+            *(np.zeros(d, np.int64), np.zeros(d, np.int64), np.empty(len(events.column), np.uint16)),
+            *(np.empty(len(self.arrays.local), np.int32), np.empty(WORDS, np.uint64)),
+        )
+        together = last - first > ALONE or self.matched > MUCH
+        batch = _batch(-(-most // LANES) * LANES, d) if together else None
+        parts = []
+        size = int(min(most, max(room / (2 * self.matched + 1), 1)))
+        while first < last:
+            end = min(first + size, last)
+            runs.used[:] = 0
+            chosen = np.ones(end - first, bool)
+            done = True
+            if batch is not None:
+                matching.lay_out_batch(first, end, *values, self.arrays, batch, chosen)
+                done = matching.match_batch(*parents, self.arrays, batch, runs, counters)
+                matching.clear_batch(first, end, *values[:2], self.arrays, batch)
+            done = done and matching.match_alone(
+                first, end, chosen, *values, *parents, self.arrays, alone, runs, counters
+            )
+            if not done:  # too many matches for the room: once more with fewer events
+                size = max((end - first) // 8, 1)
+                continue
+            offsets = np.zeros(end - first + 1, np.int64)
+            out = matching.arrange(runs, self.arrays.id, self.n_subscriptions, offsets)
+            parts.append(MatchBatch(offsets, out))
+            first = end
+        return parts[0] if len(parts) == 1 else MatchBatch.joined(parts)
+
+    def save(self, path: Path) -> None:
+        """As one file, for `load`. Raises OSError."""
+        flat_file.write(
+            path,
+            {"algorithm": "tiles", "subscriptions": self.n_subscriptions, "matched": self.matched},
+            self.arrays._asdict(),
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A vector that crosses the border of a cache line takes two loads, and unpickled arrays begin anywhere."""
+        arrays = state["arrays"]
+        if arrays.words.ctypes.data % 64:
+            words = aligned(len(arrays.words), np.uint64)
+            words[:] = arrays.words
+            arrays = arrays._replace(words=words)
+        for array in arrays:
+            array.flags.writeable = False  # as `build` leaves them: for others all kernels would be compiled again
+        self.__dict__.update(state | {"arrays": arrays})
+
+
+def load(path: Path, *, threads: int = 1) -> Tiles:
+    """What was saved, mapped into memory: pages are read when they are used, and shared with others that load it.
+
+    Raises OSError, and MatchingError if the file is no index of tiles.
+    """
+    if threads < 1:
+        raise MatchingError("tiles: threads from 1")
+    about, arrays = flat_file.read(path)
+    if about.get("algorithm") != "tiles" or arrays.keys() != set(Arrays._fields):
+        raise MatchingError(f"{path}: is no index of tiles")
+    return Tiles(Arrays(**arrays), about["subscriptions"], about["matched"], threads)
+
+
+def _batch(n: int, d: int) -> Batch:
+    return Batch(
+        aligned(d * n, np.uint16),
+        np.zeros(n * d, np.uint16),
+        np.zeros(n * d, np.uint16),
+        np.full(n * d, np.nan),
+        np.zeros(n // LANES, np.uint64),
+        np.zeros(n // LANES, np.uint64),
+        np.zeros(n // LANES, np.uint64),
+        np.zeros(n + 4, np.int32),
+        aligned((n + 4) * WORDS, np.uint64),
+        np.zeros(n + 4, np.int32),
+        np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.int64),
+    )
+
+
+def _united(parts: list[MatchBatch]) -> MatchBatch:
+    """The matches of the same events with different subscriptions."""
+    event = np.concatenate([np.repeat(np.arange(len(part)), np.diff(part.offsets)) for part in parts])
+    subscription = np.concatenate([part.subscription for part in parts])
+    order = np.lexsort((subscription, event))
+    return MatchBatch(offsets_of(np.bincount(event, minlength=len(parts[0]))), subscription[order])
+
+
+def build(
+    table: SubscriptionTable, *, threads: int = 1, build_threads: int = 0, tile: int = TILE, fewest: int = 16
+) -> Tiles:
+    """`threads` match; `build_threads` build, as many as there are cores if 0. Raises MatchingError.
+
+    `tile`: how many subscriptions a tile has at most. `fewest`: of a tile, must constrain a column that has rows there.
+    """
+    if threads < 1 or build_threads < 0 or not 1 <= tile <= TILE or fewest < 1:
+        raise MatchingError(f"tiles: threads and fewest from 1, build_threads from 0, tile from 1 to {TILE}")
+    workers = build_threads or os.cpu_count() or 1
+    d = table.n_columns
+    unique = Unique.of(table, workers)
+    quantiles = Quantiles.of(table)
+    low_cell, high_cell = (quantiles.cells(table.column, bound, workers) for bound in (table.low, table.high))
+    ranges = Ranges(
+        *rows(unique.one, table.start, table.column, low_cell, high_cell, workers),
+        n_cells=quantiles.n_cells,
+        spread=quantiles.spread,
+    )
+    rank = unique.id[unique.id_start[:-1]]  # its least id
+    clusters = _by_pivot(tiling(ranges.hulls(), rank, tile, workers))
+    layout_kernels.sort_within(clusters.begin, clusters.order, rank)
+    in_tiles = Ranges(
+        *rows(clusters.order, ranges.start, ranges.column, ranges.low, ranges.high, workers),
+        n_cells=quantiles.n_cells,
+        spread=quantiles.spread,
+    )
+    laid_out = Layout.of(in_tiles, clusters, fewest, workers)
+    parent, pivot_start = _parents(clusters.pivot, d)
+    parent_test, tests = laid_out.tests_with(parent)
+
+    one = unique.one[clusters.order]
+    start, column, low, high = rows(one, table.start, table.column, table.low, table.high, workers)
+    side_by_side = np.empty(3 * len(column), np.uint16 if d <= 1 << 16 else np.int32)
+    side_by_side[0::3], side_by_side[1::3], side_by_side[2::3] = column, in_tiles.low, in_tiles.high
+    ends = Ends.of(laid_out, clusters.begin, start, side_by_side, low, high, quantiles.n_cells, workers)
+    arrays = Arrays(
+        edge_start=quantiles.edge_start,
+        edge=quantiles.edge,
+        begin=quantiles.begin,
+        per_unit=quantiles.per_unit,
+        first=quantiles.first,
+        offset=laid_out.offset,
+        pivot_start=pivot_start,
+        parent=parent,
+        parent_test=parent_test,
+        test=parent_test[-1] + laid_out.test,
+        test_column=tests[0],
+        test_low=tests[1],
+        test_width=tests[2],
+        slot=clusters.begin,
+        row=laid_out.row,
+        local=laid_out.local,
+        row_column=laid_out.row_column,
+        row_low=laid_out.row_low,
+        row_shift=laid_out.row_shift,
+        row_length=laid_out.row_length,
+        row_at=laid_out.row_at,
+        words=laid_out.words,
+        precise=laid_out.precise,
+        unsure=ends.unsure,
+        ends_at=ends.ends_at,
+        ends=ends.ends,
+        end_value=ends.end_value,
+        end_slot=ends.end_slot,
+        start=start.astype(np.int32) if len(column) < 1 << 29 else start,
+        range=side_by_side,
+        low=low,
+        high=high,
+        **_ids_of(unique, clusters.order),
+    )
+    for array in arrays:
+        array.flags.writeable = False
+    matched = float(clusters.matched @ np.diff(unique.id_start))
+    return Tiles(arrays, table.n_subscriptions, matched, threads)
+
+
+def _by_pivot(clusters: Tiling) -> Tiling:
+    """The tiles in the order of their pivots, so that an event finds those of a column that it has in one place."""
+    turn = np.argsort(clusters.pivot, kind="stable")
+    length = np.diff(clusters.begin)[turn]
+    begin = offsets_of(length)
+    at = np.repeat(clusters.begin[turn] - begin[:-1], length) + np.arange(begin[-1])
+    return Tiling(clusters.order[at], begin, clusters.pivot[turn], clusters.matched)
+
+
+def _parents(pivot: Int32, d: int) -> tuple[Int64, Int64]:
+    """Where families of tiles begin, and where those of each pivot do, from -1 on."""
+    first = np.searchsorted(pivot, np.arange(-1, d + 1))
+    sizes = -(-np.diff(first) // FAMILY)
+    start = offsets_of(sizes)
+    of = np.repeat(np.arange(d + 1), sizes)
+    begin = first[of] + (np.arange(start[-1]) - start[of]) * FAMILY
+    return np.append(begin, len(pivot)).astype(np.int64), start
+
+
+def _ids_of(unique: Unique, order: Int32) -> dict[str, Any]:
+    length = np.diff(unique.id_start)[order]
+    to = offsets_of(length)
+    return {
+        "id_start": to.astype(np.int32),
+        "id": unique.id[np.repeat(unique.id_start[order] - to[:-1], length) + np.arange(to[-1])],
+    }

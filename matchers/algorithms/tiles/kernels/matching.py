@@ -1,0 +1,767 @@
+"""Match events against tiles of 512 subscriptions: reject whole tiles, then filter by rows of bits, then verify.
+
+An event is a cell in each column (`tiles/quantiles.py`), 0 where it has no value:
+
+    cells     column by column, so that 64 events are compared at once           hulls of a tile, 64 events a test
+    offsets   event by event: where in a column's rows of any tile its row is     rows of a tile, one event at a time
+    values    event by event: the doubles, NaN where there is none               verification
+
+    tile      test: column 3 in 17 .. 41 ?  column 8 in 5 .. 9 ?     no for 9 of 10 tiles
+              row:  column 3, its cell      0110 0100 0000 ...       bit j: subscription j is excluded here
+                    column 8, its cell      1000 0001 0000 ...
+                    column 0, its cell      0011 1100 1010 ...
+                    or of all               1111 1101 1010 ...       zeros are candidates
+
+Why it is fast: all events of a batch ask one tile before the next, so its rows (20 KB) stay in the nearest cache and
+are read from memory once for the batch. A row costs two loads and an OR of 64 bytes; four events go side by side, so
+that no OR waits for the one before. Where candidates are many, a tile is *precise*: for each cell of a row the ends of
+predicates that lie in it are listed; these are compared, after which what is left matches and is not verified.
+
+Cost per event: tests of parents and tiles / 64 + tiles passed * rows + candidates * predicates until a miss; and in
+precise tiles the ends in its cells.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from matchers.algorithms.tiles.kernels.layout import SIDE
+from matchers.algorithms.tiles.kernels.quantiles import quantile_cell
+from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.rows import clear, lay_out
+from matchers.kernels.vectors import (
+    LANES,
+    WORDS,
+    both,
+    either,
+    everything,
+    full,
+    load,
+    lowest,
+    nothing,
+    ones,
+    prefetch,
+    store,
+    within,
+)
+
+CANDIDATES_AT_ONCE = 1024
+AHEAD = 8  # candidates for which memory is asked before they are verified
+FEW_LEFT = 20
+MANY = 32  # events that rows leave something of a tile for, from which on all its predicates are needed
+PREFETCHED = 8  # words of events, from which on all rows of a tile are needed
+
+TILES, PASSED, ROWS, CANDIDATES, VERIFIED = range(5)  # counters
+
+
+class Arrays(NamedTuple):
+    """A columns, T tiles in the order of their pivots, P parents of up to 16 of them, R rows, U slots."""
+
+    edge_start: Any  # `Quantiles`
+    edge: Any
+    begin: Any
+    per_unit: Any
+    first: Any
+    offset: Any  # [E] uint16: of cell k of column c at edge_start[c] + k - 1, where the row of a coarse cell is
+    pivot_start: Any  # [A + 2] pivot c - 1 has the parents pivot_start[c] .. pivot_start[c + 1]; first those without
+    parent: Any  # [P + 1] int32: parent p has the tiles parent[p] .. parent[p + 1]
+    parent_test: Any  # [P + 1] int32: and these tests, which all its tiles would pass
+    test: Any  # [T + 1] int32: tile t has the tests test[t] .. test[t + 1], all of which an event must pass
+    test_column: Any  # int32
+    test_low: Any  # uint16
+    test_width: Any  # uint16
+    slot: Any  # [T + 1] int32: and the slots slot[t] .. slot[t + 1]
+    row: Any  # [T + 1] int32: and the rows row[t] .. row[t + 1]
+    local: Any  # [T] int32: of which those before local[t] are local
+    row_column: Any  # [R] int32
+    row_low: Any  # [R] uint16, of a local one
+    row_shift: Any  # [R] uint8, of a local one
+    row_length: Any  # [R] int32: how many cells it has
+    row_at: Any  # [R] int64: where its bits begin in `words`
+    words: Any  # uint64
+    precise: Any  # [T] bool: of whose predicates the ends are listed
+    unsure: Any  # [8 * T] uint64: bits of its subscriptions of which ends do not tell all
+    ends_at: Any  # [R] int64: the first list of a row; that of cell k is ends_at[r] + k; or -1
+    ends: Any  # [lists + 1] int64: where its ends begin
+    end_value: Any  # float64, of a high end with the other sign
+    end_slot: Any  # uint16: slot within the tile; bit SIDE besides if it is a high end
+    start: Any  # [U + 1] the intervals of slots, as in a table
+    range: Any  # [3 * I] of each its column and the cells of its low and its high end, side by side in one cache line
+    low: Any  # [I] float64
+    high: Any  # [I] float64
+    id_start: Any  # [U + 1] subscriptions that are the same share a slot
+    id: Any  # [S] int32, ascending within a slot
+
+
+class Batch(NamedTuple):
+    """Some events laid out for the kernels, N of them at most, a multiple of 64; d is the number of columns."""
+
+    cells: Any  # [d * N] uint16
+    own_cells: Any  # [N * d] uint16: the same, event by event
+    offsets: Any  # [N * d] uint16
+    values: Any  # [N * d] float64
+    valid: Any  # [N / 64] uint64: events to match here; those with several values in a column are not
+    passing: Any  # [N / 64] uint64: of a tile
+    parents: Any  # [N / 64] uint64
+    passed: Any  # [N + 4] int32
+    found: Any  # [(N + 4) * 8] uint64: what rows leave
+    found_event: Any  # [N + 4] int32
+    candidate: Any  # [CANDIDATES_AT_ONCE + 512] int64: event and slot
+
+
+class Runs(NamedTuple):
+    """Matches as they are found: run r is of event event[r], its subscriptions at id[begin[r]] up to the next."""
+
+    event: Any  # int32
+    begin: Any  # int64
+    id: Any  # int32
+    set_event: Any  # int32: of tiles of which much matches, sets instead: of event set_event[r] the bits from 8 * r on,
+    set_at: Any  # int64: of which bit j is the subscription at set_at[r] + j of the index's `id`
+    set: Any  # uint64
+    used: Any  # [3] int64: runs, ids, sets
+
+
+@kernel
+def lay_out_batch(
+    first: int, last: int, start: Any, column: Any, value: Any, index: Any, batch: Any, several: Any
+) -> None:
+    """Put events first .. last into `batch`, which is empty; `several` says which of them are left out."""
+    edge_start, edge, begin, per_unit, bucket = index.edge_start, index.edge, index.begin, index.per_unit, index.first
+    offset = index.offset
+    valid, cells, own_cells = batch.valid, batch.cells, batch.own_cells
+    offsets, values = batch.offsets, batch.values
+    d, n = begin.shape[0], valid.shape[0] * LANES
+    for e in range(first, last):
+        at = e - first
+        several[at] = _has_several(column, start[e], start[e + 1], d)
+        if several[at]:
+            continue
+        valid[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+        for i in range(start[e], start[e + 1]):
+            c = column[i]
+            if c < d:
+                cell = quantile_cell(value[i], c, edge_start, edge, begin, per_unit, bucket)
+                cells[c * n + at] = cell
+                own_cells[at * d + c] = cell
+                offsets[at * d + c] = offset[edge_start[c] + cell - 1]
+                values[at * d + c] = value[i]
+
+
+@kernel
+def clear_batch(first: int, last: int, start: Any, column: Any, index: Any, batch: Any) -> None:
+    valid, cells, own_cells = batch.valid, batch.cells, batch.own_cells
+    offsets, values = batch.offsets, batch.values
+    d, n = index.begin.shape[0], valid.shape[0] * LANES
+    valid[:] = np.uint64(0)
+    for e in range(first, last):
+        at = e - first
+        for i in range(start[e], start[e + 1]):
+            c = column[i]
+            if c < d:
+                cells[c * n + at] = 0
+                own_cells[at * d + c] = 0
+                offsets[at * d + c] = 0
+                values[at * d + c] = np.nan
+
+
+@inlined
+def _has_several(column: Any, begin: int, end: int, d: int) -> bool:
+    several = False
+    for i in range(begin + 1, end):
+        several |= column[i] == column[i - 1] and column[i] < d
+    return several
+
+
+@kernel
+def match_batch(first: int, last: int, index: Any, batch: Any, runs: Any, counters: Any) -> bool:
+    """Parents first .. last on all events of the batch. False if there was no room for all matches.
+
+    Arrays that loops use are named before them: to take one out of `index` counts references, as Python does.
+    """
+    cells, valid, passing, parents, passed = batch.cells, batch.valid, batch.passing, batch.parents, batch.passed
+    parent, parent_test, test, row = index.parent, index.parent_test, index.test, index.row
+    tests = (index.test_column, index.test_low, index.test_width)
+    bits, row_at = index.words, index.row_at
+    words = valid.shape[0]
+    for p in range(first, last):
+        for w in range(words):
+            parents[w] = valid[w]
+        if not _test(parent_test[p], parent_test[p + 1], tests, cells, parents):
+            continue
+        for t in range(parent[p], parent[p + 1]):
+            for w in range(words):
+                passing[w] = parents[w]
+            counters[TILES] += words * LANES
+            if words >= PREFETCHED and row[t] < row[t + 1]:
+                end = bits.shape[0] if row[t + 1] == row_at.shape[0] else row_at[row[t + 1]]
+                for at in range(row_at[row[t]], end, WORDS):
+                    prefetch(bits, np.uint64(at))
+            if not _test(test[t], test[t + 1], tests, cells, passing):
+                continue
+            n = 0
+            for w in range(words):
+                events = passing[w]
+                while events != np.uint64(0):
+                    passed[n] = (w << 6) + np.int64(lowest(events))
+                    n += 1
+                    events &= events - np.uint64(1)
+            counters[PASSED] += n
+            counters[ROWS] += n * (row[t + 1] - row[t])
+            if row[t] == row[t + 1]:
+                room = _list_all(t, index, batch, n, runs, counters)
+            elif index.precise[t]:
+                room = _list_precise(t, index, batch, _filter(t, index, batch, n), runs, counters)
+            else:
+                room = _list(t, index, batch, _filter(t, index, batch, n), runs, counters)
+            if not room:
+                return False
+    return True
+
+
+@kernel
+def _test(first: int, last: int, tests: Any, cells: Any, passing: Any) -> Any:
+    """Leave in `passing` the events that pass all tests; is one left?"""
+    column, lows, widths = tests
+    words = passing.shape[0]
+    left = np.uint64(1)
+    for q in range(first, last):
+        at = np.uint64(column[q] * words * LANES)
+        low, width = lows[q], widths[q]
+        left = np.uint64(0)
+        for w in range(words):
+            passing[w] &= within(cells, at + np.uint64(w * LANES), low, width)
+            left |= passing[w]
+        if left == np.uint64(0):
+            break
+    return left != np.uint64(0)
+
+
+@kernel
+def _filter(t: int, index: Any, batch: Any, n: int) -> int:
+    """Write what the rows leave of the tile for each event that passed, where something is left; says for how many."""
+    words, cells, offsets, passed = index.words, batch.cells, batch.offsets, batch.passed
+    row_column, row_low, row_shift, row_at = index.row_column, index.row_low, index.row_shift, index.row_at
+    begin, local, end = index.row[t], index.local[t], index.row[t + 1]
+    events, d = batch.valid.shape[0] * LANES, np.uint64(index.begin.shape[0])
+    found_words, found_event = batch.found, batch.found_event
+    for i in range(n, n + 3):
+        passed[i] = passed[n - 1]
+    found = 0
+    for i in range(0, n, 4):
+        e0, e1 = np.uint64(passed[i]), np.uint64(passed[i + 1])
+        e2, e3 = np.uint64(passed[i + 2]), np.uint64(passed[i + 3])
+        a, b, c, f = nothing(), nothing(), nothing(), nothing()
+        for r in range(begin, local):
+            at = np.uint64(row_at[r])
+            col = np.uint64(row_column[r] * events)
+            low, shift = np.uint64(row_low[r]), np.uint64(row_shift[r])
+            a = either(a, load(words, at + (((np.uint64(cells[col + e0]) - low) >> shift) << np.uint64(3))))
+            b = either(b, load(words, at + (((np.uint64(cells[col + e1]) - low) >> shift) << np.uint64(3))))
+            c = either(c, load(words, at + (((np.uint64(cells[col + e2]) - low) >> shift) << np.uint64(3))))
+            f = either(f, load(words, at + (((np.uint64(cells[col + e3]) - low) >> shift) << np.uint64(3))))
+        o0, o1, o2, o3 = e0 * d, e1 * d, e2 * d, e3 * d
+        for r in range(local, end):
+            at = np.uint64(row_at[r])
+            col = np.uint64(row_column[r])
+            a = either(a, load(words, at + np.uint64(offsets[o0 + col])))
+            b = either(b, load(words, at + np.uint64(offsets[o1 + col])))
+            c = either(c, load(words, at + np.uint64(offsets[o2 + col])))
+            f = either(f, load(words, at + np.uint64(offsets[o3 + col])))
+        found = _keep(a, e0, found_words, found_event, found, True)
+        found = _keep(b, e1, found_words, found_event, found, i + 1 < n)
+        found = _keep(c, e2, found_words, found_event, found, i + 2 < n)
+        found = _keep(f, e3, found_words, found_event, found, i + 3 < n)
+    return found
+
+
+@inlined
+def _keep(excluded: Any, event: Any, words: Any, events: Any, found: int, counts: bool) -> int:
+    """Written in any case and counted where there are candidates: no branch that is mispredicted."""
+    store(excluded, words, np.uint64(found * WORDS))
+    events[found] = np.int32(event)
+    return found + int(counts and not full(excluded))
+
+
+@kernel
+def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+    """Append the subscriptions of a tile that events match, of those that rows have left. False: no room.
+
+    Candidates are collected before they are verified, so that the memory for those ahead can be asked for.
+    """
+    found, found_event, candidate = batch.found, batch.found_event, batch.candidate
+    start, ranges, first = index.start, index.range, index.slot[t]
+    if n >= MANY:
+        for u in range(first, index.slot[t + 1], 8):
+            prefetch(start, np.uint64(u))
+        for i in range(3 * start[first], 3 * start[index.slot[t + 1]], 32):
+            prefetch(ranges, np.uint64(i))
+    m = 0
+    for i in range(n):
+        e = np.int64(found_event[i])
+        for w in range(WORDS):
+            left = ~found[i * WORDS + w]
+            while left != np.uint64(0):
+                candidate[m] = (e << 32) | (first + (w << 6) + np.int64(lowest(left)))
+                left &= left - np.uint64(1)
+                m += 1
+        if m >= CANDIDATES_AT_ONCE or i == n - 1:
+            if not _verify(index, batch, m, runs, counters):
+                return False
+            m = 0
+    return True
+
+
+@kernel
+def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+    """The same of a precise tile: what the ends in the cells of an event leave matches, but for what is unsure."""
+    found, found_event, own_cells, values = batch.found, batch.found_event, batch.own_cells, batch.values
+    offsets, unsure = batch.offsets, index.unsure
+    row_column, row_low, row_shift, ends_at = index.row_column, index.row_low, index.row_shift, index.ends_at
+    ends, end_value, end_slot = index.ends, index.end_value, index.end_slot
+    start, range_, low, high, id_start = index.start, index.range, index.low, index.high, index.id_start
+    begin, local, end = index.row[t], index.local[t], index.row[t + 1]
+    first, d = index.slot[t], index.begin.shape[0]
+    sets, set_event, set_at, used = runs.set, runs.set_event, runs.set_at, runs.used
+    one_each = id_start[index.slot[t + 1]] - id_start[first] == index.slot[t + 1] - first
+    candidates, verified = 0, 0
+    for i in range(n):
+        e = np.int64(found_event[i])
+        few = _few(found, i * WORDS)
+        for r in range(begin, begin if few else end):
+            c = row_column[r]
+            if r < local:
+                cell = (np.int64(own_cells[e * d + c]) - np.int64(row_low[r])) >> np.int64(row_shift[r])
+            else:
+                cell = np.int64(offsets[e * d + c]) // WORDS
+            _exclude(ends_at[r] + cell, ends, end_value, end_slot, values[e * d + c], found, i * WORDS)
+        for w in range(WORDS):
+            asked = ~found[i * WORDS + w]
+            if not few:
+                asked &= unsure[t * WORDS + w]
+            candidates += ones(~found[i * WORDS + w])
+            verified += ones(asked)
+            while asked != np.uint64(0):
+                bit = lowest(asked)
+                asked &= asked - np.uint64(1)
+                u = first + (w << 6) + np.int64(bit)
+                if not _satisfied(u, start, range_, low, high, own_cells, values, e * d):
+                    found[i * WORDS + w] |= np.uint64(1) << bit
+        if one_each:
+            r = used[2]
+            if r == set_event.shape[0]:
+                return False
+            set_event[r], set_at[r] = e, id_start[first]
+            for w in range(WORDS):
+                sets[r * WORDS + w] = ~found[i * WORDS + w]
+            used[2] = r + 1
+        elif not _append(t, e, i, index, batch, runs):
+            return False
+    counters[CANDIDATES] += candidates
+    counters[VERIFIED] += verified
+    return True
+
+
+@inlined
+def _few(excluded: Any, origin: int) -> bool:
+    """Are so few left of a precise tile that to verify them is less than to compare the ends in all cells?"""
+    left = 0
+    for w in range(WORDS):
+        left += ones(~excluded[origin + w])
+    return left <= FEW_LEFT
+
+
+@kernel
+def _append(t: int, e: Any, i: int, index: Any, batch: Any, runs: Any) -> bool:
+    """A run of the subscriptions that are left of a tile of which some share a slot."""
+    id_start, first, used = index.id_start, index.slot[t], runs.used
+    m = used[1]
+    if m + id_start[index.slot[t + 1]] - id_start[first] > runs.id.shape[0] or used[0] == runs.event.shape[0]:
+        return False
+    for w in range(WORDS):
+        left = ~batch.found[i * WORDS + w]
+        while left != np.uint64(0):
+            u = first + (w << 6) + np.int64(lowest(left))
+            left &= left - np.uint64(1)
+            for k in range(id_start[u], id_start[u + 1]):
+                runs.id[m] = index.id[k]
+                m += 1
+    if m > used[1]:
+        runs.event[used[0]], runs.begin[used[0]] = e, used[1]
+        used[0] += 1
+        used[1] = m
+    return True
+
+
+@inlined
+def _exclude(at: int, ends: Any, end_value: Any, end_slot: Any, value: Any, words: Any, origin: int) -> None:
+    """Set the bits of those whose predicate begins above the value or ends below it, of the ends in its cell.
+
+    A high end is kept with the other sign, and so is the value turned: -high > -value.
+    """
+    both_ways = (value, -value)
+    for k in range(ends[at], ends[at + 1]):
+        j = np.uint64(end_slot[k])
+        above = end_value[k] > both_ways[end_slot[k] >> SIDE]
+        j &= np.uint64((1 << SIDE) - 1)
+        words[np.uint64(origin) + (j >> np.uint64(6))] |= np.uint64(above) << (j & np.uint64(63))
+
+
+@kernel
+def _verify(index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+    """Append those of n candidates that match: runs of one event after the other. False: no room."""
+    candidate, own_cells, values = batch.candidate, batch.own_cells, batch.values
+    start, range_, low, high = index.start, index.range, index.low, index.high
+    id_start, id, runs_id, runs_event, runs_begin = index.id_start, index.id, runs.id, runs.event, runs.begin
+    d = index.begin.shape[0]
+    last = np.int64(-1)  # the event of the run that is open
+    r, m = runs.used[0], runs.used[1]
+    for i in range(n):
+        if i + AHEAD < n:
+            ahead = 3 * start[candidate[i + AHEAD] & 0xFFFFFFFF]
+            prefetch(range_, np.uint64(ahead))
+            prefetch(range_, np.uint64(ahead + 31))
+            prefetch(own_cells, np.uint64((candidate[i + AHEAD] >> 32) * d))
+        key = candidate[i]
+        u, e = key & 0xFFFFFFFF, key >> 32
+        if not _satisfied(u, start, range_, low, high, own_cells, values, e * d):
+            continue
+        if m + id_start[u + 1] - id_start[u] > runs_id.shape[0] or r == runs_event.shape[0]:
+            return False
+        if e != last:
+            runs_event[r], runs_begin[r] = e, m
+            r += 1
+            last = e
+        for k in range(id_start[u], id_start[u + 1]):
+            runs_id[m] = id[k]
+            m += 1
+    runs.used[0], runs.used[1] = r, m
+    counters[CANDIDATES] += n
+    counters[VERIFIED] += n
+    return True
+
+
+@kernel
+def _list_all(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+    """The same of a tile without rows: all its subscriptions are candidates."""
+    passed, candidate = batch.passed, batch.candidate
+    first, last = index.slot[t], index.slot[t + 1]
+    m = 0
+    for i in range(n):
+        for u in range(first, last):
+            candidate[m] = (np.int64(passed[i]) << 32) | u
+            m += 1
+        if m >= CANDIDATES_AT_ONCE or i == n - 1:
+            if not _verify(index, batch, m, runs, counters):
+                return False
+            m = 0
+    return True
+
+
+@inlined
+def _satisfied(u: int, start: Any, range_: Any, low: Any, high: Any, own_cells: Any, values: Any, origin: int) -> bool:
+    """Does the event whose cells and values begin at `origin` hit an interval of slot u in each of its columns?
+
+    Cells decide, but where an interval begins or ends in the cell of the value: only there doubles are compared.
+    """
+    i = start[u]
+    end = start[u + 1]
+    hit = True
+    while hit and i < end:
+        c = range_[3 * i]
+        cell = own_cells[origin + c]
+        hit = False
+        while i < end and range_[3 * i] == c:
+            begins, ends = range_[3 * i + 1], range_[3 * i + 2]
+            if begins <= cell <= ends:
+                if begins < cell < ends:
+                    hit = True
+                else:
+                    hit |= low[i] <= values[origin + c] <= high[i]
+            i += 1
+    return hit
+
+
+class Alone(NamedTuple):
+    """One event laid out for `match_event`."""
+
+    first: Any  # [A] int64, as in `rows.lay_out`
+    last: Any  # [A] int64
+    cell: Any  # uint16, of each of its values
+    passed: Any  # [T] int32: the tiles it passes
+    row: Any  # [8] uint64
+
+
+@kernel
+def match_alone(
+    first: int,
+    last: int,
+    chosen: Any,
+    offsets: Any,
+    column: Any,
+    value: Any,
+    first_parent: int,
+    last_parent: int,
+    index: Any,
+    alone: Any,
+    runs: Any,
+    counters: Any,
+) -> bool:
+    """Those events of first .. last that are chosen, with as many values in a column as they like, one by one.
+
+    Only parents are visited whose pivot is a column that the event has. A column is hit where one of the values hits.
+    False if there was no room for all matches.
+    """
+    edge_start, edge, domain, per_unit, bucket = index.edge_start, index.edge, index.begin, index.per_unit, index.first
+    pivot_start, parent, parent_test, test = index.pivot_start, index.parent, index.parent_test, index.test
+    tests = (index.test_column, index.test_low, index.test_width)
+    laid_out = (alone.first, alone.last, alone.cell)
+    passed = alone.passed
+    d = domain.shape[0]
+    for e in range(first, last):
+        if not chosen[e - first]:
+            continue
+        begin, end = offsets[e], offsets[e + 1]
+        lay_out(column, begin, end, alone.first, alone.last)
+        for i in range(begin, end):
+            c = column[i]
+            if c < d:
+                alone.cell[i - begin] = quantile_cell(value[i], c, edge_start, edge, domain, per_unit, bucket)
+        n = 0
+        for i in range(begin - 1, end):
+            c = -1 if i < begin else column[i]  # -1: tiles without a pivot
+            if c >= d or (i > begin and column[i - 1] == c):
+                continue
+            for p in range(max(pivot_start[c + 1], first_parent), min(pivot_start[c + 2], last_parent)):
+                if _passes(parent_test[p], parent_test[p + 1], tests, laid_out, begin):
+                    counters[TILES] += parent[p + 1] - parent[p]
+                    for t in range(parent[p], parent[p + 1]):
+                        if _passes(test[t], test[t + 1], tests, laid_out, begin):
+                            passed[n] = t
+                            n += 1
+        counters[PASSED] += n
+        room = _list_alone(e - first, n, begin, value, index, alone, runs, counters)
+        clear(column, begin, end, alone.first, alone.last)
+        if not room:
+            return False
+    return True
+
+
+@inlined
+def _passes(first: int, last: int, tests: Any, laid_out: Any, begin: int) -> bool:
+    column, low, width = tests
+    of, to, cell = laid_out
+    for q in range(first, last):
+        c = column[q]
+        hit = False
+        for k in range(of[c], to[c]):
+            hit |= np.uint16(cell[k - begin] - low[q]) <= width[q]
+        if not hit:
+            return False
+    return True
+
+
+@kernel
+def _list_alone(event: int, n: int, begin: int, value: Any, index: Any, alone: Any, runs: Any, counters: Any) -> bool:
+    """Append the subscriptions that the event laid out matches, of the n tiles that it passed. False: no room.
+
+    Its rows lie far apart, so those of the next tile are asked for while those of one are united.
+    """
+    words, offset, edge_start, rows = index.words, index.offset, index.edge_start, index.row
+    row_column, row_low, row_shift, row_length = index.row_column, index.row_low, index.row_shift, index.row_length
+    row_at, locals_, unsure = index.row_at, index.local, index.unsure
+    ends_at, ends, end_value, end_slot = index.ends_at, index.ends, index.end_value, index.end_slot
+    of, to, cells, left_words = alone.first, alone.last, alone.cell, alone.row
+    start, range_, low, high = index.start, index.range, index.low, index.high
+    slot, id_start, id = index.slot, index.id_start, index.id
+    runs_id, used, passed = runs.id, runs.used, alone.passed
+    m = used[1]
+    for x in range(-1, n):
+        if x + 1 < n:
+            t = passed[x + 1]
+            for r in range(rows[t], rows[t + 1]):
+                c = row_column[r]
+                if of[c] < to[c]:
+                    at = _row_offset(
+                        np.int64(cells[of[c] - begin]), r, c, r < locals_[t], row_low, row_shift, offset, edge_start
+                    )
+                    prefetch(words, np.uint64(row_at[r] + at))
+        if x < 0:
+            continue
+        t = passed[x]
+        if m + id_start[slot[t + 1]] - id_start[slot[t]] > runs_id.shape[0]:
+            return False
+        excluded = nothing()
+        precise = index.precise[t]
+        for r in range(rows[t], rows[t + 1]):
+            c = row_column[r]
+            row = everything()
+            precise = precise and to[c] - of[c] < 2
+            for k in range(of[c], to[c]):
+                at = _row_offset(
+                    np.int64(cells[k - begin]), r, c, r < locals_[t], row_low, row_shift, offset, edge_start
+                )
+                if 0 <= at < row_length[r] * WORDS:
+                    row = both(row, load(words, np.uint64(row_at[r] + at)))
+            if of[c] == to[c]:
+                row = load(words, np.uint64(row_at[r]))
+            excluded = either(excluded, row)
+        counters[ROWS] += rows[t + 1] - rows[t]
+        if full(excluded):
+            continue
+        store(excluded, left_words, np.uint64(0))
+        precise = precise and not _few(left_words, 0)
+        if precise:
+            for r in range(rows[t], rows[t + 1]):
+                c = row_column[r]
+                for k in range(of[c], to[c]):
+                    at = _row_offset(
+                        np.int64(cells[k - begin]), r, c, r < locals_[t], row_low, row_shift, offset, edge_start
+                    )
+                    _exclude(ends_at[r] + at // WORDS, ends, end_value, end_slot, value[k], left_words, 0)
+        slots = slot[t + 1] - slot[t]
+        for w in range((slots + 63) >> 6):
+            left = ~left_words[w]
+            while left != np.uint64(0):
+                bit = lowest(left)
+                left &= left - np.uint64(1)
+                u = slot[t] + (w << 6) + np.int64(bit)
+                if u >= slot[t + 1]:  # a tile without rows excludes none
+                    break
+                counters[CANDIDATES] += 1
+                hit = precise and (unsure[t * WORDS + w] >> bit) & np.uint64(1) == np.uint64(0)
+                if not hit:
+                    counters[VERIFIED] += 1
+                    i = start[u]
+                    end = start[u + 1]
+                    hit = True
+                    while hit and i < end:
+                        c = range_[3 * i]
+                        hit = False
+                        while i < end and range_[3 * i] == c:
+                            for k in range(of[c], to[c]):
+                                hit |= low[i] <= value[k] <= high[i]
+                            i += 1
+                if hit:
+                    for k in range(id_start[u], id_start[u + 1]):
+                        runs_id[m] = id[k]
+                        m += 1
+    if m > used[1]:
+        runs.event[used[0]], runs.begin[used[0]] = event, used[1]
+        used[0] += 1
+        used[1] = m
+    return True
+
+
+@inlined
+def _row_offset(
+    cell: Any, r: int, c: int, local: bool, row_low: Any, row_shift: Any, offset: Any, edge_start: Any
+) -> Any:
+    """Where the row of a cell is, from row_at[r] on; of a local one it may lie outside."""
+    if local:
+        return ((cell - np.int64(row_low[r])) >> np.int64(row_shift[r])) * WORDS
+    return np.int64(offset[edge_start[c] + cell - 1])
+
+
+@kernel
+def arrange(runs: Any, ids: Any, n_ids: int, offsets: Any) -> Any:
+    """Turn runs and sets into a MatchBatch: fill its offsets[N + 1], which are 0, and return its subscriptions."""
+    event, begin, id, n, m = runs.event, runs.begin, runs.id, runs.used[0], runs.used[1]
+    sets, set_event, set_at, n_sets = runs.set, runs.set_event, runs.set_at, runs.used[2]
+    n_events = offsets.shape[0] - 1
+    for r in range(n):
+        offsets[event[r] + 1] += (begin[r + 1] if r + 1 < n else m) - begin[r]
+    for r in range(n_sets):
+        for w in range(WORDS):
+            offsets[set_event[r] + 1] += ones(sets[r * WORDS + w])
+    for e in range(n_events):
+        offsets[e + 1] += offsets[e]
+    at = offsets[:-1].copy()
+    out = np.empty(offsets[n_events], np.int32)
+    for r in range(n_sets):
+        to = at[set_event[r]]
+        for w in range(WORDS):
+            word = sets[r * WORDS + w]
+            first = set_at[r] + (w << 6)
+            while word != np.uint64(0):
+                out[to] = ids[first + np.int64(lowest(word))]
+                to += 1
+                word &= word - np.uint64(1)
+        at[set_event[r]] = to
+    for r in range(n):
+        to = at[event[r]]
+        for i in range(begin[r], begin[r + 1] if r + 1 < n else m):
+            out[to] = id[i]
+            to += 1
+        at[event[r]] = to
+    bits = np.zeros(0, np.uint64)
+    spare = np.empty(0, np.int32)
+    for e in range(n_events):
+        b, end = offsets[e], offsets[e + 1]
+        sorted_end = b + 1
+        while sorted_end < end and out[sorted_end] > out[sorted_end - 1]:
+            sorted_end += 1
+        if sorted_end >= end:
+            continue
+        if sorted_end - b < end - sorted_end:
+            sorted_end = b
+        left = end - sorted_end
+        if left <= 48:
+            _insert(out, sorted_end, end)
+        elif left * 2048 < n_ids:
+            out[sorted_end:end].sort()
+        else:
+            if bits.shape[0] == 0:
+                bits = np.zeros((n_ids + 63) >> 6, np.uint64)
+            _by_bits(out, sorted_end, end, bits)
+        if sorted_end > b:
+            if spare.shape[0] < left:
+                spare = np.empty(left, np.int32)
+            _merge(out, b, sorted_end, end, spare)
+    return out
+
+
+@inlined
+def _insert(out: Any, begin: int, end: int) -> None:
+    for i in range(begin + 1, end):
+        x = out[i]
+        j = i
+        while j > begin and out[j - 1] > x:
+            out[j] = out[j - 1]
+            j -= 1
+        out[j] = x
+
+
+@kernel
+def _by_bits(out: Any, begin: int, end: int, bits: Any) -> None:
+    """Sort different numbers by marking them in a map of all, which must be empty and is left so."""
+    for i in range(begin, end):
+        x = np.uint64(out[i])
+        bits[x >> np.uint64(6)] |= np.uint64(1) << (x & np.uint64(63))
+    m = begin
+    for w in range(bits.shape[0]):
+        word = bits[w]
+        bits[w] = np.uint64(0)
+        while word != np.uint64(0):
+            out[m] = (w << 6) + np.int64(lowest(word))
+            m += 1
+            word &= word - np.uint64(1)
+
+
+@kernel
+def _merge(out: Any, begin: int, middle: int, end: int, spare: Any) -> None:
+    """Merge two ascending parts from the back, the second one from a copy."""
+    n = end - middle
+    for i in range(n):
+        spare[i] = out[middle + i]
+    i, j = middle - 1, n - 1
+    for m in range(end - 1, begin - 1, -1):
+        if j < 0:
+            break
+        if i >= begin and out[i] > spare[j]:
+            out[m] = out[i]
+            i -= 1
+        else:
+            out[m] = spare[j]
+            j -= 1

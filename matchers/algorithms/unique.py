@@ -1,0 +1,54 @@
+"""Keep subscriptions with equal intervals once, in an order that depends on the intervals only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.algorithms.pool import over
+from matchers.contract.tables import Int32, Int64, SubscriptionTable, offsets_of
+from matchers.kernels import unique as kernels
+
+
+@dataclass(frozen=True, eq=False)
+class Unique:
+    """U different ones of S subscriptions."""
+
+    one: Int64  # [U] a subscription that asks for it
+    id_start: Int64  # [U + 1]
+    id: Int32  # [S] all that do, id_start[u] .. id_start[u + 1], ascending; without those that contradict themselves
+
+    @classmethod
+    def of(cls, table: SubscriptionTable, threads: int) -> Unique:
+        n = table.n_subscriptions
+        low, high = ((bounds + 0.0).view(np.uint64) for bounds in (table.low, table.high))  # one zero
+        hashes = np.empty(n, np.uint64)
+        arrays = (table.start, table.column, low, high)
+        over(n, threads, lambda a, b: kernels.hash_rows(a, b, *arrays, hashes))
+        order = np.argsort(hashes, kind="stable")
+        never = np.zeros(n, bool)
+        never[table.subscription[table.low > table.high]] = True
+        if never.any():
+            order = order[~never[order]]
+        new = np.empty(len(order), bool)
+        kernels.mark_new(order, hashes, *arrays, new)
+        first = np.flatnonzero(new)
+        return cls(order[first], np.append(first, len(order)), order.astype(np.int32))
+
+
+def rows(
+    order: NDArray[np.integer[Any]],
+    start: Int64,
+    column: Int32,
+    low: NDArray[Any],
+    high: NDArray[Any],
+    threads: int,
+) -> tuple[Int64, Int32, NDArray[Any], NDArray[Any]]:
+    """Some rows of a table in another order: where each begins, and their columns, lows and highs."""
+    to = offsets_of(start[order + 1] - start[order])
+    out = [np.empty(int(to[-1]), array.dtype) for array in (column, low, high)]
+    over(len(order), threads, lambda a, b: kernels.take_rows(a, b, order, start, column, low, high, to, *out))
+    return to, out[0], out[1], out[2]

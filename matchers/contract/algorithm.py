@@ -1,0 +1,42 @@
+"""An entry of the registry: how to build an algorithm's matcher, and everything else that may be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from matchers.contract.matcher import Matcher
+from matchers.contract.tables import EventBatch, MatchBatch, SubscriptionTable
+
+
+class UpdatableMatcher(Protocol):
+    """Changes in place, so it is no `Matcher`: nothing may run beside `insert` and `delete`."""
+
+    def match(self, events: EventBatch) -> MatchBatch: ...
+
+    def insert(self, column: Sequence[int], low: Sequence[float], high: Sequence[float]) -> int:
+        """Add a subscription with one interval on each of some columns; returns its number. Raises MatchingError."""
+
+    def delete(self, subscription: int) -> None:
+        """Raises MatchingError."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Called like its `build`: `ALGORITHMS["tiles"](table, **options)`."""
+
+    build: Callable[..., Matcher]  # (table, **options); raises MatchingError
+    approximate: bool = False  # may list more than what matches, never less; `build` then knows the option `exact`
+    rated: bool = False  # `build` returns a `RatedMatcher`
+    updatable: Callable[..., UpdatableMatcher] | None = None  # (table, capacity=, psi=, **options of `build`)
+    definition: bool = False  # says what is right, slowly: to compare with, not to measure
+    runnable: Callable[[], bool] = lambda: True  # whether this machine has what it needs
+
+    def __call__(self, table: SubscriptionTable, **options: Any) -> Matcher:
+        return self.build(table, **options)
+
+    @property
+    def exactly(self) -> Mapping[str, Any]:
+        """The options of `build` with which it lists what matches and nothing else."""
+        return {"exact": True} if self.approximate else {}

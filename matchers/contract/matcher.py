@@ -1,0 +1,68 @@
+"""The contract of all algorithms, and the loop that collects a kernel's matches into a MatchBatch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import fields
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from matchers.contract.interfaces import Interfaces
+from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, offsets_of
+
+
+class Matcher(ABC):
+    """Built once from a SubscriptionTable, then only asked; safe to ask from several threads at once.
+
+    Exact algorithms list for each event the subscriptions it satisfies, ascending, each once. Approximate ones may list
+    more, and say so in their own docstring and in the registry (`Algorithm.approximate`).
+    """
+
+    @abstractmethod
+    def match(self, events: EventBatch) -> MatchBatch: ...
+
+    def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
+        """The interfaces behind which a subscription matches, where `match` lists the subscriptions.
+
+        An algorithm that knows a shorter way to these has its own: one subscription settles an interface.
+        """
+        return interfaces.behind(self.match(events))
+
+    def memory_bytes(self) -> int:
+        """The size of all arrays of the index."""
+        values = (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        arrays = (array for value in values for array in (value if isinstance(value, tuple) else (value,)))
+        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+
+class RatedMatcher(Matcher):
+    """An approximate matcher that is told with each batch how many false positives it may list."""
+
+    @abstractmethod
+    def match(self, events: EventBatch, *, false_positives: ArrayLike | None = None) -> MatchBatch:
+        """`false_positives` is F, the share of what is listed that may be wrong: one for the batch, or one for each
+        event; 0 is exact. Without it the rate is that of `build`. Raises MatchingError if a rate is not in [0, 1).
+        """
+
+
+Step = Callable[[int, Int32, Int64], int]
+
+
+def list_matches(step: Step, n_events: int, n_subscriptions: int) -> MatchBatch:
+    """Run a kernel that fills a bounded buffer until all events are done.
+
+    `step(first, out, counts)` matches the events from `first` on, writes their subscriptions one after the other into
+    `out` and how many each has into `counts[event]`, and returns the first event it has not done: it stops before an
+    event for which fewer than S places are left. So a kernel checks for room once an event and never within.
+    """
+    counts = np.zeros(n_events, np.int64)
+    out = np.empty(max(2 * n_subscriptions, 1 << 16), np.int32)
+    parts = []
+    done = 0
+    while done < n_events:
+        before, done = done, step(done, out, counts)
+        parts.append(out[: counts[before:done].sum()].copy())
+    offsets = offsets_of(counts)
+    return MatchBatch(offsets, np.concatenate(parts) if parts else out[:0].copy())

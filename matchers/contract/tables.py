@@ -1,0 +1,186 @@
+"""Subscriptions, events and matches as arrays: N events, A columns, S subscriptions, I intervals, M matches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from matchers.errors import TableError
+from matchers.kernels.events import Events
+from matchers.kernels.merge import merge
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SubscriptionTable:
+    """The input of every algorithm. Made by `from_intervals`, which establishes its invariants:
+
+    1. Intervals are closed, ascending by (subscription, column, low), and disjoint within a (subscription, column).
+    2. An event satisfies a subscription when, in each column the subscription has intervals in, one of the event's
+       values lies on one of them.
+    3. A subscription without intervals is satisfied by every event. One that contradicts itself in a column has there
+       the single empty interval (inf, -inf), on which no value lies.
+    """
+
+    subscription: Int32  # [I]
+    column: Int32  # [I]
+    low: Float64  # [I]
+    high: Float64  # [I]
+    n_subscriptions: int
+    n_columns: int
+
+    @classmethod
+    def from_intervals(
+        cls,
+        subscription: ArrayLike,
+        column: ArrayLike,
+        low: ArrayLike,
+        high: ArrayLike,
+        *,
+        n_subscriptions: int,
+        n_columns: int,
+    ) -> SubscriptionTable:
+        """Intervals in any order, overlapping or empty ones included. Raises TableError.
+
+        Several intervals of one (subscription, column) are alternatives: a value on any of them will do.
+        """
+        sub, col = _ids("subscription", subscription, n_subscriptions), _ids("column", column, n_columns)
+        lo, hi = np.array(low, np.float64), np.array(high, np.float64)
+        if not sub.shape == col.shape == lo.shape == hi.shape or sub.ndim != 1:
+            shapes = ", ".join(str(a.shape) for a in (sub, col, lo, hi))
+            raise TableError(f"subscription, column, low and high must be arrays of one length, not {shapes}")
+        if np.isnan(lo).any() or np.isnan(hi).any():
+            at = int(np.flatnonzero(np.isnan(lo) | np.isnan(hi))[0])
+            raise TableError(f"interval {at} has a bound that is NaN; an open end is -inf or inf")
+        order = np.lexsort((lo, col, sub))
+        sub, col, lo, hi = sub[order], col[order], lo[order], hi[order]
+        n = merge(sub, col, lo, hi)
+        return cls(_frozen(sub[:n]), _frozen(col[:n]), _frozen(lo[:n]), _frozen(hi[:n]), n_subscriptions, n_columns)
+
+    @classmethod
+    def of_sorted(
+        cls, subscription: Int32, column: Int32, low: Float64, high: Float64, *, n_subscriptions: int, n_columns: int
+    ) -> SubscriptionTable:
+        """Intervals that are as promised above, taken from other tables."""
+        return cls(_frozen(subscription), _frozen(column), _frozen(low), _frozen(high), n_subscriptions, n_columns)
+
+    @cached_property
+    def start(self) -> Int64:
+        """[S + 1]: subscription s owns intervals start[s] .. start[s + 1]."""
+        return np.searchsorted(self.subscription, np.arange(self.n_subscriptions + 1)).astype(np.int64)
+
+    @property
+    def begins(self) -> NDArray[np.bool_]:
+        """[I]: whether an interval is the first of its (subscription, column)."""
+        begins = np.ones(len(self.subscription), bool)
+        begins[1:] = (np.diff(self.subscription) != 0) | (np.diff(self.column) != 0)
+        return begins
+
+    @cached_property
+    def needed(self) -> Int32:
+        """[S]: in how many columns an event must hit an interval."""
+        return np.bincount(self.subscription[self.begins], minlength=self.n_subscriptions).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class EventBatch:
+    """Events as the values they hold: event e owns column and value [offsets[e] : offsets[e + 1]].
+
+    Ascending by column within an event. A column may appear several times (the field held an array), or not at all.
+    """
+
+    offsets: Int64  # [N + 1]
+    column: Int32  # [V]
+    value: Float64  # [V], no NaN
+    n_columns: int
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def arrays(self) -> Events:
+        """As kernels take them."""
+        return Events(self.offsets, self.column, self.value)
+
+    @classmethod
+    def from_dense(cls, values: ArrayLike) -> EventBatch:
+        """float64[N, A], one value a column; NaN = absent. Raises TableError."""
+        dense = np.asarray(values, np.float64)
+        if dense.ndim != 2:
+            raise TableError(f"values must be [events, columns], not of {dense.ndim} dimension(s)")
+        present = ~np.isnan(dense)
+        event, column = np.nonzero(present)
+        return cls(
+            _frozen(offsets_of(np.bincount(event, minlength=dense.shape[0]))),
+            _frozen(column.astype(np.int32)),
+            _frozen(dense[present]),
+            dense.shape[1],
+        )
+
+    @classmethod
+    def from_values(
+        cls, event: ArrayLike, column: ArrayLike, value: ArrayLike, *, n_events: int, n_columns: int
+    ) -> EventBatch:
+        """Values in any order, each with its event and column, several a column allowed. Raises TableError."""
+        of, col = _ids("event", event, n_events), _ids("column", column, n_columns)
+        val = np.asarray(value, np.float64)
+        if not of.shape == col.shape == val.shape or of.ndim != 1:
+            raise TableError(
+                f"event, column and value must be arrays of one length, not {of.shape}, {col.shape}, {val.shape}"
+            )
+        order = np.lexsort((val, col, of))
+        order = order[~np.isnan(val[order])]
+        of, col, val = of[order], col[order], val[order]
+        return cls(_frozen(offsets_of(np.bincount(of, minlength=n_events))), _frozen(col), _frozen(val), n_columns)
+
+
+@dataclass(frozen=True, eq=False)
+class MatchBatch:
+    """Which subscriptions each event satisfies: event e those at subscription[offsets[e] : offsets[e + 1]]."""
+
+    offsets: Int64  # [N + 1]
+    subscription: Int32  # [M], ascending within an event
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def joined(cls, parts: Sequence[MatchBatch]) -> MatchBatch:
+        """Of the events of one batch after the other."""
+        counts = [np.diff(part.offsets) for part in parts]
+        return cls(
+            offsets_of(np.concatenate([np.empty(0, np.int64), *counts])),
+            np.concatenate([np.empty(0, np.int32), *(part.subscription for part in parts)]),
+        )
+
+    def of(self, event: int) -> Int32:
+        return self.subscription[self.offsets[event] : self.offsets[event + 1]]
+
+
+def _ids(name: str, values: ArrayLike, n: int) -> Int32:
+    ids = np.array(values)
+    if ids.size == 0:
+        ids = ids.astype(np.int32)
+    if ids.dtype.kind not in "iu":
+        raise TableError(f"{name} must hold integers, not {ids.dtype}")
+    if ids.size and not (ids.min() >= 0 and ids.max() < n):
+        raise TableError(f"{name} must lie within 0 .. {n - 1}, not {ids.min()} .. {ids.max()}")
+    return ids.astype(np.int32, copy=False)
+
+
+def offsets_of(counts: ArrayLike) -> Int64:
+    """[N + 1]: where each of N runs of these lengths begins, one behind the other, and where the last ends."""
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,106 @@
+"""Encode the values of events as places on the columns of a vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.contract.tables import EventBatch, Int32, Int64
+from matchers.index.fields import Fields
+from matchers.index.kernels.encode import encode
+from matchers.index.kernels.json import TEXT
+from matchers.index.values import Values
+from matchers.index.vocabulary import Vocabulary
+from matchers.language.facets import ABSENT_TOKEN, NUMBER, PLACE, TOKEN
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """`fields` must hold all fields of the vocabulary's columns. What both give is worked out once."""
+
+    vocabulary: Vocabulary
+    fields: Fields
+
+    def encode(self, values: Values) -> EventBatch:
+        """Of values that were read for the same fields."""
+        first, columns = self._columns
+        facet, names = self._facets
+        starts, lengths, text = self._texts(values, names)
+        room = int(np.diff(first)[values.path].sum()) + len(values) * len(self._absent)
+        offsets = np.zeros(len(values) + 1, np.int64)
+        column, place = np.empty(room, np.int32), np.empty(room)
+        n = encode(
+            values.offsets,
+            values.path,
+            values.kind,
+            values.number,
+            values.number.view(np.uint64),
+            starts,
+            lengths,
+            text,
+            first,
+            columns,
+            facet,
+            *self.vocabulary.coded,
+            self._absent,
+            offsets,
+            column,
+            place,
+        )
+        return EventBatch(offsets, column[:n], place[:n], len(self.vocabulary.columns))
+
+    def _texts(self, values: Values, names: list[str]) -> tuple[Int64, Int32, NDArray[np.uint8]]:
+        """[1 + F, V], [1 + F, V]: where the texts are, as they are and as each of the facets named has them."""
+        starts = np.zeros((1 + len(names), len(values.start)), np.int64)
+        lengths = np.zeros((1 + len(names), len(values.start)), np.int32)
+        starts[0], lengths[0] = values.start, values.length
+        if not names:
+            return starts, lengths, values.text
+        texts = [values.text.tobytes()]
+        end = len(texts[0])
+        for row, (name, wants) in enumerate(zip(names, self._wanting, strict=True), 1):
+            place = PLACE[name]
+            for v in np.flatnonzero((values.kind == TEXT) & wants[values.path]).tolist():
+                begin = values.start[v]
+                text = texts[0][begin : begin + values.length[v]].decode("utf-8", "surrogatepass")
+                texts.append(place(text)[1:])
+                starts[row, v], lengths[row, v] = end, len(texts[-1])
+                end += len(texts[-1])
+        return starts, lengths, np.frombuffer(b"".join(texts), np.uint8)
+
+    @cached_property
+    def _path(self) -> Int32:
+        """[A]: the field of each column."""
+        return np.array([self.fields.position[path] for path, _ in self.vocabulary.columns], np.int32)
+
+    @cached_property
+    def _columns(self) -> tuple[Int32, Int32]:
+        """[P + 1], [A]: the columns of each field."""
+        counts = np.bincount(self._path, minlength=len(self.fields.paths)).astype(np.int32)
+        first = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        return first, np.argsort(self._path, kind="stable").astype(np.int32)
+
+    @cached_property
+    def _facets(self) -> tuple[Int32, list[str]]:
+        """[A]: -1 for the doubles, 0 for tokens, and 1, 2 ... for the facets that change texts, which are named."""
+        columns = self.vocabulary.columns
+        names = sorted({name for _, name in columns} - {NUMBER, TOKEN})
+        row = {NUMBER: -1, TOKEN: 0} | {name: i for i, name in enumerate(names, 1)}
+        return np.array([row[name] for _, name in columns], np.int32), names
+
+    @cached_property
+    def _wanting(self) -> list[NDArray[np.bool_]]:
+        """[F], [P]: which fields have a column of each of the facets that change texts."""
+        facet, names = self._facets
+        wanting = [np.zeros(len(self.fields.paths), np.bool_) for _ in names]
+        for row, wants in enumerate(wanting, 1):
+            wants[self._path[facet == row]] = True
+        return wanting
+
+    @cached_property
+    def _absent(self) -> Int32:
+        """Columns that tell an event without the field from others."""
+        return np.array([c for c, cuts in enumerate(self.vocabulary.cuts) if cuts[:1] == (ABSENT_TOKEN,)], np.int32)

@@ -1,0 +1,78 @@
+"""Texts as bytes side by side: text i is text[start[i] : start[i + 1]].
+
+The table of a set of texts is open addressing: `slots`, a power of two long, holds positions, -1 where it is free.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from matchers.kernels.jit import inlined, kernel
+
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+
+
+@inlined
+def _hash(text: Any, begin: int, end: int) -> Any:
+    h = np.uint64(end - begin)
+    for i in range(begin, end):
+        h = (h ^ np.uint64(text[i])) * _PRIME
+        h ^= h >> _SHIFT
+    return h
+
+
+@inlined
+def _same(text: Any, begin: int, end: int, other: Any, other_begin: int, other_end: int) -> Any:
+    if end - begin != other_end - other_begin:
+        return False
+    i = 0
+    while i < end - begin and text[begin + i] == other[other_begin + i]:
+        i += 1
+    return i == end - begin
+
+
+@inlined
+def _slot(text: Any, start: Any, slots: Any, wanted: Any, begin: int, end: int) -> Any:
+    """The slot of the text wanted[begin : end] in the table, or the free slot for it."""
+    mask = np.int64(slots.shape[0] - 1)
+    slot = np.int64(_hash(wanted, begin, end) & np.uint64(mask))
+    while slots[slot] >= 0 and not _same(wanted, begin, end, text, start[slots[slot]], start[slots[slot] + 1]):
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def fill(text: Any, start: Any, slots: Any, last: Any) -> int:
+    """Enter all texts into free slots; of equal ones the last stays. `last[i]` says whether text i did.
+
+    Returns how many different ones there are.
+    """
+    n = 0
+    for i in range(start.shape[0] - 1):
+        slot = _slot(text, start, slots, text, start[i], start[i + 1])
+        if slots[slot] >= 0:
+            last[slots[slot]] = False
+        else:
+            n += 1
+        slots[slot] = i
+        last[i] = True
+    return n
+
+
+@kernel
+def find(text: Any, start: Any, slots: Any, wanted: Any, wanted_start: Any, position: Any) -> None:
+    """The position of each wanted text; -1 if there is none."""
+    for i in range(wanted_start.shape[0] - 1):
+        position[i] = slots[_slot(text, start, slots, wanted, wanted_start[i], wanted_start[i + 1])]
+
+
+@kernel
+def take(text: Any, start: Any, positions: Any, to: Any, to_start: Any) -> None:
+    """Copy the texts at some positions one behind the other; `to_start` says where each goes."""
+    for i in range(positions.shape[0]):
+        begin = start[positions[i]]
+        for j in range(to_start[i + 1] - to_start[i]):
+            to[to_start[i] + j] = text[begin + j]

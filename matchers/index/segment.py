@@ -1,0 +1,234 @@
+"""A segment: subscriptions compiled together, with their ids, vocabulary and table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.contract.tables import Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.index.texts import Texts
+from matchers.index.vocabulary import Vocabulary
+from matchers.language import verification
+from matchers.language.facets import NUMBER
+from matchers.language.lowering import Column, Conjunction
+from matchers.language.model import Event, Interval, Operator, Path, Scalar
+from matchers.language.verification import Condition
+
+_NEVER: Sequence[Interval] = ((np.inf, -np.inf),)
+
+
+_ARRAYS, _ALWAYS = 1, 2  # when a row's columns leave doubt
+
+Residual = tuple[tuple[Path, Operator], ...]  # what a row asks for besides its intervals
+Note = Texts | NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A row of the table is one alternative of a subscription; all rows of one lie side by side."""
+
+    ids: Texts  # [subscriptions], each once
+    owner: Int32  # [rows] position in ids, ascending
+    vocabulary: Vocabulary
+    table: SubscriptionTable
+    residuals: Mapping[int, Residual]  # by row; most have none
+    notes: Mapping[str, Note] = field(default_factory=dict)  # [subscriptions] each; what matching does not need
+
+    @classmethod
+    def build(
+        cls, subscriptions: Iterable[tuple[str, Sequence[Conjunction]]], notes: Mapping[str, Note] | None = None
+    ) -> Segment:
+        """From ids, each once, with what their patterns lower to."""
+        given = list(subscriptions)
+        rows = [conjunction for _, conjunctions in given for conjunction in conjunctions]
+        vocabulary = Vocabulary.of(rows)
+        owner = np.repeat(np.arange(len(given), dtype=np.int32), [len(conjunctions) for _, conjunctions in given])
+        position = vocabulary.position
+        subscription, column, low, high = [], [], [], []
+        for row, conjunction in enumerate(rows):
+            for key, region in conjunction.regions.items():
+                c = position[key]
+                for begin, end in vocabulary.intervals(c, region) or _NEVER:
+                    subscription.append(row)
+                    column.append(c)
+                    low.append(begin)
+                    high.append(end)
+        table = SubscriptionTable.from_intervals(
+            subscription, column, low, high, n_subscriptions=len(rows), n_columns=len(vocabulary.columns)
+        )
+        residuals = {row: conjunction.residual for row, conjunction in enumerate(rows) if conjunction.residual}
+        return cls(Texts.of(id for id, _ in given), owner, vocabulary, table, residuals, notes or {})
+
+    @classmethod
+    def merge(cls, parts: Sequence[tuple[Segment, Int32]]) -> Segment:
+        """The subscriptions of several segments in one, without those at the positions listed beside each.
+
+        Works on the arrays, never on patterns: a code of an old vocabulary names two cuts, and these have a place
+        among the cuts of the new one. Columns and codes keep their order, so nothing is sorted again.
+        """
+        residuals: dict[int, Residual] = {}
+        owners, subscriptions = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+        subscribed = row = 0
+        kept_of, intervals_of = [], []
+        for segment, removed in parts:
+            kept = np.ones(len(segment.ids), bool)
+            kept[removed] = False
+            kept_of.append(np.flatnonzero(kept))
+            kept_row = kept[segment.owner]
+            kept_interval = kept_row[segment.table.subscription]
+            intervals_of.append(_Intervals.of(segment, kept_interval))
+            owners.append((subscribed + np.cumsum(kept) - 1)[segment.owner[kept_row]])
+            new_row = row + np.cumsum(kept_row) - 1
+            residuals |= {int(new_row[r]): residual for r, residual in segment.residuals.items() if kept_row[r]}
+            subscriptions.append(new_row[segment.table.subscription[kept_interval]])
+            subscribed += len(kept_of[-1])
+            row += int(kept_row.sum())
+        vocabulary = _united([intervals.used() for intervals in intervals_of])
+        columns, lows, highs = zip(*(intervals.within(vocabulary) for intervals in intervals_of), strict=True)
+        table = SubscriptionTable.of_sorted(
+            np.concatenate(subscriptions).astype(np.int32),
+            np.concatenate(columns).astype(np.int32),
+            np.concatenate(lows),
+            np.concatenate(highs),
+            n_subscriptions=row,
+            n_columns=len(vocabulary.columns),
+        )
+        ids = Texts.joined([segment.ids.take(kept) for (segment, _), kept in zip(parts, kept_of, strict=True)])
+        notes = {
+            name: _joined([(segment.notes[name], kept) for (segment, _), kept in zip(parts, kept_of, strict=True)])
+            for name in parts[0][0].notes
+        }
+        return cls(ids, np.concatenate(owners).astype(np.int32), vocabulary, table, residuals, notes)
+
+    def prepared(self) -> Segment:
+        """Compute the cached properties now, so that copies carry them."""
+        _ = self._doubt, self.vocabulary.coded, self.ids.last
+        return self
+
+    def confirmed(self, rows: MatchBatch, several: NDArray[np.bool_], document: Callable[[int], Event]) -> MatchBatch:
+        """Without the rows that only seem to match: their columns are hit, but their residual does not hold, or not by
+        the same element of an array. `document` gives an event, `several` says which hold arrays that matter."""
+        event = np.repeat(np.arange(len(rows)), np.diff(rows.offsets))
+        doubt = self._doubt[rows.subscription]
+        suspects = np.flatnonzero((doubt == _ALWAYS) | ((doubt == _ARRAYS) & several[event]))
+        if not len(suspects):
+            return rows
+        keep = np.ones(len(event), bool)
+        conditions: dict[int, list[Condition]] = {}
+        for i in suspects.tolist():
+            row = int(rows.subscription[i])
+            if row not in conditions:
+                conditions[row] = self._conditions(row)
+            keep[i] = verification.holds(document(int(event[i])), conditions[row])
+        counts = np.bincount(event[keep], minlength=len(rows))
+        return MatchBatch(offsets_of(counts), rows.subscription[keep])
+
+    @cached_property
+    def _doubt(self) -> NDArray[np.uint8]:
+        """[rows]: whether the columns tell all, or not for events with arrays, or not at all."""
+        table = self.table
+        group: dict[str, int] = {}
+        top = np.array([group.setdefault(path[0], len(group)) for path, _ in self.vocabulary.columns], np.int32)
+        other = np.flatnonzero((np.diff(table.column) != 0) & (np.diff(table.subscription) == 0))
+        beside = other[top[table.column[other]] == top[table.column[other + 1]]]  # columns are ascending by path
+        doubt = np.zeros(table.n_subscriptions, np.uint8)
+        doubt[table.subscription[beside]] = _ARRAYS
+        doubt[list(self.residuals)] = _ALWAYS
+        return doubt
+
+    def _conditions(self, row: int) -> list[Condition]:
+        """The conditions of a row, as tests of the values at its paths."""
+        intervals: dict[int, list[Interval]] = {}
+        for i in range(*self.table.start[row : row + 2].tolist()):
+            bounds = (float(self.table.low[i]), float(self.table.high[i]))
+            intervals.setdefault(int(self.table.column[i]), []).append(bounds)
+        columns = [(self.vocabulary.columns[c][0], self._on(c, wanted)) for c, wanted in intervals.items()]
+        return columns + [(path, operator.holds) for path, operator in self.residuals.get(row, ())]
+
+    def _on(self, column: int, wanted: Sequence[Interval]) -> Callable[[Scalar], bool]:
+        def test(value: Scalar) -> bool:
+            place = self.vocabulary.place(column, value)
+            return place is not None and any(low <= place <= high for low, high in wanted)
+
+        return test
+
+    def subscriptions(self, rows: MatchBatch) -> MatchBatch:
+        """Matches of rows as matches of positions in `ids`, each once an event."""
+        owner = self.owner[rows.subscription]
+        fresh = np.ones(len(owner), bool)
+        fresh[1:] = owner[1:] != owner[:-1]
+        begins = rows.offsets[:-1]
+        fresh[begins[begins < len(owner)]] = True
+        kept_before = np.concatenate(([0], np.cumsum(fresh)))
+        return MatchBatch(kept_before[rows.offsets], owner[fresh])
+
+
+def _joined(parts: Sequence[tuple[Note, Int64]]) -> Note:
+    if isinstance(parts[0][0], Texts):
+        return Texts.joined([cast("Texts", note).take(kept) for note, kept in parts])
+    return np.concatenate([cast("NDArray[Any]", note)[kept] for note, kept in parts])
+
+
+def _united(vocabularies: Sequence[Vocabulary]) -> Vocabulary:
+    cuts: dict[Column, set[bytes]] = {}
+    for vocabulary in vocabularies:
+        for column, own in zip(vocabulary.columns, vocabulary.cuts, strict=True):
+            cuts.setdefault(column, set()).update(own)
+    return Vocabulary(tuple(sorted(cuts)), tuple(tuple(sorted(cuts[c])) for c in sorted(cuts)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Intervals:
+    """Some intervals of a table, and the vocabulary that their codes belong to."""
+
+    vocabulary: Vocabulary
+    column: Int32
+    low: Float64
+    high: Float64
+
+    @classmethod
+    def of(cls, segment: Segment, kept: NDArray[np.bool_]) -> _Intervals:
+        table = segment.table
+        return cls(segment.vocabulary, table.column[kept], table.low[kept], table.high[kept])
+
+    @cached_property
+    def _codes(self) -> tuple[Int64, Int64, Int64]:
+        """Which of them are ranges of codes, and the two cuts of each, counted over all columns."""
+        is_code = np.array([facet != NUMBER for _, facet in self.vocabulary.columns], bool)
+        begin = offsets_of([len(cuts) for cuts in self.vocabulary.cuts])[:-1]
+        codes = np.flatnonzero(is_code[self.column] & (self.low <= self.high)) if is_code.any() else np.empty(0, int)
+        at = begin[self.column[codes]]
+        return codes, at + self.low[codes].astype(np.int64) - 1, at + self.high[codes].astype(np.int64)
+
+    def used(self) -> Vocabulary:
+        """The columns and cuts that these intervals need; what only subscriptions of the past did is forgotten."""
+        _, low, high = self._codes
+        wanted = np.zeros(sum(map(len, self.vocabulary.cuts)), bool)
+        wanted[low] = wanted[high] = True
+        named = np.bincount(self.column, minlength=len(self.vocabulary.columns)) > 0
+        cuts = iter(wanted.tolist())
+        left = [tuple(cut for cut in own if next(cuts)) for own in self.vocabulary.cuts]
+        columns = [c for c, is_named in enumerate(named.tolist()) if is_named]
+        return Vocabulary(tuple(self.vocabulary.columns[c] for c in columns), tuple(left[c] for c in columns))
+
+    def within(self, to: Vocabulary) -> tuple[Int32, Float64, Float64]:
+        """Column, low and high in a vocabulary that knows all columns and cuts they need."""
+        keys = self.vocabulary.columns
+        place = np.array([to.position.get(key, -1) for key in keys], np.int32)
+        codes, low_cut, high_cut = self._codes
+        moved = np.array(
+            [
+                to.cut_position[to.position[key]].get(cut, -1) if key in to.position else -1
+                for key, cuts in zip(keys, self.vocabulary.cuts, strict=True)
+                for cut in cuts
+            ],
+            np.float64,
+        )
+        low, high = self.low.copy(), self.high.copy()
+        low[codes], high[codes] = moved[low_cut] + 1, moved[high_cut]
+        return place[self.column] if len(keys) else self.column, low, high

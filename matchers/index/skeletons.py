@@ -1,0 +1,100 @@
+"""Separate many JSON documents into their shapes and values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.contract.tables import Float64, Int32, Int64, offsets_of
+from matchers.index.kernels.skeleton import skeletons
+
+_TEXT_ROOM, _SHAPE_ROOM = 1 << 20, 1 << 12
+_SPELLED = {"t": "true", "f": "false", "n": "null"}
+
+
+@dataclass(frozen=True, eq=False)
+class Skeletons:
+    """Document d has the shape shape[d], -1: unknown, and the values offsets[d] .. offsets[d + 1].
+
+    A text is text[start : start + length], UTF-8.
+    """
+
+    shapes: tuple[bytes, ...]
+    shape: Int32  # [N]
+    offsets: Int64  # [N + 1]
+    number: Float64  # [V]
+    start: Int64  # [V]
+    length: Int32  # [V]
+    text: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, text: NDArray[np.uint8], begins: Int64, ends: Int64) -> Skeletons:
+        n = len(begins)
+        room = int((ends - begins).sum()) // 2 + n + 1
+        shape, counts = np.empty(n, np.int32), np.empty(n, np.int64)
+        kind, number = np.empty(room, np.uint8), np.zeros(room)
+        start, length = np.zeros(room, np.int64), np.zeros(room, np.int32)
+        shape_text, shape_end = np.empty(_TEXT_ROOM, np.uint8), np.zeros(_SHAPE_ROOM, np.int64)
+        table = np.full(4 * _SHAPE_ROOM, -1, np.int32)
+        n_shapes, m = skeletons(
+            text,
+            begins,
+            ends,
+            shape,
+            shape_text,
+            shape_end,
+            table,
+            counts,
+            kind,
+            number.view(np.uint64),
+            start,
+            length,
+        )
+        cuts = shape_end[: n_shapes + 1].tolist()
+        whole = shape_text.tobytes()
+        shapes = tuple(whole[a:b] for a, b in pairwise(cuts))
+        offsets = offsets_of(counts)
+        return cls(shapes, shape, offsets, number[:m], start[:m], length[:m], text)
+
+    def texts(self, values: Int64) -> list[bytes]:
+        """The texts of these values."""
+        whole = memoryview(self.text)  # type: ignore[arg-type]
+        begins = self.start[values].tolist()
+        ends = (self.start[values] + self.length[values]).tolist()
+        return [bytes(whole[a:b]) for a, b in zip(begins, ends, strict=True)]
+
+
+def slot_text(slot: int) -> str:
+    """A text that stands for the value in a slot, and is none that a skeleton may hold."""
+    return f"\x01{slot}"
+
+
+def slot_number(slot: int) -> float:
+    """A number that stands for the value in a slot."""
+    return slot + 0.5
+
+
+def slot_of(value: Any) -> int:
+    return int(value[1:]) if isinstance(value, str) else int(value)
+
+
+def filled(shape: bytes) -> bytes:
+    """A document of a shape, in which each value names its slot. Not JSON where the shape is not."""
+    parts: list[str] = []
+    slot = 0
+    for i, piece in enumerate(shape.split(b'"')):
+        if i % 2:  # within quotes
+            parts.append(f'"{piece.decode()}"')
+            continue
+        for byte in piece.decode():
+            if byte in "SN":
+                parts.append(json.dumps(slot_text(slot)) if byte == "S" else repr(slot_number(slot)))
+                slot += 1
+            else:
+                parts.append(_SPELLED.get(byte, byte))
+    return "".join(parts).encode()

@@ -1,0 +1,256 @@
+"""One numbered, immutable version of a set of subscriptions.
+
+A snapshot is a few segments and, for each, the positions of those that were replaced or removed since it was built.
+An update appends a small segment and joins it with those before it that are not FANOUT times as long as all after
+them, so a subscription is moved O(log n) times in its life and matching asks O(log n) indexes. An update that must not
+take long moves `most` subscriptions at most; what is `due` then can be joined elsewhere while the snapshot goes on
+being updated, and be `swapped` in. Old snapshots stay as they were.
+
+With `shards` there are as many long parts that are never joined with each other, so that several machines can have one
+each; what is new is joined with the shortest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.algorithms import ALGORITHMS
+from matchers.contract.matcher import Matcher, RatedMatcher
+from matchers.contract.tables import Int32
+from matchers.errors import MatchingError, known
+from matchers.index.encoding import Encoder
+from matchers.index.fields import Fields
+from matchers.index.segment import Segment
+from matchers.index.texts import Texts
+from matchers.index.values import Values, read_documents
+from matchers.index.vocabulary import Vocabulary
+from matchers.language.lowering import Conjunction
+from matchers.language.model import Event
+
+FANOUT = 4
+MANY = 1_000  # positions
+_NONE: Int32 = np.empty(0, np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A segment with the index over its table: immutable, so it can be handed out once and kept."""
+
+    segment: Segment
+    matcher: Matcher
+
+    @classmethod
+    def of(cls, segment: Segment, algorithm: str, options: Mapping[str, Any]) -> Part:
+        return cls(segment.prepared(), ALGORITHMS[algorithm](segment.table, **options))
+
+    def match(
+        self,
+        values: Values,
+        encoder: Encoder,
+        document: Callable[[int], Event],
+        removed: Int32,
+        false_positives: float = 0.0,
+    ) -> tuple[Int32, Int32]:
+        """(event, position in the segment's ids) of every match, ascending, without the removed positions.
+
+        `document` gives an event whole, for the few cases in which its values do not decide. `false_positives` is the
+        rate up to which a `RatedMatcher` may list more than that; any other lists nothing more. 0: the rate of `build`.
+        """
+        encoded = encoder.encode(values)
+        if false_positives and isinstance(self.matcher, RatedMatcher):
+            rows = self.matcher.match(encoded, false_positives=false_positives)
+        else:
+            rows = self.matcher.match(encoded)
+        found = self.segment.subscriptions(self.segment.confirmed(rows, values.several, document))
+        event = np.repeat(np.arange(len(values), dtype=np.int32), np.diff(found.offsets))
+        position = found.subscription
+        if len(removed):
+            alive = ~_among(position, removed)
+            event, position = event[alive], position[alive]
+        return event, position
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    version: int = 0
+    algorithm: str = "scan"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    most: int | None = None  # subscriptions that an update may move; None: as many as it takes
+    shards: int = 1
+    parts: tuple[Part, ...] = ()
+    removed: tuple[Int32, ...] = ()  # ascending positions, one array a part
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in ALGORITHMS:
+            raise MatchingError(f"unknown algorithm {self.algorithm!r}; {known(self.algorithm, ALGORITHMS)}")
+
+    def __len__(self) -> int:
+        return _live(self._pairs)
+
+    @property
+    def _pairs(self) -> list[tuple[Part, Int32]]:
+        """The parts, each with its removed positions."""
+        return list(zip(self.parts, self.removed, strict=True))
+
+    def found(self, ids: Texts) -> list[tuple[Int32, Int32]]:
+        """Of each part: which of these ids it has, and at which positions, without those removed."""
+        places = []
+        for part, removed in self._pairs:
+            position = part.segment.ids.find(ids)
+            which = np.flatnonzero((position >= 0) & ~_among(position, removed)).astype(np.int32)
+            places.append((which, position[which]))
+        return places
+
+    def __contains__(self, id: str) -> bool:
+        return any(len(which) for which, _ in self.found(Texts.of([id])))
+
+    @cached_property
+    def _reading(self) -> Reading:
+        return Reading.of(self.parts)
+
+    def update(
+        self,
+        add: Iterable[tuple[str, Sequence[Conjunction]]] | Segment = (),
+        remove: Iterable[str] = (),
+        version: int | None = None,
+        *,
+        held: int = 0,
+    ) -> Snapshot:
+        """The next version: `remove`, then `add`, which replaces an id that is there. Unknown ids do not matter.
+
+        The `held` oldest parts are not joined with others.
+        """
+        fresh = add if isinstance(add, Segment) else Segment.build(add)
+        gone = Texts.joined([Texts.of(remove), fresh.ids])
+        removed = [
+            _with(before, positions) for before, (_, positions) in zip(self.removed, self.found(gone), strict=True)
+        ]
+        parts = [
+            (part, positions)
+            for i, (part, positions) in enumerate(zip(self.parts, removed, strict=True))
+            if len(positions) < len(part.segment.ids) or i < held
+        ]
+        stay = max(self._first_due(parts, len(fresh.ids)), held)
+        while self.most is not None and stay < len(parts) and _live(parts[stay:]) + len(fresh.ids) > self.most:
+            stay += 1
+        joining = [(part.segment, positions) for part, positions in parts[stay:]]
+        if len(fresh.ids):
+            joining.append((fresh, _NONE))
+        del parts[stay:]
+        if joining:
+            segment = fresh if joining[0][0] is fresh else Segment.merge(joining)
+            parts.append((Part.of(segment, self.algorithm, self.options), _NONE))
+        return self.of(parts if held else self._longest_first(parts), self.version + 1 if version is None else version)
+
+    def due(self) -> slice:
+        """Which parts ought to be joined; none if that is empty."""
+        parts = self._pairs
+        first = self._first_due(parts, 0)
+        if first == len(parts):
+            alone = next((i for i, part in enumerate(parts) if _sparse(part)), None)
+            return slice(0, 0) if alone is None else slice(alone, alone + 1)
+        return slice(first, len(parts))
+
+    def _first_due(self, parts: Sequence[tuple[Part, Int32]], added: int) -> int:
+        """The first part that is not FANOUT times as long as all after it, or of which most is removed; not one of
+        those that are only joined with themselves."""
+        newer = added
+        first = len(parts)
+        for i in reversed(range(self.shards - 1, len(parts))):
+            if _size(parts[i]) < FANOUT * newer or _sparse(parts[i]):
+                first = i
+            newer += _size(parts[i])
+        return first
+
+    def swapped(self, old: Sequence[Part], removed: Sequence[Int32], new: Part) -> Snapshot:
+        """The same version with `new` in the place of `old`, parts in a row of which it was made when `removed` were
+        their removed positions."""
+        present = dict(self._pairs)
+        gone = []
+        begin = 0
+        for part, before in zip(old, removed, strict=True):
+            since = np.setdiff1d(present[part], before, assume_unique=True)
+            gone.append(begin + since - np.searchsorted(before, since))
+            begin += len(part.segment.ids) - len(before)
+        first = self.parts.index(old[0])
+        parts = self._pairs
+        parts[first : first + len(old)] = [(new, np.concatenate(gone).astype(np.int32))]
+        return self.of(self._longest_first([pair for pair in parts if _size(pair)]), self.version)
+
+    def _longest_first(self, parts: Sequence[tuple[Part, Int32]]) -> list[tuple[Part, Int32]]:
+        """The shortest of the long parts is the last of them, with which what is new is joined."""
+        return sorted(parts[: self.shards], key=_size, reverse=True) + list(parts[self.shards :])
+
+    def of(self, parts: Sequence[tuple[Part, Int32]], version: int) -> Snapshot:
+        """A version that consists of these parts, each with its removed positions."""
+        return replace(
+            self, version=version, parts=tuple(part for part, _ in parts), removed=tuple(gone for _, gone in parts)
+        )
+
+    def match(self, events: Sequence[Event]) -> list[list[str]]:
+        """For each event the ids it satisfies, in no particular order."""
+        matched: list[list[str]] = [[] for _ in events]
+        reading = self._reading
+        values = read_documents(events, reading.fields)
+        for part, encoder, removed in zip(self.parts, reading.encoders, self.removed, strict=True):
+            event, position = part.match(values, encoder, events.__getitem__, removed)
+            for e, id in zip(event.tolist(), part.segment.ids.at(position), strict=True):
+                matched[e].append(id)
+        return matched
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The fields of an event that some parts need, and the encoding of each part."""
+
+    fields: Fields
+    encoders: tuple[Encoder, ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], before: Reading | None = None) -> Reading:
+        """Reuses the encodings of the plan `before` that still fit."""
+        vocabularies = [part.segment.vocabulary for part in parts]
+        fields = Fields.of(path for vocabulary in vocabularies for path, _ in vocabulary.columns)
+        known: dict[Vocabulary, Encoder] = {}
+        if before is not None and before.fields.paths == fields.paths:
+            fields = before.fields
+            known = {encoder.vocabulary: encoder for encoder in before.encoders}
+        return cls(fields, tuple(known.get(v) or Encoder(v, fields) for v in vocabularies))
+
+
+def _among(position: Int32, removed: Int32) -> NDArray[np.bool_]:
+    if not len(removed):
+        return np.zeros(len(position), bool)
+    if len(position) > MANY:  # a bit of memory each is then cheaper than a search each
+        gone = np.zeros(max(int(position.max()), int(removed[-1])) + 1, bool)
+        gone[removed] = True
+        return gone[position]
+    found: NDArray[np.bool_] = removed[np.minimum(np.searchsorted(removed, position), len(removed) - 1)] == position
+    return found
+
+
+def _with(removed: Int32, positions: Int32) -> Int32:
+    """Both, ascending; none is in both. The cost is that of moving `removed`, not of sorting it."""
+    if not len(positions):
+        return removed
+    new = np.unique(positions)
+    return np.insert(removed, np.searchsorted(removed, new), new)
+
+
+def _size(part: tuple[Part, Int32]) -> int:
+    """The number of remaining subscriptions."""
+    return len(part[0].segment.ids) - len(part[1])
+
+
+def _live(parts: Sequence[tuple[Part, Int32]]) -> int:
+    return sum(map(_size, parts))
+
+
+def _sparse(part: tuple[Part, Int32]) -> bool:
+    return 2 * _size(part) < len(part[0].segment.ids)

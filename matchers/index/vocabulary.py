@@ -1,0 +1,102 @@
+"""The vocabulary: the columns of a table, and the numbers of an event's values on them.
+
+A column of a facet that is a line of bytes knows the ends of all ranges that subscriptions use on it, its cuts,
+ascending. A value's code is how many cuts lie at or below it, so a range from cut i to cut j is exactly the codes
+i + 1 .. j:
+
+    cuts:    05 IBM   05 IBM 00   05 MS   05 MT            "IBM" -> 1    [IBM, IBM 00) = 1..1
+    codes: 0 |    1   |      2    |   3   |    4           "MSFT" -> 3   [MS, MT)      = 3..3
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.contract.tables import Int32, Int64
+from matchers.language import facets
+from matchers.language.facets import NUMBER, PLACE
+from matchers.language.lowering import Column, Conjunction
+from matchers.language.model import Interval, Range, Region, Scalar
+
+_END = 7  # tags go from 00 to 06
+
+
+class Cuts(NamedTuple):
+    """All cuts as `kernels.encode` wants them."""
+
+    zone: Int64  # [A, 7]: where a column's cuts with a tag begin
+    simple: Int64  # [A, 4]: the codes of null, false and other values that are all of their tag
+    head: NDArray[np.uint64]  # [cuts]: the first 8 bytes after the tag
+    start: Int64  # [cuts]: where the bytes after the tag are
+    length: Int32  # [cuts]
+    text: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    columns: tuple[Column, ...]  # ascending
+    cuts: tuple[tuple[bytes, ...], ...]  # of each column; empty for the doubles
+
+    @classmethod
+    def of(cls, conjunctions: Iterable[Conjunction]) -> Vocabulary:
+        """The columns and cuts that these need."""
+        ends: dict[Column, set[bytes]] = {}
+        for conjunction in conjunctions:
+            for column, region in conjunction.regions.items():
+                cuts = ends.get(column)
+                if cuts is None:
+                    cuts = ends[column] = set()
+                if column[1] != NUMBER:
+                    for low_high in cast("list[Range]", region):
+                        cuts.update(low_high)
+        return cls(tuple(sorted(ends)), tuple(tuple(sorted(ends[c])) for c in sorted(ends)))
+
+    @cached_property
+    def position(self) -> dict[Column, int]:
+        return {column: i for i, column in enumerate(self.columns)}
+
+    @cached_property
+    def cut_position(self) -> list[dict[bytes, int]]:
+        """Of each column: its cuts with their places."""
+        return [{cut: i for i, cut in enumerate(cuts)} for cuts in self.cuts]
+
+    def intervals(self, column: int, region: Region) -> list[Interval]:
+        """A region of a column as closed intervals of doubles, which unless it is of doubles already are codes."""
+        if self.columns[column][1] == NUMBER:
+            return cast("list[Interval]", region)
+        at = self.cut_position[column]
+        return [(at[low] + 1, at[high]) for low, high in cast("list[Range]", region)]
+
+    def place(self, column: int, value: Scalar) -> float | None:
+        """The place of a value on a column; None if it has none."""
+        if self.columns[column][1] != NUMBER:
+            return bisect_right(self.cuts[column], PLACE[self.columns[column][1]](value))
+        return facets.number(value) if type(value) in (int, float) else None  # type: ignore[arg-type]
+
+    @cached_property
+    def coded(self) -> Cuts:
+        zone = np.zeros((len(self.cuts), _END), np.int64)
+        simple = np.zeros((len(self.cuts), 4), np.int64)
+        base = 0
+        for c, cuts in enumerate(self.cuts):
+            zone[c] = [base + bisect_left(cuts, bytes([tag])) for tag in range(_END)]
+            simple[c] = [bisect_right(cuts, bytes([tag])) for tag in range(4)]
+            base += len(cuts)
+        joined = [cut[1:] for cuts in self.cuts for cut in cuts]
+        length = np.array([len(cut) for cut in joined], np.int32)
+        head = np.frombuffer(b"".join(cut[:8].ljust(8, b"\0") for cut in joined), ">u8").astype(np.uint64)
+        text = np.frombuffer(b"".join(joined), np.uint8)
+        found = Cuts(zone, simple, head, np.cumsum(length, dtype=np.int64) - length, length, text)
+        for array in found:
+            array.flags.writeable = False
+        return found
+
+    def __getstate__(self) -> dict[str, object]:
+        return {k: v for k, v in self.__dict__.items() if k in ("columns", "cuts", "coded")}

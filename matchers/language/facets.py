@@ -1,0 +1,177 @@
+"""Facets: ordered lines on which event values have a place, so that operators become ranges.
+
+`number` is the line of doubles; other types have no place on it. On `token` every value of every type has one, as
+bytes: in the order of the types, numbers in theirs, texts in that of their UTF-8:
+
+    00        01     02      03     04 <8 bytes>   05 <UTF-8>      06
+    absent    null   false   true   numbers        texts           end
+
+A region of it is a list of half-open byte ranges. Exactly `k` is [k, k 00), every text that starts with `p` is
+[05 p, successor(05 p)), any value at all is [01, 06), and "anything but" is what is left of that. The other facets
+are the same line with texts changed first: reversed, case folded, both, or read as an IP address.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from math import inf, nextafter
+from typing import TypeVar, cast
+
+from matchers.language.model import Absent, Interval, Range, Region, Scalar, Term
+
+NUMBER = "number"
+TOKEN = "token"
+REVERSED = "reversed"
+FOLDED = "folded"
+FOLDED_REVERSED = "folded-reversed"
+ADDRESS = "address"
+
+ABSENT_TOKEN = b"\x00"
+ANY = (b"\x01", b"\x06")
+_NUMBER_TAG = b"\x04"
+_TEXT_TAG = b"\x05"
+_SIGN = 1 << 63
+
+Bound = TypeVar("Bound", float, bytes)
+
+
+def token(value: Scalar) -> bytes:
+    """A value's place on the token line. Equal numbers share one: 1, 1.0; 0.0, -0.0. NaN lies above all numbers."""
+    if isinstance(value, str):
+        return _TEXT_TAG + value.encode("utf-8", "surrogatepass")
+    if value is None:
+        return b"\x01"
+    if value is False:
+        return b"\x02"
+    if value is True:
+        return b"\x03"
+    if isinstance(value, Absent):
+        return ABSENT_TOKEN
+    return number_token(number(value))
+
+
+def number_token(value: float) -> bytes:
+    """In the order of the numbers: of negative ones all bits are turned, of the others the sign."""
+    if value != value:
+        return _NUMBER_TAG + b"\xff" * 8
+    (bits,) = struct.unpack(">Q", struct.pack(">d", value + 0.0))  # + 0.0 makes -0.0 the other zero
+    return _NUMBER_TAG + struct.pack(">Q", bits ^ (2 * _SIGN - 1 if bits & _SIGN else _SIGN))
+
+
+def number(value: float) -> float:
+    """The double nearest to an event's number; an integer beyond all doubles becomes an infinity."""
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf
+
+
+def fold(text: str) -> str:
+    """The same for texts that differ in case only, by Unicode's full case folding."""
+    return text.casefold()
+
+
+def address(text: str) -> bytes | None:
+    """An IPv4 or IPv6 address as bytes, the version first."""
+    try:
+        if ":" not in text:
+            return b"\x04" + IPv4Address(text).packed
+        return b"\x06" + IPv6Address(text).packed if "%" not in text else None
+    except AddressValueError:
+        return None
+
+
+def _changed(change: Callable[[str], bytes]) -> Callable[[Scalar], bytes]:
+    return lambda value: _TEXT_TAG + change(value) if isinstance(value, str) else token(value)
+
+
+# A value's place on each of the facets that are lines of bytes.
+PLACE: dict[str, Callable[[Scalar], bytes]] = {
+    TOKEN: token,
+    REVERSED: _changed(lambda text: text.encode("utf-8", "surrogatepass")[::-1]),
+    FOLDED: _changed(lambda text: fold(text).encode("utf-8", "surrogatepass")),
+    FOLDED_REVERSED: _changed(lambda text: fold(text).encode("utf-8", "surrogatepass")[::-1]),
+    ADDRESS: _changed(lambda text: address(text) or b""),
+}
+
+
+def exactly(key: bytes) -> Range:
+    return key, key + b"\x00"
+
+
+def starting_with(key: bytes) -> Range:
+    """All that starts so. Neither a tag nor UTF-8 has a byte FF, so the last one can be raised."""
+    return key, key[:-1] + bytes([key[-1] + 1])
+
+
+def as_tokens(intervals: Iterable[Interval]) -> list[Range]:
+    """Numbers between closed bounds, on the token line."""
+    return [(number_token(low), number_token(high) + b"\x00") for low, high in intervals if low <= high]
+
+
+def on_tokens(regions: Mapping[str, Region]) -> dict[str, Sequence[Range]]:
+    """The same regions, with that of the doubles put on the token line. They must not hold both."""
+    on: dict[str, Sequence[Range]] = {}
+    for facet, region in regions.items():
+        if facet == NUMBER:
+            on[TOKEN] = as_tokens(cast("Sequence[Interval]", region))
+        else:
+            on[facet] = cast("Sequence[Range]", region)
+    return on
+
+
+def both(a: Term, b: Term) -> Term:
+    """The conjunction of both."""
+    one, two = a.regions, b.regions
+    if (NUMBER in one) != (NUMBER in two) and (TOKEN in one or TOKEN in two):
+        one, two = on_tokens(one), on_tokens(two)
+    regions = {**one, **two}
+    for facet in one.keys() & two.keys():
+        regions[facet] = intersection(cast("Sequence[Range]", one[facet]), cast("Sequence[Range]", two[facet]))
+    return Term(regions, a.residual + b.residual)
+
+
+def interval(low: float, low_closed: bool, high: float, high_closed: bool) -> tuple[Interval, ...]:
+    """The doubles between two bounds as one closed interval, or as none where nothing lies between."""
+    low = low if low_closed else nextafter(low, inf)
+    high = high if high_closed else nextafter(high, -inf)
+    return ((low, high),) if low <= high else ()
+
+
+def complement(ranges: Iterable[Range]) -> list[Range]:
+    """The complement within ANY."""
+    left, at = [], ANY[0]
+    for low, high in union(ranges):
+        if at < low:
+            left.append((at, low))
+        at = high
+    return [*left, (at, ANY[1])] if at < ANY[1] else left
+
+
+def union(ranges: Iterable[Range]) -> list[Range]:
+    """The same set as disjoint ascending ranges that do not touch."""
+    joined: list[Range] = []
+    for low, high in sorted(ranges):
+        if joined and low <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(high, joined[-1][1]))
+        else:
+            joined.append((low, high))
+    return joined
+
+
+def intersection(a: Sequence[tuple[Bound, Bound]], b: Sequence[tuple[Bound, Bound]]) -> list[tuple[Bound, Bound]]:
+    """The intersection of both. It may contain an empty range [k, k), which does no harm."""
+    a, b = sorted(a), sorted(b)
+    both = []
+    i = j = 0
+    while i < len(a) and j < len(b):
+        low, high = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
+        if low <= high:
+            both.append((low, high))
+        if a[i][1] < b[j][1]:
+            i += 1
+        else:
+            j += 1
+    return both

@@ -1,0 +1,125 @@
+"""Lower a pattern to alternatives, each a conjunction of regions of (field, facet) columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from matchers.errors import PatternError
+from matchers.language import facets
+from matchers.language.facets import NUMBER, TOKEN
+from matchers.language.model import OneOf, Operator, Path, Pattern, Predicate, Region, Term
+
+MAX_ALTERNATIVES = 1_000
+MAX_RANGES = 100_000  # of all alternatives together; a column without one and a residual operator count as one each
+MAX_GROWTH = 10  # times what is written; patterns that expand to no more than FEW_RANGES may grow as they like
+FEW_RANGES = 10_000
+
+Column = tuple[Path, str]  # a field's place on one facet
+Alternative = Sequence[tuple[Path, Term]]
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """In each column a value of the event lies in the region, and what no facet can express holds too.
+
+    All conditions on one field are about the same value, and those on fields within one array about the same element.
+    """
+
+    regions: dict[Column, Region]
+    residual: tuple[tuple[Path, Operator], ...] = ()
+
+
+def lower(pattern: Pattern) -> list[Conjunction]:
+    """An event satisfies the pattern when it satisfies one of these. Raises PatternError where they are too many."""
+    return [_conjunction(alternative) for alternative in _all(pattern)[0]]
+
+
+def _all(pattern: Pattern) -> tuple[list[Alternative], int]:
+    """Every choice of one alternative of each part, and how many ranges are written."""
+    choices: list[list[Alternative]] = []
+    alternatives, ranges, written = 1, 0, 0
+    for part in pattern.parts:
+        if isinstance(part, Predicate):
+            choice = _terms(part)
+            written += _ranges(choice)
+        else:
+            choice, within = _one_of(part)
+            written += within
+        choices.append(choice)
+        ranges = ranges * len(choice) + _ranges(choice) * alternatives
+        alternatives *= len(choice)
+        _check(part, alternatives, ranges)
+        _check_growth(part, ranges, written)
+    return [[term for alternative in chosen for term in alternative] for chosen in product(*choices)], written
+
+
+def _one_of(part: OneOf) -> tuple[list[Alternative], int]:
+    found: list[Alternative] = []
+    ranges = written = 0
+    for pattern in part.patterns:
+        alternatives, within = _all(pattern)
+        found += alternatives
+        written += within
+        ranges += _ranges(alternatives)
+        _check(part, len(found), ranges)
+    return found, written
+
+
+def _terms(predicate: Predicate) -> list[Alternative]:
+    """The operators as alternatives: those that need one facet only, and the same, become one region of it."""
+    regions: dict[str, list[object]] = {}
+    found: list[Alternative] = []
+    for operator in predicate.operators:
+        term = operator.term()
+        if term.residual or len(term.regions) > 1:
+            found.append([(predicate.path, term)])
+            continue
+        for facet, region in term.regions.items():
+            regions.setdefault(facet, []).extend(region)
+    if TOKEN in regions and NUMBER in regions:
+        regions[TOKEN] += facets.as_tokens(regions.pop(NUMBER))  # type: ignore[arg-type]
+    return [*([(predicate.path, Term({facet: region}))] for facet, region in regions.items()), *found]  # type: ignore[dict-item]
+
+
+def _conjunction(alternative: Alternative) -> Conjunction:
+    terms: dict[Path, Term] = {}
+    for path, term in alternative:
+        terms[path] = facets.both(terms[path], term) if path in terms else term
+    return Conjunction(
+        {(path, facet): region for path, term in terms.items() for facet, region in term.regions.items()},
+        tuple((path, operator) for path, term in terms.items() for operator in term.residual),
+    )
+
+
+def _ranges(alternatives: Sequence[Alternative]) -> int:
+    return sum(
+        sum(max(1, len(region)) for region in term.regions.values()) + len(term.residual)
+        for alternative in alternatives
+        for _, term in alternative
+    )
+
+
+def _check_growth(part: Predicate | OneOf, ranges: int, written: int) -> None:
+    """Of the parts up to this one. Those that follow cannot mend it: there are more than MAX_GROWTH alternatives then,
+    so each of their ranges adds more than it allows."""
+    if ranges > max(FEW_RANGES, MAX_GROWTH * written):
+        path = part.path if isinstance(part, Predicate) else ("$or",)
+        raise PatternError(
+            path,
+            f"the pattern expands to more than {FEW_RANGES} values and ranges, and to more than {MAX_GROWTH} times "
+            "those that it names; use fewer $or and mixed lists, or several subscriptions",
+        )
+
+
+def _check(part: Predicate | OneOf, alternatives: int, ranges: int) -> None:
+    path = part.path if isinstance(part, Predicate) else ("$or",)
+    if alternatives > MAX_ALTERNATIVES:
+        raise PatternError(
+            path,
+            f"the pattern expands to more than {MAX_ALTERNATIVES} alternatives; use fewer $or, and fewer lists that "
+            "mix numbers or exact texts with suffix, wildcard, cidr or equals-ignore-case",
+        )
+    if ranges > MAX_RANGES:
+        raise PatternError(path, f"the pattern expands to more than {MAX_RANGES} values and ranges; list fewer")

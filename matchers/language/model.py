@@ -1,0 +1,107 @@
+"""The model of a subscription: predicates on the fields of an event, combined by "all" and "one of"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Path = tuple[str, ...]
+Event = Mapping[str, Any]
+
+
+class Absent:
+    """The value of a field that an event does not have."""
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT = Absent()
+Scalar = str | float | int | bool | None | Absent
+View = Mapping[Path, Scalar]
+
+
+Interval = tuple[float, float]  # closed
+Range = tuple[bytes, bytes]  # half-open
+Region = Sequence[Interval] | Sequence[Range]
+
+
+class Operator(Protocol):
+    """A condition on one value: its definition, and where on the facets the values lie that meet it."""
+
+    def holds(self, value: Scalar) -> bool: ...
+
+    def term(self) -> Term: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Conditions on one value: it lies in the region of each named facet and satisfies the other conditions."""
+
+    regions: Mapping[str, Region]
+    residual: tuple[Operator, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """Holds when one of its operators does for the field's value."""
+
+    path: Path
+    operators: tuple[Operator, ...]
+
+    def holds(self, view: View) -> bool:
+        return self.accepts(view.get(self.path, ABSENT))
+
+    def accepts(self, value: Scalar) -> bool:
+        return any(operator.holds(value) for operator in self.operators)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Holds when one of its patterns does: `$or`."""
+
+    patterns: tuple[Pattern, ...]
+
+    def holds(self, view: View) -> bool:
+        return any(pattern.holds(view) for pattern in self.patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Holds when all its parts do; without parts it always does."""
+
+    parts: tuple[Predicate | OneOf, ...]
+
+    def holds(self, view: View) -> bool:
+        return all(part.holds(view) for part in self.parts)
+
+    def predicates(self) -> Iterator[Predicate]:
+        for part in self.parts:
+            if isinstance(part, Predicate):
+                yield part
+            else:
+                for pattern in part.patterns:
+                    yield from pattern.predicates()
+
+
+def values_at(event: Any, path: Path) -> list[Scalar]:
+    """The values that an event may hold at a path: one, or where arrays lie on the way one for each element.
+
+    An empty array, an object and what is missing are ABSENT.
+    """
+    found: list[Scalar] = []
+    stack = [(event, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if isinstance(node, list | tuple) and node:
+            stack += [(element, depth) for element in reversed(node)]
+        elif depth < len(path):
+            child = node.get(path[depth], ABSENT) if isinstance(node, Mapping) else ABSENT
+            if child is ABSENT:
+                found.append(ABSENT)
+            else:
+                stack.append((child, depth + 1))
+        else:
+            found.append(ABSENT if isinstance(node, Mapping | list | tuple) else node)
+    return found

@@ -1,0 +1,274 @@
+"""The operators of the language: the definition of each, and the ranges of values for which it holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import IPv4Network, IPv6Network
+from math import inf
+from typing import TypeGuard
+
+from matchers.language import facets
+from matchers.language.facets import ADDRESS, ANY, FOLDED, FOLDED_REVERSED, NUMBER, PLACE, REVERSED, TOKEN
+from matchers.language.model import Absent, Operator, Range, Scalar, Term
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """The same type and the same value; all numbers are of one type."""
+
+    value: Scalar
+
+    def holds(self, value: Scalar) -> bool:
+        if is_number(self.value) and is_number(value):
+            return facets.number(self.value) == facets.number(value)
+        return type(self.value) is type(value) and self.value == value
+
+    def term(self) -> Term:
+        if is_number(self.value):
+            return Term({NUMBER: ((self.value, self.value),)})
+        return Term({TOKEN: (facets.exactly(facets.token(self.value)),)})
+
+    def __str__(self) -> str:
+        return show(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Numeric:
+    """A number between two bounds."""
+
+    low: float
+    low_closed: bool
+    high: float
+    high_closed: bool
+
+    def holds(self, value: Scalar) -> bool:
+        if not is_number(value):
+            return False
+        value = facets.number(value)
+        above = value >= self.low if self.low_closed else value > self.low
+        below = value <= self.high if self.high_closed else value < self.high
+        return above and below
+
+    def term(self) -> Term:
+        return Term({NUMBER: facets.interval(self.low, self.low_closed, self.high, self.high_closed)})
+
+    def __str__(self) -> str:
+        low = f"{'>=' if self.low_closed else '>'} {_number(self.low)}" if self.low != -inf else ""
+        high = f"{'<=' if self.high_closed else '<'} {_number(self.high)}" if self.high != inf else ""
+        return " and ".join(filter(None, (low, high)))
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A text that starts with another."""
+
+    text: str
+    ignore_case: bool = False
+
+    def holds(self, value: Scalar) -> bool:
+        if not isinstance(value, str):
+            return False
+        return (
+            facets.fold(value).startswith(facets.fold(self.text)) if self.ignore_case else value.startswith(self.text)
+        )
+
+    def term(self) -> Term:
+        facet = FOLDED if self.ignore_case else TOKEN
+        return Term({facet: (facets.starting_with(PLACE[facet](self.text)),)})
+
+    def __str__(self) -> str:
+        return f"prefix {show(self.text)}{_ignoring(self.ignore_case)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Suffix:
+    """A text that ends with another."""
+
+    text: str
+    ignore_case: bool = False
+
+    def holds(self, value: Scalar) -> bool:
+        if not isinstance(value, str):
+            return False
+        return facets.fold(value).endswith(facets.fold(self.text)) if self.ignore_case else value.endswith(self.text)
+
+    def term(self) -> Term:
+        facet = FOLDED_REVERSED if self.ignore_case else REVERSED
+        return Term({facet: (facets.starting_with(PLACE[facet](self.text)),)})
+
+    def __str__(self) -> str:
+        return f"suffix {show(self.text)}{_ignoring(self.ignore_case)}"
+
+
+@dataclass(frozen=True, slots=True)
+class EqualsIgnoreCase:
+    """A text that differs from another in case at most."""
+
+    text: str
+
+    def holds(self, value: Scalar) -> bool:
+        return isinstance(value, str) and facets.fold(value) == facets.fold(self.text)
+
+    def term(self) -> Term:
+        return Term({FOLDED: (facets.exactly(PLACE[FOLDED](self.text)),)})
+
+    def __str__(self) -> str:
+        return f"{show(self.text)}{_ignoring(True)}"
+
+
+@dataclass(frozen=True)
+class Wildcard:
+    """A text made of these pieces in this order with anything between them.
+
+    ("a", "b") is a*b, ("", "") is *, ("a",) is a text without a star.
+    """
+
+    pieces: tuple[str, ...]
+
+    def holds(self, value: Scalar) -> bool:
+        """Takes the first place for each piece, which leaves the most for the rest: no backtracking."""
+        if not isinstance(value, str):
+            return False
+        first, *middle, last = self.pieces if len(self.pieces) > 1 else (*self.pieces, "")
+        if len(self.pieces) == 1:
+            return value == first
+        at, end = len(first), len(value) - len(last)
+        if at > end or not value.startswith(first) or not value.endswith(last):
+            return False
+        for piece in middle:
+            found = value.find(piece, at, end)
+            if found < 0:
+                return False
+            at = found + len(piece)
+        return True
+
+    @cached_property
+    def exact(self) -> Operator | None:
+        """The operator of another kind that says the same, where there is one."""
+        if len(self.pieces) == 1:
+            return Equals(self.pieces[0])
+        if len(self.pieces) == 2 and "" in self.pieces:
+            return Prefix(self.pieces[0]) if self.pieces[1] == "" else Suffix(self.pieces[1])
+        return None
+
+    def term(self) -> Term:
+        if self.exact:
+            return self.exact.term()
+        first, last = self.pieces[0], self.pieces[-1]
+        ends = {TOKEN: Prefix(first)} | ({REVERSED: Suffix(last)} if last else {})
+        return Term({facet: end.term().regions[facet] for facet, end in ends.items()}, residual=(self,))
+
+    def __str__(self) -> str:
+        escaped = (piece.replace("\\", "\\\\").replace("*", "\\*") for piece in self.pieces)
+        return f"wildcard {show('*'.join(escaped))}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnythingBut:
+    """A value, of whatever type, for which none of these holds."""
+
+    operators: tuple[Operator, ...]
+
+    def holds(self, value: Scalar) -> bool:
+        return not isinstance(value, Absent) and not any(operator.holds(value) for operator in self.operators)
+
+    def term(self) -> Term:
+        terms = [operator.term() for operator in self.operators]
+        if any(term.residual or len(term.regions) != 1 for term in terms):
+            return Term({TOKEN: (ANY,)}, residual=(self,))
+        united: dict[str, list[Range]] = {}
+        for term in terms:
+            for facet, ranges in facets.on_tokens(term.regions).items():
+                united.setdefault(facet, []).extend(ranges)
+        return Term({facet: facets.complement(ranges) for facet, ranges in united.items()})
+
+    def __str__(self) -> str:
+        return f"anything but {', '.join(map(str, self.operators))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The field holds a value, or it holds none."""
+
+    wanted: bool
+
+    def holds(self, value: Scalar) -> bool:
+        return isinstance(value, Absent) is not self.wanted
+
+    def term(self) -> Term:
+        return Term({TOKEN: (ANY if self.wanted else facets.exactly(facets.ABSENT_TOKEN),)})
+
+    def __str__(self) -> str:
+        return "any value" if self.wanted else "no value"
+
+
+@dataclass(frozen=True, slots=True)
+class Cidr:
+    """A text that is an IP address of a network. IPv4 and IPv6 are apart."""
+
+    network: IPv4Network | IPv6Network
+
+    def holds(self, value: Scalar) -> bool:
+        low, high = self._ends()
+        return isinstance(value, str) and low <= (facets.address(value) or b"") <= high
+
+    def term(self) -> Term:
+        low, high = self._ends()
+        return Term({ADDRESS: ((b"\x05" + low, b"\x05" + high + b"\x00"),)})
+
+    def _ends(self) -> tuple[bytes, bytes]:
+        version = bytes([self.network.version])
+        return version + self.network.network_address.packed, version + self.network.broadcast_address.packed
+
+    def __str__(self) -> str:
+        return f"an address in {self.network}"
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All of these hold for the same value: `$and`."""
+
+    operators: tuple[Operator, ...]
+
+    def holds(self, value: Scalar) -> bool:
+        return all(operator.holds(value) for operator in self.operators)
+
+    def term(self) -> Term:
+        terms = [operator.term() for operator in self.operators]
+        while len(terms) > 1:  # pairs of pairs: what many have in common is found in n log n
+            odd = terms[len(terms) & ~1 :]
+            terms = [facets.both(a, b) for a, b in zip(terms[::2], terms[1::2], strict=False)] + odd
+        return terms[0]
+
+    def __str__(self) -> str:
+        return f"({' and '.join(map(str, self.operators))})"
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def show(value: object) -> str:
+    """A value as JSON writes it, cut where it is long."""
+    if isinstance(value, bool | None):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        text = json.dumps(value[:80], ensure_ascii=False)
+    elif is_number(value):
+        text = _number(value)
+    else:
+        try:
+            text = repr(value)
+        except RecursionError:
+            text = "something nested deeply"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == value and abs(value) < 1e15 and value == int(value) else repr(value)
+
+
+def _ignoring(case: bool) -> str:
+    return " ignoring case" if case else ""

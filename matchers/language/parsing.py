@@ -1,0 +1,241 @@
+"""Parse a pattern from JSON into the model; errors say what is wrong and where.
+
+    {"symbol": ["IBM", {"prefix": "MS"}], "quote": {"price": [{"numeric": [">", 100, "<=", 200]}]}}
+
+SUBSCRIPTIONS.md is the specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_network
+from math import inf, isfinite, nan
+from typing import Any
+
+from matchers.errors import PatternError, known
+from matchers.language.model import OneOf, Operator, Path, Pattern, Predicate, Scalar
+from matchers.language.operators import (
+    AllOf,
+    AnythingBut,
+    Cidr,
+    Equals,
+    EqualsIgnoreCase,
+    Exists,
+    Numeric,
+    Prefix,
+    Suffix,
+    Wildcard,
+    is_number,
+    show,
+)
+
+MAX_DEPTH = 32  # levels of nested objects, $or and $and
+RESERVED = ("$and", "$nor", "$not", "$or")  # what people who know other languages would try; no field is called so
+
+_Refused = Callable[[str], PatternError]  # of a reason
+
+
+class OperatorError(ValueError):
+    """An operator's argument cannot be used; `parse` adds the field."""
+
+
+def parse(document: Any) -> Pattern:
+    """Raises PatternError."""
+    return Pattern(tuple(_parts(document, (), 0)))
+
+
+def _parts(document: Any, path: Path, depth: int) -> Iterator[Predicate | OneOf]:
+    if not isinstance(document, Mapping):
+        raise PatternError(path, f"must be an object of fields, not {show(document)}")
+    if depth > MAX_DEPTH:
+        raise PatternError(path, f"is nested deeper than {MAX_DEPTH} objects")
+    for key, node in document.items():
+        if not isinstance(key, str):
+            raise PatternError(path, f"the name of a field is a text, not {show(key)}")
+        here = (*path, key)
+        if key in RESERVED:
+            yield _one_of(key, node, path, depth)
+        elif isinstance(node, list):
+            yield Predicate(here, _operators(node, here))
+        elif isinstance(node, Mapping):
+            if not node:
+                raise PatternError(here, "is an empty object; name a field in it, or leave it out")
+            yield from _parts(node, here, depth + 1)
+        else:
+            raise PatternError(here, f"needs a list of what it may be, such as [{show(node)}]")
+
+
+def _one_of(key: str, node: Any, path: Path, depth: int) -> OneOf:
+    if key != "$or":
+        hint = "all fields of an object must match anyway, and $and on one value stands in the field's list"
+        raise PatternError((*path, key), hint if key == "$and" else "is not an operator; see anything-but")
+    if not isinstance(node, list) or not node:
+        raise PatternError((*path, key), f"takes a list of patterns, not {show(node)}")
+    return OneOf(tuple(Pattern(tuple(_parts(pattern, path, depth + 1))) for pattern in node))
+
+
+def _operators(node: list[Any], path: Path) -> tuple[Operator, ...]:
+    if not node:
+        raise PatternError(path, 'has an empty list, which nothing matches; for any value write [{"exists": true}]')
+    try:
+        return tuple([_operator(entry) if isinstance(entry, Mapping) else Equals(literal(entry)) for entry in node])
+    except OperatorError as error:
+        raise PatternError(path, str(error)) from None
+
+
+def _operator(entry: Mapping[str, Any], depth: int = 0) -> Operator:
+    if len(entry) != 1:
+        raise OperatorError(f"an operator is an object with one key, not {len(entry)}")
+    ((name, argument),) = entry.items()
+    if name == "$and":
+        return _all_of(argument, depth)
+    if name not in OPERATORS:
+        raise OperatorError(f"unknown operator {name!r}; {known(str(name), [*OPERATORS, '$and'])}")
+    return OPERATORS[name](argument)
+
+
+def _all_of(argument: Any, depth: int) -> AllOf:
+    if not isinstance(argument, list) or not argument:
+        raise OperatorError(f'$and takes a list such as [{{"prefix": "a"}}, {{"suffix": "z"}}], not {show(argument)}')
+    if depth >= MAX_DEPTH:
+        raise OperatorError(f"$and is nested deeper than {MAX_DEPTH}")
+    return AllOf(tuple(_operator(e, depth + 1) if isinstance(e, Mapping) else Equals(literal(e)) for e in argument))
+
+
+def literal(value: Any) -> Scalar:
+    """A text, boolean, null, or a number that a double holds."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, int | float):
+        return _number(value)
+    raise OperatorError(f"{show(value)} is neither a text, a number, a boolean nor null")
+
+
+def _number(value: Any) -> float:
+    if not is_number(value):
+        raise OperatorError(f"{show(value)} is not a number")
+    try:
+        exact = float(value)
+    except OverflowError:
+        exact = nan
+    if not isfinite(exact):
+        raise OperatorError(f"{show(value)} lies outside the range of a double")
+    if isinstance(value, int) and int(exact) != value:
+        raise OperatorError(f"{value} cannot be held exactly by a double; the nearest are below and above it")
+    return exact
+
+
+def _numeric(argument: Any) -> Numeric:
+    if not isinstance(argument, list) or len(argument) not in (2, 4):
+        raise OperatorError(f'numeric takes [">", 5] or [">", 5, "<=", 9], not {show(argument)}')
+    low, low_closed, high, high_closed = -inf, True, inf, True
+    seen = ""
+    for symbol, bound in zip(argument[::2], argument[1::2], strict=True):
+        if not isinstance(symbol, str) or symbol not in ("<", "<=", ">", ">=", "="):
+            raise OperatorError(f"numeric knows <, <=, >, >= and =, not {show(symbol)}")
+        side = symbol[0]
+        if seen and (side == seen or "=" in (side, seen)):
+            raise OperatorError(f"numeric takes one lower and one upper bound, or one =, not {show(argument)}")
+        seen = side
+        value = _number(bound)
+        if side in ">=":
+            low, low_closed = value, symbol != ">"
+        if side in "<=":
+            high, high_closed = value, symbol != "<"
+    return Numeric(low, low_closed, high, high_closed)
+
+
+def _between(argument: Any) -> Numeric:
+    if not isinstance(argument, list) or len(argument) != 2:
+        raise OperatorError(f"between takes [low, high], not {show(argument)}")
+    return Numeric(_number(argument[0]), True, _number(argument[1]), True)
+
+
+def _text(operator: str, argument: Any) -> str:
+    if not isinstance(argument, str):
+        raise OperatorError(f"{operator} takes a text, not {show(argument)}")
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        raise OperatorError(f"{operator} takes a text without unpaired surrogates, not {argument!a}") from None
+    return argument
+
+
+def _end(operator: str, kind: type[Prefix] | type[Suffix], argument: Any) -> Operator:
+    """prefix and suffix: a text, or {"equals-ignore-case": text}."""
+    if isinstance(argument, Mapping):
+        if list(argument) != ["equals-ignore-case"]:
+            raise OperatorError(f'{operator} takes a text or {{"equals-ignore-case": text}}, not {show(argument)}')
+        return kind(_text(f"{operator} equals-ignore-case", argument["equals-ignore-case"]), ignore_case=True)
+    return kind(_text(operator, argument))
+
+
+def _wildcard(argument: Any) -> Wildcard:
+    text = _text("wildcard", argument)
+    pieces: list[list[str]] = [[]]  # of characters: to append each to a text would copy a long one for each
+    characters = iter(text)
+    for character in characters:
+        if character == "\\":
+            escaped = next(characters, "")
+            if escaped not in ("*", "\\"):
+                raise OperatorError(f"in a wildcard a backslash stands before * or \\ only, not as in {show(text)}")
+            pieces[-1].append(escaped)
+        elif character == "*":
+            if len(pieces) > 1 and not pieces[-1]:
+                raise OperatorError(f"a wildcard has no two stars side by side, as in {show(text)}; one says the same")
+            pieces.append([])
+        else:
+            pieces[-1].append(character)
+    return Wildcard(tuple(map("".join, pieces)))
+
+
+def _anything_but(argument: Any) -> AnythingBut:
+    if isinstance(argument, Mapping):
+        if len(argument) != 1 or next(iter(argument)) not in EXCLUDED:
+            raise OperatorError(f"anything-but takes values or one of {', '.join(EXCLUDED)}, not {show(argument)}")
+        ((name, texts),) = argument.items()
+        return AnythingBut(tuple(map(EXCLUDED[name], _several(f"anything-but {name}", texts))))
+    return AnythingBut(tuple(Equals(literal(value)) for value in _several("anything-but", argument)))
+
+
+def _several(operator: str, argument: Any) -> list[Any]:
+    values = argument if isinstance(argument, list) else [argument]
+    if not values:
+        raise OperatorError(
+            f'{operator} takes a value or a list of at least one; for any value write {{"exists": true}}'
+        )
+    return values
+
+
+def _exists(argument: Any) -> Exists:
+    if not isinstance(argument, bool):
+        raise OperatorError(f"exists takes true or false, not {show(argument)}")
+    return Exists(argument)
+
+
+def _cidr(argument: Any) -> Cidr:
+    text = _text("cidr", argument)
+    try:
+        if "/" not in text or "%" in text:
+            raise ValueError("the number of leading bits is missing")
+        return Cidr(ip_network(text, strict=False))
+    except ValueError:
+        raise OperatorError(f'cidr takes a network such as "10.0.0.0/8" or "2001:db8::/32", not {show(text)}') from None
+
+
+# What may stand within anything-but, there with a list of texts too.
+EXCLUDED: dict[str, Callable[[Any], Operator]] = {
+    "equals-ignore-case": lambda argument: EqualsIgnoreCase(_text("equals-ignore-case", argument)),
+    "prefix": lambda argument: _end("prefix", Prefix, argument),
+    "suffix": lambda argument: _end("suffix", Suffix, argument),
+    "wildcard": _wildcard,
+}
+
+OPERATORS: dict[str, Callable[[Any], Operator]] = {
+    **EXCLUDED,
+    "anything-but": _anything_but,
+    "between": _between,
+    "cidr": _cidr,
+    "exists": _exists,
+    "numeric": _numeric,
+}

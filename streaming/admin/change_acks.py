@@ -1,0 +1,142 @@
+"""Wait until the status topic has answered each written change.
+
+    cluster.topics().offsets(status topic) -> starts        before the first is written
+    clients.write(..., taken=outstanding.take)              the broker's report tells its partition and offset
+    answers(cluster, starts, outstanding, timeout_s)        its status names both
+
+The status topic is compacted: a status may be gone, but only when a later change of the same id has one. That one
+answers both. It says how far the job had read every partition, so it answers changes in other partitions too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from confluent_kafka import Message
+
+from streaming.documents.messages import place_of
+from streaming.errors import JobError
+from streaming.kafka import clients
+from streaming.kafka.clients import Cluster
+
+NAMED = 5  # ids that an error lists
+
+Starts = Mapping[tuple[str, int], int]  # (topic, partition) -> offset of the first record to read
+_WORDS = {"accepted": "in force", "paused": "paused", "withdrawn": "withdrawn"}
+
+
+class Unanswered(JobError):
+    """The time to wait is over. What was written stays written, and a job will answer it."""
+
+    retry = True
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a change: its status or, if `superseded`, that of a later change of the same id."""
+
+    id: str
+    partition: int  # of the change
+    offset: int
+    status: Mapping[str, Any]
+    superseded: bool
+
+    @property
+    def _by(self) -> Mapping[str, int]:
+        """The change that its status is about, or that counts in its place."""
+        by: Mapping[str, int] = self.status.get("superseded_by") or self.status["change"]
+        return by
+
+    @property
+    def refused(self) -> bool:
+        return not self.superseded and self.status["status"] == "refused"
+
+    def __str__(self) -> str:
+        """Without its id."""
+        if self.superseded:
+            by = self._by
+            elsewhere = f", partition {by['partition']}" if by["partition"] != self.partition else ""
+            return f"superseded by a later change, offset {by['offset']}{elsewhere}"
+        if self.refused:
+            return f"refused: {self.status['reason']}"
+        events = ", ".join(f"{p}:{offset}" for p, offset in self.status["in_force_from"].items())
+        return f"{_WORDS[self.status['status']]} from version {self.status['version']}, events {events}"
+
+    def as_data(self) -> Mapping[str, Any]:
+        if not self.superseded:
+            return self.status
+        change = {"partition": self.partition, "offset": self.offset}
+        return {"id": self.id, "status": "superseded", "by": self.status, "change": change}
+
+
+class Outstanding:
+    """Changes that are written and not answered."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[int, dict[str, list[int]]] = {}  # by partition and id, ascending
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def take(self, change: Message) -> None:
+        self.add((change.key() or b"").decode(), *place_of(change))
+
+    def add(self, id: str, partition: int, offset: int) -> None:
+        self._offsets.setdefault(partition, {}).setdefault(id, []).append(offset)
+        self._count += 1
+
+    def answered(self, status: Mapping[str, Any]) -> Iterator[Answer]:
+        """The changes that a status answers; they are no longer outstanding."""
+        id, change = status["id"], status["change"]
+        read_up_to = (
+            {} if "superseded_by" in status else status.get("read_up_to", {})
+        )  # the one that counts comes later
+        for partition, ids in self._offsets.items():
+            waiting = ids.get(id, [])
+            end = change["offset"] + 1 if partition == change["partition"] else read_up_to.get(str(partition), 0)
+            while waiting and waiting[0] < end:
+                offset = waiting.pop(0)
+                self._count -= 1
+                own = (partition, offset) == (change["partition"], change["offset"])
+                yield Answer(id, partition, offset, status, superseded=not own or "superseded_by" in status)
+            if not waiting:
+                ids.pop(id, None)
+
+    def ids(self) -> Iterator[str]:
+        return (id for waiting in self._offsets.values() for id in waiting)
+
+
+def starts(cluster: Cluster, topic: str) -> Starts:
+    """The end offsets of a topic. Raises TopicMissing and Forbidden."""
+    topics = cluster.topics()
+    topics.required([topic], "there the job would answer; `run_stream.py topics create` makes what it needs")
+    return {(topic, partition): end for partition, _, end in topics.offsets(topic)}
+
+
+def answers(cluster: Cluster, starts: Starts, outstanding: Outstanding, timeout_s: float) -> Iterator[Answer]:
+    """Each as it comes, until nothing is outstanding. Raises Unanswered when the time is over."""
+    deadline = time.monotonic() + timeout_s
+    topics = sorted({topic for topic, _ in starts})
+    written = len(outstanding)
+    records = clients.read(cluster, topics, follow=True, starts=starts)
+    while outstanding:
+        message = next(records)
+        if message is not None and (value := message.value()) is not None:
+            yield from outstanding.answered(orjson.loads(value))
+        if outstanding and time.monotonic() > deadline:
+            raise Unanswered(_unanswered(outstanding, written, topics, timeout_s))
+
+
+def _unanswered(outstanding: Outstanding, written: int, topics: list[str], timeout_s: float) -> str:
+    some = [id for id, _ in zip(outstanding.ids(), range(NAMED), strict=False)]
+    return (
+        f"{len(outstanding):,} of {written:,} changes are not answered after {timeout_s:g} s: "
+        f"{', '.join(map(repr, some))}{', ...' if len(outstanding) > len(some) else ''}. They are written and will be "
+        f"answered on {', '.join(topics)} by the next batch of a job that reads them: is it running (`run_stream.py "
+        "run`), with the same topics and brokers? Many changes at once may need a longer --timeout"
+    )

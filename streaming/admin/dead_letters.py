@@ -1,0 +1,190 @@
+"""Read the dead letters topic: the letters, and the markers of those already redriven.
+
+A letter is what `records.dead_letter` makes. Beside them lie markers: a marker names the place of a letter of its
+partition and says that it was sent again. What is neither was written by somebody else, and is a letter of the reason
+"unknown".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import orjson
+from confluent_kafka import Message
+
+from streaming.documents.messages import headers_of, place_of
+from streaming.documents.records import REASONS, REDRIVEN, Headers, Origin, Record
+from streaming.documents.subscriptions import SUBSCRIBER
+from streaming.kafka import clients
+from streaming.kafka.clients import Cluster
+
+UNKNOWN = "unknown"
+_OURS = "sluice_"
+_PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,19})")
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
+
+
+class Place(NamedTuple):
+    """The position of a record in the dead letters topic."""
+
+    partition: int
+    offset: int
+
+    @classmethod
+    def of(cls, text: str) -> Place:
+        """Raises ValueError."""
+        if not (found := _PLACE.fullmatch(text)):
+            raise ValueError(f"{text!r} is not the place of a letter, PARTITION:OFFSET, such as 0:12")
+        return cls(int(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.partition}:{self.offset}"
+
+
+@dataclass(frozen=True)
+class Letter:
+    """`key`, `value` and `headers` are those of the record that it was made of."""
+
+    place: Place
+    time_ms: int
+    reason: str
+    detail: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    origin: Origin | None = None  # None only of what is unknown
+    attempts: int = 0
+    subscriber: str | None = None
+    ids: str | None = None  # of subscriptions, as a delivery names them
+    matchversion: int | None = None
+    approximate: float = 0.0  # the share of deliveries that may be wrong
+    about: Mapping[str, str] = field(default_factory=dict)  # what else it says
+
+    @property
+    def value_left_out(self) -> bool:
+        return "value_bytes" in self.about
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which letters: those that all of this holds for; what is empty or None holds for each."""
+
+    reasons: frozenset[str] = frozenset()
+    subscriber: str | None = None
+    origin_topic: str | None = None
+    since_ms: int | None = None  # when it became a letter
+    until_ms: int | None = None  # before that
+    places: frozenset[Place] = frozenset()
+
+    def __call__(self, letter: Letter) -> bool:
+        return (
+            (not self.reasons or letter.reason in self.reasons)
+            and (self.subscriber is None or letter.subscriber == self.subscriber)
+            and (self.origin_topic is None or (letter.origin is not None and letter.origin.topic == self.origin_topic))
+            and (self.since_ms is None or letter.time_ms >= self.since_ms)
+            and (self.until_ms is None or letter.time_ms < self.until_ms)
+            and (not self.places or letter.place in self.places)
+        )
+
+
+def letters(cluster: Cluster, topic: str, wanted: Wanted) -> Iterator[Letter]:
+    """In the order of each partition, up to the present end. Raises JobError."""
+    for message in clients.read(cluster, [topic], follow=False, settled=True):
+        if message is not None and marked(message) is None and wanted(letter := read_letter(message)):
+            yield letter
+
+
+def redriven(cluster: Cluster, topic: str) -> set[Place]:
+    """The places of the letters that were sent again. Raises JobError."""
+    read = clients.read(cluster, [topic], follow=False, settled=True)
+    return {place for message in read if message is not None and (place := marked(message)) is not None}
+
+
+def marker(topic: str, place: Place) -> Record:
+    """In the letter's partition, which forgets the letter first."""
+    return Record(topic, None, None, [(REDRIVEN, str(place).encode())], place.partition)
+
+
+def marked(message: Message) -> Place | None:
+    """The place that a marker names; None for all else. A letter of an empty record has more headers than one."""
+    headers = headers_of(message)
+    if message.key() is not None or message.value() is not None or len(headers) != 1 or headers[0][0] != REDRIVEN:
+        return None
+    try:
+        return Place.of((headers[0][1] or b"").decode())
+    except ValueError:
+        return None
+
+
+def read_letter(message: Message) -> Letter:
+    """Parse a record; its reason is "unknown" if `dead_letter` cannot have written it."""
+    place, (_, time_ms) = Place(*place_of(message)), message.timestamp()
+    key, value, headers = message.key(), message.value(), headers_of(message)
+    try:
+        own, facts = _divided(headers)
+        return Letter(
+            place,
+            time_ms,
+            _one_of(REASONS, facts.pop("reason")),
+            facts.pop("detail"),
+            key,
+            value,
+            own,
+            Origin(
+                facts.pop("origin_topic"),
+                _number(facts.pop("origin_partition")),
+                _number(facts.pop("origin_offset")),
+                _number(facts.pop("origin_timestamp")),
+            ),
+            _number(facts.pop("attempts")),
+            _subscriber(facts.pop("subscriber", None)),
+            _ids(facts.pop("subscriptionids", None)),
+            None if (version := facts.pop("matchversion", None)) is None else _number(version),
+            float(facts.pop("approximate", 0)),
+            facts,
+        )
+    except (KeyError, ValueError) as error:
+        what = f"the header {_OURS}{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        return Letter(place, time_ms, UNKNOWN, f"the job did not write it: {what}", key, value, headers)
+
+
+def _divided(headers: Headers) -> tuple[Headers, dict[str, str]]:
+    """The original's headers, and ours by name. Ours come last, so an original cannot pretend to have them."""
+    last = dict(headers)
+    if (count := last.get(f"{_OURS}headers")) is None:
+        raise KeyError("headers")
+    first = _number(count.decode())
+    if first < 0:
+        raise ValueError(f"{_OURS}headers is {first}")
+    facts = {name.removeprefix(_OURS): (value or b"").decode() for name, value in headers[first:]}
+    del facts["headers"]  # it must be one of ours
+    return headers[:first], facts
+
+
+def _one_of(known: tuple[str, ...], text: str) -> str:
+    if text not in known:
+        raise ValueError(f"the reason {text!r} is none of {', '.join(known)}")
+    return text
+
+
+def _number(text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text[:60]!r} is not a number")
+    return int(text)
+
+
+def _subscriber(name: str | None) -> str | None:
+    if name is not None and not SUBSCRIBER.fullmatch(name):
+        raise ValueError(f"{name[:60]!r} is not the name of a subscriber")
+    return name
+
+
+def _ids(text: str | None) -> str | None:
+    if text is not None:
+        ids = orjson.loads(text)
+        if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
+            raise ValueError("its subscription ids are not a JSON list of texts")
+    return text

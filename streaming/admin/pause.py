@@ -1,0 +1,42 @@
+"""Pause and resume: set or clear the flag in a subscription's last document.
+
+It goes back to the partition it came from, so that compaction removes the old document in time: another client may
+have its own way from keys to partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from streaming.admin.subscription_topic import Registered
+from streaming.errors import JobError
+
+
+class NoSubscription(JobError):
+    """An id that no subscription has."""
+
+
+def changed(found: Mapping[str, Registered], ids: Iterable[str], pause: bool) -> dict[str, tuple[bytes, bytes, int]]:
+    """By id the records (key, value, partition) that pause or resume those that are not so already.
+
+    Raises NoSubscription, with all ids that cannot be."""
+    if unknown := [missing(id, found) for id in ids if id not in found or found[id].value is None]:
+        raise NoSubscription(f"{', '.join(unknown)}; nothing was written")
+    return {
+        id: (id.encode(), orjson.dumps(_flagged(found[id].document, pause)), found[id].partition)
+        for id in ids
+        if found[id].change.paused is not pause
+    }
+
+
+def _flagged(document: Mapping[str, Any], pause: bool) -> dict[str, Any]:
+    others = {key: value for key, value in document.items() if key != "paused"}
+    return {**others, "paused": True} if pause else others
+
+
+def missing(id: str, found: Mapping[str, Registered]) -> str:
+    """Why there is no document."""
+    return f"{id!r} is withdrawn" if id in found else f"no subscription has the id {id!r}"

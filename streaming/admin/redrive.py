@@ -1,0 +1,271 @@
+"""Send dead letters again, each exactly once, however often the redrive is interrupted.
+
+What is sent and a marker for each letter, in the dead letters topic, are one transaction. The transactional id belongs
+to the query, so opening a redrive ends an older one; only then the markers are read, and what has one is left alone.
+
+An event that could not be read or matched goes to the events topic again, a refused subscription to that of
+subscriptions. A delivery that one subscriber did not get goes to that subscriber's topic alone: all others have theirs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, Message
+
+from streaming.admin import dead_letters as deadletters
+from streaming.admin.dead_letters import Letter, Place, Wanted
+from streaming.documents import records
+from streaming.documents.messages import place_of
+from streaming.documents.records import ATTEMPTS, REFUSED_SUBSCRIPTION, Origin, Record
+from streaming.documents.subscriptions import id_of
+from streaming.errors import Fenced
+from streaming.kafka import clients, layout, times
+from streaming.kafka.clients import Cluster
+from streaming.kafka.outputs import OutputTopics, outputs
+from streaming.kafka.sink import Aborted, TransactionalSink
+
+if TYPE_CHECKING:
+    from config.model import Settings
+
+BATCH = 1_000  # letters a transaction at most
+BATCH_BYTES = 50_000_000  # or as many as reach this
+
+# What became of a letter. All but the first two are why it was skipped.
+REDRIVEN = "redriven"
+ALREADY = "redriven already"
+SUPERSEDED = "superseded"
+LEFT_OUT = "value left out"
+IDS_LEFT_OUT = "ids left out"
+INCOMPLETE = "incomplete"
+OVERSIZE = "oversize"
+MISSING_TOPIC = "missing topic"
+NO_LETTER = "no letter"
+NOT_TAKEN = "not taken"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome for a letter, with the reason."""
+
+    place: Place
+    what: str
+    detail: str = ""
+
+    @property
+    def skipped(self) -> bool:
+        return self.what not in (REDRIVEN, ALREADY)
+
+    def as_data(self) -> dict[str, Any]:
+        if not self.skipped:
+            return {"place": str(self.place), "outcome": self.what}
+        return {"place": str(self.place), "outcome": "skipped", "why": self.what, "detail": self.detail}
+
+    def __str__(self) -> str:
+        return f"{self.place}: skipped, {self.what}: {self.detail}" if self.skipped else f"{self.place}: {self.what}"
+
+
+@dataclass
+class Summary:
+    """The number of letters by outcome."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    dry: bool = False
+
+    def as_data(self) -> dict[str, Any]:
+        """The skipped letters by reason."""
+        skipped = {what: count for what, count in sorted(self.counts.items()) if what not in (REDRIVEN, ALREADY)}
+        counts = {"redriven": self.counts[REDRIVEN], "already": self.counts[ALREADY], "skipped": skipped}
+        return {**counts, "dry_run": self.dry}
+
+    @property
+    def complete(self) -> bool:
+        return not self.as_data()["skipped"]
+
+    def __str__(self) -> str:
+        found = self.as_data()
+        lines = [f"{found['redriven']:,} {'would be redriven' if self.dry else 'redriven'}"]
+        if found["already"]:
+            lines.append(f"{found['already']:,} redriven already")
+        lines += [f"{count:,} skipped: {why}" for why, count in found["skipped"].items()]
+        return "\n".join(lines)
+
+
+@contextmanager
+def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
+    """Ends every older one of the query, unless it is `dry`: then nothing is made, sent or ended. Raises JobError."""
+    cluster = Cluster.of(settings)
+    topics = cluster.topics()
+    there = topics.required((settings.events.topic, settings.subscriptions.topic, settings.dead_letters.topic))
+    ready = outputs(settings, topics)
+    if dry:
+        yield Redrive(settings, cluster, there, _unless_made(settings, ready), ready.partitions, lambda sent: None)
+        return
+    name = f"{settings.query.name}.redrive"
+    with closing(TransactionalSink(cluster.bootstrap_servers, cluster.options, name)) as sink:
+
+        def publish(sent: Sequence[Record]) -> None:
+            try:
+                sink.publish(sent, {})
+            except Fenced:
+                raise Fenced(
+                    f"another redrive of query.name = {settings.query.name!r} was started, so this one stops; "
+                    "nothing was lost"
+                ) from None
+
+        yield Redrive(settings, cluster, there, lambda topic: bool(ready.missing([topic])), ready.partitions, publish)
+
+
+@dataclass
+class Redrive:
+    """One that is open."""
+
+    settings: Settings
+    cluster: Cluster
+    partitions: Mapping[str, int]  # how many each topic of the job has
+    missing: Callable[[str], bool]  # whether a subscriber's topic does not exist, after an attempt to make it
+    partitions_of: Callable[[str], int]  # how many a subscriber's topic has
+    publish: Callable[[Sequence[Record]], None]  # all of them or, if it raises, none
+
+    def __post_init__(self) -> None:
+        self.missing = cache(self.missing)
+        self._done = self._redriven()
+
+    def run(self, wanted: Wanted) -> Iterator[Outcome]:
+        """The outcome for each letter, once it is committed. Raises JobError."""
+        waiting: list[Letter] = []
+        unseen, size = set(wanted.places), 0
+        for letter in deadletters.letters(self.cluster, self.settings.dead_letters.topic, wanted):
+            unseen.discard(letter.place)
+            if letter.place in self._done:
+                yield Outcome(letter.place, ALREADY)
+                continue
+            waiting.append(letter)
+            size += len(letter.value or b"") + records.size_of(letter.headers)
+            if len(waiting) == BATCH or size >= BATCH_BYTES:
+                yield from self._send(waiting)
+                waiting, size = [], 0
+        yield from self._send(waiting)
+        for place in sorted(unseen):
+            yield Outcome(place, NO_LETTER, "no such dead letter, or the filters exclude it")
+
+    def _send(self, letters: Sequence[Letter]) -> Iterator[Outcome]:
+        superseded = self._superseded(letters)
+        sent = []
+        for letter in letters:
+            made = self._again(letter, superseded)
+            if isinstance(made, Outcome):
+                yield made
+            else:
+                sent.append((letter.place, made))
+        yield from self._commit(sent)
+
+    def _commit(self, sent: Sequence[tuple[Place, Record]]) -> Iterator[Outcome]:
+        """Without those that Kafka takes in no transaction."""
+        if not sent:
+            return
+        topic = self.settings.dead_letters.topic
+        try:
+            self.publish([one for place, record in sent for one in (record, deadletters.marker(topic, place))])
+        except Aborted as aborted:
+            if len(sent) == 1:
+                yield Outcome(sent[0][0], NOT_TAKEN, str(aborted))
+                return
+        else:
+            yield from (Outcome(place, REDRIVEN) for place, _ in sent)
+            return
+        # The sink may have been opened anew, and another redrive have committed before it was.
+        self._done |= self._redriven()
+        half = len(sent) // 2
+        for some in (sent[:half], sent[half:]):
+            yield from (Outcome(place, ALREADY) for place, _ in some if place in self._done)
+            yield from self._commit([one for one in some if one[0] not in self._done])
+
+    def _again(self, letter: Letter, superseded: set[Place]) -> Record | Outcome:
+        """The record to send for a letter, or the reason for skipping it."""
+        settings, place = self.settings, letter.place
+        if letter.origin is None:
+            return Outcome(place, NO_LETTER, letter.detail)
+        if letter.value_left_out:
+            detail = f"it was too large for a letter ({letter.about['value_bytes']} bytes); {_where(letter.origin)}"
+            return Outcome(place, LEFT_OUT, detail)
+        if letter.reason in records.OF_EVENTS:
+            return self._as_it_was(letter, letter.origin, settings.events.topic)
+        if letter.reason != REFUSED_SUBSCRIPTION:
+            return self._delivery(letter, letter.origin)
+        if place in superseded:
+            return Outcome(place, SUPERSEDED, f"{settings.subscriptions.topic} has a later record of its key")
+        return self._as_it_was(letter, letter.origin, settings.subscriptions.topic)
+
+    def _as_it_was(self, letter: Letter, origin: Origin, topic: str) -> Record:
+        partition = origin.partition if 0 <= origin.partition < self.partitions[topic] else -1
+        own = [(name, value) for name, value in letter.headers if name != ATTEMPTS]
+        headers = [*own, (ATTEMPTS, b"%d" % letter.attempts)]
+        return Record(topic, letter.key, letter.value, headers, partition)
+
+    def _delivery(self, letter: Letter, origin: Origin) -> Record | Outcome:
+        deliveries, place = self.settings.deliveries, letter.place
+        if letter.ids is None and "subscriptions" in letter.about:
+            detail = f"they were too many for a letter ({letter.about['subscriptions']}); {_where(origin)}"
+            return Outcome(place, IDS_LEFT_OUT, detail)
+        if letter.subscriber is None or letter.ids is None or letter.matchversion is None:
+            return Outcome(place, INCOMPLETE, "it does not say for whom it is, by which subscriptions and version")
+        topic = layout.delivery_topic(self.settings, letter.subscriber)
+        headers = records.event_headers(letter.headers, origin, letter.matchversion, false_positives=letter.approximate)
+        key = letter.subscriber.encode() if deliveries.layout == "shared" else letter.key
+        record = records.delivery(topic, key, letter.value, headers, letter.ids, records.BY_KEY)
+        if record.size() > deliveries.max_bytes:
+            detail = f"{record.size()} bytes with headers; deliveries.max_bytes is {deliveries.max_bytes}"
+            return Outcome(place, OVERSIZE, detail)
+        if self.missing(topic):
+            return Outcome(place, MISSING_TOPIC, f"topic {topic} of subscriber {letter.subscriber} does not exist")
+        partition = layout.delivery_partition(self.settings, origin.partition, self.partitions_of(topic))
+        return record._replace(partition=partition)
+
+    def _superseded(self, letters: Sequence[Letter]) -> set[Place]:
+        """The refused subscriptions of whose key there is a later record. The order of two records counts only within
+        a partition; where somebody writes a key to several, their times decide."""
+        topic = self.settings.subscriptions.topic
+        asked: dict[bytes, list[tuple[Place, Origin]]] = {}
+        for letter in letters:
+            if letter.reason != REFUSED_SUBSCRIPTION or letter.origin is None or letter.value_left_out:
+                continue
+            if id := id_of(letter.key, letter.value):
+                asked.setdefault(id, []).append((letter.place, letter.origin))
+        if not asked:
+            return set()
+        oldest_ms = min(origin.timestamp_ms for letters in asked.values() for _, origin in letters)
+        with closing(Consumer(self.cluster.client(group_id="unused"))) as consumer:
+            since = times.first_since(consumer, topic, self.partitions[topic], max(0, oldest_ms))
+        starts = {(topic, partition): offset for partition, offset in since.items()}
+        found = set()
+        for message in clients.read(self.cluster, [topic], follow=False, starts=starts, settled=True):
+            if message is not None and (id := id_of(message.key(), message.value())) in asked:
+                found |= {place for place, origin in asked[id] if _is_later(message, origin)}
+        return found
+
+    def _redriven(self) -> set[Place]:
+        return deadletters.redriven(self.cluster, self.settings.dead_letters.topic)
+
+
+def _unless_made(settings: Settings, ready: OutputTopics) -> Callable[[str], bool]:
+    """Whether a topic is missing, without an attempt to make it: if it may be made, it is none that is missing."""
+    if settings.deliveries.create_topics and settings.deliveries.layout == "topic_per_subscriber":
+        return lambda topic: False
+    return lambda topic: bool(ready.missing([topic]))
+
+
+def _is_later(message: Message, origin: Origin) -> bool:
+    partition, offset = place_of(message)
+    if partition == origin.partition:
+        return offset > origin.offset
+    return message.timestamp()[1] > origin.timestamp_ms
+
+
+def _where(origin: Origin) -> str:
+    return f"it is still at {origin.topic}, {origin.partition}:{origin.offset}, for as long as that topic keeps it"

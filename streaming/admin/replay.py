@@ -1,0 +1,317 @@
+"""Replay past events for one subscription, each delivery exactly once, however often the replay is interrupted.
+
+A replay has a name. Its range, of each partition of the events topic the first offset and the one to stop before, is
+settled at the beginning and committed as a note beside the offsets of a consumer group of its own, before any event is
+read. Each batch's deliveries and the offsets it reached are one transaction. So who runs the same name again goes on
+from there with the same range, and the process that ran it until then can commit nothing more.
+
+An event is read and matched as the live job does it. One that cannot be read is only counted: the job has made a dead
+letter of it. A delivery carries the header `sluice_replay`, and no `ce_matchversion`: that is a version of the job's
+state, and no state of the job was asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from matchers.index.snapshot import Reading, Snapshot
+from streaming.admin.subscription_topic import decided, last_written
+from streaming.codecs import RegistrySettings, open_codec
+from streaming.documents import records
+from streaming.documents.messages import headers_of, place_of, topic_of
+from streaming.documents.records import Origin, Record
+from streaming.documents.subscriptions import Change, Refused, id_of, read_change
+from streaming.errors import Fenced, JobError
+from streaming.kafka import clients, layout, times
+from streaming.kafka.clients import Cluster
+from streaming.kafka.errors import is_without_group, meant
+from streaming.kafka.sink import Aborted, TransactionalSink
+from streaming.kafka.times import Span
+from streaming.rows import HEADERS
+from streaming.worker.reading import read_events
+
+if TYPE_CHECKING:
+    from config.model import Settings
+
+BATCH = 10_000  # events a transaction at most
+NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}")
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Note:
+    """The metadata that a replay commits with its offset in a partition. Brokers take 4,096 bytes."""
+
+    subscription: str
+    document: str  # its digest
+    start: int
+    end: int
+
+
+@dataclass
+class Summary:
+    """The work of this process on a replay."""
+
+    name: str
+    events: int = 0
+    matched: int = 0
+    delivered: int = 0
+    undecodable: int = 0
+    oversize: int = 0  # they matched, but deliveries.max_bytes is less
+    finished: bool = False
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"replay {self.name}: {self.events:,} events read, {self.matched:,} matched, {self.delivered:,} delivered; "
+            f"skipped: {self.undecodable:,} undecodable, {self.oversize:,} oversize"
+        )
+
+
+@contextmanager
+def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, name: str | None) -> Iterator[Replay]:
+    """The replay of that name, or without one of the name that the subscription and the range give it.
+
+    The times, to now if there is no second, are those of a new one; one that has begun has its range. Either a name or
+    the first time must be given. Raises JobError.
+    """
+    cluster = Cluster.of(settings)
+    topic = settings.events.topic
+    try:
+        change, digest = latest(cluster, settings, id)
+        to = layout.delivery_topic(settings, change.subscription.subscriber)
+        there = cluster.topics().required([topic, to])
+        with closing(_consumer(cluster)) as consumer:
+            bounds = times.bounds(consumer, topic, there[topic])
+            notes: dict[int, Note] = {}
+            if from_ms is not None:
+                since = times.first_since(consumer, topic, there[topic], from_ms)
+                until = {} if to_ms is None else times.first_since(consumer, topic, there[topic], to_ms)
+                spans = times.spans(bounds, since, until)
+                notes = {p: Note(id, digest, *span) for p, span in spans.items()}
+            name = name or _name(id, notes)
+            own = f"{settings.query.name}.replay.{name}"
+            cluster.topics().check_group(own)
+            with closing(TransactionalSink(cluster.bootstrap_servers, cluster.options, own)) as sink:
+                every = [(topic, p) for p in bounds]
+                noted = {p: Note(**orjson.loads(note)) for (_, p), note in sink.notes(every).items()}
+                at = {p: offset for (_, p), offset in sink.committed(every).items()}
+                replay = Replay(settings, name, change, noted or notes, at, there[to], consumer, sink)
+                if noted:
+                    replay.check(id, digest, bounds)
+                else:
+                    replay.begin()
+                yield replay
+    except KafkaException as error:
+        raise meant(error.args[0], "the topics cannot be read") from error
+
+
+def latest(cluster: Cluster, settings: Settings, id: str) -> tuple[Change, str]:
+    """The last word on a subscription and a digest of it. Raises JobError if it is not one to match with."""
+    topic, status_topic = settings.subscriptions.topic, settings.subscriptions.status_topic
+    decisions = decided(cluster.topics(), settings, lambda: clients.read(cluster, [status_topic], follow=False))
+    records = [
+        message
+        for message in clients.read(cluster, [topic], follow=False)
+        if message is not None and id_of(message.key(), message.value()) == id.encode()
+    ]
+    last = last_written(records, [id], decisions).get(id)
+    if last is None:
+        raise JobError(_why_none(records, id, topic))
+    if last.value is None:
+        raise JobError(f"the subscription {id!r} was withdrawn")
+    return last.change, hashlib.sha256(last.value).hexdigest()[:16]
+
+
+def _why_none(records: Sequence[Message], id: str, topic: str) -> str:
+    """Why none of the records of an id is in force."""
+    for message in reversed(records):
+        try:
+            read_change(message.key(), message.value())
+        except Refused as refused:
+            return f"the job refuses the subscription {id!r}: {refused}"
+    return f"there is no subscription {id!r} in the topic {topic}"
+
+
+@dataclass
+class Replay:
+    """One that is open. `at` is what it has reached in each partition of `notes`; `partitions` is how many the topic
+    has that it delivers to."""
+
+    settings: Settings
+    name: str
+    change: Change
+    notes: Mapping[int, Note]
+    at: dict[int, int]
+    partitions: int
+    consumer: Consumer
+    sink: TransactionalSink
+    summary: Summary = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.summary = Summary(self.name)
+        where = self.settings.schema_registry
+        registry = RegistrySettings.of(where.url, where.options)
+        self._decode = open_codec(self.settings.events.codec, registry)
+        snapshot = Snapshot().update([(self.change.subscription.id, self.change.conjunctions or ())])
+        (self._part,), (self._removed,) = snapshot.parts, snapshot.removed
+        reading = Reading.of(snapshot.parts)
+        self._fields, (self._encoder,) = reading.fields, reading.encoders
+
+    @property
+    def size(self) -> int:
+        """Offsets that it takes. Not each of them needs to be an event."""
+        return sum(note.end - note.start for note in self.notes.values())
+
+    @property
+    def done(self) -> int:
+        return sum(self.at[p] - note.start for p, note in self.notes.items())
+
+    def __str__(self) -> str:
+        if self.done == self.size > 0:
+            return f"the replay {self.name} is finished; another --name, with --from, begins it anew"
+        return (
+            f"replay {self.name} of {self.change.subscription.id} for {self.change.subscription.subscriber}: "
+            f"{self.done:,} of {self.size:,} offsets of {self.settings.events.topic} done"
+        )
+
+    def begin(self) -> None:
+        if not self.notes:
+            raise JobError(f"no replay {self.name!r} has begun; pass --from to start one")
+        self.at = {p: note.start for p, note in self.notes.items()}
+        self._publish([])
+
+    def check(self, id: str, digest: str, bounds: Mapping[int, Span]) -> None:
+        """Whether one that has begun can go on as it began. Raises JobError."""
+        begun = next(iter(self.notes.values()))
+        if begun.subscription != id:
+            raise JobError(f"the replay {self.name!r} is for the subscription {begun.subscription!r}, not for {id!r}")
+        if self.done == self.size:
+            return
+        if begun.document != digest:
+            raise JobError(
+                f"the subscription {id!r} was changed since the replay {self.name!r} began; start another --name "
+                "with --from"
+            )
+        if any(note.end > bounds[p][1] for p, note in self.notes.items()):
+            raise JobError(
+                f"the topic {self.settings.events.topic} is shorter than when the replay {self.name!r} began"
+            )
+
+    def run(self, stop: threading.Event, rate: float | None, progress: Callable[[int], None]) -> Summary:
+        """Until it is finished, or `stop` is set and the transaction in hand committed. `rate` is events a second at
+        most; `progress` is told `done` after each transaction. Raises JobError."""
+        topic, summary = self.settings.events.topic, self.summary
+        going = {p for p, note in self.notes.items() if self.at[p] < note.end}
+        self.consumer.assign([TopicPartition(topic, p, self.at[p]) for p in sorted(going)])
+        most = min(BATCH, ceil(rate)) if rate else BATCH
+        due = time.monotonic()
+        progress(self.done)
+        while going and not stop.wait(max(0.0, due - time.monotonic())):
+            messages = self.consumer.consume(most, POLL_S)
+            events = self._taken(messages, going)
+            if messages:
+                self._publish(self._deliveries(events) if events else [])
+                progress(self.done)
+            if rate:
+                due = max(due, time.monotonic()) + len(events) / rate
+        summary.finished = not going
+        return summary
+
+    def _taken(self, messages: Sequence[Message], going: set[int]) -> list[Message]:
+        """The events of the range among them. Moves `at`, and takes out of `going` what is done."""
+        events = []
+        for message in messages:
+            error = message.error()
+            if error is not None and is_without_group(error):
+                continue
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            partition, offset = place_of(message)
+            if partition not in going:
+                continue
+            end = self.notes[partition].end
+            if error is None and offset < end:
+                events.append(message)
+            # Up to here, or to where the partition ends by now, there are no more events than those we were given.
+            self.at[partition] = min(offset + (error is None), end)
+            if self.at[partition] == end:
+                going.discard(partition)
+                self.consumer.pause([TopicPartition(topic_of(message), partition)])
+        return events
+
+    def _deliveries(self, events: Sequence[Message]) -> list[Record]:
+        subscription, summary = self.change.subscription, self.summary
+        deliveries = self.settings.deliveries
+        topic = layout.delivery_topic(self.settings, subscription.subscriber)
+        ids = orjson.dumps([subscription.id]).decode()
+        headers = [[{"key": k, "value": v} for k, v in headers_of(event)] for event in events]
+        columns = [pa.array([event.value() for event in events], pa.binary()), pa.array(headers, HEADERS)]
+        reading = read_events(pa.RecordBatch.from_arrays(columns, ["value", "headers"]), self._fields, self._decode)
+        found, _ = self._part.match(reading.values, self._encoder, reading.document, self._removed)
+        summary.events += len(events)
+        summary.undecodable += len(reading.undecodable)
+        made = []
+        for i in found.tolist():
+            event = events[i]
+            origin = Origin(topic_of(event), *place_of(event), event.timestamp()[1])
+            if i in reading.undecodable or not subscription.in_force(origin.timestamp_ms):
+                continue
+            own = records.event_headers(headers_of(event), origin, replay=self.name)
+            key = subscription.subscriber.encode() if deliveries.layout == "shared" else event.key()
+            partition = layout.delivery_partition(self.settings, origin.partition, self.partitions)
+            made.append(records.delivery(topic, key, event.value(), own, ids, partition))
+        fitting = [record for record in made if record.size() <= deliveries.max_bytes]
+        summary.matched += len(made)
+        summary.delivered += len(fitting)
+        summary.oversize += len(made) - len(fitting)
+        return fitting
+
+    def _publish(self, deliveries: Sequence[Record]) -> None:
+        """All partitions' offsets every time, so that the broker forgets them together: a while after the last."""
+        topic = self.settings.events.topic
+        offsets = {(topic, p): offset for p, offset in self.at.items()}
+        notes = {(topic, p): orjson.dumps(note).decode() for p, note in self.notes.items()}
+        try:
+            self.sink.publish(deliveries, offsets, notes)
+        except Fenced:
+            raise Fenced(
+                f"the replay {self.name!r} was started again elsewhere, so this one stops; nothing was lost"
+            ) from None
+        except Aborted as aborted:
+            raise JobError(
+                f"the transaction in hand was given up, and nothing of it is visible: {aborted}; "
+                f"--name {self.name} goes on before it"
+            ) from aborted
+
+
+def _consumer(cluster: Cluster) -> Consumer:
+    return Consumer(
+        cluster.client(
+            group_id="unused",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            enable_partition_eof=True,
+            auto_offset_reset="earliest",  # what retention removed meanwhile is gone
+        )
+    )
+
+
+def _name(id: str, notes: Mapping[int, Note]) -> str:
+    """The same for the same subscription, as it is written, and the same range."""
+    digest = hashlib.sha256(orjson.dumps([(p, *asdict(note).values()) for p, note in sorted(notes.items())]))
+    return f"{re.sub('[^a-zA-Z0-9._-]', '_', id)[:40]}-{digest.hexdigest()[:10]}"

@@ -1,0 +1,76 @@
+"""Look up the last status of subscriptions and their unanswered changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from confluent_kafka import Message
+
+from streaming.admin.change_acks import Answer
+from streaming.documents.messages import place_of
+from streaming.documents.subscriptions import id_of
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Of one id; `status` as the job wrote it."""
+
+    id: str
+    status: Mapping[str, Any] | None
+    waiting: tuple[int, int] | None  # partition and offset of the newest change that is not answered
+
+    @property
+    def known(self) -> bool:
+        return self.status is not None or self.waiting is not None
+
+    @property
+    def refused(self) -> bool:
+        return self.status is not None and self.status["status"] == "refused"
+
+    def as_data(self) -> dict[str, Any]:
+        waiting = self.waiting and {"partition": self.waiting[0], "offset": self.waiting[1]}
+        none = {"id": self.id, "status": "unanswered" if self.known else "unknown"}
+        return {**(self.status or none), "waiting": waiting}
+
+    def __str__(self) -> str:
+        """Without its id."""
+        if not self.known:
+            return "neither a subscription nor a status has this id"
+        at = "" if self.waiting is None else f"{self.waiting[0]}:{self.waiting[1]}"
+        if self.status is None:
+            return f"its change at {at} waits for the job's answer"
+        change = self.status["change"]
+        said = str(Answer(self.id, change["partition"], change["offset"], self.status, superseded=False))
+        return f"{said}; a later change at {at} waits for the job's answer" if at else said
+
+
+def standings(
+    statuses: Iterable[Message | None], changes: Iterable[Message | None], ids: Collection[str]
+) -> dict[str, Standing]:
+    """Of each id, from both topics: the statuses are read first, so that what they answer is among the changes."""
+    wanted = {id.encode(): id for id in ids}
+    last: dict[str, Mapping[str, Any]] = {}
+    for record in statuses:
+        if record is None or (value := record.value()) is None:
+            continue
+        if (id := wanted.get(record.key() or b"")) is not None:
+            status = orjson.loads(value)
+            if id not in last or status.get("version", 0) >= last[id].get("version", 0):
+                last[id] = status
+    waiting: dict[str, tuple[int, int]] = {}
+    for record in changes:
+        id = None if record is None else wanted.get(id_of(record.key(), record.value()) or b"")
+        if record is not None and id is not None and (id not in last or _is_later(record, last[id])):
+            waiting[id] = place_of(record)
+    return {id: Standing(id, last.get(id), waiting.get(id)) for id in ids}
+
+
+def _is_later(change: Message, status: Mapping[str, Any]) -> bool:
+    """Whether the job had not read it then."""
+    partition, offset = place_of(change)
+    if partition == status["change"]["partition"]:
+        return bool(offset > status["change"]["offset"])
+    return bool(offset >= status.get("read_up_to", {}).get(str(partition), 0))

@@ -1,0 +1,137 @@
+"""Read the subscriptions topic: for each id the last document that the job does not refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+from confluent_kafka import Message
+
+from streaming.documents.change_order import Decisions, LastWords
+from streaming.documents.messages import place_of
+from streaming.documents.subscriptions import Change, Refused, id_of, read_change
+from streaming.kafka.topics import TIMEOUT_S, Topics
+
+if TYPE_CHECKING:
+    from config.model import Settings
+
+Read = Callable[[], Iterable[Message | None]]  # a topic, from its first record to its present end
+
+_PARTITION_BITS = 20
+
+
+class Registered(NamedTuple):
+    """The last word on an id, and where it lies."""
+
+    id: str
+    partition: int
+    offset: int
+    time_ms: int
+    value: bytes | None  # None: withdrawn
+    change: Change
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Of one that is not withdrawn."""
+        found: dict[str, Any] = orjson.loads(self.value or b"null")
+        return found
+
+    @property
+    def line(self) -> bytes:
+        """The document as a line: its bytes, but that it has no line breaks and says its id itself."""
+        value = b" ".join((self.value or b"").split(b"\n")).replace(b"\r", b" ").strip()
+        return value if "id" in self.document else orjson.dumps({"id": self.id, **self.document})
+
+
+def decided(topics: Topics, settings: Settings, statuses: Read) -> Decisions:
+    """The last decision on each id; empty if there is no status topic."""
+    if settings.subscriptions.status_topic not in topics.partitions():
+        return Decisions()
+    topic = settings.subscriptions.topic
+    return Decisions(topics.ids([topic], TIMEOUT_S)[topic], settings.query.name.__eq__, statuses())
+
+
+def last_written(
+    records: Iterable[Message | None], ids: Collection[str], decisions: Decisions
+) -> dict[str, Registered]:
+    """The last word on each of these ids that has one."""
+    wanted = {id.encode() for id in ids}
+    last: LastWords[Registered] = LastWords(decisions)
+    for record in records:
+        if record is None or (record.key() and record.key() not in wanted):
+            continue
+        try:
+            word = _word(record)
+        except Refused:
+            continue
+        if word.id in ids:
+            last.take(word.id.encode(), word.partition, word.offset, word.time_ms, word)
+    return {word.id: word for _, _, _, word in last}
+
+
+def registered(
+    read: Read, decisions: Decisions, prefix: str = "", wanted: Callable[[dict[str, Any]], bool] = lambda document: True
+) -> Iterator[Registered]:
+    """The subscriptions in the topic whose id begins with `prefix` and whose document is `wanted`.
+
+    Reads the topic twice: first for the place of each id's last record, which is all that is kept (about 300 bytes
+    each), then for these records. If one is refused and there is an earlier one, reads the topic once more.
+    """
+    places = _places(read(), decisions, prefix.encode())
+    refused = set()
+    for record in read() if places else ():
+        if record is None or (replaces := places.pop(_place(record), None)) is None:
+            continue
+        if replaces or _is_wanted(record.value() or b"", wanted):
+            try:
+                word = _word(record)
+            except Refused as error:
+                if replaces and error.id:
+                    refused.add(error.id)
+            else:
+                if wanted(word.document):
+                    yield word
+        if not places:
+            break
+    if refused:
+        for word in last_written(read(), refused, decisions).values():
+            if word.value is not None and wanted(word.document):
+                yield word
+
+
+def _places(records: Iterable[Message | None], decisions: Decisions, prefix: bytes) -> dict[int, bool]:
+    """The place of the last record of each id, refused or not, and whether an earlier one may be valid."""
+    last: LastWords[bool] = LastWords(decisions)
+    repeated = set()
+    for record in records:
+        if record is None or (id := id_of(record.key(), record.value())) is None or not id.startswith(prefix):
+            continue
+        if id in last:
+            repeated.add(id)
+        last.take(id, *place_of(record), record.timestamp()[1], record.value() is None)
+    return {
+        offset << _PARTITION_BITS | partition: id in repeated
+        for id, partition, offset, withdrawn in last
+        if not withdrawn
+    }
+
+
+def _place(record: Message) -> int:
+    partition, offset = place_of(record)
+    return offset << _PARTITION_BITS | partition
+
+
+def _word(record: Message) -> Registered:
+    """Raises Refused."""
+    change = read_change(record.key(), record.value())
+    return Registered(change.subscription.id, *place_of(record), record.timestamp()[1], record.value(), change)
+
+
+def _is_wanted(value: bytes, wanted: Callable[[dict[str, Any]], bool]) -> bool:
+    """Cheaper than to judge it: of a million, few may be wanted."""
+    try:
+        document = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(document, dict) and wanted(document)

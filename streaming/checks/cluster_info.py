@@ -1,0 +1,111 @@
+"""Ask a cluster for its version, topics, settings and our rights, without changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+
+from streaming.kafka.clients import Cluster
+from streaming.kafka.errors import meant
+from streaming.kafka.topics import TIMEOUT_S
+
+Rights = frozenset[str]  # Kafka's names of operations: READ, WRITE, ...
+
+
+class Asked(Protocol):
+    """Each raises JobError where nobody answers. What may not be known, or is not there, is left out or None."""
+
+    def partitions(self) -> Mapping[str, int]: ...
+    def brokers(self) -> int: ...
+    def rights(self, topics: Sequence[str]) -> Mapping[str, Rights]: ...
+    def rights_of_group(self, group: str) -> Rights | None: ...
+    def refuses_to_create(self, topic: str) -> str: ...
+    def settings(self, topic: str) -> Mapping[str, str] | None: ...
+    def most_bytes(self) -> int | None: ...
+    def newest_ms(self, topics: Mapping[str, int]) -> int | None: ...
+
+
+class Real:
+    def __init__(self, cluster: Cluster) -> None:
+        self._topics = cluster.topics()
+        self._admin = AdminClient(cluster.client())
+
+    def partitions(self) -> Mapping[str, int]:
+        return self._topics.partitions()
+
+    def brokers(self) -> int:
+        return len(self._brokers())
+
+    def rights(self, topics: Sequence[str]) -> Mapping[str, Rights]:
+        """Of those that are there. What may not even be seen has none."""
+        found = {}
+        asked = self._admin.describe_topics(
+            TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=TIMEOUT_S
+        )
+        for name, future in asked.items() if topics else ():
+            try:
+                found[name] = _names(future.result(TIMEOUT_S).authorized_operations)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    found[name] = Rights()
+        return found
+
+    def rights_of_group(self, group: str) -> Rights | None:
+        asked = self._admin.describe_consumer_groups(
+            [group], include_authorized_operations=True, request_timeout=TIMEOUT_S
+        )
+        try:
+            return _names(asked[group].result(TIMEOUT_S).authorized_operations)
+        except KafkaException as error:
+            return Rights() if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED else None
+
+    def refuses_to_create(self, topic: str) -> str:
+        """Why the broker would not make it, or ""."""
+        asked = self._admin.create_topics([NewTopic(topic, 1)], validate_only=True, request_timeout=TIMEOUT_S)
+        try:
+            asked[topic].result(TIMEOUT_S)
+        except KafkaException as error:
+            return str(error.args[0].str())
+        return ""
+
+    def settings(self, topic: str) -> Mapping[str, str] | None:
+        return self._configs(ConfigResource(ConfigResource.Type.TOPIC, topic))
+
+    def most_bytes(self) -> int | None:
+        """Of a batch of records, where a topic does not say it."""
+        broker = min(self._brokers())
+        found = self._configs(ConfigResource(ConfigResource.Type.BROKER, str(broker)))
+        return int(found["message.max.bytes"]) if found and "message.max.bytes" in found else None
+
+    def newest_ms(self, topics: Mapping[str, int]) -> int | None:
+        """The latest time that a record of these topics claims."""
+        asked = [TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)]
+        found = []
+        for future in self._admin.list_offsets(
+            {at: OffsetSpec.max_timestamp() for at in asked}, request_timeout=TIMEOUT_S
+        ).values():
+            try:
+                found.append(future.result(TIMEOUT_S).timestamp)
+            except KafkaException:
+                continue
+        return max((ms for ms in found if ms >= 0), default=None)
+
+    def _brokers(self) -> list[int]:
+        try:
+            return list(self._admin.list_topics(timeout=TIMEOUT_S).brokers)
+        except KafkaException as error:
+            raise meant(error.args[0], "the brokers do not say how many they are") from None
+
+    def _configs(self, of: ConfigResource) -> Mapping[str, str] | None:
+        try:
+            found: dict[str, Any] = self._admin.describe_configs([of], request_timeout=TIMEOUT_S)[of].result(TIMEOUT_S)
+        except KafkaException:
+            return None
+        return {name: entry.value for name, entry in found.items() if entry.value is not None}
+
+
+def _names(operations: Any) -> Rights:
+    return Rights(operation.name for operation in operations or ())

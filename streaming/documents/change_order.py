@@ -1,0 +1,157 @@
+"""Decide which change of a subscription counts if its changes lie in several partitions.
+
+Kafka orders the records of one partition. The changes of one id can lie in several: partitions are added, and clients
+place keys in different ways. So the job decides, batch by batch:
+
+- A change that a later batch takes into account comes after all changes of earlier batches.
+- Within a batch the changes of a partition come in their order. If an id has changes in several partitions, those of
+  the partition whose last one has the latest timestamp come last; of equal timestamps, those of the highest partition.
+- What a first start finds in the topic is one batch.
+
+The statuses keep what was decided. A state that is built from the topic, and every command that reads it, asks them
+first. So all follow one order, even where compaction, which cleans each partition by itself, has removed a tombstone
+in one partition and left an older document in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import orjson
+from confluent_kafka import Message
+
+from streaming.documents.messages import partition_of
+
+What = TypeVar("What")
+
+Place = tuple[int, int]  # partition and offset of a record of the subscriptions topic
+
+
+class Decision(NamedTuple):
+    """The last decision of the job on an id."""
+
+    word: Place | None  # the last change that was not refused; None: there is none, or it is withdrawn
+    withdrawn: bool  # that change is a withdrawal
+    refused: bool  # a later change was refused
+    read_up_to: Mapping[int, int]  # partition -> offset of the first change that was not read then
+
+    def answers(self, partition: int, offset: int) -> bool:
+        """Whether the job had read that change."""
+        return offset < self.read_up_to.get(partition, 0)
+
+    @property
+    def in_force(self) -> Place | None:
+        """The change whose document is in force, or paused."""
+        return None if self.withdrawn else self.word
+
+
+class Decisions:
+    """The last decision on each id, from the records of the status topic; about 450 bytes of memory each.
+
+    `follows` says of which queries the statuses count. Those of another topic than the one of that `topic_id` are left
+    out, since their offsets mean nothing here: a topic that was deleted and made again has another id. So are those of
+    earlier versions, which do not name the query.
+    """
+
+    def __init__(
+        self,
+        topic_id: str = "",
+        follows: Callable[[str], bool] = lambda query: True,
+        statuses: Iterable[Message | None] = (),
+    ) -> None:
+        self._topic_id, self._follows = topic_id, follows
+        self._by_id: dict[bytes, tuple[int, int, Decision]] = {}  # with the status's own partition, and its version
+        self._offsets: dict[bytes, dict[int, int]] = {}  # all statuses of a batch share one
+        for status in statuses:
+            if status is not None and (value := status.value()) is not None:
+                self._take(status, value)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[tuple[bytes, Decision]]:
+        return ((id, decision) for id, (_, _, decision) in self._by_id.items())
+
+    def get(self, id: bytes) -> Decision | None:
+        found = self._by_id.get(id)
+        return found and found[2]
+
+    def _take(self, status: Message, value: bytes) -> None:
+        try:
+            document = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return  # not written by a job
+        if not isinstance(document, dict) or document.get("topic_id") != self._topic_id:
+            return
+        if not self._follows(document["query"]) or "superseded_by" in document:  # the change that counts has its own
+            return
+        # A status without a key is none of the job's.
+        id, partition, version = status.key() or b"", partition_of(status), document["version"]
+        before = self._by_id.get(id)
+        if before is not None and before[0] != partition and before[1] > version:
+            return  # the status topic, too, may have got more partitions
+        state = document["status"]
+        word = document["in_force"] if state == "refused" else document["change"]
+        decision = Decision(
+            word and (word["partition"], word["offset"]),
+            state == "withdrawn",
+            state == "refused",
+            self._shared(document["read_up_to"]),
+        )
+        self._by_id[id] = partition, version, decision
+
+    def _shared(self, read_up_to: Mapping[str, int]) -> Mapping[int, int]:
+        key = orjson.dumps(read_up_to)
+        if key not in self._offsets:
+            self._offsets[key] = {int(p): offset for p, offset in read_up_to.items()}
+        return self._offsets[key]
+
+
+class _Word(NamedTuple):
+    """A change. Of several partitions' last words the greatest counts."""
+
+    undecided: bool  # the job had not read it when it decided last
+    timestamp_ms: int
+    partition: int
+    offset: int
+    what: Any
+
+
+class LastWords(Generic[What]):
+    """Of each id the change that counts. It is given all changes that were not refused, those of a partition in their
+    order; what was decided on is left out unless it is the last word. About 250 bytes of memory for each id."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+        self._words: dict[bytes, _Word | list[_Word]] = {}  # a list for the few that have words in several partitions
+
+    def take(self, id: bytes, partition: int, offset: int, timestamp_ms: int, what: What) -> None:
+        decision = self._decisions.get(id)
+        undecided = decision is None or not decision.answers(partition, offset)
+        if not undecided and decision is not None and decision.word != (partition, offset):
+            return
+        word = _Word(undecided, timestamp_ms, partition, offset, what)
+        before = self._words.get(id)
+        if before is None or (isinstance(before, _Word) and before.partition == partition):
+            self._words[id] = word
+            return
+        others = [before] if isinstance(before, _Word) else before
+        self._words[id] = [*(other for other in others if other.partition != partition), word]
+
+    @property
+    def contested(self) -> bool:
+        """Whether an id has words in several partitions."""
+        return any(isinstance(words, list) for words in self._words.values())
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __contains__(self, id: bytes) -> bool:
+        return id in self._words
+
+    def __iter__(self) -> Iterator[tuple[bytes, int, int, What]]:
+        """(id, partition, offset, what) of each."""
+        for id, words in self._words.items():
+            word = words if isinstance(words, _Word) else max(words)
+            yield id, word.partition, word.offset, word.what

@@ -1,0 +1,245 @@
+"""Build the job's output records: deliveries, dead letters and statuses, as bytes and headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+if TYPE_CHECKING:
+    from streaming.rows import ConsumerRecord  # which loads pyarrow
+
+Headers = list[tuple[str, bytes | None]]
+
+UNDECODABLE_EVENT = "undecodable_event"
+REFUSED_SUBSCRIPTION = "refused_subscription"
+OVERSIZE = "oversize"
+MISSING_TOPIC = "missing_topic"
+OVER_QUOTA = "over_quota"
+POISON_EVENT = "poison_event"  # it ends the process that matches it
+TOO_MANY_MATCHES = "too_many_matches"
+OVERSIZE_EVENT = "oversize_event"
+TOPIC_REFUSED = "topic_refused"
+OF_EVENTS = (UNDECODABLE_EVENT, OVERSIZE_EVENT, POISON_EVENT, TOO_MANY_MATCHES)
+OF_DELIVERIES = (OVERSIZE, MISSING_TOPIC, TOPIC_REFUSED, OVER_QUOTA)
+REASONS = (
+    *OF_EVENTS,
+    REFUSED_SUBSCRIPTION,
+    *OF_DELIVERIES,
+)
+
+REPLAY = "sluice_replay"
+APPROXIMATE = "sluice_approximate"
+ATTEMPTS = "sluice_attempts"  # on a record that was sent again: as the dead letter said it of which it was made
+REDRIVEN = "sluice_redriven"  # on a record of the dead letters topic that says which letter was sent again
+_IDS, _VERSION = "ce_subscriptionids", "ce_matchversion"
+_OURS = (_IDS, _VERSION, REPLAY, APPROXIMATE, ATTEMPTS)  # never taken from an event
+
+_SPECVERSION, _TYPE = ("ce_specversion", b"1.0"), ("ce_type", b"sluice.event")
+
+# A dead letter fits its topic (`layout.topics`), whatever it is made of.
+MAX_LETTER_BYTES = 10_000_000
+MAX_IDS_BYTES = 100_000
+MAX_DETAIL_LENGTH = 10_000
+
+
+BY_KEY = -1  # the partition where librdkafka's partitioner puts the key
+
+
+class Record(NamedTuple):
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    partition: int = BY_KEY
+
+    def size(self) -> int:
+        """About the bytes it takes in a log: key, value and headers."""
+        return len(self.key or b"") + len(self.value or b"") + size_of(self.headers)
+
+
+def size_of(headers: Headers) -> int:
+    size = 4 * len(headers)
+    for name, value in headers:
+        size += len(name) + len(value or b"")
+    return size
+
+
+IDS_OVERHEAD = size_of([(_IDS, None)])  # of a delivery's last header beside the ids
+
+
+NO_TIMESTAMP = -1  # of a record that says no time
+
+
+class Origin(NamedTuple):
+    """The origin of a record."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """When the changes of a batch are in force: from a version of the state on, and for events at or past an offset of
+    each partition. The version is the sum of `read_up_to`: up to where the subscriptions topic was read, by partition.
+    """
+
+    version: int
+    in_force_from: Mapping[str, int]
+    read_up_to: Mapping[str, int]
+    query: str = ""  # the name of the job
+    topic_id: str = ""  # of the subscriptions topic, which has another one if it is deleted and made again
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "in_force_from": self.in_force_from,
+            "query": self.query,
+            "topic_id": self.topic_id,
+            "read_up_to": self.read_up_to,
+        }
+
+
+def event_headers(
+    headers: Sequence[tuple[str, bytes | None]],
+    origin: Origin,
+    version: int | None = None,
+    replay: str | None = None,
+    false_positives: float = 0.0,
+) -> Headers:
+    """The event's own `headers` as they are, the CloudEvents attributes it lacks, and what matched it: a version of the
+    job's state, or a replay; and if that was not exact, the share of deliveries that may be wrong.
+
+    CloudEvents 1.0, Kafka protocol binding, binary mode. `ce_id` is the same whenever the event is read again.
+    """
+    id_begins, source = _of_partition(origin.topic, origin.partition)
+    made: Headers = [_SPECVERSION, ("ce_id", b"%b%d" % (id_begins, origin.offset)), source, _TYPE]
+    second, ms = divmod(origin.timestamp_ms, 1000)
+    if origin.timestamp_ms != NO_TIMESTAMP and (date := _second(second)):
+        made.append(("ce_time", b"%b.%03dZ" % (date, ms)))
+    if headers:
+        own = [(k, v) for k, v in headers if k not in _OURS]
+        present = {name for name, _ in own}
+        made = own + [header for header in made if header[0] not in present]
+    made.append((_VERSION, b"%d" % version) if version is not None else (REPLAY, (replay or "").encode()))
+    if false_positives:
+        made.append((APPROXIMATE, str(false_positives).encode()))
+    return made
+
+
+@lru_cache(maxsize=1024)
+def _of_partition(topic: str, partition: int) -> tuple[bytes, tuple[str, bytes]]:
+    """The prefix of the ids of a topic's events, and their source."""
+    return f"{topic}-{partition}-".encode(), ("ce_source", b"kafka:" + topic.encode())
+
+
+@lru_cache(maxsize=64)
+def _second(epoch_s: int) -> bytes:
+    """Empty where no calendar has it: a producer may have claimed any time."""
+    try:
+        return datetime.fromtimestamp(epoch_s, UTC).isoformat().removesuffix("+00:00").encode()
+    except (ValueError, OverflowError, OSError):
+        return b""
+
+
+def delivery(
+    topic: str, key: bytes | None, value: bytes | None, headers: Headers, subscriptions: str, partition: int
+) -> Record:
+    return Record(topic, key, value, [*headers, (_IDS, subscriptions.encode())], partition)
+
+
+def dead_letter(topic: str, record: ConsumerRecord, origin: Origin, reason: str, detail: str, **about: str) -> Record:
+    """The original key, value and headers as they are; then, as headers `sluice_...`, how many of the headers are the
+    original's, why it is here, where it came from, and how often it has been here.
+
+    What is too large is left out, the value first, and the letter says so; its origin still has it.
+    """
+    key, value, headers = record.key, record.value, [*record.headers]
+    facts = {
+        "reason": reason,
+        "detail": detail[:MAX_DETAIL_LENGTH],
+        "origin_topic": origin.topic,
+        "origin_partition": str(origin.partition),
+        "origin_offset": str(origin.offset),
+        "origin_timestamp": str(origin.timestamp_ms),
+        "attempts": str(1 + _attempts(headers)),
+        **about,
+    }
+    if len((ids := facts.get("subscriptionids", "")).encode()) > MAX_IDS_BYTES:
+        del facts["subscriptionids"]
+        facts["subscriptions"] = str(len(orjson.loads(ids)))
+    letter = _letter(topic, key, value, headers, facts)
+    if letter.size() > MAX_LETTER_BYTES:
+        facts["value_bytes"] = str(len(value or b""))
+        letter = _letter(topic, key, None, headers, facts)
+    if letter.size() > MAX_LETTER_BYTES:
+        facts |= {"key_bytes": str(len(key or b"")), "headers_bytes": str(size_of(headers))}
+        letter = _letter(topic, None, None, [], facts)
+    return letter
+
+
+def _letter(topic: str, key: bytes | None, value: bytes | None, headers: Headers, facts: Mapping[str, str]) -> Record:
+    ours = {"headers": str(len(headers)), **facts}
+    return Record(topic, key, value, [*headers, *((f"sluice_{k}", v.encode()) for k, v in ours.items())])
+
+
+def _attempts(headers: Headers) -> int:
+    """How often a record has been a dead letter, from the header of its last redrive; 0 if it is not a number."""
+    said = next((value for name, value in reversed(headers) if name == ATTEMPTS), None) or b""
+    return int(said) if said.isdigit() and len(said) < 10 else 0
+
+
+def status(
+    topic: str,
+    id: str | None,
+    origin: Origin,
+    standing: Standing,
+    *,
+    subscriber: str | None = None,
+    refused: str | None = None,
+    withdrawn: bool = False,
+    paused: bool = False,
+    in_force: tuple[int, int] | None = None,
+    superseded_by: tuple[int, int] | None = None,
+) -> Record:
+    """The status of a change. The status topic is compacted and takes no record without a key: a change without an id
+    has an empty key, which no id equals.
+
+    `in_force` is the change whose document stays in force after a refused one, and `superseded_by` the change of the
+    same batch that supersedes this one; each is a partition and an offset.
+    """
+    state = "refused" if refused else "withdrawn" if withdrawn else "paused" if paused else "accepted"
+    document: dict[str, Any] = {"id": id, "status": state}
+    if subscriber:
+        document["subscriber"] = subscriber
+    document |= standing.as_data()
+    if refused:
+        del document["in_force_from"]
+        document |= {"reason": refused, "in_force": in_force and _place(*in_force)}
+    if superseded_by:
+        document["superseded_by"] = _place(*superseded_by)
+    document["change"] = _place(origin.partition, origin.offset)
+    return Record(topic, (id or "").encode(), orjson.dumps(document), [])
+
+
+def _place(partition: int, offset: int) -> dict[str, int]:
+    return {"partition": partition, "offset": offset}
+
+
+def statuses(
+    topic: str, partition: int, changes: Iterable[tuple[str, str, int, bool]], standing: Standing
+) -> Iterator[Record]:
+    """The same for very many that were accepted: (id, subscriber, offset, whether it is paused)."""
+    common = orjson.dumps(standing.as_data())[1:-1]
+    for id, subscriber, offset, paused in changes:
+        value = b'{"id":%b,"status":"%b","subscriber":"%b",%b,"change":{"partition":%d,"offset":%d}}' % (
+            *(orjson.dumps(id), b"paused" if paused else b"accepted", subscriber.encode(), common),
+            *(partition, offset),
+        )
+        yield Record(topic, id.encode(), value, [])

@@ -1,0 +1,294 @@
+"""The JSON Schema (2020-12) of a subscription document, for editors and checks.
+
+    read_change accepts it  =>  the schema accepts it
+
+Not the other way round: what only the job can check, the schema's description names.
+
+Most definitions say `type` and then what holds for each type, because `items` binds arrays only and `properties`
+objects only; an editor then points at the very place, where `anyOf` would say that none of the choices fits.
+The regular expressions mean the same in ECMAScript, RE2 and Python, but that Python's $ lets a newline follow.
+`format` is a remark in this dialect; an editor that checks it all the same takes fewer forms of a time than the job.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, MAX_GROWTH, MAX_RANGES
+from matchers.language.parsing import EXCLUDED, MAX_DEPTH, OPERATORS, RESERVED
+from streaming.documents.subscriptions import MAX_ID_LENGTH, SUBSCRIBER
+
+Schema = dict[str, Any]
+
+ONLY_THE_JOB = (
+    "the record's key, which must be the id where both are there",
+    "texts with unpaired surrogates",
+    "whole numbers that a double does not hold exactly, such as 2^53 + 1, and numbers beyond all doubles",
+    f"patterns nested deeper than {MAX_DEPTH} levels",
+    f"patterns that expand to more than {MAX_ALTERNATIVES:,} alternatives or {MAX_RANGES:,} values and ranges, or to "
+    f"more than {FEW_RANGES:,} and {MAX_GROWTH} times what they name",
+    "days and times that no calendar or clock has",
+    "IPv6 networks with too few groups or more than one ::",
+)
+
+# Characters other than * and \, those two after a backslash, and no star beside a star. There is one way only to read
+# a text by it, so that a matcher that backtracks takes no longer than others.
+_WILDCARD = r"^\*?(([^*\\]|\\[*\\])\*?)*$"
+
+# The forms of ISO 8601 that end in a zone: 2030-01-01T00:00:00Z, 20300101T000000+0100, 2030-W01-2 00:00Z.
+_TIME = r"^[0-9]{4}-?(W[0-9]{2}(-?[0-9])?|[0-9]{2}-?[0-9]{2})[\s\S]{1,2}[0-9]{2}[0-9:.,]*(Z|[+-][0-9]{2}[0-9:.,]*)$"
+
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4 = rf"({_OCTET}\.){{3}}{_OCTET}"
+_IPV6 = f"([0-9A-Fa-f]{{0,4}}:){{2,8}}([0-9A-Fa-f]{{0,4}}|{_IPV4})"
+_CIDR = f"^({_IPV4}/(0*(3[0-2]|[12]?[0-9])|{_IPV4})|{_IPV6}/0*(12[0-8]|1[01][0-9]|[1-9]?[0-9]))$"
+
+
+def subscription_schema() -> Schema:
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Subscription",
+        "description": (
+            "A subscription, a record of the subscriptions topic. The job refuses whatever this schema refuses; "
+            f"only the job can check {'; '.join(ONLY_THE_JOB)}."
+        ),
+        "examples": [
+            {
+                "id": "s1",
+                "subscriber": "alice",
+                "pattern": {"symbol": ["IBM"], "price": [{"numeric": [">", 100]}]},
+                "expires_at": "2030-01-01T00:00:00Z",
+            }
+        ],
+        "type": "object",
+        "properties": {
+            "id": {
+                "title": "Id",
+                "description": (
+                    "A newer document with the same id replaces the older. May be left out where the record has a key; "
+                    "where both are there, they must be the same."
+                ),
+                "examples": ["s1"],
+                "type": "string",
+                "minLength": 1,
+                "maxLength": MAX_ID_LENGTH,
+            },
+            "subscriber": {
+                "title": "Subscriber",
+                "description": "Who gets the deliveries: letters, digits, dots, underscores and hyphens, for a topic.",
+                "examples": ["alice"],
+                "type": "string",
+                "pattern": f"^{SUBSCRIBER.pattern}$",
+            },
+            "pattern": _ref("pattern"),
+            "expires_at": {
+                "title": "Expiry",
+                "description": (
+                    "A time with its zone: events whose Kafka timestamp is not before it no longer count. Digits finer "
+                    "than a millisecond, however many, are taken into account. The job takes other forms of ISO 8601 "
+                    "besides that of date-time. null is the same as to leave it out."
+                ),
+                "examples": ["2030-01-01T00:00:00Z", "2030-01-01T00:00:00+01:00"],
+                "type": ["string", "null"],
+                "format": "date-time",
+                "pattern": _TIME,
+            },
+            "paused": {
+                "title": "Paused",
+                "description": (
+                    "While it is true, the subscription stays registered and matches nothing; its pattern is checked "
+                    "all the same. false is the same as to leave it out."
+                ),
+                "examples": [True],
+                "type": "boolean",
+            },
+        },
+        "required": ["subscriber", "pattern"],
+        "additionalProperties": False,
+        "$defs": {
+            **_STRUCTURE,
+            **{name: {"title": name, **_ARGUMENTS[name]} for name in [*OPERATORS, "$and"]},
+            **{f"anything-but-{name}": _excluded(name) for name in EXCLUDED},
+        },
+    }
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _one_key(names: list[str], prefix: str = "") -> Schema:
+    """An object with just one of these keys, each with the definition of that name; other types pass."""
+    return {
+        "properties": {name: _ref(prefix + name) for name in names},
+        "minProperties": 1,
+        "maxProperties": 1,
+        "additionalProperties": False,
+    }
+
+
+def _excluded(name: str) -> Schema:
+    """The argument of an operator within anything-but, or a list of them."""
+    argument = _ARGUMENTS[name]
+    types = argument["type"] if isinstance(argument["type"], list) else [argument["type"]]
+    return {
+        **argument,
+        "title": f"anything-but {name}",
+        "description": f"Excluded, one or a list: {argument['description']}",
+        "examples": [*argument["examples"], argument["examples"]],
+        "type": [*types, "array"],
+        "items": _ref(name),
+        "minItems": 1,
+    }
+
+
+# The keys of an object of a pattern; other types pass.
+_FIELDS: Schema = {
+    "properties": {name: _ref("$or") if name == "$or" else False for name in RESERVED},
+    "additionalProperties": _ref("field"),
+}
+
+_STRUCTURE: dict[str, Schema] = {
+    "pattern": {
+        "title": "Pattern",
+        "description": (
+            "What must hold of an event. Each key names a field, and its list says what that may be: all fields must "
+            "match; of a list, one entry must. Objects nest as those of the event do; a dot in a name is part of it. "
+            "{} matches every event. Beside the fields, $or may stand; no field is called "
+            f"{', '.join(name for name in RESERVED if name != '$or')}."
+        ),
+        "examples": [
+            {"symbol": ["IBM", {"prefix": "MS"}], "quote": {"price": [{"numeric": [">", 100, "<=", 200]}]}},
+            {"$or": [{"symbol": ["IBM"]}, {"price": [{"numeric": ["<", 5]}]}]},
+            {},
+        ],
+        "type": "object",
+        **_FIELDS,
+    },
+    "field": {
+        "title": "Field",
+        "description": (
+            "What the field may be: a list of values and operators, of which one must hold; or, for an object of the "
+            "event, an object of its fields."
+        ),
+        "examples": [["IBM", {"prefix": "MS"}], [{"exists": True}], {"price": [{"numeric": [">", 100]}]}],
+        "type": ["array", "object"],
+        "items": _ref("condition"),
+        "minItems": 1,
+        "minProperties": 1,
+        **_FIELDS,
+    },
+    "$or": {
+        "title": "$or",
+        "description": "Patterns, of which at least one must match besides the fields that stand beside $or.",
+        "examples": [[{"symbol": ["IBM"]}, {"price": [{"numeric": ["<", 5]}]}]],
+        "type": "array",
+        "items": _ref("pattern"),
+        "minItems": 1,
+    },
+    "condition": {
+        "title": "Condition",
+        "description": (
+            "A value that the field's must equal, in type too (all numbers are one type), or an operator: an object "
+            f"with one key of {', '.join([*OPERATORS, '$and'])}."
+        ),
+        "examples": ["IBM", 5, True, None, {"prefix": "MS"}, {"numeric": [">", 100]}],
+        "type": ["string", "number", "boolean", "null", "object"],
+        **_one_key([*OPERATORS, "$and"]),
+    },
+    "value": {
+        "title": "Value",
+        "description": "A text, a number, true, false or null. Equal means of the same type too; 1 is 1.0.",
+        "examples": ["IBM", 5, True, None],
+        "type": ["string", "number", "boolean", "null"],
+    },
+}
+
+_LOWER: Schema = {"title": "Lower bound", "enum": [">", ">="]}
+_UPPER: Schema = {"title": "Upper bound", "enum": ["<", "<="]}
+_BOUND: Schema = {"title": "Number", "type": "number"}
+
+
+def _sequence(*items: Schema) -> Schema:
+    return {"prefixItems": list(items), "minItems": len(items), "items": False}
+
+
+# What each operator takes, with an example of every form.
+_ARGUMENTS: dict[str, Schema] = {
+    "equals-ignore-case": {
+        "description": "A text that differs from this one in case at most, by Unicode's full case folding.",
+        "examples": ["ibm"],
+        "type": "string",
+    },
+    "prefix": {
+        "description": 'A text that starts with this one; {"equals-ignore-case": text} ignores case.',
+        "examples": ["MS", {"equals-ignore-case": "ms"}],
+        "type": ["string", "object"],
+        **_one_key(["equals-ignore-case"]),
+    },
+    "suffix": {
+        "description": 'A text that ends with this one; {"equals-ignore-case": text} ignores case.',
+        "examples": [".png", {"equals-ignore-case": ".png"}],
+        "type": ["string", "object"],
+        **_one_key(["equals-ignore-case"]),
+    },
+    "wildcard": {
+        "description": (
+            "A text of this form, where * stands for any characters or none. \\* is a star and \\\\ a backslash; no "
+            "two stars stand side by side."
+        ),
+        "examples": ["a*b*c", "5 \\* *"],
+        "type": "string",
+        "pattern": _WILDCARD,
+    },
+    "anything-but": {
+        "description": (
+            "A value, of any type, that equals none of these; or an object with one key of "
+            f"{', '.join(EXCLUDED)}, for a value that this does not hold for. An absent field is no value."
+        ),
+        "examples": ["IBM", ["IBM", 5, None], {"prefix": "MS"}, {"suffix": [".png", ".jpg"]}],
+        "type": ["string", "number", "boolean", "null", "array", "object"],
+        "items": _ref("value"),
+        "minItems": 1,
+        **_one_key(list(EXCLUDED), "anything-but-"),
+    },
+    "between": {
+        "description": "A number from the first to the second, both included.",
+        "examples": [[100, 200]],
+        "type": "array",
+        **_sequence({"title": "Lowest", "type": "number"}, {"title": "Highest", "type": "number"}),
+    },
+    "cidr": {
+        "description": (
+            "A text that is an IP address of this network; bits beyond the prefix do not matter. IPv4 addresses are in "
+            "IPv4 networks only, IPv6 addresses in those of IPv6."
+        ),
+        "examples": ["10.0.0.0/8", "2001:db8::/32"],
+        "type": "string",
+        "pattern": _CIDR,
+    },
+    "exists": {
+        "description": (
+            "true: the field has a value, null too. false: it has none: it is missing, an object or an empty array."
+        ),
+        "examples": [True, False],
+        "type": "boolean",
+    },
+    "numeric": {
+        "description": "A number within a lower bound, an upper bound or both; or, with = alone, an equal one.",
+        "examples": [[">", 100], ["<=", 200], [">", 100, "<=", 200], ["<", 5, ">=", 0], ["=", 301.8]],
+        "type": "array",
+        "oneOf": [
+            _sequence({"title": "Relation", "enum": ["<", "<=", ">", ">=", "="]}, _BOUND),
+            _sequence(_LOWER, _BOUND, _UPPER, _BOUND),
+            _sequence(_UPPER, _BOUND, _LOWER, _BOUND),
+        ],
+    },
+    "$and": {
+        "description": "Conditions that must all hold for one and the same value.",
+        "examples": [[{"prefix": "a"}, {"anything-but": "ab"}]],
+        "type": "array",
+        "items": _ref("condition"),
+        "minItems": 1,
+    },
+}

@@ -1,0 +1,156 @@
+"""Parse subscription documents: the records of the subscriptions topic.
+
+    key: s1    value: {"id": "s1", "subscriber": "alice", "pattern": {"symbol": ["IBM"]}}
+    key: s1    value: null                                      withdraws s1
+
+An optional "expires_at" (a time with its zone) ends it by itself; while "paused" is true, it matches nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from matchers import PatternError
+from matchers.errors import known
+from matchers.language.lowering import Conjunction, lower
+from matchers.language.parsing import parse
+from streaming.documents import instants
+
+MAX_ID_LENGTH = 200
+MAX_BYTES = 1_000_000  # of a document
+SUBSCRIBER = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+MOST_CHARACTERS = 1_000  # of a reason: it goes into a header of the dead letter, and may quote the document
+KEYS = ("id", "subscriber", "pattern", "expires_at", "paused")
+
+
+class Subscription(NamedTuple):
+    """A subscription without its pattern: id, subscriber, expiry. A newer one replaces an older one of the same id.
+
+    A tuple, because there are millions, and tuples are the fastest to make.
+    """
+
+    id: str
+    subscriber: str = ""
+    expires_at_ms: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Subscription) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def in_force(self, timestamp_ms: int) -> bool:
+        """Whether events of that time still count for it."""
+        return self.expires_at_ms is None or timestamp_ms < self.expires_at_ms
+
+
+@dataclass(frozen=True)
+class Change:
+    """A subscription with what its pattern lowers to, or, without that, the withdrawal of one.
+
+    A paused one lowers to no alternative: it is there and matches nothing.
+    """
+
+    subscription: Subscription
+    conjunctions: list[Conjunction] | None
+    paused: bool = False
+
+
+class Refused(ValueError):
+    """A change that is not taken; the text says why. `id` is the subscription's, as far as it is known."""
+
+    def __init__(self, id: str | None, reason: str) -> None:
+        self.id = id
+        super().__init__(_cut(reason, MOST_CHARACTERS))
+
+
+def read_change(key: bytes | None, value: bytes | None) -> Change:
+    """Raises Refused."""
+    id = _text_of(key)
+    if value is None:
+        if id is None:
+            raise Refused(None, "a withdrawal (no value) needs the subscription's id as its key")
+        return Change(Subscription(id), None)
+    if len(value) > MAX_BYTES:
+        raise Refused(id, f"the document has {len(value):,} bytes; at most {MAX_BYTES:,} are taken")
+    try:
+        document = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise Refused(id, f"not JSON: {error}") from None
+    return read_document(id, document)
+
+
+def id_of(key: bytes | None, value: bytes | None) -> bytes | None:
+    """The id of a change, refused or not: from its key, or without one from its document."""
+    if key:
+        return key
+    try:
+        return read_change(None, value).subscription.id.encode()
+    except Refused as refused:
+        return refused.id.encode() if refused.id else None
+
+
+def read_document(key: str | None, document: Any) -> Change:
+    """A record's value as JSON gives it. Raises Refused."""
+    if not isinstance(document, dict):
+        raise Refused(key, 'not a JSON object; a subscription is {"id": ..., "subscriber": ..., "pattern": {...}}')
+    for name in document:
+        if name not in KEYS:
+            raise Refused(key, f"unknown key {name!r}; {known(name, KEYS)}")
+    id = document.get("id", key)
+    if not isinstance(id, str) or not 0 < len(id) <= MAX_ID_LENGTH:
+        raise Refused(key, f"id must be a text of 1 to {MAX_ID_LENGTH} characters")
+    if key is not None and key != id:
+        raise Refused(key, f"the record's key is {key!r} but the document's id {id!r}; they must be the same")
+    subscriber = document.get("subscriber")
+    if not isinstance(subscriber, str) or not SUBSCRIBER.fullmatch(subscriber):
+        raise Refused(
+            id,
+            "subscriber must be 1 to 200 letters, digits, dots, underscores or hyphens, since it names a topic, "
+            f"not {_short(subscriber)}",
+        )
+    if "pattern" not in document:
+        raise Refused(id, "pattern is missing; write {} for every event")
+    try:
+        conjunctions = lower(parse(document["pattern"]))
+    except PatternError as error:
+        raise Refused(id, str(error)) from None
+    subscription = Subscription(id, subscriber, _expiry(id, document.get("expires_at")))
+    paused = document.get("paused", False)
+    if not isinstance(paused, bool):
+        raise Refused(id, f"paused must be true or false, not {_short(paused)}")
+    return Change(subscription, [] if paused else conjunctions, paused)
+
+
+def _expiry(id: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise Refused(id, f"expires_at must be a time with its zone, such as {instants.EXAMPLE}, not {_short(value)}")
+    try:
+        return instants.milliseconds(value)
+    except ValueError as error:
+        raise Refused(id, f"expires_at must be {error}, not {_short(value)}") from None
+
+
+def _text_of(key: bytes | None) -> str | None:
+    try:
+        return key.decode() if key else None
+    except UnicodeDecodeError:
+        raise Refused(None, "the record's key is not UTF-8") from None
+
+
+def _short(value: object) -> str:
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "something nested deeply"
+    return _cut(text, 60)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."

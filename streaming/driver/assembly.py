@@ -1,0 +1,226 @@
+"""Assemble the objects of a job from its settings."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
+
+from matchers import ALGORITHMS
+from matchers.errors import MatchingError
+from matchers.index.snapshot import Snapshot
+from matchers.language.lowering import Conjunction
+from streaming.codecs import RegistrySettings
+from streaming.driver import session, sources
+from streaming.driver.composition import Names
+from streaming.driver.load_shedding import Precision
+from streaming.driver.pipeline import Pipeline
+from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota
+from streaming.driver.start_offsets import Beginning, warn_deleted
+from streaming.errors import JobError
+from streaming.index.parts import SharedFile
+from streaming.kafka import layout
+from streaming.kafka.clients import Cluster
+from streaming.kafka.outputs import outputs
+from streaming.kafka.sink import TransactionalSink
+from streaming.kafka.topic_watch import Watch
+from streaming.kafka.topics import TIMEOUT_S, Topics
+from streaming.log import logger
+from streaming.monitoring.monitor import Monitor
+from streaming.monitoring.reporting import Both, Observer
+from streaming.monitoring.view import About
+from streaming.monitoring.web.server import Server
+from streaming.process import checkpoint
+from streaming.process.supervision import Past
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Source
+from streaming.state.compaction import Upkeep
+from streaming.state.restore import Restored, Topic, restore
+from streaming.state.state import AT_ONCE, State
+from streaming.state.store import Store
+
+if TYPE_CHECKING:
+    from config.model import Settings
+
+log = logger("sluice.job")
+
+
+def check(settings: Settings) -> None:
+    """Raises JobError where options cannot be used: that must show before Spark starts."""
+    _registry(settings)
+    sources.check(settings.kafka.client, settings.kafka.spark)
+
+
+def without_subscriptions(settings: Settings) -> Snapshot:
+    """The state before the first subscription. A wrong option must show here already, so it is tried; that also loads
+    what updates need. Raises JobError."""
+    chosen = settings.matching
+    try:
+        empty = Snapshot(0, chosen.algorithm, chosen.options, most=AT_ONCE, shards=chosen.shards)
+        empty.update([("a", [Conjunction({})]), ("b", [Conjunction({})])]).update([("a", [Conjunction({})])], ["b"])
+    except TypeError as error:
+        raise JobError(f"matching.options do not fit matching.algorithm = {chosen.algorithm!r}: {error}") from None
+    except MatchingError as error:
+        raise JobError(f"matching.algorithm = {chosen.algorithm!r} cannot be used: {error}") from None
+    if chosen.adaptive_after_ms and not ALGORITHMS[chosen.algorithm].rated:
+        able = " or ".join(repr(name) for name, algorithm in ALGORITHMS.items() if algorithm.rated)
+        raise JobError(
+            f"matching.adaptive_after_ms needs matching.algorithm = {able}, which can do less at the price of "
+            f"deliveries too many; {chosen.algorithm!r} cannot"
+        )
+    return empty
+
+
+def source_topics(settings: Settings) -> dict[Source, str]:
+    """The topics that the job reads."""
+    return {EVENTS: settings.events.topic, SUBSCRIPTIONS: settings.subscriptions.topic}
+
+
+def topics(settings: Settings) -> Topics:
+    """Raises JobError where one that the job needs is missing or may not be used."""
+    there = Cluster.of(settings).topics()
+    there.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
+    there.check_readable_and_writable(settings.subscriptions.status_topic)
+    there.check_group(settings.query.name)
+    return there
+
+
+def sink(settings: Settings, lineage: str, topics: Topics) -> TransactionalSink:
+    kafka, read = settings.kafka, source_topics(settings).values()
+    claimed: list[tuple[str, int]] = []
+    if checkpoint.owner(settings.query.checkpoint) == lineage:
+        claimed = [(topic, p) for topic, n in topics.required(read).items() for p in range(n)]
+    name = settings.query.name
+    return TransactionalSink(kafka.bootstrap_servers, kafka.client, name, owner=lineage, claimed=claimed)
+
+
+def restored(
+    settings: Settings, names: Names, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink
+) -> tuple[Restored, int]:
+    """The state of the last committed batch: a saved one and the changes since then, else all of the topic. And how
+    many events were deleted before they were read, by their offsets. Raises JobError."""
+    bounds = {
+        (source, p): (low, high)
+        for source, topic in source_topics(settings).items()
+        for p, low, high in topics.offsets(topic)
+    }
+    offsets = sink.committed([(names.source(source), p) for source, p in bounds])
+    committed = {(s, p): offsets[names.source(s), p] for s, p in bounds if (names.source(s), p) in offsets}
+    beginning = Beginning.of(bounds, committed, names.source, settings.events.starting == "latest")
+    for partition, (begin, end) in beginning.deleted.items():
+        warn_deleted(names.events, partition, begin, end, end - begin)
+    if beginning.deleted:  # commit that they are gone: the next start need not say it again
+        sink.publish([], {(names.events, partition): end for partition, (_, end) in beginning.deleted.items()})
+    lows = {p: low for (source, p), (low, _) in bounds.items() if source == SUBSCRIPTIONS}
+    where = Topic(
+        bootstrap_servers=settings.kafka.bootstrap_servers,
+        options=settings.kafka.client,
+        name=settings.subscriptions.topic,
+        lows=lows,
+        statuses=settings.subscriptions.status_topic,
+        id=names.subscriptions_id,
+        query=settings.query.name,
+    )
+    state = restore(empty, store, where, beginning.positions, first_start=not committed)
+    return state, sum(end - begin for begin, end in beginning.deleted.values())
+
+
+def state(settings: Settings, restored: Restored, store: Store, background: Executor, spark: SparkContext) -> State:
+    """`background` has the processes that compact it."""
+    return State(
+        snapshot=restored.snapshot,
+        broadcast=spark.broadcast,
+        positions=dict(restored.positions),
+        codec=settings.events.codec,
+        registry=_registry(settings),
+        upkeep=Upkeep(store, background, restored.files),
+        share=partial(SharedFile, spark) if session.on_cluster(settings.spark.master) else None,
+        max_event_bytes=settings.events.max_bytes,
+        worker_memory_mb=settings.spark.worker_memory_mb,
+    )
+
+
+def pipeline(
+    settings: Settings, names: Names, state: State, sink: TransactionalSink, topics: Topics, cores: int
+) -> Pipeline:
+    quotas = settings.quotas
+    subscriptions = SubscriptionQuota(quotas.subscriptions)
+    subscriptions.begin(state.snapshot)
+    return Pipeline(
+        state=state,
+        sink=sink,
+        outputs=outputs(settings, topics),
+        names=names,
+        subscription_quota=subscriptions,
+        delivery_quota=DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
+        precision=Precision(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
+        tasks=cores,
+        max_matches=settings.matching.max_per_event,
+        firsts=partial(topics.firsts, settings.events.topic),
+    )
+
+
+@contextmanager
+def monitored(settings: Settings, watch: Watch, past: Past | None) -> Iterator[tuple[Monitor, str | None]]:
+    """Who is told what the job does, and where that can be asked for, if anywhere. Raises JobError."""
+    options = settings.monitoring
+    about = About(
+        query=settings.query.name,
+        algorithm=settings.matching.algorithm,
+        codec=settings.events.codec,
+        pid=os.getpid(),
+        started_at=time.time(),
+        stalled_after_s=options.stalled_after_s,
+        stuck_after_s=options.stuck_after_s,
+        past=past,
+    )
+    if not options.enabled:
+        with Monitor(about, source_topics(settings), watch.ends) as monitor:
+            yield monitor, None
+        return
+    with (
+        Monitor(about, source_topics(settings), watch.ends) as monitor,
+        Server(options.host, options.port, monitor.view) as server,
+        checkpoint.announced(settings.query.checkpoint, server.url),
+    ):
+        log.info("starting", query=settings.query.name, monitoring=server.url)
+        yield monitor, server.url
+
+
+def observer(settings: Settings, monitor: Monitor, last: ExitStack) -> Observer:
+    """Who is told of each batch. The `last` thing is to send the traces that are left. Call it when Spark's JVM runs:
+    OpenTelemetry begins threads in every process that is forked from ours."""
+    if not settings.monitoring.traces:
+        return monitor
+    from streaming.monitoring.tracing import Traces  # who wants no traces loads nothing of OpenTelemetry
+
+    name, topics = settings.query.name, (settings.events.topic, settings.subscriptions.topic)
+    return Both(monitor, last.enter_context(Traces(settings.monitoring.traces, name, *topics)))
+
+
+def _registry(settings: Settings) -> RegistrySettings | None:
+    return RegistrySettings.of(settings.schema_registry.url, settings.schema_registry.options)
+
+
+def names(settings: Settings, topics: Topics) -> Names:
+    """Asks the broker for the id of the subscriptions topic. Raises JobError."""
+    deliveries = settings.deliveries
+    shared = deliveries.layout == "shared"
+    subscriptions = settings.subscriptions.topic
+    return Names(
+        events=settings.events.topic,
+        subscriptions=settings.subscriptions.topic,
+        statuses=settings.subscriptions.status_topic,
+        dead_letters=settings.dead_letters.topic,
+        delivery_topic=lru_cache(1 << 16)(partial(layout.delivery_topic, settings)),
+        delivery_key=lambda subscriber, key: subscriber.encode() if shared else key,
+        max_delivery_bytes=deliveries.max_bytes,
+        delivery_partition=partial(layout.delivery_partition, settings),
+        query=settings.query.name,
+        subscriptions_id=topics.ids([subscriptions], TIMEOUT_S)[subscriptions],
+    )

@@ -1,0 +1,123 @@
+"""Halve a batch that kills workers until the rows that cause it are found.
+
+A worker can die of what it is given: an event can bring down the process that reads it, and what very many events
+match can be more than it has memory for. It can also die of something else, so the whole is tried again first. Then the
+batch is halved, and halved again, until everything is done but the single rows that no worker survives in three tries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from matchers.contract.tables import Int64
+from streaming.log import logger
+
+log = logger("sluice.batch")
+
+TRIES = 3
+PIECE_BYTES = 64 << 20  # keys and values
+
+# Spark tells us by the text of an exception alone what happened. Of these it would be the same the next time.
+TOO_MUCH = (
+    "MemoryError",
+    "spark.driver.maxResultSize",
+    "java.lang.OutOfMemoryError",
+    "SparkOutOfMemoryError",
+    "capacity error",
+)
+RAISED = "Traceback (most recent call last)"  # by our code
+
+Batch = TypeVar("Batch")
+Row = TypeVar("Row")
+
+
+class Lost(Exception):
+    """The workers did not get through it. `again`: they may, the next time."""
+
+    def __init__(self, reason: str, again: bool) -> None:
+        super().__init__(reason)
+        self.again = again
+
+
+def lost(trace: str) -> Lost | None:
+    """The reason why a Spark job lost its workers; None if our own code raised an exception."""
+    for sign in TOO_MUCH:
+        if sign in trace:
+            return Lost(sign, again=False)
+    return None if RAISED in trace else Lost(_said(trace), again=True)
+
+
+def _said(trace: str) -> str:
+    """The innermost cause, without its stack."""
+    causes = [line.removeprefix("Caused by: ") for line in trace.splitlines() if line.startswith("Caused by: ")]
+    return (causes or trace.splitlines() or ["no reason given"])[-1][:500]
+
+
+@dataclass(frozen=True)
+class Isolation(Generic[Batch, Row]):
+    """`match` raises Lost. `places` are int64[rows, 4], each (source, partition, offset, bytes) in the order of its
+    columns; `only` cuts the batch down to a contiguous range; `aside` makes a row of one that kills every worker,
+    with the reason."""
+
+    match: Callable[[Batch], list[Row]]
+    places: Callable[[Batch], Int64]
+    only: Callable[[Batch, Int64], Batch]
+    aside: Callable[[Batch, str], list[Row]]
+
+    def pieces(self, batch: Batch, careful: bool) -> Iterator[list[Row]]:
+        """The workers' rows, piece by piece. Consume each before the next: a piece may be matched against the changes
+        of the one before. With `careful`, no piece has more than PIECE_BYTES, unless it is a single row.
+
+        Raises Lost if workers fail even on an empty batch.
+        """
+        if careful:
+            places = self.places(batch)
+            cuts = _cuts(places)
+            if len(cuts) > 1:
+                for own in cuts:
+                    yield from self._piece(self.only(batch, own), own)
+                return
+        yield from self._piece(batch, None)
+
+    def _piece(self, batch: Batch, places: Int64 | None) -> Iterator[list[Row]]:
+        try:
+            rows = self._tried(batch, TRIES if places is None or len(places) == 1 else 1)
+        except Lost as reason:
+            places = self.places(batch) if places is None else places
+            log.warning("workers lost", reason=str(reason), rows=len(places))
+            if len(places) < 2:
+                # If workers fail even on an empty batch, the row is not the cause.
+                self._tried(self.only(batch, places[:0]), TRIES)
+                yield self.aside(batch, str(reason)) if len(places) else []
+                return
+        else:
+            yield rows
+            return
+        for half in np.array_split(places, 2):
+            yield from self._piece(self.only(batch, half), half)
+
+    def _tried(self, batch: Batch, tries: int) -> list[Row]:
+        for _ in range(tries - 1):
+            try:
+                return self.match(batch)
+            except Lost as reason:
+                if not reason.again:
+                    raise
+                log.warning("workers lost, trying again", reason=str(reason))
+        return self.match(batch)
+
+
+def ranges(places: Int64) -> Iterator[tuple[int, int, int, int]]:
+    """(source, partition, first offset, last offset)."""
+    for source, partition in np.unique(places[:, :2], axis=0).tolist():
+        offsets = places[(places[:, 0] == source) & (places[:, 1] == partition), 2]
+        yield source, partition, int(offsets.min()), int(offsets.max())
+
+
+def _cuts(places: Int64) -> Sequence[Int64]:
+    piece = np.maximum(np.cumsum(places[:, 3]) - 1, 0) // PIECE_BYTES
+    return np.split(places, np.flatnonzero(np.diff(piece)) + 1)

@@ -1,0 +1,290 @@
+"""Run the job: take over, find the committed offsets, and process batches until told to stop."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streaming.driver import assembly, class_archive, code_archive, session, sources, warm_up
+from streaming.driver.isolation import Lost, lost
+from streaming.driver.pipeline import Pipeline
+from streaming.driver.rereading import Rereading
+from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed, of_worker
+from streaming.index import packing
+from streaming.kafka.clients import Cluster
+from streaming.kafka.topic_watch import Watch
+from streaming.log import logger
+from streaming.monitoring.spark import progress
+from streaming.monitoring.view import RUNNING, STARTING, STOPPING
+from streaming.process import checkpoint
+from streaming.process.supervision import Past
+from streaming.rows import Position, of_source
+from streaming.state.first_load import Slice
+from streaming.state.pool import BACKGROUND, processes
+from streaming.state.restore import Restored
+from streaming.state.state import State
+from streaming.state.store import Store
+
+if TYPE_CHECKING:
+    from config.model import Settings
+
+log = logger("sluice.job")
+
+LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # of a disk
+
+
+def run(settings: Settings, jars: Path, stop: threading.Event, lineage: str, past: Past | None = None) -> None:
+    """Returns when `stop` is set, after the batch in hand. Raises JobError, or what broke the query. `past` is what a
+    supervisor tells; None without one.
+
+    Jobs of one `lineage` follow each other, each because the last one ended: if another job took over meanwhile, it
+    keeps what it has.
+    """
+    try:
+        _run_until(stop, settings, jars, lineage, past)
+    except BrokenExecutor as error:
+        raise ProcessLost(f"a process that reads subscriptions has ended: {error}") from error
+    except (Py4JError, ConnectionError) as error:
+        raise SparkFailed(f"Spark's JVM has ended: {error}") from error
+    except OSError as error:
+        if error.errno not in LACKING and not checkpoint.obstacle(settings.query.checkpoint):
+            raise
+        raise StorageFailed(checkpoint.failure(error, settings.query.checkpoint)) from error
+    except JobError:
+        raise
+    except Exception as error:  # PySpark says the end of its JVM in many ways
+        if (code := session.exit_code(error)) is None:
+            raise
+        raise SparkFailed(f"Spark's JVM has ended (exit code {code}): {error}") from error
+
+
+def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: str, past: Past | None) -> None:
+    location = settings.query.checkpoint
+    with (
+        checkpoint.opened(location, settings.query.name) as spark_checkpoint,
+        checkpoint.scratch(location) as scratch,
+    ):
+        start = _Start(
+            settings=settings,
+            jars=jars,
+            lineage=lineage,
+            spark_checkpoint=spark_checkpoint,
+            scratch=scratch,
+            began=time.monotonic(),
+        )
+        start.run(stop, past)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """One start of a job, which holds the lock of its checkpoint."""
+
+    settings: Settings
+    jars: Path
+    lineage: str
+    spark_checkpoint: str
+    scratch: Path
+    began: float  # by the monotonic clock
+
+    def run(self, stop: threading.Event, past: Past | None) -> None:
+        settings = self.settings
+        assembly.check(settings)
+        empty = assembly.without_subscriptions(settings)
+        topics = assembly.topics(settings)
+        names = assembly.names(settings, topics)
+        watch = Watch(topics, tuple(assembly.source_topics(settings).values()))
+        sink = assembly.sink(settings, self.lineage, topics)
+        store = Store(checkpoint.state(settings.query.checkpoint, self.scratch))
+        with (
+            assembly.monitored(settings, watch, past) as (monitor, url),
+            ThreadPoolExecutor(1) as beside,
+            processes(1, BACKGROUND) as background,
+            ExitStack() as last,
+        ):
+            restoring = beside.submit(
+                assembly.restored, settings, names, empty, store, topics, sink
+            )  # while Spark starts
+            spark = self._spark()
+            state = None
+            try:
+                restored, deleted = restoring.result()
+                monitor.deleted(deleted)
+                state = assembly.state(settings, restored, store, background, spark.sparkContext)
+                monitor.enter(STARTING, state)
+                pipeline = assembly.pipeline(
+                    settings, names, state, sink, topics, spark.sparkContext.defaultParallelism
+                )
+                pipeline.observer = assembly.observer(settings, monitor, last)
+                self._take_over(spark, pipeline, restored)
+                batches = _Batches(pipeline)
+                query = self._query(spark, batches, pipeline, restored.positions)
+                monitor.enter(RUNNING)
+                log.info("running", **self._facts(state, url))
+                while query.isActive and not stop.wait(0.1):
+                    monitor.beat(partial(progress, query, spark))
+                    watch.check()
+                monitor.enter(STOPPING)
+                batches.end(query, by_request=stop.is_set())
+            finally:
+                monitor.enter(STOPPING)
+                with suppress(Py4JError, ConnectionError):  # of a JVM that has ended
+                    spark.stop()
+                sink.close()
+                if state is not None:
+                    state.close()
+            class_archive.keep(self.jars / "spark")
+        log.info("stopped", query=settings.query.name)
+
+    def _spark(self) -> SparkSession:
+        settings = self.settings
+        return session.start(
+            settings.query.name,
+            settings.spark.master,
+            settings.spark.options,
+            self.jars / "spark",
+            self.scratch,
+            checkpoint.is_local(settings.query.checkpoint),
+        )
+
+    def _take_over(self, spark: SparkSession, pipeline: Pipeline, restored: Restored) -> None:
+        """All that comes before the first batch, the query's first start included; then the checkpoint is ours."""
+        if restored.first_start:
+            slices = [packing.read(path, Slice) for path in restored.slices]
+            pipeline.adopt(slices, restored.chosen, restored.positions)
+        restored.forget_slices()
+        if session.on_cluster(self.settings.spark.master):
+            _bring(spark, pipeline.state, self.scratch)
+        checkpoint.own(self.settings.query.checkpoint, self.lineage)
+
+    def _query(
+        self, spark: SparkSession, batches: _Batches, pipeline: Pipeline, positions: Mapping[Position, int]
+    ) -> StreamingQuery:
+        """Start it. Its first batch waits until the workers are warm."""
+        _forget(spark, self.spark_checkpoint)
+        settings, topics = self.settings, assembly.source_topics(self.settings)
+        pipeline.reread = Rereading(
+            cluster=Cluster.of(settings), topics=topics, ends=partial(sources.planned, spark, self.spark_checkpoint)
+        )
+        stream = sources.live(
+            spark,
+            kafka=_source_options(settings),
+            starts={topic: of_source(positions, source) for source, topic in topics.items()},
+            caps={
+                settings.events.topic: settings.events.max_per_batch,
+                settings.subscriptions.topic: settings.subscriptions.max_per_batch,
+            },
+        )
+        with batches.held():
+            query = (
+                stream.writeStream.queryName(settings.query.name)
+                .foreachBatch(batches)
+                .option("checkpointLocation", self.spark_checkpoint)
+                .trigger(processingTime="0 seconds")
+                .start()
+            )
+            _warm(spark, pipeline.state)  # while Spark plans the query and asks for offsets
+        return query
+
+    def _facts(self, state: State, url: str | None) -> dict[str, Any]:
+        return {
+            "query": self.settings.query.name,
+            "version": state.version,
+            "subscriptions": len(state.snapshot),
+            "algorithm": self.settings.matching.algorithm,
+            "monitoring": url,
+            "start_s": round(time.monotonic() - self.began, 1),
+        }
+
+
+def _warm(spark: SparkSession, state: State) -> None:
+    """Workers that are killed meanwhile are no reason to stop: the first batch starts others."""
+    try:
+        warm_up.workers(spark, state)
+    except (PySparkException, Py4JJavaError) as error:
+        reason = of_worker(str(error)) or lost(str(error)) or error
+        if not isinstance(reason, Lost):
+            raise reason from error
+        log.warning("workers not warmed up", reason=str(reason))
+
+
+def _forget(spark: SparkSession, spark_checkpoint: str) -> None:
+    """Discard Spark's offset log: Kafka's committed offsets are authoritative, and the log may be corrupt or stale."""
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(spark_checkpoint)
+    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def _bring(spark: SparkSession, state: State, scratch: Path) -> None:
+    """Give the executors of a cluster our code. Call before they have work."""
+    warm_up.kernels(state)
+    spark.sparkContext.addArchive(f"{code_archive.make(session.CODE, scratch)}#{code_archive.NAME}")
+
+
+def _source_options(settings: Settings) -> dict[str, str]:
+    own = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
+    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **own}
+
+
+class _Batches:
+    """The callback of Spark: the pipeline, the exception that broke it, and a way to stop between two batches."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._turn = threading.Lock()
+        self._finished = False
+        self.failure: BaseException | None = None
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        with self._turn:
+            if self._finished:  # to return would tell Spark that the batch is done
+                raise InterruptedError("the job is stopping")
+            gc.disable()  # the rows and records of a batch are many objects, and none of them in a cycle
+            try:
+                self._pipeline(batch, number)
+            except BaseException as error:
+                self.failure = error
+                raise
+            finally:
+                gc.enable()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The next batch waits until the end of this, and if that is an exception, for ever."""
+        with self._turn:
+            try:
+                yield
+            except BaseException:
+                self._finished = True
+                raise
+
+    def end(self, query: StreamingQuery, by_request: bool) -> None:
+        """Stop the query after the batch in hand, or say why it stopped. Raises what broke the pipeline, and
+        SparkFailed where nobody asked it to stop."""
+        if by_request:
+            self._refuse()
+            with suppress(StreamingQueryException):
+                query.stop()
+        if self.failure is not None:
+            raise self.failure
+        if not by_request:
+            why, _, _ = str(query.exception()).partition("\n=== ")  # the rest is its plan
+            raise SparkFailed(f"Spark stopped the query: {why}")
+
+    def _refuse(self) -> None:
+        """Wait for the batch in hand and refuse all further ones."""
+        with self._turn:
+            self._finished = True

@@ -1,0 +1,459 @@
+"""Process one batch of the state machine.
+
+deliveries(N) = match(state(N), events(N)), and state(N + 1) = apply(state(N), changes(N)).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from itertools import chain, islice
+from operator import or_
+from typing import Protocol
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from matchers.contract.tables import Int64
+from matchers.index.texts import Texts
+from streaming.documents import records
+from streaming.documents.records import Record
+from streaming.driver import composition as composing
+from streaming.driver.batch_order import Last, in_order, last_changes
+from streaming.driver.composition import Composition, Names, Outputs, wanted
+from streaming.driver.isolation import Isolation, Lost, lost, ranges
+from streaming.driver.load_shedding import Precision
+from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota
+from streaming.driver.rereading import Misread, misread
+from streaming.driver.start_offsets import warn_deleted
+from streaming.errors import SparkFailed, of_worker
+from streaming.index import notes
+from streaming.kafka.sink import Aborted, Offsets
+from streaming.log import logger
+from streaming.monitoring.reporting import Nobody, Observer, Published, Report
+from streaming.rows import (
+    EVENTS,
+    PACKED,
+    Change,
+    ConsumerRecord,
+    DeadLetter,
+    Delivery,
+    MisreadTimes,
+    Position,
+    Progress,
+    Refusal,
+    Row,
+    Source,
+    consumer_records,
+    unpacked,
+)
+from streaming.state.first_load import Chosen, Slice
+from streaming.state.state import State
+from streaming.worker import fan_out, matching
+
+log = logger("sluice.batch")
+
+OUTPUT = from_arrow_schema(PACKED)  # made once: Spark would parse a text anew for every batch
+LEAST_ATTEMPTS = 5  # at one transaction, however long they take
+KEEP_TRYING_S = 30.0  # since the first attempt, or since the broker refused another topic
+LONGEST_PAUSE_S = 1.0  # between two attempts
+ANSWERED_AT_ONCE = 10_000  # changes, in a transaction of the first start
+DELIVERED_AT_ONCE = 200_000  # matches, in a transaction, unless they are of one event
+BEYOND_SPARK = "a record has one beyond those that Spark knows"
+OF_ANOTHER_CALENDAR = "a record has one that Spark takes for another calendar's or zone's"
+SENT_BETWEEN_SIGNS = 10_000  # records of a transaction, which can have millions: it goes on, and the observer is told
+LARGE = 8 << 10  # bytes of a row, on average: then a batch is looked at before it is matched
+
+
+class Sink(Protocol):
+    def publish(self, records: Iterable[Record], offsets: Offsets) -> tuple[float, float]: ...
+
+
+@dataclass
+class Pipeline:
+    """Called by Spark with one batch after the other, each again until it returned once (`foreachBatch`).
+
+    A batch that was committed before a crash comes again after it: the workers drop its rows, which lie below
+    `state.positions`, and nothing is left to do.
+    """
+
+    state: State
+    sink: Sink
+    outputs: Outputs
+    names: Names
+    subscription_quota: SubscriptionQuota = field(default_factory=lambda: SubscriptionQuota(0))
+    delivery_quota: DeliveryQuota = field(default_factory=lambda: DeliveryQuota(0))
+    precision: Precision = field(default_factory=lambda: Precision(0, ()))
+    tasks: int = 1  # of a shard and batch, at most: more than there are cores would only cost
+    max_matches: int = 0  # of an event; 0: any number
+    # Whether the next batch may be too large to be matched at once. We may have been started because the last one was.
+    careful: bool = True
+    observer: Observer = field(default_factory=Nobody)
+    # The first offset there is of each of these partitions of the events topic.
+    firsts: Callable[[Iterable[int]], Mapping[int, int]] = lambda partitions: {}
+    # The rows of a batch, by its number, from some positions on, without Spark (`rereading.Rereading`).
+    reread: Callable[[int, Mapping[Position, int]], Iterable[pa.Table]] | None = None
+    _number: int = field(default=0, init=False)  # of the batch in hand
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        self._number = number
+        report = Report(number, self.precision.false_positives)
+        try:
+            for rows in self._pieces(report, batch, number):
+                matched = time.time()
+                report.counts["deleted_unread"] += self._deleted(rows)
+                for published in self.take(rows):
+                    report.add(published, matched)
+                self.observer.progressed()
+        except Lost as reason:
+            raise SparkFailed(f"Spark workers fail even on an empty batch: {reason}") from reason
+        finally:
+            self.observer.idle()
+        if report.rows:
+            self.careful = report.bytes > LARGE * report.rows
+            self.precision.seen(report.waited_ms)
+            snapshot = self.state.snapshot
+            report.state = {"version": self.state.version, "subscriptions": len(snapshot), "parts": len(snapshot.parts)}
+            log.info("batch", **report.fields())
+            self.observer.batch(report)
+
+    def _pieces(self, report: Report, batch: DataFrame, number: int) -> Iterator[Sequence[Row]]:
+        """The workers' rows, piece by piece. Consume each before the next."""
+        isolation = self._isolation(report)
+        try:
+            yield from isolation.pieces(batch, self.careful)
+        except Misread as reason:
+            if self.reread is None:
+                raise
+            fields = {"batch": number, "reason": str(reason)}
+            log.warning("Spark cannot read all timestamps, so the driver reads the batch", **fields)
+            isolation = self._isolation(report, exact=True)
+            for table in self.reread(number, dict(self.state.positions)):
+                yield from isolation.pieces(batch.sparkSession.createDataFrame(table), careful=False)
+
+    def _isolation(self, report: Report, exact: bool = False) -> Isolation[DataFrame, Row]:
+        """`exact`: the timestamps are as Kafka has them."""
+        return Isolation(
+            partial(self._matched, report, exact), partial(self._places, report), _only, partial(self._aside, exact)
+        )
+
+    def take(self, rows: Sequence[Row]) -> list[Published]:
+        """Publish what the workers made of a batch, and take its changes into account. Much that is to be delivered
+        becomes several transactions, each with the events up to some offset."""
+        positions: dict[Position, int] = {
+            (r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, Progress)
+        }
+        if not positions:
+            return []
+        rows = in_order(rows)
+        decided = self.subscription_quota.checked([self._bounded(row) for row in rows], self.state.snapshot)
+        refused = [d.record for r, d in zip(rows, decided, strict=True) if isinstance(d, Refusal) and d is not r]
+        self.state.refuse([(record.partition, record.offset) for record in refused])
+        done = []
+        for some, reached in _slices(decided, positions):
+            published = self._publish(some, reached)
+            self.delivery_quota.count(wanted(some, self.state.snapshot.parts))
+            self.state.apply(some, reached)
+            done.append(published._replace(applied=time.time()))
+        return done
+
+    def _deleted(self, rows: Sequence[Row]) -> int:
+        """Count and log the events that were deleted before they could be read, by gaps in the offsets.
+
+        Transaction markers and compaction leave gaps too. Only offsets before the first one that the topic still has
+        were deleted; markers and compacted records among them are counted as well.
+        """
+        seen: Counter[int] = Counter()
+        last: dict[int, int] = {}
+        for row in rows:
+            if isinstance(row, Progress) and row.source == EVENTS:
+                seen[row.partition] += row.records
+                last[row.partition] = max(row.offset, last.get(row.partition, 0))
+        begins = {partition: self.state.positions.get((EVENTS, partition), 0) for partition in last}
+        missing = {p: n for p, offset in last.items() if (n := offset + 1 - begins[p] - seen[p]) > 0}
+        total = 0
+        for partition, first in self.firsts(missing).items() if missing else ():
+            if (deleted := min(first - begins[partition], missing[partition])) > 0:
+                warn_deleted(self.names.events, partition, begins[partition], first, deleted)
+                total += deleted
+        return total
+
+    def adopt(self, slices: Sequence[Slice], chosen: Sequence[Chosen], positions: Mapping[Position, int]) -> None:
+        """Tell the owners of the subscriptions that are there at the first start what became of these, and commit where
+        reading begins. Of each id the last word has a status, and every change that is refused; what is superseded has
+        none. A crash before the end repeats it: statuses may come twice then, each the same."""
+        self.state.positions.update(positions)
+        refused = [row for one in slices for row in _refused(one)]
+        last = _last_words(slices, chosen, {row.id for row in refused if row.id})
+        composition = self._composition(positions, last)
+        late = [row for row in refused if _is_later(row, last)]
+        early = [row for row in refused if not _is_later(row, last)]
+        self._answer(chain.from_iterable(map(composition.answer, early)))
+        for one, mine in zip(slices, chosen, strict=True):
+            kept = np.flatnonzero(mine.subscriptions)
+            subscribers = notes.subscribers(one.segment).at(kept)
+            self._make_topics(set(subscribers))
+            offsets = notes.numbers(one.segment, "offset")[kept].tolist()
+            changes = zip(one.segment.ids.at(kept), subscribers, offsets, one.paused[kept].tolist(), strict=True)
+            self._answer(records.statuses(self.names.statuses, one.partition, changes, composition.standing))
+            self._answer(chain.from_iterable(map(composition.answer, _withdrawals(one, mine))))
+        self._answer(chain.from_iterable(map(composition.answer, late)))
+        self._commit(lambda _: [], positions)
+
+    def _answer(self, statuses: Iterator[Record]) -> None:
+        while some := list(islice(statuses, ANSWERED_AT_ONCE)):
+            self._commit(partial(_regardless, some), {})
+
+    def _matched(self, report: Report, exact: bool, batch: DataFrame) -> list[Row]:
+        """Raises Misread unless the timestamps are exact; Lost, JobError, or what is wrong with us."""
+        self._begin("prepare")
+        with report.stage("prepare"):
+            works = self.state.work(report.false_positives)
+        self._begin("match")
+        with report.stage("match"):
+            source = batch.coalesce(self.tasks)
+            shards = (source.mapInArrow(work, OUTPUT) for work in works)
+            try:
+                rows = unpacked(reduce(DataFrame.unionByName, shards).toArrow())
+            except (PySparkException, Py4JJavaError) as error:
+                if not exact and misread(str(error)):
+                    raise Misread(BEYOND_SPARK) from error
+                found = of_worker(str(error)) or lost(str(error)) or error
+                report.counts["workers_lost"] += isinstance(found, Lost)
+                raise found from error
+        if not exact and any(isinstance(row, MisreadTimes) for row in rows):
+            raise Misread(OF_ANOTHER_CALENDAR)
+        return united(rows) if len(works) > 1 else rows
+
+    def _places(self, report: Report, batch: DataFrame) -> Int64:
+        """As `Isolation` wants them: without a worker."""
+        size = reduce(lambda a, b: a + b, (f.coalesce(f.length(name), f.lit(0)) for name in ("key", "value")))
+        self._begin("measure")
+        with report.stage("measure"):
+            try:
+                table = batch.select("source", "partition", "offset", size.cast("long").alias("bytes")).toArrow()
+            except (PySparkException, Py4JJavaError) as error:
+                if misread(str(error)):
+                    raise Misread(BEYOND_SPARK) from error
+                raise
+        places = np.column_stack([table[name].to_numpy().astype(np.int64) for name in table.column_names])
+        places = places[[offset >= self.state.positions.get((s, p), 0) for s, p, offset, _ in places.tolist()]]
+        return places[np.lexsort(places.T[::-1])]
+
+    def _aside(self, exact: bool, batch: DataFrame, reason: str) -> list[Row]:
+        """Raises Misread unless the timestamps are exact."""
+        detail = f"no worker survives it ({reason})"
+        rows: list[Row] = []
+        for table in batch.toArrow().to_batches():
+            for source, record in zip(table["source"].to_pylist(), consumer_records(table), strict=True):
+                if not exact and record.timestamp_ms < matching.SPARK_IS_RIGHT_FROM_MS:
+                    raise Misread(OF_ANOTHER_CALENDAR)
+                if source == EVENTS:
+                    rows.append(DeadLetter(record, records.POISON_EVENT, detail))
+                else:
+                    rows.append(Refusal(record, record.key.decode(errors="replace") if record.key else None, detail))
+                rows.append(
+                    Progress(
+                        source=Source(source),
+                        partition=record.partition,
+                        offset=record.offset,
+                        records=1,
+                        size_bytes=0,
+                        timestamp_ms=None,
+                    )
+                )
+        return rows
+
+    def _bounded(self, row: Row) -> Row:
+        if not self.max_matches or not isinstance(row, Delivery) or row.matched <= self.max_matches:
+            return row
+        detail = f"{row.matched:,} subscriptions match it; matching.max_per_event is {self.max_matches:,}"
+        return DeadLetter(row.record, records.TOO_MANY_MATCHES, detail)
+
+    def _publish(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> Published:
+        began = time.time()
+        self._begin("publish")
+        self._make_topics({r.subscriber for r in rows if isinstance(r, Change) and r.subscriber is not None})
+        failed = [r.id for r in rows if isinstance(r, Refusal) and r.id]
+        last = {id: Last(place, withdrawn=False) for id, place in self.state.places(failed).items()}
+        composition = self._composition(positions, {**last, **last_changes(rows)})
+        made_of = partial(composition.records, rows)
+        aborted, sent, committed = self._commit(lambda refused: self._told(made_of(refused)), positions)
+        return Published(
+            rows=rows,
+            delivered=composition.delivered,
+            over_quota=composition.over_quota,
+            dead_letters=composition.dead_letters,
+            aborted=aborted,
+            began=began,
+            sent=sent,
+            committed=committed,
+            applied=committed,
+        )
+
+    def _begin(self, stage: str) -> None:
+        self.observer.doing(self._number, stage)
+
+    def _told(self, made: Iterable[Record]) -> Iterator[Record]:
+        for number, record in enumerate(made, 1):
+            yield record
+            if number % SENT_BETWEEN_SIGNS == 0:
+                self._begin("publish")
+
+    def _make_topics(self, subscribers: set[str]) -> None:
+        self.outputs.missing({self.names.delivery_topic(s) for s in subscribers})
+
+    def _commit(
+        self, make: Callable[[Mapping[str, str]], Iterable[Record]], positions: Mapping[Position, int]
+    ) -> tuple[int, float, float]:
+        """The number of aborts, and the sink's result. `make` composes the records again for each attempt, because the
+        existing topics may have changed; it gets the topics for which the broker refused records."""
+        offsets = {(self.names.source(source), p): offset for (source, p), offset in positions.items()}
+        refused: dict[str, str] = {}
+        deadline = time.monotonic() + KEEP_TRYING_S
+        aborts = 0
+        while True:
+            try:
+                return aborts, *self.sink.publish(make(refused), offsets)
+            except Aborted as aborted:
+                if aborted.refused.keys() - refused.keys():
+                    deadline = time.monotonic() + KEEP_TRYING_S
+                elif aborts + 1 >= LEAST_ATTEMPTS and time.monotonic() > deadline:
+                    raise
+                # A topic that was deleted a moment ago may still be listed, so the pauses grow.
+                time.sleep(min(LONGEST_PAUSE_S, 0.05 * aborts))
+                aborts += 1
+                log.warning("transaction aborted, trying again", reason=str(aborted))
+                refused |= aborted.refused
+                self.outputs.refresh()
+
+    def _composition(self, positions: Mapping[Position, int], last: Mapping[str, Last]) -> Composition:
+        state = self.state
+        return Composition(
+            names=self.names,
+            outputs=self.outputs,
+            quota=self.delivery_quota,
+            version=state.version,
+            standing=composing.standing({**state.positions, **positions}, self.names),
+            parts=state.snapshot.parts,
+            false_positives=self.precision.false_positives,
+            last=last,
+        )
+
+
+def _regardless(records: Iterable[Record], refused: Mapping[str, str]) -> Iterable[Record]:
+    """The records, whichever topics the broker refuses."""
+    return records
+
+
+def united(rows: Sequence[Row]) -> list[Row]:
+    """The rows of several shards, with one delivery for each event that matched, in the order of events."""
+    merged: dict[tuple[int, int], Delivery] = {}
+    others: list[Row] = []
+    for row in rows:
+        if not isinstance(row, Delivery):
+            others.append(row)
+            continue
+        at = (row.record.partition, row.record.offset)
+        merged[at] = _both(merged[at], row) if at in merged else row
+    return [*(merged[at] for at in sorted(merged)), *others]
+
+
+def _both(first: Delivery, second: Delivery) -> Delivery:
+    """The deliveries of one event by two shards."""
+    ids = dict(zip(first.subscribers, first.subscriptions, strict=True))
+    for subscriber, more in zip(second.subscribers, second.subscriptions, strict=True):
+        known = orjson.loads(ids.get(subscriber, "[]"))
+        ids[subscriber] = orjson.dumps(sorted(known + orjson.loads(more))).decode()
+    return second._replace(
+        subscribers=list(ids),
+        subscriptions=list(ids.values()),
+        matched=second.matched + first.matched,
+        matches=second.matches + first.matches,
+    )
+
+
+def _only(batch: DataFrame, places: Int64) -> DataFrame:
+    among = (
+        (f.col("source") == source) & (f.col("partition") == partition) & f.col("offset").between(first, last)
+        for source, partition, first, last in ranges(places)
+    )
+    return batch.filter(reduce(or_, among, f.lit(False)))
+
+
+def _slices(
+    rows: Sequence[Row], positions: Mapping[Position, int]
+) -> Iterator[tuple[Sequence[Row], Mapping[Position, int]]]:
+    """The rows of one transaction after the other, and what each reaches; all but events are of the last."""
+    if sum(map(_matches, rows)) <= DELIVERED_AT_ONCE:
+        yield rows, positions
+        return
+    events = [row for row in rows if isinstance(row, Delivery | DeadLetter)]
+    some: list[Row] = []
+    n = 0
+    for row in sorted(events, key=lambda row: (row.record.partition, row.record.offset)):
+        if some and n + _matches(row) > DELIVERED_AT_ONCE:
+            partition = row.record.partition
+            reached = {at: to for at, to in positions.items() if at[0] == EVENTS and at[1] < partition}
+            yield some, reached | {(EVENTS, partition): row.record.offset}
+            some, n = [], 0
+        some.append(row)
+        n += _matches(row)
+    yield some + [row for row in rows if not isinstance(row, Delivery | DeadLetter)], positions
+
+
+def _matches(row: Row) -> int:
+    """About as many as it is for."""
+    return len(row.subscribers) + fan_out.size(row.matches) if isinstance(row, Delivery) else 0
+
+
+def _last_words(slices: Sequence[Slice], chosen: Sequence[Chosen], ids: Iterable[str]) -> dict[str, Last]:
+    """The last word on each of these ids that has one."""
+    wanted = Texts.of(ids)
+    last: dict[str, Last] = {}
+    for one, mine in zip(slices, chosen, strict=True):
+        for texts, is_last, offset, withdrawn in (
+            (one.segment.ids, mine.subscriptions, notes.numbers(one.segment, "offset"), False),
+            (one.withdrawn, mine.withdrawn, one.withdrawn_offset, True),
+        ):
+            place = texts.find(wanted)
+            for i in np.flatnonzero(place >= 0).tolist():
+                if is_last[place[i]]:
+                    last[wanted[i]] = Last((one.partition, int(offset[place[i]])), withdrawn)
+    return last
+
+
+def _is_later(row: Refusal, last: Mapping[str, Last]) -> bool:
+    """Whether a refused change comes after the last word on its id."""
+    if row.id is None or row.id not in last:
+        return True
+    partition, offset = last[row.id].place
+    return partition == row.record.partition and offset < row.record.offset
+
+
+def _withdrawals(one: Slice, mine: Chosen) -> Iterator[Change]:
+    gone = np.flatnonzero(mine.withdrawn)
+    for id, offset in zip(one.withdrawn.at(gone), one.withdrawn_offset[gone].tolist(), strict=True):
+        yield Change(ConsumerRecord(one.partition, offset, timestamp_ms=0), id, subscriber=None)
+
+
+def _refused(one: Slice) -> Iterator[Refusal]:
+    for row in one.refused:
+        record = ConsumerRecord(
+            partition=row["partition"],
+            offset=row["offset"],
+            timestamp_ms=row["timestamp"],
+            key=row["key"],
+            value=row["value"],
+            headers=[(header["key"], header["value"]) for header in row["headers"]],
+        )
+        yield Refusal(record, row["id"] or None, row["reason"])

@@ -1,0 +1,167 @@
+"""The Spark session, with the settings that make small batches fast."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from streaming.driver import class_archive, code_archive
+from streaming.errors import JobError, SparkFailed
+from streaming.log import logger
+
+CODE = Path(__file__).resolve().parents[2]
+
+log = logger("sluice.job")
+
+ATTEMPTS = 3  # at starting the JVM
+REAPED_S = 1.0  # so long after its last connection broke, a process that has ended may not look so
+LOG = CODE / "config" / "log4j2.properties"
+
+TUNING = {
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.pollingDelay": "5ms",
+    # 40 ms off every small Python stage.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # Otherwise every DataFrame call walks the Python stack.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Arrow hands a worker up to this many rows at once.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # With any other value Spark works out the size of an Arrow batch after every row, and that of a column of lists,
+    # such as the headers, by going through all rows before: 10,000 rows took 20 times as long.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # A batch's plan is a source and one Python stage: to compile it, or to adapt it on the way, costs more than
+    # it saves.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Workers are forked from a process that has loaded the matching library already.
+    "spark.python.daemon.module": "streaming.worker.daemon",
+    # Our own transaction decides what was done, so a batch is never retried within Spark.
+    "spark.task.maxFailures": "1",
+}
+# On one machine the driver is all there is. The quick compiler alone: what the slow one gains, it does not get back
+# from a machine that it shares with the workers.
+LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Without Hadoop's native library its own local file system starts a process (chmod) for each file it writes. This
+    # one does not: writing Spark's two logs takes 8 ms of a batch instead of 20.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    # A JVM without memory must not linger: the job starts again, and looks at batches before it takes them.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError",
+}
+# 35 to 65 ms off each write to the checkpoint. It gives up Spark's check against two drivers in one directory: our
+# lock and the fencing of the older producer do that.
+LOCAL_CHECKPOINT = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
+
+
+# What it has to unpack and load is ours alone (`code_archive`): not what its host has lying about.
+CLUSTER = {
+    # Relative to where an executor works, which is where it unpacks archives.
+    "spark.executorEnv.PYTHONPATH": code_archive.NAME,
+    # Kernels are cached beside their sources, so they go with them. Any other place knows them by their path, which is
+    # another in every executor: nothing would be found, and nothing deleted.
+    "spark.executorEnv.NUMBA_CACHE_DIR": "",
+}
+
+
+def on_cluster(master: str) -> bool:
+    return not master.startswith("local")
+
+
+def exit_code(error: BaseException) -> int | None:
+    """Of Spark's JVM; a signal is negative. None if it runs, or was never started. `error` is what is known of its end:
+    as long as PySpark waits for the JVM to come up, only the frame that does so knows the process."""
+    waiting = (frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is launch_gateway.__code__)
+    process = next((frame.f_locals.get("proc") for frame in waiting), getattr(SparkContext._gateway, "proc", None))
+    if process is None:
+        return None
+    try:
+        code = int(process.wait(REAPED_S))
+    except subprocess.TimeoutExpired:
+        return None
+    process.stdin.close()  # the pipe by which the JVM would learn of our end; PySpark leaves it open
+    return code
+
+
+def _by_signal(code: int) -> bool:
+    """Shells, which spark-submit is written for, add 128 to the number of the signal."""
+    return code < 0 or code > 128
+
+
+def _created(builder: SparkSession.Builder) -> SparkSession:
+    """When its own helpers are killed, spark-submit ends as it does when an option is wrong. An option is wrong every
+    time."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            if (code := exit_code(error)) is None:
+                raise
+            if _by_signal(code):
+                raise SparkFailed(f"Spark's JVM was killed while it started (exit code {code})") from error
+            log.warning("Spark's JVM ended while it started", exit_code=code)
+        time.sleep(1.0 + attempt)
+    raise JobError(
+        f"Spark's JVM ended while it started, {ATTEMPTS} times, with exit code {code}; standard error says why. "
+        "It must be Java 17 or newer (JAVA_HOME), and take what spark.options has for the driver"
+    )
+
+
+def start(
+    name: str, master: str, options: Mapping[str, str], jars: Path, scratch: Path, local_checkpoint: bool
+) -> SparkSession:
+    """`options` are Spark's own and win over TUNING; `scratch` takes all temporary files of the driver.
+
+    Raises SparkFailed if the JVM is killed meanwhile, and JobError if it ends by itself.
+    """
+    files = sorted(jars.glob("*.jar"))
+    if not files:
+        raise JobError(f"no jars in {jars}; `make setup` puts them there")
+    local = not on_cluster(master)
+    if not local and options.get("spark.io.encryption.enabled") == "true":
+        raise JobError(
+            "spark.io.encryption.enabled: the workers of a cluster map the subscriptions from files, which they cannot "
+            "do if Spark encrypts these; encrypt the disks of spark.local.dir instead"
+        )
+    config = {
+        **TUNING,
+        **(LOCAL if local else CLUSTER),
+        **(LOCAL_CHECKPOINT if local_checkpoint else {}),
+        **({"spark.driver.extraClassPath": str(jars / "*")} if local else {"spark.jars": ",".join(map(str, files))}),
+        **({"spark.executorEnv.PYTHONPATH": str(CODE)} if local else {}),
+        "spark.driver.defaultJavaOptions": (
+            f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={LOG.as_uri()} "
+            f"{class_archive.option(jars) if local else ''}"
+        ),
+        **({"spark.local.dir": str(scratch)} if local else {}),
+        **options,
+    }
+    # Spark takes the workers' interpreter from nowhere else.
+    os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python", sys.executable)
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    spark = _created(builder)
+    signal.signal(signal.SIGINT, on_interrupt)  # Spark has put its own in its place, which only cancels jobs
+    return spark

@@ -1,0 +1,87 @@
+"""Both Kafka topics as one stream of rows.INPUT rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from streaming.errors import JobError
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Source
+
+TUNING = {
+    "kafka.isolation.level": "read_committed",
+    # With Kafka's default of 500 ms a quiet partition holds up the whole batch for half a second.
+    "kafka.fetch.max.wait.ms": "5",
+    # After every poll Spark asks the broker for the topic's bounds, twice. With Kafka's default of 500 records that was
+    # most of what its consumer did.
+    "kafka.max.poll.records": "100000",
+    "kafka.max.partition.fetch.bytes": "8388608",
+}
+
+PROTOCOL = "security.protocol"
+
+
+def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
+    """Raises JobError where Kafka's two clients do not speak the same to the same brokers. The Java one would wait for
+    an answer for minutes."""
+    ours, theirs = (options.get(PROTOCOL, "plaintext") for options in (client, spark))
+    if ours.lower() != theirs.lower():
+        raise JobError(
+            f"kafka.client has {PROTOCOL} = {ours!r} and kafka.spark {theirs!r}; both speak to the same brokers"
+        )
+
+
+def live(
+    spark: SparkSession, kafka: Mapping[str, str], starts: Mapping[str, Mapping[int, int]], caps: Mapping[str, int]
+) -> DataFrame:
+    """A stream of both topics. `starts` (topic -> partition -> offset, the events topic first) count only for a new
+    checkpoint; `caps` are rows a batch at most, by topic."""
+    streams = []
+    for source, (topic, offsets) in zip((EVENTS, SUBSCRIPTIONS), starts.items(), strict=True):
+        stream = (
+            spark.readStream.format("kafka")
+            .options(**kafka, **{k: v for k, v in TUNING.items() if k not in kafka})
+            .option("subscribe", topic)
+            .option("startingOffsets", _offsets(topic, offsets))
+            .option("maxOffsetsPerTrigger", caps[topic])
+            .option("includeHeaders", "true")
+            # Records that were deleted before they were read are gone. The pipeline counts them.
+            .option("failOnDataLoss", "false")
+            .load()
+        )
+        streams.append(_rows(stream, source))
+    return streams[0].unionByName(streams[1])
+
+
+def planned(spark: SparkSession, checkpoint: str, number: int) -> dict[tuple[str, int], int]:
+    """The end offsets of a batch by topic and partition: Spark records them before it starts the batch."""
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets/{number}")
+    file = path.getFileSystem(spark._jsc.hadoopConfiguration()).open(path)
+    try:
+        text = jvm.org.apache.commons.io.IOUtils.toString(file, "UTF-8")
+    finally:
+        file.close()
+    _, _, *of_sources = text.splitlines()  # after a version and what Spark says of the batch
+    found = [json.loads(line) for line in of_sources if line != "-"]
+    return {(topic, int(p)): end for ends in found for topic, by_p in ends.items() for p, end in by_p.items()}
+
+
+def _rows(records: DataFrame, source: Source) -> DataFrame:
+    return records.select(
+        f.lit(int(source)).alias("source"),
+        "partition",
+        "offset",
+        f.unix_millis("timestamp").alias("timestamp"),
+        "key",
+        "value",
+        "headers",
+    )
+
+
+def _offsets(topic: str, by_partition: Mapping[int, int]) -> str:
+    return json.dumps({topic: {str(p): offset for p, offset in by_partition.items()}})

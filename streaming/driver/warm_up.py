@@ -1,0 +1,69 @@
+"""Warm up kernels and workers with dummy rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from matchers.index.snapshot import Snapshot
+from streaming.driver.batch_order import in_order
+from streaming.driver.pipeline import OUTPUT
+from streaming.index import parts
+from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, unpacked
+from streaming.state.state import State
+from streaming.worker.compiling import WORTHWHILE
+
+SOME = 64  # events: algorithms may have other kernels for few
+NOWHERE = 1 << 20  # a partition that no topic has
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A broadcast that goes nowhere."""
+
+    value: Any
+
+    def destroy(self) -> None:
+        pass
+
+
+def kernels(state: State) -> None:
+    """Do here what workers do, so that what they need is compiled and in the cache."""
+    here = replace(state, broadcast=_Kept, share=None, worker_memory_mb=0, _handles={})
+    rows = _rows(1)
+    for own in here.work():
+        for work in (own, replace(own, codec="json")):
+            assert sum(batch.num_rows for batch in work(rows.to_batches()))
+    parts.forget()
+
+
+def cache(algorithm: str) -> None:
+    """Compile what a job with this algorithm needs, where there is none: for an image, which keeps it."""
+    state = State(Snapshot(0, algorithm), _Kept, {})
+    (work,) = state.work()
+    state.apply(in_order(unpacked(pa.Table.from_batches(work(_rows(1).to_batches()), PACKED))), {})
+    kernels(state)
+
+
+def workers(spark: SparkSession, state: State) -> None:
+    """Start them, and load the state and the kernels there, so that the first events need not wait for it."""
+    n = 2 * spark.sparkContext.defaultParallelism
+    # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
+    rows = spark.createDataFrame(_rows(n)).repartition(n)
+    for own in state.work():
+        match = replace(own, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
+        for work in (own, match, match):
+            result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
+            assert result.num_rows
+
+
+def _rows(n: int) -> pa.Table:
+    """Events and changes, enough for n tasks."""
+    row = {"partition": NOWHERE, "offset": 0, "timestamp": 0}
+    document = b'{"subscriber": "nobody", "pattern": {"text": ["a"], "number": [{"numeric": [">", 1]}]}}'
+    changes = [row | {"source": SUBSCRIPTIONS, "key": b"%d" % i, "value": document} for i in range(2 * WORTHWHILE * n)]
+    events = [row | {"source": EVENTS, "value": b"{}"}] * (SOME * n)
+    return pa.Table.from_pylist(changes + events, schema=INPUT)

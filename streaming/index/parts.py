@@ -1,0 +1,69 @@
+"""Send the parts of a snapshot to the workers: small ones in a broadcast, large ones in mapped files."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pyspark import SparkContext
+from pyspark.core.broadcast import Broadcast
+
+from matchers.index.snapshot import Part, Reading
+from streaming.index import packing
+
+
+class SharedFile(Broadcast[Path]):
+    """The bytes of a file, in a file on every executor that needs them: Spark brings them when a task first does, from
+    us or from an executor that has them, and deletes them everywhere when it is destroyed.
+
+    An executor that is started later is sent only what is not destroyed by then. The JVMs of both sides hold all the
+    bytes, compressed, in memory while they are sent.
+    """
+
+    def __init__(self, context: SparkContext, path: Path) -> None:
+        super().__init__(context, path, context._pickled_broadcast_vars)
+
+    def dump(self, value: Path, f: BinaryIO) -> None:
+        with value.open("rb") as file, f:
+            shutil.copyfileobj(file, f)
+
+
+@dataclass(frozen=True)
+class Handle:
+    """Opens a part in a worker. No two parts have the same name."""
+
+    name: str
+    broadcast: Any = None  # of its bytes, or a SharedFile; None: workers see our files
+    path: str = ""  # of its file; empty if it is in no file
+
+    def open(self) -> Part:
+        if self.broadcast is None:
+            return packing.read(Path(self.path), Part)
+        if self.path:
+            return packing.read(Path(self.broadcast._path), Part)  # where Spark put it
+        return packing.from_bytes(self.broadcast.value, Part)
+
+    def close(self) -> None:
+        """No worker will open it any more."""
+        if self.broadcast is not None:
+            self.broadcast.destroy()
+
+
+_open: dict[int, tuple[dict[str, Part], Reading]] = {}  # what this worker used last of each shard
+
+
+def opened(handles: tuple[Handle, ...], shard: int) -> tuple[list[Part], Reading]:
+    """The parts, each opened once in a process for as long as batch after batch uses it; and what to read for them."""
+    before, reading = _open.get(shard, ({}, None))
+    parts = {handle.name: before.get(handle.name) or handle.open() for handle in handles}
+    if reading is None or list(parts) != list(before):
+        reading = Reading.of(list(parts.values()), reading)
+        _open[shard] = parts, reading
+    return list(parts.values()), reading
+
+
+def forget() -> None:
+    """Let go of what this process has open."""
+    _open.clear()

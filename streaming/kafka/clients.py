@@ -1,0 +1,158 @@
+"""Producers and consumers of the command line: write records, and read topics to their end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from streaming.documents.messages import place_of, topic_of
+from streaming.documents.records import BY_KEY
+from streaming.errors import BrokerUnreachable
+from streaming.kafka.errors import is_without_group, meant
+from streaming.kafka.topics import CLIENT, TIMEOUT_S, Topics
+
+if TYPE_CHECKING:
+    from config.model import Settings
+
+Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The address of the brokers and the options of librdkafka."""
+
+    bootstrap_servers: str
+    options: Mapping[str, str]
+
+    @classmethod
+    def of(cls, settings: Settings) -> Cluster:
+        return cls(settings.kafka.bootstrap_servers, settings.kafka.client)
+
+    def topics(self) -> Topics:
+        return Topics(self.bootstrap_servers, self.options)
+
+    def client(self, **own: Any) -> dict[str, Any]:
+        settings = {name.replace("_", "."): value for name, value in own.items()}
+        return {**CLIENT, "bootstrap.servers": self.bootstrap_servers, **settings, **self.options}
+
+
+def write(
+    cluster: Cluster,
+    topic: str,
+    records: Iterable[Writable],
+    progress: Callable[[int], None] = lambda written: None,
+    taken: Callable[[Message], None] = lambda message: None,
+) -> int:
+    """(key, value) to a topic, in order within a partition; returns how many, when the broker has them all.
+
+    `taken` is called with each record once it has its offset.
+    """
+    cluster.topics().required([topic], "`run_stream.py topics create` makes what the job needs")
+    failed: list[KafkaError] = []
+
+    def delivered(error: Any, message: Message) -> None:
+        if error is not None:
+            failed.append(error)
+        else:
+            taken(message)
+
+    producer = Producer(cluster.client(enable_idempotence=True, linger_ms=5, compression_type="lz4"))
+    written = 0
+    try:
+        for key, value, *rest in records:
+            partition = rest[0] if rest else BY_KEY
+            while True:
+                try:
+                    producer.produce(topic, value, key, partition, on_delivery=delivered)
+                    break
+                except BufferError:  # the queue is full: let it send
+                    producer.poll(0.1)
+            producer.poll(0)
+            written += 1
+            progress(written)
+        left = producer.flush(TIMEOUT_S)
+    except KafkaException as error:
+        raise meant(error.args[0], f"records were not taken by {topic}") from error
+    if failed:
+        raise meant(failed[0], f"{left + len(failed)} of {written} records were not taken by {topic}")
+    if left:
+        raise BrokerUnreachable(f"{left} of {written} records were not taken by {topic}: no answer")
+    return written
+
+
+def read(
+    cluster: Cluster,
+    topics: Sequence[str],
+    *,
+    follow: bool,
+    starts: Mapping[tuple[str, int], int] | None = None,
+    settled: bool = False,
+    idle_s: float = 0.02,
+) -> Iterator[Message | None]:
+    """Committed records of topics, without a group, from the first or from `starts` (by topic and partition) on.
+    Ends at the present end, or goes on for ever with `follow`, and then yields None whenever there was nothing for
+    `idle_s`. The end is before the first transaction that is open; with `settled` it is where the log ends now, and
+    transactions that are open before it are waited for. Raises JobError."""
+    there = cluster.topics().required(topics)
+    consumer = Consumer(
+        cluster.client(
+            group_id="unused",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            enable_partition_eof=True,
+            fetch_wait_max_ms=500 if follow else 10,  # a bounded read must not wait for more data at the end
+        )
+    )
+    try:
+        partitions = [TopicPartition(topic, p) for topic in topics for p in range(there[topic])]
+        for partition in partitions:
+            low, _ = consumer.get_watermark_offsets(partition, TIMEOUT_S)
+            partition.offset = max(low, (starts or {}).get((partition.topic, partition.partition), low))
+        ends = _ends(cluster, partitions) if settled else {}
+        consumer.assign(partitions)
+        open_ends = {(p.topic, p.partition) for p in partitions}
+        while follow or open_ends:
+            messages = consumer.consume(1_000, idle_s)
+            for message in messages:
+                error = message.error()
+                if error is not None:
+                    if is_without_group(error):
+                        continue
+                    if error.code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(error)
+                number, offset = place_of(message)
+                at = topic_of(message), number
+                if error is None and (not settled or offset < ends[at]):
+                    yield message
+                # Without an error it is a record, else the end, for now, of what is committed.
+                if (offset + (error is None) >= ends[at]) if settled else error is not None:
+                    open_ends.discard(at)
+            if follow and not messages:
+                yield None
+    except KafkaException as error:
+        raise meant(error.args[0], f"{', '.join(topics)} cannot be read") from error
+    finally:
+        consumer.close()
+
+
+def _ends(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[tuple[str, int], int]:
+    """The ends of the logs, uncommitted records included."""
+    consumer = Consumer(cluster.client(group_id="unused", isolation_level="read_uncommitted"))
+    try:
+        return {(p.topic, p.partition): consumer.get_watermark_offsets(p, TIMEOUT_S)[1] for p in partitions}
+    finally:
+        consumer.close()
+
+
+def paced(records: Iterable[Any], per_second: float) -> Iterator[Any]:
+    """The same records, no faster than a rate."""
+    began = time.monotonic()
+    for n, record in enumerate(records):
+        ahead = began + n / per_second - time.monotonic()
+        if ahead > 0:
+            time.sleep(ahead)
+        yield record

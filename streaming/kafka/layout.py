@@ -1,0 +1,57 @@
+"""The topics of a job, with the settings that it relies on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streaming.documents.records import BY_KEY
+from streaming.kafka.retention import DAY_MS
+from streaming.kafka.topics import Topic
+
+if TYPE_CHECKING:
+    from config.model import Settings
+
+
+def needed(settings: Settings) -> list[str]:
+    """Names of the topics without which the job does not start."""
+    shared = [settings.deliveries.topic] if settings.deliveries.layout == "shared" else []
+    return [
+        settings.events.topic,
+        settings.subscriptions.topic,
+        settings.subscriptions.status_topic,
+        settings.dead_letters.topic,
+        *shared,
+    ]
+
+
+def delivery_topic(settings: Settings, subscriber: str) -> str:
+    """The topic that a subscriber reads."""
+    deliveries = settings.deliveries
+    return deliveries.topic if deliveries.layout == "shared" else deliveries.prefix + subscriber
+
+
+def delivery_partition(settings: Settings, of_event: int, partitions: int) -> int:
+    """The partition of a delivery, given the event's partition and the topic's number of partitions. All deliveries of
+    one event partition to one subscriber go to one partition, whatever the keys are, so that they stay in order: in a
+    subscriber's own topic by this rule, in the shared topic by the key, which is the subscriber."""
+    return BY_KEY if settings.deliveries.layout == "shared" else of_event % partitions
+
+
+def topics(settings: Settings, partitions: int, replication_factor: int) -> list[Topic]:
+    """The same, ready to be made; `partitions` is for those that grow with the load."""
+    compacted = {
+        "cleanup.policy": "compact",
+        # A restart rebuilds the state of the last committed offset from the topic, so for a day no record may be
+        # removed because a newer one has come.
+        "min.compaction.lag.ms": str(DAY_MS),
+    }
+    # A dead letter is a record that may have been as large as its topic allowed, and some headers.
+    roomy = {"max.message.bytes": "20000000"}
+    configs = {
+        settings.events.topic: (partitions, {}),
+        settings.subscriptions.topic: (partitions, compacted),
+        settings.subscriptions.status_topic: (1, {"cleanup.policy": "compact"}),
+        settings.dead_letters.topic: (1, roomy),
+        settings.deliveries.topic: (partitions, {}),
+    }
+    return [Topic(name, configs[name][0], replication_factor, configs[name][1]) for name in needed(settings)]

@@ -1,0 +1,301 @@
+"""Write a batch exactly once: its records and the source offsets in one Kafka transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import MappingProxyType
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from streaming.documents.messages import topic_of
+from streaming.documents.records import Record
+from streaming.errors import BrokerUnreachable, Fenced, JobError
+from streaming.kafka.errors import meant
+from streaming.kafka.topics import CLIENT
+
+TIMEOUT_S = 60.0
+GONE_S = 10.0  # after which records that were not taken may have lost their topic
+
+# Of a record: another of the same topic may be taken, or not, but this one never.
+REFUSALS = (
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.INVALID_RECORD,
+    KafkaError.POLICY_VIOLATION,
+)
+
+# What the producer says of a topic without asking the broker.
+UNKNOWN = (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+# What a broker says that has just come up, and librdkafka does not ask again for offsets.
+STARTING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+)
+
+Offsets = Mapping[tuple[str, int], int]  # (topic, partition) -> offset of the first record not yet read
+Notes = Mapping[tuple[str, int], str]  # metadata of such offsets
+
+
+class Aborted(JobError):
+    """The transaction was given up and nothing of it is visible; a topic may have been deleted. Worth another try.
+
+    `refused` are topics that the broker takes a record for from nobody, or not from us, and what it says.
+    """
+
+    retry = True
+
+    def __init__(self, reason: str, refused: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(reason)
+        self.refused = refused
+
+
+class TransactionalSink:
+    """The only writer of a query. Opening it prevents every older sink of that name from committing again.
+
+    `publish` is called once per batch. If the process dies within, readers with isolation.level=read_committed see
+    all of the batch or nothing, and `committed` tells which.
+
+    The broker fences a producer if another of its name was opened, but also if it was suspended beyond the timeout of
+    a transaction. The offsets' metadata names the process that committed them. A newly opened sink commits the current
+    offsets again under its own name, so that an older process that resumes knows that it was replaced. Without an
+    `owner`, a unique name, the sink stops in both cases.
+
+    `claimed` are the partitions whose offsets that owner committed in an earlier process. If another has committed
+    since, that process was replaced, and this one too: nothing is opened. Raises JobError.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        options: Mapping[str, str],
+        name: str,
+        *,
+        owner: str = "",
+        claimed: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        common = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
+        self._name = name
+        self.owner = owner
+        self._config = {
+            # `flush` sends at once what is there. Before it, a request for each few records would cost the broker
+            # three times as much as all of them together.
+            "linger.ms": 100,
+            "batch.size": 1 << 20,
+            "message.max.bytes": 20_000_000,
+            "queue.buffering.max.messages": 2_000_000,
+            "queue.buffering.max.kbytes": 1 << 18,
+            "compression.type": "lz4",
+            "delivery.report.only.error": True,
+            "topic.metadata.propagation.max.ms": 5_000,  # we make topics and wait for them: an unknown one was deleted
+            # One event may have a million deliveries. When we die, the next one of our name does not wait for this.
+            "transaction.timeout.ms": 300_000,
+            **common,
+            "transactional.id": name,
+        }
+        self._consumer = Consumer({**common, "group.id": name, "enable.auto.commit": False})
+        self._last: dict[tuple[str, int], tuple[int, str]] = {}  # what we committed last, with its notes
+        self._partitions: Sequence[tuple[str, int]] = ()  # where another may have committed
+        self._refused: dict[str, str] = {}  # of the transaction in hand
+        self._asked = False  # in the transaction in hand: which topics there are
+        if claimed and any(by != owner for _, by in self._standing(claimed).values()):
+            raise self._fenced()
+        self._producer = self._opened()
+
+    def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The committed offsets; partitions without one are left out."""
+        self._partitions = partitions
+        found = {at: offset for at, (offset, _) in self._standing(partitions).items()}
+        if not self.owner:
+            self._last = self._own(found)
+        elif found:
+            self.publish([], found)
+        return found
+
+    def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        """The metadata of the committed offsets; partitions without any are left out."""
+        return {(tp.topic, tp.partition): tp.metadata for tp in self._found(partitions) if tp.metadata}
+
+    def publish(
+        self, records: Iterable[Record], offsets: Offsets, notes: Notes = MappingProxyType({})
+    ) -> tuple[float, float]:
+        """Commit the records together with the offsets; returns when sending and when committing ended (epoch s).
+
+        Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
+        """
+        positions = [TopicPartition(*at, offset, notes.get(at, self.owner)) for at, offset in offsets.items()]
+        self._refused, self._asked = {}, False
+        topics = set()
+        sending = True
+        try:
+            self._producer.begin_transaction()
+            with _unveiled():
+                for record in records:
+                    topics.add(record.topic)
+                    self._produce(record)
+                self._flush(topics, offsets)
+            sending = False
+            sent = time.time()
+            if positions:
+                group = self._consumer.consumer_group_metadata()
+                self._producer.send_offsets_to_transaction(positions, group, TIMEOUT_S)
+            self._commit()
+        except KafkaException as error:
+            if _fences(error):
+                if self._reopened(offsets, error):
+                    return time.time(), time.time()
+                raise Aborted("the broker gave it up, since it took longer than transaction.timeout.ms") from error
+            if error.args[0].fatal() or not (sending or error.args[0].txn_requires_abort()):
+                raise self._translated(error) from error
+            self._abort(offsets)
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and not self._refused:
+                raise meant(error.args[0], "a topic cannot be written to") from error
+            raise Aborted(error.args[0].str(), self._refused) from error
+        self._last |= self._own(offsets)
+        return sent, time.time()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _flush(self, topics: set[str], offsets: Offsets) -> None:
+        """A topic that was deleted can hold up all records of a transaction, and the producer does not say why."""
+        if not self._producer.flush(GONE_S):
+            return
+        with suppress(KafkaException):  # of a broker that does not answer
+            if gone := topics - self._consumer.list_topics(timeout=GONE_S).topics.keys():
+                self._abort(offsets)
+                raise Aborted(f"topic {min(gone)} does not exist any more")
+        if left := self._producer.flush(TIMEOUT_S - GONE_S):
+            raise BrokerUnreachable(f"{left:,} records were not taken within {TIMEOUT_S:.0f} s")
+
+    def _found(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                found = self._consumer.committed([TopicPartition(t, p) for t, p in partitions], TIMEOUT_S)
+                return [tp for tp in found if tp.offset >= 0]
+            except KafkaException as error:
+                if error.args[0].code() not in STARTING or time.monotonic() > deadline:
+                    raise self._translated(error) from error
+                time.sleep(0.1)
+
+    def _opened(self) -> Producer:
+        producer = Producer(self._config)
+        try:
+            producer.init_transactions(TIMEOUT_S)
+        except KafkaException as error:
+            raise self._translated(error) from error
+        return producer
+
+    def _produce(self, record: Record) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    record.topic,
+                    record.value,
+                    record.key,
+                    record.partition,
+                    headers=record.headers,  # type: ignore[arg-type]  # the stub asks for a list that may hold texts too
+                    on_delivery=self._delivered,
+                )
+                return
+            except BufferError:  # librdkafka's queue is full: let it send
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                if error.args[0].code() in UNKNOWN and not self._asked:
+                    self._ask_for_topics()
+                    continue
+                if error.args[0].code() == KafkaError._FATAL:  # this call does not say why, all others do
+                    self._producer.begin_transaction()
+                self._refuse(record.topic, error.args[0])
+                raise
+
+    def _ask_for_topics(self) -> None:
+        """Once a topic was deleted, the producer refuses records for it by itself until it hears of a new one, which
+        has been made for this transaction."""
+        self._asked = True
+        with suppress(KafkaException):  # of a broker that does not answer: then the transaction is given up
+            self._producer.list_topics(timeout=GONE_S)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._refuse(topic_of(message), error)
+
+    def _refuse(self, topic: str, error: KafkaError) -> None:
+        if error.code() in REFUSALS:
+            self._refused[topic] = error.str()
+
+    def _commit(self) -> None:
+        """Committing may be asked again for as long as the broker says so."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                self._producer.commit_transaction(TIMEOUT_S)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+
+    def _abort(self, offsets: Offsets) -> None:
+        try:
+            self._producer.abort_transaction(TIMEOUT_S)
+        except KafkaException as error:
+            # When no partition could be added to a transaction, the broker knows of none to abort.
+            if not _fences(error) and error.args[0].code() != KafkaError.INVALID_TXN_STATE:
+                raise self._translated(error) from error
+            self._reopened(offsets, error)
+
+    def _reopened(self, tried: Offsets, error: KafkaException) -> bool:
+        """Go on with a new producer, since the old one is of no more use; whether what was tried was committed after
+        all. Raises Fenced if another job has taken over."""
+        if _fences(error) and not self.owner:
+            raise self._fenced()
+        before, after = self._last, {**self._last, **self._own(tried)}
+        for attempt in range(2):
+            found = self._standing({*self._partitions, *after})
+            if found not in (before, after):
+                raise self._fenced()
+            if attempt == 0:  # another may have taken over just before this
+                self._producer = self._opened()
+        self._last = found
+        return found == after != before
+
+    def _standing(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
+        """The owner of each committed offset, if its metadata names one."""
+        found = self._found(partitions)
+        return {(tp.topic, tp.partition): (tp.offset, (tp.metadata or "") if self.owner else "") for tp in found}
+
+    def _own(self, offsets: Offsets) -> dict[tuple[str, int], tuple[int, str]]:
+        return {at: (offset, self.owner) for at, offset in offsets.items()}
+
+    def _translated(self, error: KafkaException) -> JobError:
+        cause: KafkaError = error.args[0]
+        if _fences(error):
+            return self._fenced()
+        unreachable = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+        if cause.retriable() or cause.code() in unreachable + STARTING:
+            return BrokerUnreachable(f"the broker does not answer: {cause.str()}")
+        return JobError(f"Kafka refused the transaction of {self._name!r}: {cause.str()}")
+
+    def _fenced(self) -> Fenced:
+        return Fenced(
+            f"another job with query.name = {self._name!r} has taken over, so this one stops; nothing was lost. "
+            "Two jobs that are to run side by side need two names."
+        )
+
+
+@contextmanager
+def _unveiled() -> Iterator[None]:
+    """confluent_kafka raises a fatal error before it calls `_delivered`, which Python then takes for a broken call."""
+    try:
+        yield
+    except SystemError as error:
+        raise error.__cause__ or error from None
+
+
+def _fences(error: KafkaException) -> bool:
+    return error.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)

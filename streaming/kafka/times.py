@@ -1,0 +1,56 @@
+"""Find the offsets of a topic between two times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, TopicPartition
+
+from streaming.documents import instants
+from streaming.kafka.topics import TIMEOUT_S
+
+UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_AGO = re.compile(rf"([0-9]+)([{''.join(UNITS_MS)}])")
+
+Span = tuple[int, int]  # the first offset, and the one to stop before
+
+
+def moment(text: str, now_ms: int) -> int:
+    """A time with its zone, or how long ago it was, in milliseconds since the epoch. Raises ValueError."""
+    if ago := _AGO.fullmatch(text):
+        at = now_ms - int(ago[1]) * UNITS_MS[ago[2]]
+    else:
+        try:
+            at = instants.milliseconds(text)
+        except ValueError as error:
+            raise ValueError(
+                f"{text!r} is neither {error}, nor how long ago it was, such as 90s, 30m, 2h, 7d or 1w"
+            ) from None
+    return max(0, at)  # a time below zero is a command to Kafka
+
+
+def bounds(consumer: Consumer, topic: str, partitions: int) -> dict[int, Span]:
+    """The offsets that each partition has for readers of committed records."""
+    every = [TopicPartition(topic, p) for p in range(partitions)]
+    return {p.partition: consumer.get_watermark_offsets(p, TIMEOUT_S) for p in every}
+
+
+def first_since(consumer: Consumer, topic: str, partitions: int, at_ms: int) -> dict[int, int]:
+    """The first record at or after a time, of each partition; negative if there is none."""
+    found = consumer.offsets_for_times([TopicPartition(topic, p, at_ms) for p in range(partitions)], TIMEOUT_S)
+    return {p.partition: p.offset for p in found}
+
+
+def spans(bounds: Mapping[int, Span], since: Mapping[int, int], until: Mapping[int, int]) -> dict[int, Span]:
+    """From the first record at or after one time to before the first at or after another; what `first_since` has none
+    of, or does not know, is the end. Records that carry an earlier time than one before them stay where they lie."""
+    found = {}
+    for partition, (low, high) in bounds.items():
+        start, end = (_within(low, high, offsets.get(partition, -1)) for offsets in (since, until))
+        found[partition] = (start, max(start, end))
+    return found
+
+
+def _within(low: int, high: int, offset: int) -> int:
+    return high if offset < 0 else min(max(low, offset), high)

@@ -1,0 +1,35 @@
+"""Check that the input topics are still those that existed at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streaming.errors import TopicReplaced
+from streaming.kafka.topics import Topics
+
+ANSWER_S = 5.0  # for the broker
+
+
+class Watch:
+    """`ends` is called now and then by a thread of its own, `check` by the main thread. Raises JobError."""
+
+    def __init__(self, topics: Topics, names: Sequence[str]) -> None:
+        self._topics = topics
+        self._names = names
+        self._ids = topics.ids(names, ANSWER_S)
+        self._replaced: str | None = None
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """The ends of the topics, from `Topics.ends`."""
+        for name, id in self._topics.ids(self._names, ANSWER_S).items():
+            if id != self._ids.setdefault(name, id):
+                self._replaced = name
+        return self._topics.ends(self._names, ANSWER_S)
+
+    def check(self) -> None:
+        """Raises TopicReplaced."""
+        if self._replaced is not None:
+            raise TopicReplaced(
+                f"the topic {self._replaced} was deleted and made again; its records are read from the first one on. "
+                "What lies at an offset has the same ce_id as what lay there before"
+            )

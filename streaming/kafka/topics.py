@@ -1,0 +1,173 @@
+"""List, create and count topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec
+
+from streaming.errors import BrokerUnreachable, JobError, TopicMissing
+from streaming.kafka.errors import Hearing, meant
+
+TIMEOUT_S = 30.0
+
+# Of every client of ours, under librdkafka's names.
+CLIENT = {
+    "log_level": 0,
+    # Its own way when no broker is left, to begin anew with the first addresses ("rebootstrap"), has left producers
+    # waiting for ever for a broker that was away for a moment.
+    "metadata.recovery.strategy": "none",
+    "reconnect.backoff.max.ms": 1_000,
+}
+WAITS_S = (0.5, 1.0, 3.0, 6.0)  # for an answer; between them we hear why there is none
+MAX_PER_REQUEST = 1_000
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic to be made; `config` under Kafka's own names."""
+
+    name: str
+    partitions: int = 1
+    replication_factor: int = 1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+class Topics:
+    def __init__(self, bootstrap_servers: str, options: Mapping[str, str]) -> None:
+        self._address = bootstrap_servers
+        self._config: dict[str, Any] = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
+        self._hearing = Hearing()
+        hearing: dict[str, Any] = {**self._config, "error_cb": self._hearing}
+        try:
+            self._admin = AdminClient(hearing)
+        except KafkaException as error:
+            raise JobError(f"kafka.client cannot be used: {error.args[0].str()}") from None
+
+    def partitions(self) -> dict[str, int]:
+        """The number of partitions of each visible topic. Raises BrokerUnreachable and Unauthenticated."""
+        for wait_s in WAITS_S:
+            try:
+                metadata = self._admin.list_topics(timeout=wait_s)
+            except KafkaException as error:
+                why = error.args[0].str()
+                self._admin.poll(0)
+                self._hearing.check(self._address)
+            else:
+                return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+        protocol = self._config.get("security.protocol", "plaintext")
+        raise BrokerUnreachable(
+            f"no broker answers at {self._address}: {why}. kafka.client has security.protocol = {protocol!r}; "
+            "a TLS listener does not answer plaintext clients, nor the reverse"
+        )
+
+    def required(self, names: Iterable[str], advice: str = "") -> dict[str, int]:
+        """The number of partitions of these topics. Raises TopicMissing, Forbidden, and the errors of `partitions`."""
+        there = self.partitions()
+        if missing := [name for name in names if name not in there]:
+            self._check_rights(missing)
+            raise TopicMissing(f"no topic {', '.join(missing)} at {self._address}{advice and '; '}{advice}")
+        return {name: there[name] for name in names}
+
+    def _check_rights(self, names: Iterable[str]) -> None:
+        """A list of all topics leaves out those that we may not know of. Asked by name, the broker says so."""
+        for name, future in self._admin.describe_topics(
+            TopicCollection(list(names)), request_timeout=TIMEOUT_S
+        ).items():
+            try:
+                future.result(TIMEOUT_S)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise meant(error.args[0], f"the topic {name} cannot be used") from None
+
+    def check_group(self, name: str) -> None:
+        """Raises Forbidden. librdkafka itself would wait for an answer about a group that it may not know of."""
+        try:
+            self._admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                raise meant(error.args[0], f"the group {name} cannot be used") from None
+
+    def check_readable_and_writable(self, name: str) -> None:
+        """Raises Forbidden. Either right shows that there is the topic, so a list of topics does not tell."""
+        with self._answering("who may use its topics"):
+            described = self._admin.describe_topics(
+                TopicCollection([name]), include_authorized_operations=True, request_timeout=TIMEOUT_S
+            )
+            allowed = described[name].result(2 * TIMEOUT_S).authorized_operations
+        for operation in (AclOperation.READ, AclOperation.WRITE) if allowed is not None else ():
+            if operation not in allowed:
+                right = operation.name.lower()
+                refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+                raise meant(refused, f"the topic {name} cannot be used (the right {right!r} is missing)")
+
+    def create(self, topics: Iterable[Topic]) -> dict[str, str]:
+        """Make those that are not there yet; returns the reason for each that could not be made."""
+        failed = {}
+        wanted = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in topics]
+        for begin in range(0, len(wanted), MAX_PER_REQUEST):
+            some = wanted[begin : begin + MAX_PER_REQUEST]
+            for name, future in self._admin.create_topics(some, operation_timeout=TIMEOUT_S).items():
+                try:
+                    future.result(TIMEOUT_S)
+                except KafkaException as error:
+                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                        failed[name] = error.args[0].str()
+        return failed
+
+    def delete(self, topics: Iterable[str]) -> None:
+        for future in self._admin.delete_topics(list(topics), operation_timeout=TIMEOUT_S).values():
+            future.result(TIMEOUT_S)
+
+    def ends(self, names: Iterable[str], timeout_s: float) -> dict[tuple[str, int], int]:
+        """The offsets at which reading would end now, by topic and partition: before the first open transaction.
+        Raises JobError."""
+        with self._answering("where topics end"):
+            there = {name: self._admin.list_topics(name, timeout_s).topics[name].partitions for name in names}
+            latest = {TopicPartition(name, p): OffsetSpec.latest() for name, ps in there.items() for p in ps}
+            committed = IsolationLevel.READ_COMMITTED
+            found = self._admin.list_offsets(latest, isolation_level=committed, request_timeout=timeout_s)
+            return {(tp.topic, tp.partition): future.result(2 * timeout_s).offset for tp, future in found.items()}
+
+    def firsts(self, name: str, partitions: Iterable[int]) -> dict[int, int]:
+        """The first offset there is, by partition. Raises JobError."""
+        with self._answering("where topics begin"):
+            earliest = {TopicPartition(name, partition): OffsetSpec.earliest() for partition in partitions}
+            found = self._admin.list_offsets(earliest, request_timeout=TIMEOUT_S)
+            return {tp.partition: future.result(2 * TIMEOUT_S).offset for tp, future in found.items()}
+
+    def ids(self, names: Iterable[str], timeout_s: float) -> dict[str, str]:
+        """The ids that distinguish topics of the same name; missing topics are left out. Raises JobError."""
+        ids = {}
+        with self._answering("which topics there are"):
+            described = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout_s)
+            for name, future in described.items():
+                try:
+                    ids[name] = str(future.result(2 * timeout_s).topic_id)
+                except KafkaException as error:
+                    if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+        return ids
+
+    @contextmanager
+    def _answering(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            raise meant(error.args[0], f"the broker at {self._address} does not say {what}") from error
+        except TimeoutError:
+            raise BrokerUnreachable(f"the broker at {self._address} does not answer") from None
+
+    def offsets(self, topic: str) -> Iterator[tuple[int, int, int]]:
+        """(partition, first offset, next offset) of a topic that exists."""
+        consumer = Consumer({**self._config, "group.id": "unused", "enable.auto.commit": False})
+        try:
+            for partition in range(self.partitions()[topic]):
+                low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
+                yield partition, low, high
+        finally:
+            consumer.close()

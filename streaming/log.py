@@ -1,0 +1,27 @@
+"""Loggers whose lines are an event and named fields: `log.info("batch", events=3)`."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+
+def logger(name: str) -> structlog.stdlib.BoundLogger:
+    """Over the standard library's logger of this name, whose handlers and levels hold."""
+    bound: structlog.stdlib.BoundLogger = structlog.wrap_logger(
+        logging.getLogger(name),
+        processors=[structlog.stdlib.filter_by_level, _as_record],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        context_class=dict,
+        cache_logger_on_first_use=False,
+    )
+    return bound
+
+
+def _as_record(logger: WrappedLogger, method: str, event: EventDict) -> dict[str, Any]:
+    """The event is the message of a log record, the rest its `fields`."""
+    kept = {name: event.pop(name) for name in ("exc_info", "stack_info") if name in event}
+    return {"msg": event.pop("event"), "extra": {"fields": event}, **kept}

@@ -1,0 +1,186 @@
+"""The report of a batch: counts and times."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
+from streaming.rows import EVENTS, Change, ConsumerRecord, DeadLetter, Delivery, Progress, Refusal, Row
+
+COUNTED = (
+    "matched",
+    "matches",
+    "deliveries",
+    "undecodable",
+    "changes",
+    "refused",
+    "over_quota",
+    "workers_lost",
+    "transactions_aborted",
+    "deleted_unread",
+)
+LOGGED = ("prepare", "apply")  # stages; of the others `latencies` tell
+LOOKED_AT = 8  # of the events that are delivered: whether they belong to traces
+TRACE_CONTEXT = ("traceparent", "tracestate")  # headers, as the W3C has them
+
+
+class Stage(NamedTuple):
+    """A stage of a batch with its times. A batch may have the same stage several times."""
+
+    name: str
+    began: float  # epoch s
+    ended: float
+    failed: str = ""  # the reason, if it did
+    parts: tuple[Stage, ...] = ()
+
+
+class Published(NamedTuple):
+    """A transaction that was committed: its rows as they were decided on, and when it came to what."""
+
+    rows: Sequence[Row]
+    delivered: int
+    over_quota: int
+    dead_letters: Mapping[str, int]  # by reason
+    aborted: int  # attempts before
+    began: float  # epoch s
+    sent: float
+    committed: float
+    applied: float  # its changes were taken into account
+
+
+@dataclass
+class Report:
+    number: int
+    false_positives: float
+    start: float = field(default_factory=time.time)  # epoch s
+    ended: float = 0.0  # 0: it has not
+    rows: int = 0
+    bytes: int = 0  # of them
+    events: int = 0  # among them
+    waited_ms: float = 0.0  # the oldest event
+    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
+    dead_letters: Counter[str] = field(default_factory=Counter)  # by reason
+    stages: list[Stage] = field(default_factory=list)  # in the order of their ends
+    trace_contexts: list[dict[str, str]] = field(default_factory=list)  # of the first events that are delivered
+    state: dict[str, int] = field(default_factory=dict)  # after it
+    spent_ms: dict[str, float] = field(default_factory=dict)
+    latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        began, failed = time.time(), ""
+        try:
+            yield
+        except BaseException as error:
+            failed = str(error) or type(error).__name__
+            raise
+        finally:
+            self.stages.append(Stage(name, began, time.time(), failed))
+
+    def add(self, published: Published, matched_at: float) -> None:
+        """A transaction, and when its matching ended (epoch s)."""
+        sent, committed = published.sent, published.committed
+        parts = (Stage("send", published.began, sent), Stage("commit", sent, committed))
+        self.stages.append(Stage("publish", published.began, committed, parts=parts))
+        self.stages.append(Stage("apply", committed, published.applied))
+        matched = [row for row in published.rows if isinstance(row, Delivery)]
+        times = {"start": self.start, "match": matched_at, "publish": sent, "commit": committed}
+        for stage, latencies in by_stage([row.record.timestamp_ms for row in matched], times).items():
+            self.latencies[stage].update(latencies)
+        some = matched[: max(0, LOOKED_AT - self.counts["matched"])]
+        self.trace_contexts += filter(None, (_trace_context(row.record) for row in some))
+        for row in published.rows:
+            if not isinstance(row, Progress):
+                continue
+            self.rows += row.records
+            self.bytes += row.size_bytes
+            if row.source == EVENTS:
+                self.events += row.records
+                if row.timestamp_ms is not None:
+                    self.waited_ms = max(self.waited_ms, self.start * 1000 - row.timestamp_ms)
+        kinds = Counter(map(type, published.rows))
+        self.counts["matched"] += len(matched)
+        self.counts["matches"] += sum(row.matched for row in matched)
+        self.counts["deliveries"] += published.delivered
+        for name, kind in (("undecodable", DeadLetter), ("changes", Change), ("refused", Refusal)):
+            self.counts[name] += kinds[kind]
+        self.counts["over_quota"] += published.over_quota
+        self.counts["transactions_aborted"] += published.aborted
+        self.dead_letters.update(published.dead_letters)
+
+    def fields(self) -> dict[str, Any]:
+        """Call it at the end of the batch."""
+        self.ended = time.time()
+        for name in LOGGED:
+            self.spent_ms[f"{name}_ms"] = 1000 * sum(s.ended - s.began for s in self.stages if s.name == name)
+        self.spent_ms["batch_ms"] = 1000 * (self.ended - self.start)
+        return {
+            "batch": self.number,
+            "events": self.events,
+            **self.counts,
+            "dead_letters": dict(self.dead_letters),
+            "false_positives": self.false_positives,
+            **{name: round(ms, 1) for name, ms in self.spent_ms.items()},
+            "latency_ms": self.latencies[TOTAL].summary(),
+            "latencies": {stage: found.to_json() for stage, found in self.latencies.items()},
+            **self.state,
+        }
+
+
+class Observer(Protocol):
+    """Told by the thread that runs the batches, which waits for it."""
+
+    def doing(self, batch: int, stage: str) -> None:
+        """The batch of that number begins a stage (prepare, measure, match, publish), or goes on with it."""
+
+    def idle(self) -> None:
+        """No batch is in hand until `doing` is called again."""
+
+    def progressed(self) -> None:
+        """A piece of a batch is committed. A batch can have many."""
+
+    def batch(self, report: Report) -> None:
+        """A batch that had rows is done, and `report.fields` was called."""
+
+
+class Nobody:
+    def doing(self, batch: int, stage: str) -> None: ...
+
+    def idle(self) -> None: ...
+
+    def progressed(self) -> None: ...
+
+    def batch(self, report: Report) -> None: ...
+
+
+@dataclass(frozen=True)
+class Both:
+    first: Observer
+    second: Observer
+
+    def doing(self, batch: int, stage: str) -> None:
+        self.first.doing(batch, stage)
+        self.second.doing(batch, stage)
+
+    def idle(self) -> None:
+        self.first.idle()
+        self.second.idle()
+
+    def progressed(self) -> None:
+        self.first.progressed()
+        self.second.progressed()
+
+    def batch(self, report: Report) -> None:
+        self.first.batch(report)
+        self.second.batch(report)
+
+
+def _trace_context(record: ConsumerRecord) -> dict[str, str]:
+    """Empty if it does not say."""
+    headers = dict(record.headers)
+    return {name: value.decode(errors="replace") for name in TRACE_CONTEXT if (value := headers.get(name))}

@@ -1,0 +1,224 @@
+"""Render the status page. It is built as a tree of elements, so every text in it is escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from xml.etree.ElementTree import Element, tostring
+
+from streaming.monitoring.status import Document
+from streaming.monitoring.wording import (
+    STAGES,
+    TOTALS,
+    VERDICTS,
+    duration,
+    lags,
+    last_batch,
+    memory,
+    moment,
+    number,
+    readable,
+    seconds,
+    size,
+)
+
+_STYLE, _SCRIPT = (Path(__file__).with_name(name).read_text() for name in ("page.css", "page.js"))
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+POLICY = (
+    f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEIGHT = 40
+
+Content = Element | str
+
+
+def html(found: Document) -> bytes:
+    job = found["job"]
+    root = _element(
+        "html",
+        _element(
+            "head",
+            _element("meta", charset="utf-8"),
+            _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            _element("title", f"{job['query']}: {' and '.join(_failing(found)) or job['phase']}"),
+            _element("style", _STYLE),
+            _element("noscript", _element("meta", **{"http-equiv": "refresh", "content": "5"})),
+        ),
+        _element("body", _header(found), _main(found), _element("script", _SCRIPT)),
+        lang="en",
+    )
+    written: bytes = tostring(root, encoding="utf-8", method="html")
+    return b"<!doctype html>\n" + written
+
+
+def _failing(found: Document) -> list[str]:
+    return [no for of, _, no in VERDICTS if not found[of]["ok"]]
+
+
+def _header(found: Document) -> Element:
+    job = found["job"]
+    badges = [
+        _element("span", yes if found[of]["ok"] else no, **{"class": "badge good" if found[of]["ok"] else "badge bad"})
+        for of, yes, no in VERDICTS
+    ]
+    return _element(
+        "header",
+        _element("h1", job["query"]),
+        *badges,
+        _element("span", "the job does not answer; this is the last it said", id="silent", role="alert"),
+        _element("span", f"{job['phase']} for {duration(job['uptime_s'])}", **{"class": "dim"}),
+        _element("span", f"as of {moment(job['started_at'] + job['uptime_s'])}", **{"class": "dim"}),
+    )
+
+
+def _main(found: Document) -> Element:
+    reasons = [_element("div", why, **{"class": "bad"}) for of in ("health", "ready") for why in found[of]["reasons"]]
+    return _element(
+        "main",
+        *([_section(f"Why it is {' and '.join(_failing(found))}", *reasons, wide=True)] if reasons else ()),
+        _rate("Events a second", "events_per_s", found),
+        _rate("Deliveries a second", "deliveries_per_s", found),
+        _late(found),
+        _lag(found),
+        _letters(found),
+        _what(found),
+        _totals(found),
+        _who(found),
+        _spark(found),
+        _troubles(found),
+    )
+
+
+def _rate(title: str, name: str, found: Document) -> Element:
+    values, step_s = found["history"][name], found["history"]["step_s"]
+    most = max(values, default=0.0)
+    return _section(
+        title,
+        _element("span", number(found["rates"][name]), **{"class": "large"}),
+        _element("span", " in the last minute", **{"class": "dim"}),
+        _curve(values, most),
+        _element("div", f"{duration(step_s * len(values))}, at most {number(most)}", **{"class": "dim"}),
+    )
+
+
+def _curve(values: Sequence[float], most: float) -> Element:
+    top = HEIGHT - 2
+    points = " ".join(f"{x},{HEIGHT - 1 - (top * value / most if most else 0):.1f}" for x, value in enumerate(values))
+    width = max(1, len(values) - 1)
+    line = _element("polyline", points=points)
+    ground = _element("line", x1="0", y1=str(HEIGHT - 1), x2=str(width), y2=str(HEIGHT - 1))
+    box = {"viewBox": f"0 0 {width} {HEIGHT}", "preserveAspectRatio": "none", "aria-hidden": "true"}
+    return _element("svg", ground, line, **box)
+
+
+def _late(found: Document) -> Element:
+    quantiles = ("p50", "p95", "p99", "max")
+    rows = [
+        (STAGES[stage], *(seconds(latency[q]) if latency else "-" for q in quantiles))
+        for stage, latency in found["latency_s"].items()
+    ]
+    table = _table(("", *quantiles), rows)
+    return _section("How late, in the last five minutes", table, _note("of events that matched"))
+
+
+def _lag(found: Document) -> Element:
+    rows = lags(found)
+    table = _table(("topic", "partition", "records"), rows) if rows else _note("not known yet")
+    about = [_note(last_batch(found))]
+    if found["broker"]["error"]:
+        about.append(_element("div", found["broker"]["error"], **{"class": "bad"}))
+    return _section("How far behind", table, *about)
+
+
+def _what(found: Document) -> Element:
+    state = found["state"]
+    if state is None:
+        return _section("Subscriptions", _note("being restored"))
+    joins = f"{number(state['joins'])}{', one under way' if state['joining'] else ''}"
+    facts = [
+        ("subscriptions", number(state["subscriptions"])),
+        ("version", number(state["version"])),
+        ("parts", number(state["parts"])),
+        ("size of the parts", size(state["bytes"])),
+        ("joins of parts", joins),
+    ]
+    return _section("Subscriptions", _table((), facts))
+
+
+def _who(found: Document) -> Element:
+    job = found["job"]
+    facts = [
+        ("Sluice", job["version"]),
+        ("algorithm", job["algorithm"]),
+        ("codec", job["codec"]),
+        ("process", str(job["pid"])),
+        ("started", moment(job["started_at"])),
+        ("took to start", duration(job["start_s"]) if job["start_s"] else "-"),
+    ]
+    if job["restarts"] is not None:
+        code = job["last_exit_code"]
+        facts.append(("started again", number(job["restarts"]) + (f", last after exit code {code}" if code else "")))
+    return _section("Job", _table((), [*facts, *((f"memory, {whose}", much) for whose, much in memory(found))]))
+
+
+def _totals(found: Document) -> Element:
+    totals = found["totals"]
+    rows = [(what, number(totals[name])) for name, what in TOTALS.items()]
+    return _section("Since the start", _table((), [*rows, ("read", size(totals["read_bytes"]))]))
+
+
+def _letters(found: Document) -> Element:
+    rows = [(reason, number(n)) for reason, n in found["dead_letters"].items()]
+    content = (_table((), rows), _note("run_stream.py dlq list shows them")) if rows else (_note("none"),)
+    return _section("Dead letters, since the start", *content)
+
+
+def _spark(found: Document) -> Element:
+    rows = [(phase, seconds(s)) for phase, s in found["spark"]["phases_s"].items()]
+    return _section("Phases of Spark, last batch", _table((), rows) if rows else _note("none"))
+
+
+def _troubles(found: Document) -> Element:
+    rows = [(moment(one["at"]), one["level"], one["event"], one["detail"]) for one in found["troubles"]]
+    table = _table(("when", "level", "what", "detail"), rows, texts=4) if rows else _note("none")
+    return _section("Warnings and errors", table, wide=True)
+
+
+def _note(text: str) -> Element:
+    return _element("div", text, **{"class": "dim"})
+
+
+def _section(title: str, *content: Content, wide: bool = False) -> Element:
+    return _element("section", _element("h2", title), *content, **({"class": "wide"} if wide else {}))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> Element:
+    """The first `texts` columns are texts, the others numbers."""
+
+    def row(cells: Sequence[str], tag: str) -> Element:
+        classes: list[dict[str, str]] = [{} if i < texts else {"class": "number"} for i in range(len(cells))]
+        return _element("tr", *(_element(tag, cell, **own) for cell, own in zip(cells, classes, strict=True)))
+
+    return _element("table", *([row(head, "th")] if head else ()), *(row(cells, "td") for cells in rows))
+
+
+def _element(tag: str, *content: Content, **attributes: str) -> Element:
+    made = Element(tag, attributes)
+    last: Element | None = None
+    for one in content:
+        if isinstance(one, Element):
+            made.append(one)
+            last = one
+        elif last is None:
+            made.text = (made.text or "") + readable(one)
+        else:
+            last.tail = (last.tail or "") + readable(one)
+    return made

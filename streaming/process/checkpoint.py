@@ -1,0 +1,178 @@
+"""The checkpoint directory: used by one process at a time and one query only."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from streaming.errors import CheckpointInUse, NotRunning
+
+OWNER = "owner"
+SCRATCH = "scratch"  # a link to the directory of the job that runs
+MONITORING = "monitoring"  # where that job answers
+ROOM_BYTES = 1 << 20  # with less, a start is not worth a try
+
+
+def is_local(location: str) -> bool:
+    return "://" not in location or location.startswith("file://")
+
+
+def obstacle(location: str) -> str:
+    """Why no job can start on this checkpoint for now, where that shows in the checkpoint or in the directory of
+    temporary files; empty if nothing is in the way."""
+    try:
+        if is_local(location):
+            _directory(location).mkdir(parents=True, exist_ok=True)
+            _try_to_write(_directory(location))
+        _try_to_write(Path(tempfile.gettempdir()))
+    except OSError as error:
+        return failure(error, location)
+    return ""
+
+
+def _try_to_write(directory: Path) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(bytes(ROOM_BYTES))
+            file.flush()
+            os.fsync(file.fileno())  # some file systems only say then that they are full
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(directory)) from error
+
+
+def failure(error: OSError, directory: str | Path) -> str:
+    """The fault of a directory, with its remedy."""
+    advice = {
+        errno.ENOSPC: "make room there, or set query.checkpoint to a directory on another disk",
+        errno.EDQUOT: "make room there, or raise the quota of the user that the job runs as",
+        errno.EROFS: "mount it writable, or set query.checkpoint to a directory that the job may write",
+        errno.EACCES: "let the user that the job runs as write there, or set query.checkpoint to another directory",
+    }
+    what = f"{error.filename or directory}: {error.strerror}"
+    return f"{what}; {advice[error.errno]}" if error.errno in advice else what
+
+
+@contextmanager
+def opened(location: str, query: str) -> Iterator[str]:
+    """The directory of Spark's own checkpoint. Raises CheckpointInUse.
+
+    A local directory is locked while it is open. Elsewhere only the fencing of producers protects against a second job.
+    """
+    if not is_local(location):
+        yield f"{location.rstrip('/')}/spark"
+        return
+    directory = _directory(location)
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CheckpointInUse(
+                f"another job is running on the checkpoint {directory}; stop it first, or set query.checkpoint"
+            ) from None
+        _claim(directory / "query.json", query)
+        yield (directory / "spark").as_uri()
+
+
+def owner(location: str) -> str:
+    """The lineage that last took over on this checkpoint; empty if unknown."""
+    file = _directory(location) / OWNER
+    return file.read_text() if is_local(location) and file.exists() else ""
+
+
+def own(location: str, owner: str) -> None:
+    if is_local(location):
+        _write(_directory(location) / OWNER, owner)
+
+
+def state(location: str, scratch: Path) -> Path:
+    """The directory of the saved state. Only a local directory can hold mapped files; otherwise the state is lost with
+    the job, and the next one reads the subscriptions topic."""
+    return (_directory(location) if is_local(location) else scratch) / "state"
+
+
+@contextmanager
+def scratch(location: str) -> Iterator[Path]:
+    """A fresh directory for what Spark and its JVM leave lying about.
+
+    It goes with the job; where that was killed, it goes when the next one opens the same local checkpoint.
+
+    It lies with other temporary files, not in the checkpoint: the path of a socket in it may have 107 bytes at most.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="sluice-"))
+    try:
+        if is_local(location):
+            clear(location)
+            (_directory(location) / SCRATCH).symlink_to(directory)
+        yield directory
+        if is_local(location):
+            (_directory(location) / SCRATCH).unlink()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def announced(location: str, url: str) -> Iterator[None]:
+    """In a local checkpoint a file says where the job answers. A job that was killed leaves it there."""
+    if not is_local(location):
+        yield
+        return
+    file = _directory(location) / MONITORING
+    file.write_text(url + "\n")
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def announcement(location: str) -> str:
+    """The address in that file; it may be that of a job that was killed. Raises NotRunning."""
+    if not is_local(location):
+        raise NotRunning(f"the checkpoint {location} is no local directory, so it does not say where its job answers")
+    file = _directory(location) / MONITORING
+    try:
+        return file.read_text(errors="replace").strip()
+    except OSError as error:
+        raise NotRunning(
+            f"{file}: {error.strerror}: no job runs on this checkpoint, or it does not answer (monitoring.enabled)"
+        ) from None
+
+
+def clear(location: str) -> None:
+    """Remove what a job that was killed has left outside its local checkpoint."""
+    last = _directory(location) / SCRATCH
+    if last.is_symlink():
+        shutil.rmtree(last.readlink(), ignore_errors=True)
+        last.unlink()
+
+
+def _directory(location: str) -> Path:
+    return Path(location.removeprefix("file://")).resolve()
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole or, on a full disk, not at all."""
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(text)
+    new.replace(file)
+
+
+def _claim(file: Path, query: str) -> None:
+    """The offsets of a checkpoint mean nothing to a query of another name: it would skip what it never delivered."""
+    text = file.read_text() if file.exists() else ""
+    if not text:  # a crash of the machine can leave it empty
+        _write(file, json.dumps({"query": query}) + "\n")
+        return
+    owner = json.loads(text)["query"]
+    if owner != query:
+        raise CheckpointInUse(
+            f"the checkpoint {file.parent} belongs to the query {owner!r}, not to {query!r}; "
+            "set query.checkpoint to a directory of its own, or query.name back"
+        )

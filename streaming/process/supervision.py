@@ -1,0 +1,77 @@
+"""Keep the job running: start it as a process, and restart it after temporary failures."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from streaming.log import logger
+from streaming.process.child import die_with_parent
+
+log = logger("sluice.supervision")
+
+TRY_AGAIN = 75  # sysexits.h, a temporary failure: the exit code of a JobError with `retry`
+STEADY_S = 60.0  # a process that ran this long is restarted without a pause
+LONGEST_PAUSE_S = 30.0
+LOOK_EVERY_S = 1.0  # whether what was in the way is gone
+POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Past:
+    """The history of a supervised process: restarts and the last exit code."""
+
+    restarts: int = 0
+    exit_code: int | None = None  # of the last of them; a signal is negative
+
+
+def supervise(
+    command: Callable[[Past], Sequence[str]], stop: threading.Event, obstacle: Callable[[], str] = lambda: ""
+) -> int:
+    """Until the process ends in order, or for a reason that stays, or `stop` is set; returns its exit code.
+
+    It is started again if it was killed by a signal, or said that the same may work later. All that it started is
+    killed first: a JVM that outlived its driver would write to the same checkpoint.
+
+    `obstacle` says why a start could not work now, such as a full disk; empty if nothing is known. As long as it says
+    something, nothing is started; then the next start is at once.
+    """
+    pause = 0.0
+    past = Past()
+    while True:
+        began = time.monotonic()
+        process = subprocess.Popen(command(past), start_new_session=True, preexec_fn=die_with_parent)
+        code = _ended(process, stop)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        if stop.is_set() or not (code < 0 or code == TRY_AGAIN):
+            return code
+        lived = time.monotonic() - began
+        fields = {"exit_code": code, "lived_s": round(lived, 1)}
+        if reason := obstacle():
+            log.error("the job ended, waiting until it can start", **fields, reason=reason)
+            while obstacle():
+                if stop.wait(LOOK_EVERY_S):
+                    return code
+            pause = 0.0
+            log.info("the obstacle is gone, starting the job")
+        else:
+            pause = 0.0 if lived >= STEADY_S else min(LONGEST_PAUSE_S, 2 * pause or 1.0 * (code == TRY_AGAIN))
+            log.warning("the job ended, restarting it", **fields, pause_s=pause)
+            if stop.wait(pause):
+                return code
+        past = Past(past.restarts + 1, code)
+
+
+def _ended(process: subprocess.Popen[bytes], stop: threading.Event) -> int:
+    while (code := process.poll()) is None:
+        if stop.wait(POLL_S):
+            process.terminate()  # it ends after the batch in hand
+            return process.wait()
+    return code

@@ -1,0 +1,241 @@
+"""Rows: the Arrow tables that travel between the driver and its workers.
+
+Workers get records of both topics (INPUT) and answer with rows of several kinds (OUTPUT), which travel packed (PACKED).
+A worker builds columns. The driver makes an object of each row, once (`unpacked`), and handles nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class Source(IntEnum):
+    """The topic that a record came from; column `source`."""
+
+    EVENTS = 0
+    SUBSCRIPTIONS = 1
+
+
+EVENTS, SUBSCRIPTIONS = Source.EVENTS, Source.SUBSCRIPTIONS
+
+
+class Kind(IntEnum):
+    """What an output row says; column `kind`. The class of each says which columns it has (`_READERS`)."""
+
+    DELIVERY = 0
+    DEAD_LETTER = 1
+    CHANGE = 2
+    REFUSAL = 3
+    SEGMENT = 4
+    PROGRESS = 5
+    MISREAD = 6
+
+
+PAUSED = "paused"  # `reason` of a CHANGE row whose subscription is to match nothing
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+INPUT = pa.schema(
+    [
+        ("source", pa.int32()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),  # ms since the epoch
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+    ]
+)
+OUTPUT = pa.schema(
+    [
+        ("kind", pa.int32()),
+        *INPUT,
+        ("reason", pa.string()),
+        ("subscribers", pa.list_(pa.string())),
+        ("subscriptions", pa.list_(pa.string())),
+        ("count", pa.int64()),
+        ("bytes", pa.int64()),
+        ("letter", pa.string()),
+        ("matches", pa.binary()),
+    ]
+)
+
+# How output rows travel: as Arrow streams, each a single value. Spark carries them without looking into them, which
+# would cost more than all of the matching.
+PACKED = pa.schema([("rows", pa.binary())])
+
+Position = tuple[Source, int]  # (source, partition)
+
+
+class ConsumerRecord(NamedTuple):
+    """A record as it was read from its topic."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int  # since the epoch
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class Delivery(NamedTuple):
+    """An event that subscriptions match. `subscribers` get it, each for its `subscriptions` (ids as a JSON list). Where
+    very many match, most are in `matches` instead (`fan_out`)."""
+
+    record: ConsumerRecord
+    subscribers: Sequence[str]
+    subscriptions: Sequence[str]  # [subscribers]
+    matched: int  # subscriptions
+    matches: bytes = b""
+
+
+class DeadLetter(NamedTuple):
+    """An event that cannot be delivered to anybody."""
+
+    record: ConsumerRecord
+    reason: str  # one of records.OF_EVENTS; column `letter`
+    detail: str  # column `reason`
+
+
+class Change(NamedTuple):
+    """A change that was accepted."""
+
+    record: ConsumerRecord
+    id: str
+    subscriber: str | None  # None: the subscription is withdrawn
+    paused: bool = False
+    segment: int | None = None  # which of the batch's segments has the subscription (`batch_order.in_order`)
+
+
+class Refusal(NamedTuple):
+    """A change that was refused."""
+
+    record: ConsumerRecord
+    id: str | None  # None: it is not known
+    reason: str
+
+
+class CompiledSegment(NamedTuple):
+    """The subscriptions of the changes since the last one of these, compiled."""
+
+    value: bytes
+
+
+class Progress(NamedTuple):
+    """How many records of (source, partition) were seen, the last at `offset`."""
+
+    source: Source
+    partition: int
+    offset: int
+    records: int
+    size_bytes: int  # of all their keys and values
+    timestamp_ms: int | None  # the oldest; None: none has a credible one
+
+
+class MisreadTimes(NamedTuple):
+    """There are records with timestamps that are wrong if Spark read them (`rereading`)."""
+
+
+Row = Delivery | DeadLetter | Change | Refusal | CompiledSegment | Progress | MisreadTimes
+
+
+def of_source(positions: Mapping[Position, int], source: Source) -> dict[int, int]:
+    """By partition, ascending."""
+    return {p: offset for (s, p), offset in sorted(positions.items()) if s == source}
+
+
+def unpacked(table: pa.Table) -> list[Row]:
+    """The rows that workers packed, in order."""
+    rows: list[Row] = []
+    for packed in table["rows"]:
+        for batch in pa.ipc.open_stream(packed.as_buffer()):
+            rows += _read(batch)
+    return rows
+
+
+def consumer_records(rows: pa.RecordBatch) -> Iterator[ConsumerRecord]:
+    """Of rows that have the columns of INPUT."""
+    columns = [rows[name].to_pylist() for name in ("partition", "offset", "timestamp", "key", "value")]
+    return map(ConsumerRecord._make, zip(*columns, _headers(rows["headers"]), strict=True))
+
+
+def _read(rows: pa.RecordBatch) -> list[Row]:
+    """Kind by kind, column by column: a dictionary for each row would cost more than the object."""
+    kinds = rows["kind"].to_pylist()
+    there = set(kinds)
+    if len(there) == 1:
+        return list(_READERS[kinds[0]](rows))
+    of_kind = {kind: _READERS[kind](rows.filter(pc.equal(rows["kind"], kind))) for kind in there}
+    return [next(of_kind[kind]) for kind in kinds]
+
+
+def _deliveries(rows: pa.RecordBatch) -> Iterator[Row]:
+    matches = [packed or b"" for packed in rows["matches"].to_pylist()]
+    subscribers, subscriptions = _texts(rows["subscribers"]), _texts(rows["subscriptions"])
+    columns = (consumer_records(rows), subscribers, subscriptions, rows["count"].to_pylist(), matches)
+    return map(Delivery._make, zip(*columns, strict=True))
+
+
+def _dead_letters(rows: pa.RecordBatch) -> Iterator[Row]:
+    return map(DeadLetter, consumer_records(rows), rows["letter"].to_pylist(), rows["reason"].to_pylist())
+
+
+def _changes(rows: pa.RecordBatch) -> Iterator[Row]:
+    ids, subscribers = _texts(rows["subscriptions"]), _texts(rows["subscribers"])
+    for record, (id,), to, reason in zip(
+        consumer_records(rows), ids, subscribers, rows["reason"].to_pylist(), strict=True
+    ):
+        yield Change(record, id, next(iter(to), None), reason == PAUSED)
+
+
+def _refusals(rows: pa.RecordBatch) -> Iterator[Row]:
+    ids = (next(iter(known), None) for known in _texts(rows["subscriptions"]))
+    return map(Refusal, consumer_records(rows), ids, rows["reason"].to_pylist())
+
+
+def _segments(rows: pa.RecordBatch) -> Iterator[Row]:
+    return map(CompiledSegment, rows["value"].to_pylist())
+
+
+def _progress(rows: pa.RecordBatch) -> Iterator[Row]:
+    names = ("partition", "offset", "count", "bytes", "timestamp")
+    return map(Progress, map(Source, rows["source"].to_pylist()), *(rows[name].to_pylist() for name in names))
+
+
+def _misread_times(rows: pa.RecordBatch) -> Iterator[Row]:
+    return (MisreadTimes() for _ in range(len(rows)))
+
+
+_READERS = {
+    Kind.DELIVERY: _deliveries,
+    Kind.DEAD_LETTER: _dead_letters,
+    Kind.CHANGE: _changes,
+    Kind.REFUSAL: _refusals,
+    Kind.SEGMENT: _segments,
+    Kind.PROGRESS: _progress,
+    Kind.MISREAD: _misread_times,
+}
+
+
+def _headers(column: pa.ListArray) -> Sequence[Sequence[tuple[str, bytes | None]]]:
+    if column.null_count == len(column):
+        return [()] * len(column)
+    names, values = column.flatten().flatten()
+    return _divided(column, list(zip(names.to_pylist(), values.to_pylist(), strict=True)))
+
+
+def _texts(column: pa.ListArray) -> Sequence[Sequence[str]]:
+    return _divided(column, column.flatten().to_pylist())
+
+
+def _divided(column: pa.ListArray, items: list[Any]) -> Sequence[Sequence[Any]]:
+    """The items of all lists as the lists; a null is an empty one."""
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
+    ends = np.concatenate([[0], np.cumsum(lengths)]).tolist()
+    return [items[begin:end] for begin, end in pairwise(ends)]

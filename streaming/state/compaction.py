@@ -1,0 +1,177 @@
+"""Background work on the state: compaction and saving."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+
+from matchers.contract.tables import Int32
+from matchers.index.snapshot import Part, Snapshot
+from streaming.errors import ProcessLost
+from streaming.index import notes, packing
+from streaming.kafka.retention import DAY_MS
+from streaming.latencies import Latencies
+from streaming.log import logger
+from streaming.state import building
+from streaming.state.store import Manifest, Store
+
+log = logger("sluice.state")
+
+SAVE_EVERY_S = 30.0
+LATE_MS = DAY_MS  # no event is later than that: what expired before is forgotten when parts are joined
+
+
+@dataclass(frozen=True, eq=False)
+class _Joining:
+    parts: tuple[Part, ...]
+    removed: tuple[Int32, ...]
+    end: int  # how many parts of the snapshot are these or older
+    began: float
+    future: Future[tuple[Part, Path]]
+
+
+class Upkeep:
+    """Called between batches, by one thread, and never makes them wait: what takes long is done elsewhere.
+
+    Readers of a version have its parts, whatever happens here: a part's file goes only when neither the version in
+    force nor a saved one has it, and even then it stays readable for who has mapped it.
+    """
+
+    def __init__(self, store: Store, processes: Executor, files: Mapping[Part, Path] | None = None) -> None:
+        self._store = store
+        self._processes = processes
+        self._files = dict(files or {})
+        self._lock = threading.Lock()  # of _files; held for a moment only, since batches wait for it
+        self._writing = threading.Lock()  # one at a time, so that no part is written twice
+        self._joins, self._saves = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+        self._joining: _Joining | None = None
+        self._saving: Future[None] | None = None
+        self._saved: Snapshot | None = None
+        self._saved_at = time.monotonic()
+        self._tired_until = 0.0  # nothing is joined before
+        self.joins = Latencies()  # how long each took; replaced by another when one more is done
+
+    @property
+    def held(self) -> int:
+        """The number of oldest parts that must not change for now."""
+        return self._joining.end if self._joining else 0
+
+    def file(self, part: Part) -> Path | None:
+        with self._lock:
+            return self._files.get(part)
+
+    def tend(self, snapshot: Snapshot) -> Snapshot:
+        """Take what was joined meanwhile into the snapshot, and begin to join what is due."""
+        if self._joining is not None and self._joining.future.done():
+            joining, self._joining = self._joining, None
+            try:
+                new, path = joining.future.result()
+            except BrokenExecutor as error:
+                raise ProcessLost(f"the process that joins parts has ended: {error}") from error
+            except OSError as error:
+                self._tired_until = time.monotonic() + SAVE_EVERY_S
+                log.warning("parts not compacted", reason=str(error))
+                return snapshot
+            snapshot = snapshot.swapped(joining.parts, joining.removed, new)
+            with self._lock:
+                self._files[new] = path
+            took_s = time.monotonic() - joining.began
+            one = Latencies()
+            one.add(1000 * took_s)
+            self.joins = self.joins.plus(one)
+            fields = {"subscriptions": len(new.segment.ids), "parts": len(joining.parts), "s": round(took_s, 1)}
+            log.info("parts compacted", **fields)
+        due = snapshot.due()
+        if self._joining is None and time.monotonic() >= self._tired_until and (parts := snapshot.parts[due]):
+            long_ago = 1000 * time.time() - LATE_MS
+            removed = tuple(map(_with_expired, parts, snapshot.removed[due], repeat(long_ago)))
+            future = self._joins.submit(self._join, parts, removed, snapshot)
+            self._joining = _Joining(parts, removed, due.stop, time.monotonic(), future)
+        return snapshot
+
+    def refuse(self, changes: Iterable[tuple[int, int]]) -> None:
+        self._store.refuse(changes)
+
+    def save_now_and_then(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
+        if (saving := self._saving) is not None and saving.done():
+            self._saving = None
+            with _warning():
+                saving.result()
+        due = time.monotonic() - self._saved_at >= SAVE_EVERY_S
+        if due and self._saving is None and snapshot is not self._saved:
+            self._saved, self._saved_at = snapshot, time.monotonic()
+            self._saving = self._saves.submit(self._save, snapshot, dict(positions), self._retired(snapshot))
+
+    def close(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
+        """Save the last version; what is being joined is given up."""
+        self._joins.shutdown(wait=False, cancel_futures=True)
+        self._saves.shutdown()
+        if snapshot is not self._saved:
+            with _warning():
+                self._save(snapshot, positions, self._retired(snapshot))
+
+    def _retired(self, snapshot: Snapshot) -> list[Part]:
+        """The parts that are no longer in use, and never will be. A part that comes into use later, even during the
+        save, is not among them."""
+        in_use = {*snapshot.parts, *(self._joining.parts if self._joining else ())}
+        with self._lock:
+            return [part for part in self._files if part not in in_use]
+
+    def _join(self, parts: tuple[Part, ...], removed: tuple[Int32, ...], like: Snapshot) -> tuple[Part, Path]:
+        files = [(self._file_of(part), gone) for part, gone in zip(parts, removed, strict=True)]
+        to = self._store.new_path()
+        self._processes.submit(building.join, files, like.algorithm, dict(like.options), to).result()
+        return packing.read(to, Part), to
+
+    def _save(self, snapshot: Snapshot, positions: Mapping[int, int], retired: list[Part]) -> None:
+        names = tuple(self._file_of(part).name for part in snapshot.parts)
+        manifest = Manifest(
+            version=snapshot.version,
+            positions=positions,
+            algorithm=snapshot.algorithm,
+            options=dict(snapshot.options),
+            shards=snapshot.shards,
+            parts=names,
+            removed=snapshot.removed,
+            written_at=time.time(),
+        )
+        self._store.save(manifest)
+        with self._lock:
+            files = {part: self._files[part] for part in retired}
+        gone = self._store.delete(files)
+        with self._lock:
+            for part in gone:
+                del self._files[part]
+
+    def _file_of(self, part: Part) -> Path:
+        with self._writing:
+            path = self.file(part)
+            if path is None:
+                path = self._store.new_path()
+                packing.write(path, part)
+                with self._lock:
+                    self._files[part] = path
+            return path
+
+
+@contextmanager
+def _warning() -> Iterator[None]:
+    """A full disk does not stop the job: what is not saved, the next one reads from the topic."""
+    try:
+        yield
+    except OSError as error:
+        log.warning("state not saved", reason=str(error))
+
+
+def _with_expired(part: Part, removed: Int32, before_ms: float) -> Int32:
+    """The deleted positions, and those that expired so long ago that no event is that late."""
+    expired = np.flatnonzero(notes.numbers(part.segment, "expires_at_ms") < before_ms)
+    return np.union1d(removed, expired).astype(np.int32) if len(expired) else removed

@@ -1,0 +1,257 @@
+"""Load subscriptions from the broker into compiled segments, slice by slice in several processes."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from concurrent.futures import Executor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from matchers.contract.tables import Int64
+from matchers.index.segment import Segment
+from matchers.index.snapshot import Part
+from matchers.index.texts import Bools, Texts
+from streaming.documents.change_order import Decisions, LastWords
+from streaming.documents.messages import headers_of, place_of
+from streaming.documents.subscriptions import Refused, id_of
+from streaming.errors import BrokerUnreachable
+from streaming.index import notes, packing
+from streaming.kafka.errors import is_without_group, meant
+from streaming.worker.compiling import Changes, Paused, Withdrawn, compile_changes, nothing
+
+SLICE = 25_000  # offsets
+TIMEOUT_S = 60.0
+
+Ranges = Mapping[int, tuple[int, int]]  # partition -> the first offset and the one after the last
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """The last word on each id in a range of offsets of one partition."""
+
+    partition: int
+    segment: Segment
+    timestamp: Int64  # [subscriptions of the segment] ms
+    paused: Bools  # [subscriptions of the segment]
+    withdrawn: Texts
+    withdrawn_offset: Int64
+    withdrawn_timestamp: Int64
+    refused: Sequence[Mapping[str, Any]]  # records, each with its "reason" and "id"
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Which words of a slice are the last ones on their ids, in the whole topic."""
+
+    subscriptions: Bools  # [subscriptions of its segment]
+    withdrawn: Bools
+
+
+def load(
+    pool: Executor,
+    kafka: Mapping[str, Any],
+    topic: str,
+    ranges: Ranges,
+    directory: Path,
+    progress: Callable[[int, int], None],
+    refused: Set[tuple[int, int]],
+    decisions: Decisions,
+) -> list[Path]:
+    """Files of slices, in the order of the topic, without the changes that the job refused: those of `refused`, given
+    as (partition, offset), and those that the decisions tell. `progress` is told how many offsets are done, and of how
+    many.
+
+    Raises BrokerUnreachable, and Forbidden.
+    """
+    slices = [
+        (partition, begin, min(begin + SLICE, high))
+        for partition, (low, high) in sorted(ranges.items())
+        for begin in range(low, high, SLICE)
+    ]
+    paths = [directory / f"slice-{uuid.uuid4().hex}" for _ in slices]
+    total = sum(end - begin for _, begin, end in slices)
+    skipped = {p: {offset for partition, offset in refused if partition == p} for p in ranges}
+    decided = {p: _after_refusals(decisions, p) for p in ranges}
+    begun = {
+        pool.submit(_write_slice, dict(kafka), topic, *place, path, skipped[place[0]], decided[place[0]]): place
+        for place, path in zip(slices, paths, strict=True)
+    }
+    done = 0
+    progress(0, total)
+    for task in as_completed(begun):
+        task.result()
+        _, begin, end = begun[task]
+        done += end - begin
+        progress(done, total)
+    return paths
+
+
+def words(slices: Sequence[Slice], decisions: Decisions) -> LastWords[tuple[int, int]]:
+    """The last words on all ids; each is the number of its slice and its place among that one's subscriptions, or
+    behind these among its withdrawals."""
+    found: LastWords[tuple[int, int]] = LastWords(decisions)
+    for number, one in enumerate(slices):
+        ids = Texts.joined([one.segment.ids, one.withdrawn])
+        offset = np.concatenate([notes.numbers(one.segment, "offset"), one.withdrawn_offset]).tolist()
+        timestamp = np.concatenate([one.timestamp, one.withdrawn_timestamp]).tolist()
+        for place, id in enumerate(ids):
+            found.take(id.encode(), one.partition, offset[place], timestamp[place], (number, place))
+    return found
+
+
+def choose(slices: Sequence[Slice], last: LastWords[tuple[int, int]]) -> list[Chosen]:
+    masks = [np.zeros(len(one.segment.ids) + len(one.withdrawn), bool) for one in slices]
+    for _, _, _, (number, place) in last:
+        masks[number][place] = True
+    splits = [np.split(mask, [len(one.segment.ids)]) for one, mask in zip(slices, masks, strict=True)]
+    return [Chosen(subscriptions, withdrawn) for subscriptions, withdrawn in splits]
+
+
+def joined(slices: Sequence[Slice], chosen: Sequence[Chosen], shard: int = 0, shards: int = 1) -> Segment:
+    """The subscriptions that are there after all slices, or a shard of them."""
+    live = [
+        (one.segment, np.flatnonzero(~mine.subscriptions).astype(np.int32))
+        for one, mine in zip(slices, chosen, strict=True)
+    ]
+    own = live[shard::shards]
+    return Segment.merge(own) if own else nothing()
+
+
+def withdrawn(slices: Sequence[Slice], chosen: Sequence[Chosen]) -> Texts:
+    """The ids whose last word is a withdrawal."""
+    return Texts.joined(
+        [one.withdrawn.take(np.flatnonzero(mine.withdrawn)) for one, mine in zip(slices, chosen, strict=True)]
+    )
+
+
+def assemble(
+    slices: Sequence[Path],
+    chosen: Sequence[Chosen],
+    algorithm: str,
+    options: Mapping[str, Any],
+    to: Path,
+    shard: int = 0,
+    shards: int = 1,
+) -> None:
+    """One part of all that is there after the slices, or of a shard of it. Raises OSError."""
+    segment = joined([packing.read(path, Slice) for path in slices], chosen, shard, shards)
+    packing.write(to, Part.of(segment, algorithm, options))
+
+
+def _after_refusals(decisions: Decisions, partition: int) -> dict[bytes, tuple[int, int]]:
+    """Of each id whose last change was refused: the offset of its last word in this partition, -1 if it has none there,
+    and up to where the partition was read then. All other changes before that are refused or superseded."""
+    return {
+        id: (d.word[1] if d.word and d.word[0] == partition else -1, d.read_up_to.get(partition, 0))
+        for id, d in decisions
+        if d.refused
+    }
+
+
+def _write_slice(
+    kafka: dict[str, Any],
+    topic: str,
+    partition: int,
+    low: int,
+    high: int,
+    to: Path,
+    skipped: Set[int],
+    decided: Mapping[bytes, tuple[int, int]],
+) -> None:
+    records = [r for r in _records(kafka, topic, partition, low, high) if place_of(r)[1] not in skipped]
+    records = [r for r in records if not _is_passed_over(r, decided)] if decided else records
+    changes = Changes(
+        [record.key() for record in records],
+        pa.array([record.value() for record in records], pa.binary()),
+        np.full(len(records), partition, np.int32),
+        np.array([place_of(record)[1] for record in records], np.int64),
+    )
+    compiled = compile_changes(changes)
+    last: dict[str, Message] = {}
+    paused: set[str] = set()
+    refused = []
+    for record, outcome in zip(records, compiled.outcomes, strict=True):
+        if isinstance(outcome, Refused):
+            refused.append(_row(record) | {"id": outcome.id, "reason": str(outcome)})
+        else:
+            last[outcome.id] = record
+            (paused.add if isinstance(outcome, Paused) else paused.discard)(outcome.id)
+    there = set(compiled.segment.ids)
+    gone = {o.id for o in compiled.outcomes if isinstance(o, Withdrawn)} - there
+    withdrawn = sorted(gone, key=lambda id: place_of(last[id])[1])
+    one = Slice(
+        partition,
+        compiled.segment,
+        _timestamps(last[id] for id in compiled.segment.ids),
+        np.array([id in paused for id in compiled.segment.ids], bool),
+        Texts.of(withdrawn),
+        np.array([place_of(last[id])[1] for id in withdrawn], np.int64),
+        _timestamps(last[id] for id in withdrawn),
+        refused,
+    )
+    packing.write(to, one)
+
+
+def _timestamps(records: Iterable[Message]) -> Int64:
+    return np.array([record.timestamp()[1] for record in records], np.int64)
+
+
+def _is_passed_over(record: Message, decided: Mapping[bytes, tuple[int, int]]) -> bool:
+    word, read_up_to = decided.get(id_of(record.key(), record.value()) or b"", (0, 0))
+    _, offset = place_of(record)
+    return offset < read_up_to and offset != word
+
+
+def _records(kafka: dict[str, Any], topic: str, partition: int, low: int, high: int) -> list[Message]:
+    """The committed records that are left from `low` until before `high`."""
+    consumer = _consumer(tuple(sorted(kafka.items())))
+    consumer.assign([TopicPartition(topic, partition, low)])
+    records: list[Message] = []
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        for message in consumer.consume(10_000, 0.2):
+            error = message.error()
+            if error is None:
+                _, offset = place_of(message)
+                if offset < high:
+                    records.append(message)
+                    deadline = time.monotonic() + TIMEOUT_S
+                if offset < high - 1:
+                    continue
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                consumer.unassign()
+                return records
+            if not error.retriable() and not is_without_group(error):
+                raise meant(error, f"{topic} cannot be read")
+        if time.monotonic() > deadline:
+            raise BrokerUnreachable(
+                f"the broker does not give records of {topic}, partition {partition}, from {low} on"
+            )
+
+
+@lru_cache(maxsize=1)
+def _consumer(kafka: tuple[tuple[str, Any], ...]) -> Consumer:
+    own = {"group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True}
+    return Consumer({**own, "isolation.level": "read_committed", "queued.max.messages.kbytes": 4096, **dict(kafka)})
+
+
+def _row(record: Message) -> dict[str, Any]:
+    """A record with the names that the rows of a batch have."""
+    headers = [{"key": key, "value": value} for key, value in headers_of(record)]
+    partition, offset = place_of(record)
+    return {
+        "partition": partition,
+        "offset": offset,
+        "timestamp": record.timestamp()[1],
+        "key": record.key(),
+        "value": record.value(),
+        "headers": headers,
+    }

@@ -1,0 +1,112 @@
+"""A pool of background processes beside the driver; they end when it ends."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from streaming.log import logger
+
+log = logger("sluice.state")
+
+BACKGROUND = 19  # nice: what else runs on the machine goes first
+TRIES = 3  # in a row, that end with a killed process
+
+
+@contextmanager
+def processes(n: int, nice: int = 0) -> Iterator[Executor]:
+    """A pool of processes; unfinished work is discarded at the end. If a process is killed, another repeats its work,
+    so submit only work that may run twice."""
+    pool = Renewed(lambda: ProcessPoolExecutor(n, multiprocessing.get_context("spawn"), _begin, (nice,)))
+    before = set(multiprocessing.active_children())
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
+            child.join()
+
+
+class Renewed(Executor):
+    """An executor that is replaced when one of its processes was killed, which breaks all of it, with all its work.
+
+    That work is done again by the new one. After TRIES executors that broke without having done anything, it fails with
+    what the last one failed with.
+    """
+
+    def __init__(self, made: Callable[[], Executor]) -> None:
+        self._made = made
+        self._lock = threading.Lock()
+        self._executor = made()
+        self._broken = 0  # executors in a row
+        self._ended = False
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._begin(future, partial(fn, *args, **kwargs))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        with self._lock:
+            self._ended = True
+        self._executor.shutdown(wait, cancel_futures=cancel_futures)
+
+    def _begin(self, future: Future[Any], work: Callable[[], Any]) -> None:
+        executor = self._executor
+        try:
+            attempt = executor.submit(work)  # without our lock: it may wait for who is calling us back
+        except BrokenExecutor as error:
+            self._again(executor, error, future, work)
+        except RuntimeError as error:  # it was shut down meanwhile
+            future.set_exception(error)
+        else:
+            attempt.add_done_callback(partial(self._done, executor, future, work))
+
+    def _done(self, executor: Executor, future: Future[Any], work: Callable[[], Any], attempt: Future[Any]) -> None:
+        if attempt.cancelled():
+            future.cancel()
+            future.set_running_or_notify_cancel()
+            return
+        error = attempt.exception()
+        if isinstance(error, BrokenExecutor):
+            self._again(executor, error, future, work)
+        elif error is not None:
+            future.set_exception(error)
+        else:
+            with self._lock:
+                self._broken = 0
+            future.set_result(attempt.result())
+
+    def _again(self, executor: Executor, error: BrokenExecutor, future: Future[Any], work: Callable[[], Any]) -> None:
+        with self._lock:
+            if executor is self._executor and not self._ended:  # the first to notice
+                self._broken += 1
+                if self._broken < TRIES:
+                    log.warning("a process was killed, its work is done again", reason=str(error))
+                    self._executor = self._made()
+            replaced = executor is not self._executor
+        if replaced:
+            self._begin(future, work)
+        else:
+            future.set_exception(error)
+
+
+def _begin(nice: int) -> None:
+    os.nice(nice)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,156 @@
+"""Restore the state at a start: from a saved version and later changes, or from the whole topic."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from matchers.index.snapshot import Part, Snapshot
+from streaming.documents.change_order import Decisions, LastWords
+from streaming.index import packing
+from streaming.kafka.clients import Cluster, read
+from streaming.log import logger
+from streaming.rows import SUBSCRIPTIONS, Position, of_source
+from streaming.state.first_load import SLICE, Chosen, Ranges, Slice, assemble, choose, joined, load, withdrawn, words
+from streaming.state.pool import processes
+from streaming.state.store import Store
+
+log = logger("sluice.state")
+
+SAY_EVERY_S = 2.0
+NAMED = 5  # ids that a warning lists
+
+
+@dataclass(frozen=True)
+class Topic:
+    """The source of the subscriptions."""
+
+    bootstrap_servers: str
+    options: Mapping[str, str]
+    name: str
+    lows: Mapping[int, int]  # partition -> first offset there is
+    statuses: str  # the topic that has what was decided on the changes
+    id: str  # that Kafka gave the topic
+    query: str
+
+
+@dataclass(frozen=True)
+class Restored:
+    snapshot: Snapshot
+    files: Mapping[Part, Path]
+    positions: Mapping[Position, int]
+    first_start: bool
+    slices: tuple[Path, ...]  # of which it was made, as far as they were read
+    chosen: tuple[Chosen, ...]  # of each slice, what counts
+
+    def forget_slices(self) -> None:
+        for path in self.slices:
+            path.unlink()
+
+
+def restore(
+    empty: Snapshot, store: Store, topic: Topic, positions: Mapping[Position, int], *, first_start: bool
+) -> Restored:
+    """The state that takes into account what lies before `positions`. Raises BrokerUnreachable."""
+    began = time.monotonic()
+    ends = of_source(positions, SUBSCRIPTIONS)
+    saved = None
+    if not first_start:
+        saved = store.load(empty, ends)
+    # What lies beyond was never committed and will be judged again.
+    store.forget_refused(lambda at: not first_start and at[1] < ends.get(at[0], 0))
+    store.clean() if saved is not None else store.forget()
+    snapshot, begins = empty, topic.lows
+    files: dict[Part, Path] = {}
+    if saved is not None:
+        snapshot, files, manifest = saved
+        begins = {p: max(low, manifest.positions.get(p, 0)) for p, low in topic.lows.items()}
+    ranges = {p: (begin, ends[p]) for p, begin in begins.items() if begin < ends[p]}
+    version = sum(ends.values())
+    # A first start that did not come to its end has left statuses: nothing that they say was ever in force.
+    follows = (lambda query: query != topic.query) if first_start else (lambda query: query == topic.query)
+    decisions = _decisions(topic, follows) if saved is None and ranges else Decisions()
+    paths = _load(topic, ranges, store, decisions) if ranges else []
+    slices = [packing.read(path, Slice) for path in paths]
+    last = words(slices, decisions)
+    if saved is not None and last.contested:
+        # All these changes came after the saved state. Which of several partitions has the last word, statuses tell.
+        decisions = _decisions(topic, follows)
+        last = words(slices, decisions)
+    chosen = choose(slices, last)
+    if saved is None:
+        snapshot, files = _built(empty, paths, chosen, store, version)
+        _warn_of_lost(decisions, last, ends)
+    elif slices:
+        gone = [
+            id for one in slices for ids in (one.segment.ids, one.withdrawn) for id in ids if id.encode() not in last
+        ]
+        snapshot = snapshot.update(joined(slices, chosen), [*withdrawn(slices, chosen), *gone], version=version)
+    fields = {"subscriptions": len(snapshot), "s": round(time.monotonic() - began, 1)}
+    log.info("state built from the topic" if saved is None else "saved state in use", **fields)
+    return Restored(snapshot, files, positions, first_start, tuple(paths), tuple(chosen))
+
+
+def _decisions(topic: Topic, follows: Callable[[str], bool]) -> Decisions:
+    cluster = Cluster(topic.bootstrap_servers, topic.options)
+    return Decisions(topic.id, follows, read(cluster, [topic.statuses], follow=False))
+
+
+def _warn_of_lost(decisions: Decisions, last: LastWords[tuple[int, int]], ends: Mapping[int, int]) -> None:
+    """Compaction keeps the newest record of an id in a partition. If that was refused, the document before it, which
+    is in force, is removed after a while."""
+    lost = [
+        id.decode(errors="replace")
+        for id, decision in decisions
+        if decision.in_force and decision.in_force[1] < ends.get(decision.in_force[0], 0) and id not in last
+    ]
+    if lost:
+        fields = {"subscriptions": len(lost), "ids": lost[:NAMED]}
+        log.warning(
+            "subscriptions that were in force are not in their topic any more: a refused change took the place of each",
+            **fields,
+        )
+
+
+def _pool(n: int, few: bool) -> AbstractContextManager[Executor]:
+    """For few subscriptions a process of their own would take longer to start than they do."""
+    return ThreadPoolExecutor(1) if few else processes(n)
+
+
+def _load(topic: Topic, ranges: Ranges, store: Store, decisions: Decisions) -> list[Path]:
+    kafka = Cluster(topic.bootstrap_servers, topic.options).client()
+    said = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        nonlocal said
+        if time.monotonic() - said > SAY_EVERY_S:
+            said = time.monotonic()
+            log.info("reading subscriptions", done=done, of=total)
+
+    few = sum(end - begin for begin, end in ranges.values()) <= SLICE
+    with _pool(os.cpu_count() or 1, few) as pool:
+        return load(pool, kafka, topic.name, ranges, store.directory, progress, store.refused(), decisions)
+
+
+def _built(
+    empty: Snapshot, slices: list[Path], chosen: Sequence[Chosen], store: Store, version: int
+) -> tuple[Snapshot, dict[Part, Path]]:
+    if not slices:
+        return empty.of([], version), {}
+    log.info("building the index", algorithm=empty.algorithm)
+    parts: dict[Part, Path] = {}
+    with _pool(1, len(slices) == 1) as pool:
+        for shard in range(empty.shards):
+            path = store.new_path()
+            like = (empty.algorithm, dict(empty.options), path, shard, empty.shards)
+            pool.submit(assemble, slices, chosen, *like).result()
+            parts[packing.read(path, Part)] = path
+    none_removed = [(part, np.empty(0, np.int32)) for part in parts if len(part.segment.ids)]
+    return empty.of(none_removed, version), parts

@@ -1,0 +1,143 @@
+"""The state on the driver: the snapshot in force, its parts as broadcasts, and the offsets reached."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from matchers.index.segment import Segment
+from matchers.index.snapshot import Part, Snapshot
+from matchers.index.texts import Texts
+from streaming.codecs import RegistrySettings
+from streaming.documents.change_order import Place
+from streaming.index import notes, packing
+from streaming.index.parts import Handle
+from streaming.rows import SUBSCRIPTIONS, Change, CompiledSegment, Position, Row, of_source
+from streaming.state.compaction import Upkeep
+from streaming.worker.matching import Work
+
+AT_ONCE = 8_192  # subscriptions that a batch's changes may move between parts
+
+
+@dataclass
+class State:
+    """`state(N + 1) = apply(state(N), changes(N))`. Its version is how many records of the subscriptions topic it
+    takes into account, by their offsets: so it only grows, and is the same again after a restart.
+
+    `broadcast` hands a value to all workers; what it returns has `value` there, and `destroy()` here. `share` does
+    the same with a file (`parts.SharedFile`); None where they see our files.
+    """
+
+    snapshot: Snapshot
+    broadcast: Callable[[Any], Any]
+    positions: dict[Position, int]  # (source, partition) -> offset of the first row not yet taken into account
+    codec: str = "json"
+    registry: RegistrySettings | None = None
+    upkeep: Upkeep | None = None
+    share: Callable[[Path], Any] | None = None
+    max_event_bytes: int = 1_000_000
+    worker_memory_mb: int = 0
+    _handles: dict[Part, Handle] = field(default_factory=dict)
+
+    @property
+    def version(self) -> int:
+        return sum(self.subscription_offsets().values())
+
+    def subscription_offsets(self) -> dict[int, int]:
+        return of_source(self.positions, SUBSCRIPTIONS)
+
+    def work(self, false_positives: float = 0.0) -> list[Work]:
+        """The workers' input for the next batch, shard by shard. A part is sent once, however many batches use it."""
+        for part in self.snapshot.parts:
+            if part not in self._handles:
+                self._handles[part] = self._handle(part)
+        handles = tuple(self._handles[part] for part in self.snapshot.parts)
+        parts = tuple(zip(handles, self.snapshot.removed, strict=True))
+        n = self.snapshot.shards
+        whole = Work(
+            parts=parts,
+            positions=dict(self.positions),
+            codec=self.codec,
+            registry=self.registry,
+            false_positives=false_positives,
+            shards=n,
+            max_event_bytes=self.max_event_bytes,
+            memory_mb=self.worker_memory_mb,
+        )
+        return [replace(whole, parts=parts[shard::n], shard=shard) for shard in range(n)]
+
+    def refuse(self, changes: list[tuple[int, int]]) -> None:
+        """These, given as (partition, offset), are not applied, now or after a crash. Call before that is published."""
+        if changes and self.upkeep is not None:
+            self.upkeep.refuse(changes)
+
+    def apply(self, rows: Iterable[Row], positions: Mapping[Position, int]) -> None:
+        """Take the changes and segments among the rows of a batch, as `batch_order.in_order` has them, into account.
+        Call only between batches."""
+        added, removed = _net(rows)
+        after = {**self.positions, **positions}
+        if added is not None or removed:
+            held = self.upkeep.held if self.upkeep else 0
+            version = sum(of_source(after, SUBSCRIPTIONS).values())
+            self.snapshot = self.snapshot.update(added or (), removed, version=version, held=held)
+        self.positions = after
+        self.tend()
+
+    def places(self, ids: Iterable[str]) -> dict[str, Place]:
+        """The places of the documents in force or paused, for the ids that have one."""
+        wanted = Texts.of(ids)
+        if not len(wanted):  # as in nearly every batch
+            return {}
+        places: dict[str, Place] = {}
+        for part, (which, position) in zip(self.snapshot.parts, self.snapshot.found(wanted), strict=True):
+            partition, offset = (
+                notes.numbers(part.segment, name)[position].tolist() for name in ("partition", "offset")
+            )
+            places |= zip(wanted.at(which), zip(partition, offset, strict=True), strict=True)
+        return places
+
+    def tend(self) -> None:
+        """Take what was done beside the batches, begin what is due, and let go of what no batch can use any more."""
+        if self.upkeep is not None:
+            self.snapshot = self.upkeep.tend(self.snapshot)
+            self.upkeep.save_now_and_then(self.snapshot, self.subscription_offsets())
+        for gone in self._handles.keys() - set(self.snapshot.parts):
+            self._handles.pop(gone).close()
+
+    def close(self) -> None:
+        if self.upkeep is not None:
+            self.upkeep.close(self.snapshot, self.subscription_offsets())
+
+    def _handle(self, part: Part) -> Handle:
+        path = self.upkeep.file(part) if self.upkeep else None
+        if path is None:
+            return Handle(uuid.uuid4().hex, broadcast=self.broadcast(packing.as_bytes(part)))
+        return Handle(path.name, self.share(path) if self.share else None, str(path))
+
+
+def _net(rows: Iterable[Row]) -> tuple[Segment | None, list[str]]:
+    """The last word of a sequence of changes on each id, as one segment and the ids withdrawn.
+
+    What a segment has without a change was refused later on.
+    """
+    segments: list[Segment] = []
+    last: dict[str, int | None] = {}  # the segment that holds the last word on an id; None: withdrawn
+    for row in rows:
+        if isinstance(row, Change):
+            last[row.id] = None if row.subscriber is None else row.segment
+        elif isinstance(row, CompiledSegment):
+            segments.append(packing.from_bytes(row.value, Segment))  # written by our own worker a moment ago
+    parts = []
+    for number, segment in enumerate(segments):
+        stale = [position for position, id in enumerate(segment.ids) if last.get(id, -1) != number]
+        if len(stale) < len(segment.ids):
+            parts.append((segment, np.array(stale, np.int32)))
+    withdrawn = [id for id, segment_number in last.items() if segment_number is None]
+    if not parts:
+        return None, withdrawn
+    return (parts[0][0] if len(parts) == 1 and not len(parts[0][1]) else Segment.merge(parts)), withdrawn

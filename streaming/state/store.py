@@ -1,0 +1,163 @@
+"""The state on disk: parts as mapped files, and manifests of saved versions.
+
+    state/part-<name>         one part (`packing`)
+    state/version-<number>    a manifest: the files and removed positions of a version, what it takes into account
+    state/refused             changes since then that were refused for a reason that is not in them: quotas
+
+A manifest is written after the parts it names, and everything has checksums, so what a crash left half-written is
+noticed. The last two manifests are kept: if the newest is spoiled there is one before it, and changes since then are
+read from the topic.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matchers.contract.tables import Int32
+from matchers.errors import MatchingError
+from matchers.index.snapshot import Part, Snapshot
+from streaming.index import packing
+from streaming.kafka.retention import DAY_MS
+from streaming.log import logger
+
+log = logger("sluice.state")
+
+KEPT = 2  # manifests
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of a version."""
+
+    version: int
+    positions: Mapping[int, int]  # partition of the subscriptions topic -> first offset not taken into account
+    algorithm: str
+    options: Mapping[str, Any]
+    shards: int
+    parts: tuple[str, ...]  # names of files
+    removed: tuple[Int32, ...]
+    written_at: float  # epoch s
+
+
+class Store:
+    """One process at a time uses the directory; the checkpoint's lock sees to that."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._refused = directory / "refused"
+        self._lock = threading.Lock()  # of that file
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def new_path(self) -> Path:
+        return self.directory / f"part-{uuid.uuid4().hex}"
+
+    def save(self, manifest: Manifest) -> None:
+        """Raises OSError."""
+        packing.write(self.directory / f"version-{manifest.version:020d}", manifest)
+        kept = dict(self._whole()[:KEPT])
+        for old in self._manifests():
+            if old not in kept:
+                old.unlink()
+        oldest = kept[min(kept)]
+        self.forget_refused(lambda at: at[1] >= oldest.positions.get(at[0], 0))
+
+    def load(
+        self, snapshot: Snapshot, committed: Mapping[int, int], now: float | None = None
+    ) -> tuple[Snapshot, dict[Part, Path], Manifest] | None:
+        """The newest version that is whole, was made as `snapshot` is, and is not ahead of what was committed.
+
+        None too if it is older than the time for which the topic keeps superseded changes: some between it and
+        what was committed may be gone.
+        """
+        for path in self._manifests():
+            try:
+                manifest = packing.read(path, Manifest, check=True)
+                if reason := _unfit(manifest, snapshot, committed, time.time() if now is None else now):
+                    log.warning("saved state not used", file=path.name, reason=reason)
+                    continue
+                parts = {packing.read(self.directory / n, Part, check=True): self.directory / n for n in manifest.parts}
+            except (OSError, MatchingError) as error:
+                log.warning("saved state not used", file=path.name, reason=str(error))
+                continue
+            return snapshot.of(list(zip(parts, manifest.removed, strict=True)), manifest.version), parts, manifest
+        return None
+
+    def refuse(self, changes: Iterable[tuple[int, int]]) -> None:
+        """Remember that these, given as (partition, offset), are not to be taken. Raises OSError."""
+        with self._lock, self._refused.open("a") as file:
+            file.writelines(f"{partition} {offset}\n" for partition, offset in changes)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def refused(self) -> set[tuple[int, int]]:
+        """The refused changes that are newer than some manifest."""
+        if not self._refused.exists():
+            return set()
+        lines = self._refused.read_text().split("\n")[:-1]  # a crash may have left the last one without its end
+        return {(int(partition), int(offset)) for partition, offset in map(str.split, lines)}
+
+    def forget_refused(self, keep: Callable[[tuple[int, int]], bool]) -> None:
+        with self._lock:
+            before = self.refused()
+            left = sorted(filter(keep, before))
+            if len(left) < len(before):
+                new = self._refused.with_suffix(".part")
+                new.write_text("".join(f"{partition} {offset}\n" for partition, offset in left))
+                new.replace(self._refused)
+
+    def delete(self, retired: Mapping[Part, Path]) -> list[Part]:
+        """Delete the files of those that no manifest names; returns whose were deleted."""
+        named = self._named()
+        gone = [part for part, path in retired.items() if path not in named]
+        for part in gone:
+            retired[part].unlink()
+        return gone
+
+    def clean(self) -> None:
+        """Delete what a crash left. Call before anything is written."""
+        kept = {*self._manifests(), *self._named(), self._refused}
+        for path in self.directory.iterdir():
+            if path not in kept:
+                path.unlink()
+
+    def forget(self) -> None:
+        """Delete all but what was refused: the state is built anew."""
+        for path in self.directory.iterdir():
+            if path != self._refused:
+                path.unlink()
+
+    def _manifests(self) -> list[Path]:
+        """The newest first."""
+        return sorted(self.directory.glob("version-" + "[0-9]" * 20), reverse=True)
+
+    def _whole(self) -> list[tuple[Path, Manifest]]:
+        """The intact manifests, newest first."""
+        whole = []
+        for path in self._manifests():
+            with suppress(OSError, MatchingError):
+                whole.append((path, packing.read(path, Manifest, check=True)))
+        return whole
+
+    def _named(self) -> set[Path]:
+        """The files that manifests name."""
+        return {self.directory / name for _, manifest in self._whole() for name in manifest.parts}
+
+
+def _unfit(manifest: Manifest, snapshot: Snapshot, committed: Mapping[int, int], now: float) -> str | None:
+    if (manifest.algorithm, dict(manifest.options)) != (snapshot.algorithm, dict(snapshot.options)):
+        return f"it is for matching.algorithm = {manifest.algorithm!r} with options {dict(manifest.options)}"
+    if manifest.shards != snapshot.shards:
+        return f"it is for matching.shards = {manifest.shards}"
+    if any(offset > committed.get(partition, 0) for partition, offset in manifest.positions.items()):
+        return "it is ahead of what was committed"
+    if now - manifest.written_at > DAY_MS / 1000:
+        return "it is more than a day old"
+    return None

@@ -1,0 +1,69 @@
+"""Make texts, times and bytes safe for a terminal or JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+HEX_BYTES = 512  # of a value that is no text
+PIECE = 16  # bytes a line
+
+
+def plain(text: str, *, quoted: bool = True) -> str:
+    """A text that stays on its line and holds nothing that a terminal would obey: if need be as JSON writes it.
+
+    Without JSON's quotes where `quoted` is False, for columns of a table.
+    """
+    if text.isprintable():
+        return text
+    return json.dumps(text) if quoted else json.dumps(text)[1:-1]
+
+
+def cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def time_of(ms: int, between: str = " ") -> str:
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(between, "milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):  # a producer may have claimed any time
+        return f"{ms} ms"
+
+
+def as_text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
+    try:
+        return {name: None if value is None else value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value or b"").decode()}
+
+
+def pretty(value: bytes) -> Iterator[str]:
+    """JSON indented, another text as it is, the rest in hexadecimal; nothing that a terminal would obey."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    try:
+        document = json.loads(text)
+        indented = json.dumps(document, indent=2, ensure_ascii=False)
+        yield indented if _harmless(indented) else json.dumps(document, indent=2)
+    except (ValueError, RecursionError):
+        if _harmless(text):
+            yield text
+        else:
+            yield from _dump(value)
+
+
+def _harmless(text: str) -> bool:
+    return all(line.replace("\t", "").isprintable() for line in text.split("\n"))
+
+
+def _dump(value: bytes) -> Iterator[str]:
+    for begin in range(0, min(len(value), HEX_BYTES), PIECE):
+        piece = value[begin : min(begin + PIECE, HEX_BYTES)]
+        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in piece)
+        yield f"{begin:08x}  {piece.hex(' '):{3 * PIECE - 1}}  {text}"
+    if len(value) > HEX_BYTES:
+        yield f"and {len(value) - HEX_BYTES:,} bytes more"

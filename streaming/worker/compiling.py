@@ -1,0 +1,192 @@
+"""Compile a batch of subscription records into one outcome each and one segment."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from matchers import PatternError
+from matchers.contract.tables import Int32, Int64
+from matchers.index.segment import Note, Segment
+from matchers.index.skeletons import Skeletons, filled, slot_of
+from matchers.index.templates import Template
+from matchers.index.texts import Texts
+from matchers.language.lowering import Conjunction
+from matchers.language.parsing import parse
+from streaming.documents.subscriptions import (
+    KEYS,
+    MAX_BYTES,
+    MAX_ID_LENGTH,
+    SUBSCRIBER,
+    Refused,
+    Subscription,
+    read_change,
+)
+from streaming.index.notes import notes
+from streaming.worker.buffers import bytes_of
+
+WORTHWHILE = 8  # documents of one shape, for which it pays to compile them together
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """Records of the subscriptions topic."""
+
+    keys: Sequence[bytes | None]  # [C]
+    values: pa.BinaryArray  # [C] null: a tombstone
+    partition: Int32  # [C]
+    offset: Int64  # [C]
+
+    def notes(self, subscriptions: Sequence[Subscription], rows: Sequence[int]) -> dict[str, Note]:
+        """Of the subscriptions that stand in these rows."""
+        at = np.array(rows, np.int64)
+        return notes(subscriptions, self.partition[at], self.offset[at])
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    id: str
+
+
+@dataclass(frozen=True)
+class Paused:
+    """A subscription that matches nothing for now: it is in the segment, without any row of the table."""
+
+    id: str
+    subscriber: str
+
+
+Outcome = Subscription | Paused | Withdrawn | Refused
+
+
+@dataclass(frozen=True)
+class Compiled:
+    outcomes: list[Outcome]  # of each record
+    segment: Segment  # the last word on each id; without those withdrawn; its notes are those of `notes.notes`
+
+
+def compile_changes(changes: Changes) -> Compiled:
+    collecting = gc.isenabled()
+    gc.disable()  # many objects are made and none is garbage, but the collector would look at all of them many times
+    try:
+        return _compile(changes)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _compile(changes: Changes) -> Compiled:
+    keys, values = changes.keys, changes.values
+    outcomes: list[Any] = [None] * len(keys)
+    fitting = pc.if_else(pc.less_equal(pc.binary_length(values), MAX_BYTES), values, None)
+    parts = list(_by_shape(changes, fitting, outcomes))
+    conjunctions: list[tuple[Subscription, list[Conjunction]]] = []
+    rows = []
+    for row, outcome in enumerate(outcomes):
+        if outcome is not None:
+            continue
+        try:
+            change = read_change(keys[row], values[row].as_py())
+        except Refused as refused:
+            outcomes[row] = refused
+            continue
+        if change.conjunctions is None:
+            outcomes[row] = Withdrawn(change.subscription.id)
+        else:
+            own = change.subscription
+            outcomes[row] = Paused(own.id, own.subscriber) if change.paused else own
+            conjunctions.append((change.subscription, change.conjunctions))
+            rows.append(row)
+    segment = Segment.build(
+        [(s.id, alternatives) for s, alternatives in conjunctions], changes.notes([s for s, _ in conjunctions], rows)
+    )
+    parts.append((segment, rows))
+
+    last = {outcome.id: row for row, outcome in enumerate(outcomes) if type(outcome) is not Refused}
+    live: list[tuple[Segment, Int32]] = []
+    for segment, rows in parts:
+        stale = [i for i, row in enumerate(rows) if last[outcomes[row].id] != row]
+        if len(stale) < len(rows):
+            live.append((segment, np.array(stale, np.int32)))
+    whole = len(live) == 1 and not len(live[0][1])
+    return Compiled(outcomes, live[0][0] if whole else Segment.merge(live) if live else nothing())
+
+
+def nothing() -> Segment:
+    return Segment.build((), notes((), np.empty(0, np.int32), np.empty(0, np.int64)))
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The common structure of documents of one shape: the places of their parts."""
+
+    id: int | None  # slots
+    subscriber: int
+    template: Template
+
+
+def _by_shape(changes: Changes, values: pa.BinaryArray, outcomes: list[Any]) -> list[tuple[Segment, list[int]]]:
+    """Segments of the documents that are like many others, with the row of each subscription; fills their outcomes.
+
+    What is not plainly right is left to `read_change`, which says what is wrong.
+    """
+    found = Skeletons.of(*bytes_of(values))
+    parts = []
+    for shape, count in sorted(Counter(found.shape.tolist()).items()):
+        form = _form(found.shapes[shape]) if shape >= 0 and count >= WORTHWHILE else None
+        if form is None:
+            continue
+        documents = np.flatnonzero(found.shape == shape)
+        first = found.offsets[documents]
+        subscribers = [t.decode() for t in found.texts(first + form.subscriber)]
+        ids = [None] * len(documents) if form.id is None else found.texts(first + form.id)
+        valid = {s for s in set(subscribers) if SUBSCRIBER.fullmatch(s)}
+        taken, rows, subscriptions = [], [], []
+        for i, (row, written, subscriber) in enumerate(zip(documents.tolist(), ids, subscribers, strict=True)):
+            key = changes.keys[row] or written
+            id = _text(key)
+            if id and len(id) <= MAX_ID_LENGTH and written in (None, key) and subscriber in valid:
+                taken.append(i)
+                rows.append(row)
+                outcomes[row] = subscription = Subscription(id, subscriber)
+                subscriptions.append(subscription)
+        if not taken:
+            continue
+        kept = Texts.of(s.id for s in subscriptions)
+        parts.append((form.template.segment(kept, found, first[taken], changes.notes(subscriptions, rows)), rows))
+    return parts
+
+
+def _form(shape: bytes) -> _Form | None:
+    """None where not all of it can be compiled by its shape, or nothing of it is right."""
+    try:
+        document = orjson.loads(filled(shape))
+        template = Template.of(parse(document["pattern"]))
+    except (orjson.JSONDecodeError, PatternError, TypeError, KeyError):
+        return None
+    names = set(document)
+    slots = [document.get(name, "") for name in ("id", "subscriber")]
+    if template is None or not names <= set(KEYS) or not all(map(_is_text, slots)):
+        return None
+    if names & {"expires_at", "paused"} or not slots[1]:
+        return None
+    return _Form(slot_of(slots[0]) if slots[0] else None, slot_of(slots[1]), template)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _text(key: bytes | None) -> str | None:
+    try:
+        return key.decode() if key else None
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,30 @@
+"""The parent of Spark's Python workers: it imports everything once, so that forked workers start warm.
+
+Spark starts this module in place of pyspark.daemon (`spark.python.daemon.module`). A worker collects garbage after
+every task, and with numba loaded that took 100 ms, half of its time. What is loaded here is frozen out of it.
+"""
+
+import gc
+import socket
+
+import pyspark.daemon
+import pyspark.worker
+
+import streaming.worker.matching  # noqa: F401
+
+_worker = pyspark.daemon.worker
+
+
+def worker(sock: socket.socket, authenticated: bool) -> int:
+    """Run a worker after the fork. Spark closes the connection of a worker that is idle for a minute or whose task is
+    cancelled. That is not a fault, so it is not logged; Spark itself reports faults."""
+    try:
+        return _worker(sock, authenticated)
+    except BrokenPipeError:
+        return 1  # the worker ends
+
+
+if __name__ == "__main__":
+    pyspark.daemon.worker = worker  # `manager` calls it by this name
+    gc.freeze()
+    pyspark.daemon.manager()

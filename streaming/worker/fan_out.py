@@ -1,0 +1,73 @@
+"""Make the deliveries of an event that very many subscriptions match, a slice at a time.
+
+A worker does not list whom such an event is for: with a million subscriptions that would be a million texts twice.
+It says where the subscriptions are in the parts of the state, 4 bytes each, and the driver, which has the same parts
+mapped, makes the lists of a few thousand subscribers after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import orjson
+
+from matchers.contract.tables import Int32, Int64
+from matchers.index.snapshot import Part
+from matchers.index.texts import Texts
+from streaming.index import notes
+
+MANY = 4_096  # matches of one event
+SLICE = 10_000  # subscribers
+
+Matches = Sequence[tuple[int, Int32]]  # number of a part -> positions in its segment
+
+
+def packed(matches: Iterable[tuple[int, Int32]]) -> bytes:
+    """int32: a part, how many, their positions; then the next part. Two of them may be put together."""
+    return b"".join(
+        np.concatenate([np.array([number, len(position)], np.int32), position]).astype(np.int32).tobytes()
+        for number, position in matches
+    )
+
+
+def unpacked(matches: bytes) -> Matches:
+    numbers = np.frombuffer(matches, np.int32)
+    found, at = [], 0
+    while at < len(numbers):
+        part, n = numbers[at : at + 2].tolist()
+        found.append((part, numbers[at + 2 : at + 2 + n]))
+        at += 2 + n
+    return found
+
+
+def size(matches: bytes) -> int:
+    """The number of subscriptions."""
+    return sum(len(position) for _, position in unpacked(matches))
+
+
+def deliveries(parts: Sequence[Part], matches: bytes, more: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(subscriber, ids as a JSON list), each subscriber once. `more` are others of the same event."""
+    found = [(parts[number].segment, position) for number, position in unpacked(matches)]
+    subscribers = Texts.joined([notes.subscribers(segment).take(position) for segment, position in found])
+    group, names = _grouped(subscribers)
+    order = np.argsort(group, kind="stable")
+    begin = np.searchsorted(group[order], np.arange(len(names) + 1))
+    ids = Texts.joined([segment.ids.take(position) for segment, position in found])
+    left = dict(more)
+    for first in range(0, len(names), SLICE):
+        last = min(first + SLICE, len(names))
+        own = ids.at(order[begin[first] : begin[last]])
+        ends = (begin[first : last + 1] - begin[first]).tolist()
+        for i, name in enumerate(names.at(np.arange(first, last))):
+            listed = own[ends[i] : ends[i + 1]]
+            if name in left:
+                listed += orjson.loads(left.pop(name))
+            yield name, orjson.dumps(sorted(listed)).decode()
+    yield from left.items()
+
+
+def _grouped(texts: Texts) -> tuple[Int64, Texts]:
+    """Which of the distinct ones each is, and those."""
+    distinct = texts.take(np.flatnonzero(texts.last))
+    return distinct.find(texts).astype(np.int64), distinct

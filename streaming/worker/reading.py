@@ -1,0 +1,48 @@
+"""Decode the events of an Arrow batch into the values that subscriptions name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from matchers.index.fields import Fields
+from matchers.index.values import Values, none_read, read_documents, read_json_values, spliced
+from streaming.codecs import Decode, Undecodable, decode_event
+from streaming.codecs.depth import checked
+from streaming.worker.buffers import bytes_of
+
+
+@dataclass(frozen=True)
+class Reading:
+    values: Values
+    undecodable: dict[int, str]  # row -> reason; these rows hold nothing, and must match nothing
+    document: Callable[[int], dict[str, Any]]  # of another row: the whole event
+
+
+def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Reading:
+    """JSON by the kernel; what it leaves, and all other codecs' events, one by one."""
+    value = rows["value"]
+    if decode is decode_event:
+        values, left = read_json_values(*bytes_of(value), fields)
+    else:
+        values, left = none_read(len(value)), np.arange(len(value))
+    documents: dict[int, dict[str, Any]] = {}
+    undecodable = {}
+
+    def document(row: int) -> dict[str, Any]:
+        if row not in documents:
+            headers = rows["headers"][row].as_py() or ()
+            documents[row] = checked(decode(value[row].as_py(), {h["key"]: h["value"] or b"" for h in headers}))
+        return documents[row]
+
+    for row in left.tolist():
+        try:
+            document(row)
+        except Undecodable as error:
+            undecodable[row] = str(error)
+    at = np.array(list(documents), np.int64)
+    return Reading(spliced(values, at, read_documents(list(documents.values()), fields)), undecodable, document)

@@ -1,0 +1,338 @@
+"""Background work on the state, with threads in place of processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from matchers.index.snapshot import Part, Snapshot
+from matchers.language.lowering import lower
+from matchers.language.parsing import parse
+from streaming.errors import ProcessLost
+from streaming.index import packing, parts
+from streaming.rows import SUBSCRIPTIONS
+from streaming.state import compaction as upkeeping
+from streaming.state.compaction import Upkeep
+from streaming.state.pool import processes
+from streaming.state.state import State
+from streaming.state.store import Store
+from tests.stage import ALICE, BOB, Later, Value, apply, change, delivered, event
+
+pytestmark = pytest.mark.kernels
+
+EMPTY = Snapshot(most=2)
+MANY = range(24)
+
+
+@pytest.fixture
+def threads() -> Iterator[Executor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every version is saved, as far as none is just being saved."""
+    monkeypatch.setattr(upkeeping, "SAVE_EVERY_S", 0.0)
+
+
+@pytest.fixture
+def later() -> Iterator[Later]:
+    with Later() as pool:
+        yield pool
+
+
+def started(store: Store, processes: Executor, snapshot: Snapshot = EMPTY, files: Any = None) -> State:
+    positions = {(SUBSCRIPTIONS, 0): snapshot.version}
+    return State(snapshot, Value, positions, upkeep=Upkeep(store, processes, files))
+
+
+def until(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end, "nothing more happens"
+        time.sleep(0.002)
+
+
+def settled(state: State) -> None:
+    """Until nothing is due and nothing is under way."""
+    until(lambda: state.tend() or (not state.upkeep.held and state.upkeep._saving is None))  # type: ignore[union-attr]
+
+
+def parts_of(store: Store) -> set[Path]:
+    return set(store.directory.glob("part-*"))
+
+
+def subscribe(state: State, number: int, document: Any = ALICE) -> None:
+    apply(state, [change(state.version, f"s{number}", document)])
+
+
+def names_of(*numbers: int) -> list[str]:
+    return sorted(f"s{n}" for n in numbers)
+
+
+def test_what_is_due_is_joined_beside_the_batches_and_swapped_in(tmp_path: Path, threads: Executor) -> None:
+    state = started(Store(tmp_path), threads)
+    for n in MANY:
+        subscribe(state, n)
+        assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(n + 1))}}
+    settled(state)
+    assert len(state.snapshot) == len(MANY)
+    assert not state.snapshot.parts[state.snapshot.due()]
+    assert len(state.snapshot.parts) <= 3
+    # What is not due is four times as long as all that is newer: at least four fifths of everything.
+    assert max(len(part.segment.ids) for part in state.snapshot.parts) >= 0.8 * len(MANY)
+    assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*MANY)}}
+    state.close()
+
+
+def test_parts_that_are_joined_stay_as_they_are_and_changes_meanwhile_count(tmp_path: Path, later: Later) -> None:
+    state = started(Store(tmp_path), later)
+    for n in range(6):
+        subscribe(state, n)
+    until(lambda: bool(later.waiting))
+    held = state.snapshot.parts[: state.upkeep.held]  # type: ignore[union-attr]
+    assert held
+    for n, document in [(0, None), (1, BOB), (2, None), (3, None), (4, None), (6, ALICE), (7, BOB), (7, None)]:
+        subscribe(state, n, document)
+        assert state.snapshot.parts[: len(held)] == held
+    expected = {0: {"alice": ["s5", "s6"], "bob": ["s1"]}}
+    assert delivered(state, event(0, {"x": 1})) == expected
+    until(lambda: later.work() or state.tend() or not {*held} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    assert delivered(state, event(0, {"x": 1})) == expected
+    assert len(state.snapshot) == 3
+
+
+def test_a_part_that_is_removed_whole_while_it_is_joined_is_gone_after_it(tmp_path: Path, later: Later) -> None:
+    state = started(Store(tmp_path), later)
+    for n in range(6):
+        subscribe(state, n)
+    until(lambda: bool(later.waiting))
+    for n in range(6):
+        subscribe(state, n, None)
+    assert len(state.snapshot) == 0
+    assert delivered(state, event(0, {"x": 1})) == {}
+    until(lambda: later.work() or state.tend() or not state.snapshot.parts)  # type: ignore[func-returns-value]
+    state.close()
+
+
+class Fetched:
+    """A file as workers elsewhere have it: a copy, for as long as it is shared."""
+
+    def __init__(self, path: Path, elsewhere: Path) -> None:
+        self._path = str(shutil.copy(path, elsewhere))
+
+    def destroy(self) -> None:
+        Path(self._path).unlink()
+
+
+def test_workers_elsewhere_have_files_of_large_parts_and_none_of_those_that_are_retired(
+    tmp_path: Path, threads: Executor
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    state = started(Store(tmp_path / "state"), threads)
+    state.share = lambda path: Fetched(path, elsewhere)
+    many: list[str] = []
+    for n in MANY:
+        subscribe(state, n)
+        settled(state)
+        files = {Path(handle.path).name for handle, _ in state.work()[0].parts if handle.path}
+        assert {file.name for file in elsewhere.iterdir()} == files
+        many += files
+        parts.forget()  # so that they are opened there, as in a worker that was started now
+        assert delivered(state, event(0, {"x": 1})) == {0: {"alice": sorted(f"s{i}" for i in range(n + 1))}}
+    assert len(set(many)) > len(files) > 0
+    assert [handle for handle, _ in state.work()[0].parts] == [handle for handle, _ in state.work()[0].parts]
+    state.close()
+
+
+def test_files_of_retired_parts_go_once_no_manifest_names_them(tmp_path: Path, threads: Executor, always: None) -> None:
+    store = Store(tmp_path)
+    state = started(store, threads)
+    for n in MANY:
+        subscribe(state, n, ALICE if n % 2 else BOB)
+        settled(state)
+    for n in (0, 1, 0):  # two saves more, so that nothing names what was
+        subscribe(state, n)
+        settled(state)
+    files = {state.upkeep.file(part) for part in state.snapshot.parts}  # type: ignore[union-attr]
+    manifests = sorted(store.directory.glob("version-*"))
+    assert len(manifests) == 2
+    named = store._named()
+    assert parts_of(store) == named | (files - {None})
+    assert len(parts_of(store)) <= 8
+    state.close()
+
+
+def test_what_is_in_force_or_being_joined_keeps_its_file_while_an_older_version_is_saved(
+    tmp_path: Path, later: Later, always: None
+) -> None:
+    """A save takes long when there is much to write; batches and joins go on meanwhile."""
+    store = Store(tmp_path)
+    state = started(store, later)
+    saves = Later()
+    state.upkeep._saves = saves  # type: ignore[union-attr, assignment]
+    for n in range(8):
+        subscribe(state, n)
+    assert saves.waiting
+    until(lambda: bool(later.waiting))
+    held = state.upkeep.held  # type: ignore[union-attr]
+    joined = state.snapshot.parts[:held]
+    until(lambda: later.work() or state.tend() or not {*joined} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    for n in range(8, 16):  # the next join begins, and writes what it reads
+        subscribe(state, n)
+    until(lambda: bool(later.waiting))
+    before = {part: state.upkeep.file(part) for part in state.snapshot.parts}  # type: ignore[union-attr]
+    assert sum(path is not None for path in before.values()) > 1
+    saves.work()
+    assert {part: state.upkeep.file(part) for part in state.snapshot.parts} == before  # type: ignore[union-attr]
+    assert all(path is None or path.exists() for path in before.values())
+    until(lambda: later.work() or state.tend() or not {*before} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(16))}}
+
+
+def test_closing_saves_and_a_restart_goes_on_from_there(tmp_path: Path, threads: Executor) -> None:
+    store = Store(tmp_path)
+    state = started(store, threads)
+    for n in MANY:
+        subscribe(state, n, ALICE if n % 2 else BOB)
+    for n in (3, 4, 5):
+        subscribe(state, n, None)
+    state.close()
+    store.clean()
+    expected = delivered(state, event(0, {"x": 1}), event(1, {"x": 2}), event(2, {}))
+    assert expected[1] == {"bob": names_of(*(n for n in MANY if n % 2 == 0 and n != 4))}
+    loaded = store.load(EMPTY, {0: state.version})
+    assert loaded is not None
+    snapshot, files, manifest = loaded
+    assert manifest.positions == {0: state.version}
+    again = started(store, threads, snapshot, files)
+    assert again.version == state.version
+    assert delivered(again, event(0, {"x": 1}), event(1, {"x": 2}), event(2, {})) == expected
+    for n in (3, 4, 5, 6):
+        subscribe(again, n)
+    settled(again)
+    assert delivered(again, event(0, {"x": 1}))[0]["alice"] == names_of(4, 6, *(n for n in MANY if n % 2))
+    again.close()
+
+
+def test_a_version_is_saved_once(tmp_path: Path, threads: Executor, always: None) -> None:
+    store = Store(tmp_path)
+    state = started(store, threads)
+    subscribe(state, 0)
+    settled(state)
+    (manifest,) = store.directory.glob("version-*")
+    written = manifest.stat().st_mtime_ns, manifest.stat().st_ino
+    for _ in range(3):
+        state.tend()
+        settled(state)
+    state.close()
+    (manifest,) = store.directory.glob("version-*")
+    assert (manifest.stat().st_mtime_ns, manifest.stat().st_ino) == written
+
+
+def test_a_full_disk_stops_nothing_and_what_is_due_is_done_when_there_is_room(
+    tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(upkeeping, "SAVE_EVERY_S", 0.2)
+    state = started(Store(tmp_path / "state"), threads)
+    room = state.upkeep._store.new_path  # type: ignore[union-attr]
+
+    def nowhere() -> Path:
+        return tmp_path / "no such directory" / "part"
+
+    state.upkeep._store.new_path = nowhere  # type: ignore[union-attr, method-assign]
+    for n in MANY:
+        subscribe(state, n)
+
+    def said() -> set[str]:
+        state.tend()
+        return {record.getMessage() for record in caplog.records}
+
+    until(lambda: {"parts not compacted", "state not saved"} <= said())
+    state.upkeep._store.new_path = room  # type: ignore[union-attr, method-assign]
+    caplog.set_level("INFO", "sluice")
+    until(lambda: "parts compacted" in said())
+    subscribe(state, 100)
+    settled(state)
+    assert delivered(state, event(0, {"x": 1}))[0]["alice"] == names_of(100, *MANY)
+    state.close()
+    assert state.upkeep._store.load(EMPTY, {0: state.version}) is not None  # type: ignore[union-attr]
+
+
+def test_a_process_that_is_killed_while_it_joins_costs_nothing_but_its_time(tmp_path: Path) -> None:
+    with processes(1) as pool:
+        state = started(Store(tmp_path), pool)
+        for n in range(6):
+            subscribe(state, n)
+        until(lambda: bool(multiprocessing.active_children()))
+        held = state.snapshot.parts[: state.upkeep.held]  # type: ignore[union-attr]
+        assert held
+        for child in multiprocessing.active_children():
+            child.kill()
+        until(lambda: state.tend() or not {*held} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+        assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(6))}}
+        state.close()
+
+
+def test_a_process_that_is_killed_again_and_again_ends_the_job_for_now(tmp_path: Path, threads: Executor) -> None:
+    state = started(Store(tmp_path / "state"), threads)
+
+    def killed(*_: object) -> Path:
+        raise BrokenProcessPool("terminated abruptly")
+
+    state.upkeep._store.new_path = killed  # type: ignore[union-attr, method-assign]
+    with pytest.raises(ProcessLost) as lost:  # noqa: PT012
+        for n in MANY:
+            subscribe(state, n)
+        settled(state)
+    assert lost.value.retry
+
+
+def test_one_part_more_than_fits_a_batch_is_joined_elsewhere(tmp_path: Path, threads: Executor) -> None:
+    """What an update may move is bounded, however much is due."""
+    state = started(Store(tmp_path), threads, Snapshot(most=4))
+    seen: set[Part] = set()
+    for n in MANY:
+        before = {*state.snapshot.parts}
+        state.snapshot = state.snapshot.update([(f"s{n}", lower(parse({"x": [1]})))], held=state.upkeep.held)  # type: ignore[union-attr]
+        (new,) = {*state.snapshot.parts} - before
+        assert len(new.segment.ids) <= 4
+        seen |= {*state.snapshot.parts}
+    assert len(seen) == len(MANY)
+    state.close()
+
+
+def test_a_batch_does_not_wait_for_a_part_that_is_being_written(
+    tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, go_on = threading.Event(), threading.Event()
+    write = packing.write
+
+    def slow(path: Path, thing: Any) -> None:
+        writing.set()
+        go_on.wait(60)
+        write(path, thing)
+
+    monkeypatch.setattr(packing, "write", slow)
+    state = started(Store(tmp_path), threads)
+    try:
+        batches = threading.Thread(target=lambda: [subscribe(state, n) for n in range(9)], daemon=True)
+        batches.start()
+        batches.join(20)
+        assert not batches.is_alive()
+        assert writing.wait(20)
+    finally:
+        go_on.set()
+    settled(state)
+    assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(9))}}

@@ -1,0 +1,102 @@
+"""Background processes beside the driver, and their work when they are killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.state import pool
+from streaming.state.pool import Renewed, processes
+
+N = 6  # pieces of work
+
+
+def killed_once(marker: Path, number: int) -> int:
+    """The process is killed the first time that it does this."""
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def killed(marker: Path) -> None:
+    with marker.open("a") as file:
+        file.write("killed\n")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def slept() -> None:
+    time.sleep(600)
+
+
+def test_the_work_of_a_process_that_was_killed_is_done_again(tmp_path: Path) -> None:
+    before = set(multiprocessing.active_children())  # of other tests
+    with processes(2) as pool:
+        begun = {pool.submit(killed_once, tmp_path / "marker", n): n for n in range(N)}
+        assert sorted(task.result() for task in as_completed(begun, 60)) == list(range(N))
+        assert (tmp_path / "marker").exists()
+    assert not set(multiprocessing.active_children()) - before
+
+
+def test_work_comes_to_its_end_though_an_idle_process_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "marker").touch()
+    with processes(1) as pool:
+        for n in range(2):
+            assert pool.submit(killed_once, tmp_path / "marker", n).result(60) == n
+            for child in multiprocessing.active_children():
+                child.kill()
+                child.join()
+        assert pool.submit(killed_once, tmp_path / "marker", N).result(60) == N
+
+
+def test_work_that_is_killed_again_and_again_fails(tmp_path: Path) -> None:
+    """It may be what kills the process, as when it needs more memory than there is."""
+    with processes(1) as executor, pytest.raises(BrokenExecutor):
+        executor.submit(killed, tmp_path / "marker").result(60)
+    assert len((tmp_path / "marker").read_text().split()) == pool.TRIES
+
+
+def test_what_is_not_done_at_the_end_is_given_up() -> None:
+    with processes(1) as executor:
+        begun = [executor.submit(slept) for _ in range(3)]
+    for task in begun:
+        assert task.exception(60) if not task.cancelled() else task.done()
+    assert not multiprocessing.active_children()
+
+
+class Breaking(Executor):
+    """Breaks if the next entry of `plan` says so, else does what it is told."""
+
+    def __init__(self, plan: list[bool]) -> None:
+        self.plan = plan
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if self.plan.pop(0):
+            future.set_exception(BrokenExecutor("killed"))
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+@pytest.mark.parametrize(
+    ("plan", "fails"),
+    [
+        ([True, True, False], [False]),
+        ([True, True, True], [True]),
+        ([True, True, False, True, True, False], [False, False]),  # what comes to its end begins a new row
+    ],
+)
+def test_only_breaks_in_a_row_are_counted(plan: list[bool], fails: list[bool]) -> None:
+    executor = Renewed(lambda: Breaking(plan))
+    found = [executor.submit(str, n).exception() is not None for n in range(len(fails))]
+    assert found == fails
+    assert plan == []

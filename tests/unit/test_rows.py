@@ -1,0 +1,98 @@
+"""What the driver makes of the columns that workers send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.rows import (
+    EVENTS,
+    OUTPUT,
+    PACKED,
+    PAUSED,
+    SUBSCRIPTIONS,
+    Change,
+    CompiledSegment,
+    ConsumerRecord,
+    DeadLetter,
+    Delivery,
+    Kind,
+    MisreadTimes,
+    Progress,
+    Refusal,
+    Row,
+    unpacked,
+)
+
+HEADERS = [("a", b"1"), ("a", None), ("é", b"")]
+RECORD = ConsumerRecord(3, 17, 1_000, b"k", b"v", HEADERS)
+BARE = ConsumerRecord(0, 0, -1)
+AT = {"partition": 3, "offset": 17, "timestamp": 1_000, "key": b"k", "value": b"v"}
+AT |= {"headers": [{"key": name, "value": value} for name, value in HEADERS]}
+NOTHING = {"partition": 0, "offset": 0, "timestamp": -1}
+
+# (as a worker sends it, as the driver has it)
+ROWS: list[tuple[dict[str, Any], Row]] = [
+    (
+        {"kind": Kind.DELIVERY, **AT, "subscribers": ["x", "y"], "subscriptions": ['["a","b"]', '["c"]'], "count": 3},
+        Delivery(RECORD, ["x", "y"], ['["a","b"]', '["c"]'], 3),
+    ),
+    (
+        {"kind": Kind.DELIVERY, **NOTHING, "subscribers": [], "subscriptions": [], "count": 4, "matches": b"m"},
+        Delivery(BARE, [], [], 4, b"m"),
+    ),
+    ({"kind": Kind.DEAD_LETTER, **AT, "letter": "why", "reason": "how"}, DeadLetter(RECORD, "why", "how")),
+    ({"kind": Kind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"]}, Change(RECORD, "s", "x")),
+    ({"kind": Kind.CHANGE, **NOTHING, "subscriptions": ["s"], "subscribers": []}, Change(BARE, "s", None)),
+    (
+        {"kind": Kind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"], "reason": PAUSED},
+        Change(RECORD, "s", "x", paused=True),
+    ),
+    ({"kind": Kind.REFUSAL, **AT, "subscriptions": ["s"], "reason": "why"}, Refusal(RECORD, "s", "why")),
+    ({"kind": Kind.REFUSAL, **AT, "subscriptions": [], "reason": "why"}, Refusal(RECORD, None, "why")),
+    ({"kind": Kind.SEGMENT, "source": SUBSCRIPTIONS, "value": b"segment"}, CompiledSegment(b"segment")),
+    (
+        {"kind": Kind.PROGRESS, "source": EVENTS, "partition": 1, "offset": 9, "count": 2, "bytes": 5},
+        Progress(EVENTS, 1, 9, records=2, size_bytes=5, timestamp_ms=None),
+    ),
+    ({"kind": Kind.MISREAD}, MisreadTimes()),
+]
+
+
+def sent(*batches: list[dict[str, Any]]) -> pa.Table:
+    values = []
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, OUTPUT) as stream:
+            stream.write_batch(pa.RecordBatch.from_pylist(batch, schema=OUTPUT))
+        values.append(sink.getvalue().to_pybytes())
+    return pa.table({"rows": values}, schema=PACKED)
+
+
+@pytest.mark.parametrize(("row", "expected"), ROWS, ids=[f"{row['kind'].name}-{i}" for i, (row, _) in enumerate(ROWS)])
+def test_each_kind_of_row_is_an_object_of_its_class(row: dict[str, Any], expected: Row) -> None:
+    (made,) = unpacked(sent([row]))
+    assert type(made) is type(expected)
+    assert _plain(made) == _plain(expected)
+
+
+@given(st.lists(st.lists(st.sampled_from(ROWS), max_size=8), max_size=3))
+def test_rows_of_all_kinds_come_in_the_order_in_which_they_were_sent(
+    batches: list[list[tuple[dict[str, Any], Row]]],
+) -> None:
+    made = unpacked(sent(*([row for row, _ in batch] for batch in batches)))
+    expected = [row for batch in batches for _, row in batch]
+    assert [type(row) for row in made] == [type(row) for row in expected]
+    assert [_plain(row) for row in made] == [_plain(row) for row in expected]
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    """Its fields, with the headers as a tuple."""
+    fields = row._asdict()
+    if isinstance(row, CompiledSegment | Progress | MisreadTimes):
+        return fields
+    return fields | {"record": row.record._replace(headers=tuple(row.record.headers))}
