@@ -17,6 +17,7 @@ from config.model import Settings
 from streaming.kafka.broker import EmbeddedBroker, free_port
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topics
+from tests.integration import forked
 
 HOME = Path(__file__).resolve().parents[2]
 JARS = HOME / "jars"
@@ -102,16 +103,8 @@ class CommandLine:
 
     def __call__(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
         """Standard output; the exit code must be as given. With code != 0, standard error."""
-        done = subprocess.run(
-            self.command(*arguments),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            env=self.environment,
-            check=False,
-            timeout=120,
-        )
-        assert done.returncode == code, done.stderr + done.stdout
+        done = forked.run(arguments, self.environment, stdin)
+        assert done.code == code, done.stderr + done.stdout
         return done.stderr if code else done.stdout
 
 

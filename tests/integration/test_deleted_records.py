@@ -9,6 +9,7 @@ import urllib.request
 from typing import Any
 
 import orjson
+import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -66,121 +67,88 @@ def healthy(running: Job) -> int:
         return int(answer.status)
 
 
-def test_events_deleted_while_the_job_is_down_are_counted_once(sluice: CommandLine, kafka: str) -> None:
-    name = sluice.name
+@pytest.fixture
+def topic(sluice: CommandLine) -> str:
+    """Events of one partition, all for alice."""
     sluice("topics", "create", "--partitions", "1")
     sluice("subscribe", stdin=lines(EVERYTHING))
-    with job(sluice) as running:
-        running.running()
-        write(kafka, f"{name}.events", 0, 10)
-        running.until("done", lambda: running.total("events") == 10)
-        assert lost(running) == []
-    write(kafka, f"{name}.events", 10, 30)
-    delete_records(kafka, f"{name}.events", 25)
-    with job(sluice) as running:
-        running.running()
-        running.until("done", lambda: running.total("events") == 5)
-        assert lost(running) == [(10, 25, 15)]
-        (line,) = warned(running, "events were deleted before they were read")
-        assert (line["topic"], line["partition"]) == (f"{name}.events", 0)
-        assert metric(running, "sluice_events_deleted_unread_total") == 15
-        assert healthy(running) == 200
-    with job(sluice) as running:
-        running.running()
-        write(kafka, f"{name}.events", 30, 31)
-        running.until("done", lambda: running.total("events") == 1)
-        assert lost(running) == [], "it was said already"
-    assert numbers(kafka, f"{name}.to.alice") == [*range(10), *range(25, 31)]
+    return f"{sluice.name}.events"
 
 
-def test_events_deleted_while_the_job_runs_are_counted(sluice: CommandLine, kafka: str) -> None:
-    name = sluice.name
-    sluice("topics", "create", "--partitions", "1")
-    sluice("subscribe", stdin=lines(EVERYTHING))
-    with job(sluice) as running:
+def test_events_that_are_deleted_before_they_are_read_are_counted_once(
+    sluice: CommandLine, kafka: str, topic: str
+) -> None:
+    """While the job runs and while it is down. Offsets that are missing at the ends of transactions are none."""
+    with job(sluice, "-s", "events.max_per_batch=5") as running:
         running.running()
-        write(kafka, f"{name}.events", 0, 10)
-        running.until("done", lambda: running.total("events") == 10)
+        write(kafka, topic, 0, 10)
+        write(kafka, topic, 10, 20, **{"transactional.id": f"{topic}.writer"})
+        running.until("done", lambda: running.total("events") == 20)
+        delete_records(kafka, topic, 29)  # the end of the last transaction is left
+        write(kafka, topic, 20, 21)
+        running.until("done", lambda: running.total("events") == 21)
+        assert lost(running) == [], "all were read before they were deleted"
+
         running.process.send_signal(signal.SIGSTOP)  # while events come and go
         try:
-            write(kafka, f"{name}.events", 10, 30)
-            delete_records(kafka, f"{name}.events", 25)
+            write(kafka, topic, 21, 41)
+            delete_records(kafka, topic, 46)
         finally:
             running.process.send_signal(signal.SIGCONT)
-        running.until("done", lambda: running.total("events") == 15)
-        assert lost(running) == [(10, 25, 15)]
+        running.until("done", lambda: running.total("events") == 26)
+        assert lost(running) == [(31, 46, 15)]
         assert running.total("deleted_unread") == 15
         assert metric(running, "sluice_events_deleted_unread_total") == 15
         assert healthy(running) == 200
-    assert numbers(kafka, f"{name}.to.alice") == [*range(10), *range(25, 30)]
-
-
-def test_what_was_read_before_it_was_deleted_is_not_counted(sluice: CommandLine, kafka: str) -> None:
-    """Not even where offsets are missing, at the ends of transactions."""
-    name = sluice.name
-    sluice("topics", "create", "--partitions", "1")
-    sluice("subscribe", stdin=lines(EVERYTHING))
-    with job(sluice, "-s", "events.max_per_batch=5") as running:
-        running.running()
-        write(kafka, f"{name}.events", 0, 10)
-        running.until("done", lambda: running.total("events") == 10)
-        write(kafka, f"{name}.events", 10, 20, **{"transactional.id": f"{name}.writer"})
-        running.until("done", lambda: running.total("events") == 20)
-        delete_records(kafka, f"{name}.events", 29)  # the end of the last transaction is left
-        write(kafka, f"{name}.events", 20, 21)
-        running.until("done", lambda: running.total("events") == 21)
-        assert lost(running) == []
-
-
-def test_offsets_beyond_the_end_stop_the_start_with_what_to_do(sluice: CommandLine, kafka: str) -> None:
-    name = sluice.name
-    sluice("topics", "create", "--partitions", "1")
+    write(kafka, topic, 41, 61)
+    delete_records(kafka, topic, 66)
     with job(sluice) as running:
         running.running()
-        write(kafka, f"{name}.events", 0, 10)
-        running.until("done", lambda: running.total("events") == 10)
+        running.until("done", lambda: running.total("events") == 5)
+        assert lost(running) == [(51, 66, 15)]
+        (line,) = warned(running, "events were deleted before they were read")
+        assert (line["topic"], line["partition"]) == (topic, 0)
+        assert metric(running, "sluice_events_deleted_unread_total") == 15
+        assert healthy(running) == 200
+    with job(sluice) as running:
+        running.running()
+        write(kafka, topic, 61, 62)
+        running.until("done", lambda: running.total("events") == 1)
+        assert lost(running) == [], "it was said already"
+    assert numbers(kafka, f"{sluice.name}.to.alice") == [*range(21), *range(36, 41), *range(56, 62)]
+
+
+def test_a_topic_made_again_is_read_from_its_first_record_on(sluice: CommandLine, kafka: str, topic: str) -> None:
+    """Unless offsets are committed that lie beyond its end: these stop the start, with what to do."""
     topics = Topics(kafka, {})
-    topics.delete([f"{name}.events"])
-    again(topics, f"{name}.events")
-    commit(kafka, name, f"{name}.events", 10)  # as a job does that is in the middle of a batch then
-    write(kafka, f"{name}.events", 0, 3)
-    error = sluice("run", code=1)
-    assert f"{name}.events, partition 0: the committed offset 10 lies beyond the end, 3" in error
-    commit(kafka, name, f"{name}.events", 0)  # what the documentation says to do
     with job(sluice) as running:
         running.running()
-        running.until("done", lambda: running.total("events") == 3)
-
-
-def test_a_topic_made_again_is_read_from_its_first_record_on(sluice: CommandLine, kafka: str) -> None:
-    name = sluice.name
-    sluice("topics", "create", "--partitions", "1")
-    sluice("subscribe", stdin=lines(EVERYTHING))
-    with job(sluice) as running:
-        running.running()
-        write(kafka, f"{name}.events", 0, 10)
+        write(kafka, topic, 0, 10)
         running.until("done", lambda: running.total("events") == 10)
-    topics = Topics(kafka, {})
-    topics.delete([f"{name}.events"])
-    again(topics, f"{name}.events")
-    write(kafka, f"{name}.events", 100, 103)
+    again(topics, topic)
+    write(kafka, topic, 100, 103)
     with job(sluice) as running:
         running.running()
         running.until("done", lambda: running.total("events") == 3)
         (line,) = [line for line in running.lines if "deleted and made again" in line["event"]]
-        assert line["topic"] == f"{name}.events"
-        topics.delete([f"{name}.events"])
-        again(topics, f"{name}.events")
-        write(kafka, f"{name}.events", 200, 202)
+        assert line["topic"] == topic
+        again(topics, topic)
+        write(kafka, topic, 200, 202)
         assert running.ended() == 75
         assert "was deleted and made again" in str(running.lines[-1]) + "".join(running.other)
+    commit(kafka, sluice.name, topic, 10)  # as a job does that is in the middle of a batch then
+    error = sluice("run", code=1)
+    assert f"{topic}, partition 0: the committed offset 10 lies beyond the end, 2" in error
+    commit(kafka, sluice.name, topic, 0)  # as the documentation says
     with job(sluice) as running:
         running.running()
         running.until("done", lambda: running.total("events") == 2)
-    assert numbers(kafka, f"{name}.to.alice") == [*range(10), 100, 101, 102, 200, 201]
+    assert numbers(kafka, f"{sluice.name}.to.alice") == [*range(10), 100, 101, 102, 200, 201]
 
 
 def again(topics: Topics, name: str) -> None:
+    """Deletes a topic and makes another of its name."""
+    topics.delete([name])
     while name in topics.partitions():
         time.sleep(0.05)
     while topics.create([Topic(name)]):
