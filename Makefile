@@ -5,10 +5,11 @@ BIN := .venv/bin
 RUN := $(BIN)/python run_stream.py
 PACKAGES := .venv/packages.stamp
 JARS := jars/stamp
-CHECKED := NUMBA_BOUNDSCHECK=1
+CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/checked-kernels
 PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
 LANES ?= brief
+COMPILE := $(BIN)/python -m tests.compile_kernels
 TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4
 
 .DEFAULT_GOAL := help
@@ -23,8 +24,10 @@ demo: setup ## real events through a real broker, checked (ARGS="--json" and oth
 	@$(RUN) demo $(ARGS)
 
 test: setup check ## every check and every test
+	$(COMPILE)
 	$(TESTS) --dist loadfile --no-loadscope-reorder --hypothesis-profile=$(HYPOTHESIS)
 	$(PLAIN) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
+	$(CHECKED) $(COMPILE)
 	$(CHECKED) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
 
 test-quick: setup ## unit and property tests, few random cases (a minute and a half once kernels are compiled)

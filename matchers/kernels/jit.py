@@ -10,12 +10,12 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# A cache does not know whether its code checks bounds, so checked code is never cached.
-_CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
+# A cache does not know whether its code checks bounds, so checked code is cached only in a directory of its own.
+_CACHED = os.environ.get("NUMBA_BOUNDSCHECK") != "1" or "NUMBA_CACHE_DIR" in os.environ
 
 
 def kernel(function: Function) -> Function:
-    return cast(Function, numba.njit(nogil=True, cache=not _CHECKED)(function))
+    return cast(Function, numba.njit(nogil=True, cache=_CACHED)(function))
 
 
 def inlined(function: Function) -> Function:
