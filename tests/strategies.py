@@ -201,8 +201,8 @@ def events_near(
 
 @st.composite
 def workloads(draw: st.DrawFn) -> tuple[dict[str, Document], list[Document]]:
-    """Subscriptions by id, none, few or many; and events, most of them near the subscriptions."""
-    some = draw(st.lists(patterns(), max_size=4) | st.lists(patterns(), min_size=8, max_size=16))
+    """Subscriptions by id, and events, most of them near the subscriptions."""
+    some = draw(st.lists(patterns(), max_size=8))
     return {f"s{i}": pattern for i, pattern in enumerate(some)}, draw(
-        st.lists(events_near(some), min_size=1, max_size=6)
+        st.lists(events_near(some), min_size=1, max_size=4)
     )

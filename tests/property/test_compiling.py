@@ -32,10 +32,11 @@ Record = tuple[bytes | None, bytes | None]  # key and value
 
 ids = st.sampled_from([f"s{i}" for i in range(16)])
 subscribers = st.sampled_from(["alice", "bob", "no such name"])
-other_text, other_number = choice(*[texts] * 12, scalars), choice(*[numbers] * 12, scalars)
+other_text, other_number = choice(*[texts] * 20, scalars), choice(*[numbers] * 20, scalars)
+seldom = st.sampled_from([*[False] * 4, True])
 oddities = st.sampled_from(
     [
-        *[None] * 30,
+        *[None] * 60,
         *["deleted", "cut short", "without id", "without subscriber", "without pattern"],
         *[{"expires_at": "2030-01-01T00:00:00Z"}, {"paused": True}, {"paused": False}],
     ]
@@ -62,7 +63,7 @@ def records(draw: st.DrawFn, shape: dict[str, Any]) -> Record:
         document |= odd
     elif odd:
         document.pop(odd.removeprefix("without "), None)
-    value = json.dumps(document, ensure_ascii=draw(st.booleans())).encode("utf-8", "surrogatepass")
+    value = json.dumps(document, ensure_ascii=draw(seldom)).encode("utf-8", "surrogatepass")
     key = draw(st.sampled_from([None, id.encode(), id.encode(), b"other", b"\xff"]))
     return key, None if odd == "deleted" else value[: draw(st.integers(0, 60))] if odd == "cut short" else value
 
@@ -74,7 +75,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Record], list[dict[str, Any]]]:
     found: list[Record] = []
     for shape in shapes:
         one = records(shape)
-        many = st.lists(one, min_size=WORTHWHILE + 2, max_size=WORTHWHILE + 6)
+        many = st.lists(one, min_size=2 * WORTHWHILE, max_size=2 * WORTHWHILE + 4)
         found += draw(st.lists(one, max_size=3) | many)
     return found, draw(st.lists(events_near(shapes), min_size=1, max_size=5))
 
