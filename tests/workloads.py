@@ -1,6 +1,7 @@
 """Random patterns and events over the whole language: small enough to collide, and full of values that break things.
 
-Plain functions of a seeded generator: where an algorithm and the definition differ, one pattern and one event show it.
+Plain functions of a seeded generator, for runs of many or large ones: `make fuzz`, faults, parts of many subscriptions.
+`tests/strategies.py` draws the same language for property tests, so that a failure shrinks.
 """
 
 from __future__ import annotations
@@ -151,11 +152,3 @@ def value(r: Random, depth: int, exotic: bool) -> Any:
 def event(r: Random, exotic: bool = True) -> dict[str, Any]:
     """`exotic` ones hold what Python can and JSON cannot, such as NaN."""
     return {name: value(r, 3, exotic) for name in r.sample(FIELDS, r.choice([0, 1, 2, 2, 3, 4]))}
-
-
-def subscriptions(r: Random) -> dict[str, Any]:
-    return {f"s{i}": pattern(r) for i in range(r.randint(0, 8))}
-
-
-def events(r: Random, exotic: bool = True) -> list[dict[str, Any]]:
-    return [event(r, exotic) for _ in range(r.randint(0, 6))]

@@ -19,47 +19,65 @@ from matchers.language.lowering import MAX_RANGES, lower
 from matchers.language.parsing import parse
 from streaming.documents.subscriptions import Change, Refused, Subscription, read_change
 from streaming.index.notes import NEVER
-from streaming.worker.compiling import Paused, Withdrawn, compile_changes
+from streaming.worker.compiling import WORTHWHILE, Paused, Withdrawn, compile_changes
 from tests import workloads
 from tests.stage import changes
+from tests.strategies import SYMBOLS, choice, events_near, fields, numbers, scalars, texts
 
 pytestmark = pytest.mark.kernels
-seeds = st.integers(0, 2**32)
 
 
-def varied(r: Random, node: Any) -> Any:
+Record = tuple[bytes | None, bytes | None]  # key and value
+
+
+ids = st.sampled_from([f"s{i}" for i in range(16)])
+subscribers = st.sampled_from(["alice", "bob", "no such name"])
+other_text, other_number = choice(*[texts] * 20, scalars), choice(*[numbers] * 20, scalars)
+seldom = st.sampled_from([*[False] * 4, True])
+oddities = st.sampled_from(
+    [
+        *[None] * 60,
+        *["deleted", "cut short", "without id", "without subscriber", "without pattern"],
+        *[{"expires_at": "2030-01-01T00:00:00Z"}, {"paused": True}, {"paused": False}],
+    ]
+)
+
+
+def varied(draw: st.DrawFn, node: Any) -> Any:
     """The same shape with other values, mostly."""
     if isinstance(node, dict):
-        return {k: varied(r, v) for k, v in node.items()}
+        return {k: varied(draw, v) for k, v in node.items()}
     if isinstance(node, list):
-        return [varied(r, v) for v in node]
-    if isinstance(node, bool | None) or node in ("<", "<=", ">", ">=", "="):
+        return [varied(draw, v) for v in node]
+    if isinstance(node, bool | None) or node in SYMBOLS:
         return node
-    if isinstance(node, str):
-        return workloads.text(r) if r.random() < 0.9 else workloads.literal(r)
-    return workloads.number(r) if r.random() < 0.9 else workloads.literal(r)
+    return draw(other_text if isinstance(node, str) else other_number)
 
 
-def records(r: Random) -> list[tuple[bytes | None, bytes | None]]:
-    found: list[tuple[bytes | None, bytes | None]] = []
-    for _ in range(r.randint(1, 3)):
-        pattern = workloads.fields(r, r.choice([0, 0, 2]))
-        for _ in range(r.choice([2, 12])):
-            id = f"s{r.randint(0, 15)}"
-            document: dict[str, Any] = {"id": id, "subscriber": r.choice(["alice", "bob", "no such name"])}
-            document["pattern"] = varied(r, pattern)
-            if r.random() < 0.1:
-                del document[r.choice(list(document))]
-            if r.random() < 0.05:
-                document["expires_at"] = "2030-01-01T00:00:00Z"
-            if r.random() < 0.05:
-                document["paused"] = r.random() < 0.8
-            value = json.dumps(document, ensure_ascii=r.random() < 0.2).encode("utf-8", "surrogatepass")
-            if r.random() < 0.05:
-                value = value[: r.randrange(len(value))]
-            key = r.choice([None, id.encode(), id.encode(), b"other", b"\xff"])
-            found.append((key, None if r.random() < 0.1 else value))
-    return found
+@st.composite
+def records(draw: st.DrawFn, shape: dict[str, Any]) -> Record:
+    """A change, mostly one that adds a pattern of this shape."""
+    id, odd = draw(ids), draw(oddities)
+    document = {"id": id, "subscriber": draw(subscribers), "pattern": varied(draw, shape)}
+    if isinstance(odd, dict):
+        document |= odd
+    elif odd:
+        document.pop(odd.removeprefix("without "), None)
+    value = json.dumps(document, ensure_ascii=draw(seldom)).encode("utf-8", "surrogatepass")
+    key = draw(st.sampled_from([None, id.encode(), id.encode(), b"other", b"\xff"]))
+    return key, None if odd == "deleted" else value[: draw(st.integers(0, 60))] if odd == "cut short" else value
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[Record], list[dict[str, Any]]]:
+    """Changes of up to three shapes, of each a few or as many as are compiled as columns; and events."""
+    shapes = draw(st.lists(choice(fields(0), fields(0), fields(2)), min_size=1, max_size=3))
+    found: list[Record] = []
+    for shape in shapes:
+        one = records(shape)
+        many = st.lists(one, min_size=2 * WORTHWHILE, max_size=2 * WORTHWHILE + 4)
+        found += draw(st.lists(one, max_size=3) | many)
+    return found, draw(st.lists(events_near(shapes), min_size=1, max_size=5))
 
 
 def one_by_one(key: bytes | None, value: bytes | None) -> Change | Refused:
@@ -69,9 +87,9 @@ def one_by_one(key: bytes | None, value: bytes | None) -> Change | Refused:
         return refused
 
 
-@given(seed=seeds)
-def test_compiled_together_or_one_by_one(seed: int) -> None:
-    given = records(Random(seed))
+@given(history=histories())
+def test_compiled_together_or_one_by_one(history: tuple[list[Record], list[dict[str, Any]]]) -> None:
+    given, events = history
     compiled = compile_changes(changes(given))
     expected: dict[str, tuple[Subscription, Any]] = {}
     for (key, value), outcome in zip(given, compiled.outcomes, strict=True):
@@ -95,8 +113,6 @@ def test_compiled_together_or_one_by_one(seed: int) -> None:
     found_subscriptions = zip(segment.ids, segment.notes["subscriber"], ends, strict=True)
     assert sorted(found_subscriptions) == sorted(tuple(s) for s, _ in expected.values())
 
-    r = Random(seed)
-    events = [workloads.event(r) for _ in range(5)]
     found = Snapshot().update(compiled.segment).match(events)
     patterns = {id: parse(pattern) for id, (_, pattern) in expected.items() if pattern is not None}
     assert [sorted(ids) for ids in found] == [sorted(ids) for ids in naive.match(patterns, events)]
@@ -120,6 +136,7 @@ SHAPES: list[Callable[[Random], Any]] = [
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_means_what_its_documents_mean(shape: Callable[[Random], Any]) -> None:
+    """By seed: many of a shape are compiled as columns, and many events find the edges of their ranges."""
     r = Random(7)
     patterns = {f"s{i}": {"x": shape(r), "y": {"z": shape(r)}} for i in range(60)}
     documents = [{"subscriber": "alice", "pattern": p} for p in patterns.values()]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
-from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -24,9 +25,9 @@ from matchers.index.snapshot import Snapshot
 from streaming.documents.records import Record
 from streaming.kafka.sink import Offsets
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Position
-from tests import workloads
 from tests.living import Crash, Job, Truth, World, check, check_statuses
 from tests.stage import NAMES, Later, SomeTopics, change, event
+from tests.strategies import choice, events_near, json_events, patterns
 
 pytestmark = pytest.mark.kernels
 
@@ -77,72 +78,132 @@ class LaterJob(Job):
         self.upkeep._saves.shutdown(wait=True, cancel_futures=True)
 
 
-def subscription(r: Random) -> Any:
-    document: dict[str, Any] = {"subscriber": r.choice(["alice", "bob", "carol"]), "pattern": workloads.pattern(r)}
-    kind = r.random()
-    if kind < 0.15:
-        return None
-    if kind < 0.25:
-        return document | {"paused": True}
-    if kind < 0.4:
-        return document | {"expires_at": f"1970-01-01T00:00:0{r.randint(1, 4)}Z"}
-    if kind < 0.5:
-        return document | {"pattern": {"x": 5}}  # refused
-    return document
+class Changed(NamedTuple):
+    id: str
+    document: Any
+    elsewhere: int | None  # among the partitions; None where the key puts it, as most clients do
+    timestamp: int  # some clients have another clock
 
 
-def grow(world: Sink, r: Random) -> None:
-    """Both topics by some records, or a partition. Most changes of an id go where its key puts them, among all
-    partitions that there are; some come from clients with another partitioner, or with another clock."""
-    if r.random() < 0.05:
+class Step(NamedTuple):
+    """What is written, then a batch of some of it, then how the job ends, if it does."""
+
+    grows: bool  # both topics get a partition
+    changes: list[Changed]
+    events: list[tuple[int, Any, int]]  # partition, value, timestamp
+    taken: list[tuple[int, int]]  # of the partitions in turn: how many are read again, and how many more
+    order: list[int]  # which partition has the next row, in turn
+    cut: int
+    crashes_after_commit: bool
+    joins: bool
+    end: str  # "", "crash" or "stop"
+    compacts: bool  # if the job has ended
+
+
+class History(NamedTuple):
+    algorithm: tuple[str, dict[str, Any]]
+    shards: int
+    quota: int
+    steps: list[Step]
+
+
+few = st.integers(0, 3)
+
+
+def one_in(n: int) -> st.SearchStrategy[bool]:
+    return st.integers(1, n).map(lambda drawn: drawn == n)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    some = draw(st.lists(patterns(), min_size=1, max_size=8))
+    more = [*[{}] * 10, *[{"paused": True}] * 2, *[{"expires_at": f"1970-01-01T00:00:0{n}Z"} for n in (1, 2, 3, 4)]]
+    refused = {"pattern": {"x": 5}}
+    document = st.builds(
+        lambda subscriber, pattern, more: {"subscriber": subscriber, "pattern": pattern} | more,
+        st.sampled_from(["alice", "bob", "carol"]),
+        st.sampled_from(some),
+        st.sampled_from([*more, refused, refused]),
+    )
+    changed = st.builds(
+        Changed,
+        st.sampled_from(IDS),
+        choice(*[document] * 6, st.none()),
+        choice(*[st.none()] * 4, few),
+        st.integers(0, 99),
+    )
+    sent = st.tuples(few, choice(*[events_near(some, json_events)] * 9, st.just(b"no event")), st.integers(0, 4_999))
+    step = st.builds(
+        Step,
+        one_in(20),
+        st.lists(changed, max_size=6),
+        st.lists(sent, max_size=3),
+        st.lists(st.tuples(st.sampled_from([0, 0, 0, 2]), st.sampled_from([99, 99, 2])), min_size=1, max_size=3),
+        st.lists(few, min_size=1, max_size=4),
+        st.integers(0, 12),
+        one_in(10),
+        one_in(2),
+        st.sampled_from([*[""] * 17, "crash", "crash", "stop"]),
+        one_in(3),
+    )
+    steps = draw(st.lists(step, max_size=10) | st.lists(step, min_size=25, max_size=25))
+    return History(
+        draw(st.sampled_from(ALGORITHMS)), draw(st.sampled_from([1, 1, 2, 3])), draw(st.sampled_from([0, 3])), steps
+    )
+
+
+def grow(world: Sink, step: Step) -> None:
+    if step.grows:
         world.add_partition()
-    for _ in range(r.choice([0, 1, 2, 3, 6])):
-        id = r.choice(IDS)
-        logs = dict(world.logs(SUBSCRIPTIONS))
-        partition = r.choice(list(logs)) if r.random() < 0.2 else IDS.index(id) % len(logs)
+    logs = [log for _, log in world.logs(SUBSCRIPTIONS)]
+    for id, document, elsewhere, timestamp in step.changes:
+        partition = (IDS.index(id) if elsewhere is None else elsewhere) % len(logs)
         log = logs[partition]
-        log.append(change(len(log), id, subscription(r), partition) | {"timestamp": r.randrange(100)})
-    for _ in range(r.choice([0, 1, 2, 3])):
-        partition, log = r.choice(list(world.logs(EVENTS)))
-        value = b"no event" if r.random() < 0.1 else workloads.event(r, exotic=False)
-        log.append(event(len(log), value, r.randrange(5_000), partition))
+        log.append(change(len(log), id, document, partition) | {"timestamp": timestamp})
+    logs = [log for _, log in world.logs(EVENTS)]
+    for partition, value, timestamp in step.events:
+        log = logs[partition % len(logs)]
+        log.append(event(len(log), value, timestamp, partition % len(logs)))
 
 
-def next_batch(world: Sink, job: Job, r: Random) -> list[dict[str, Any]]:
+def next_batch(world: Sink, job: Job, step: Step) -> list[dict[str, Any]]:
     """Some of what is there, and often what was committed already; of a partition always in order."""
     rows = []
-    for at, log in world.topics.items():
-        begin = max(0, job.state.positions.get(at, 0) - r.choice([0, 0, 0, 2]))
-        rows.append(log[begin : r.choice([len(log), len(log), begin + 2])])
+    for (at, log), (again, most) in zip(world.topics.items(), cycle(step.taken), strict=False):
+        begin = max(0, job.state.positions.get(at, 0) - again)
+        rows.append(log[begin : begin + most])
     merged = []
-    while any(rows):
-        merged.append(r.choice([log for log in rows if log]).pop(0))
-    return merged
+    for which in cycle(step.order):
+        if not any(rows):
+            return merged
+        left = [log for log in rows if log]
+        merged.append(left[which % len(left)].pop(0))
+    raise AssertionError
 
 
-def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
-    """A whole history; returns how often what happened in it."""
-    algorithm, options = r.choice(ALGORITHMS)
-    empty = Snapshot(algorithm=algorithm, options=options, most=4, shards=r.choice([1, 1, 2, 3]))
-    world = Sink(quota=r.choice([0, 3]))
+def live(history: History, directory: Path) -> dict[str, int]:
+    """Returns how often what happened in it."""
+    algorithm, options = history.algorithm
+    empty = Snapshot(algorithm=algorithm, options=options, most=4, shards=history.shards)
+    world = Sink(quota=history.quota)
     truth = Truth(world)
     began: dict[Position, dict[int, int]] = {at: {} for at in world.topics}
     seen = {"joined": 0, "crashed": 0, "crashed after the commit": 0, "delivered": 0, "from disk": 0, "compacted": 0}
     job = None
     with pytest.MonkeyPatch.context() as patch:
         world.install(patch)
-        for _ in range(batches):
+        for step in history.steps:
             if job is None:
                 job = LaterJob(world, empty, directory)
                 seen["from disk"] += any(part in job.upkeep._files for part in job.state.snapshot.parts)
-            grow(world, r)
+            grow(world, step)
             before = dict(job.state.positions)
             truth.note(before)
-            rows = next_batch(world, job, r)
-            world.crash_after_commit = r.random() < 0.1
+            rows = next_batch(world, job, step)
+            world.crash_after_commit = step.crashes_after_commit
             parts = job.upkeep._joining
             try:
-                job.batch(rows, r.randint(0, len(rows)))
+                job.batch(rows, step.cut)
                 world.crash_after_commit = False
             except Crash:
                 seen["crashed after the commit"] += 1
@@ -153,17 +214,17 @@ def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
                 began.setdefault((EVENTS, p), {}).update(dict.fromkeys(range(low, high), world.version(before)))
             if job is not None:
                 seen["joined"] += parts is not None and job.upkeep._joining is not parts
-                if r.random() < 0.4:
+                if step.joins:
                     job.join()
-                if r.random() < 0.1:
+                if step.end == "crash":
                     seen["crashed"] += 1
                     job.end()
                     job = None
-                elif r.random() < 0.05:
+                elif step.end == "stop":
                     job.later.shutdown()
                     job.state.close()
                     job = None
-            if job is None and r.random() < 0.3:
+            if job is None and step.compacts:
                 truth.note(world.committed)
                 world.compact(set(truth.places[world.version(world.committed)].values()))
                 shutil.rmtree(directory)  # a saved state is of no use after a day
@@ -177,13 +238,22 @@ def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
     return seen
 
 
+@pytest.mark.timeout(900)  # a history that fails is shrunk for up to five minutes
 @hypothesis_settings(max_examples=15)
-@given(seed=st.integers(0, 2**32))
-def test_every_delivery_is_what_the_definition_says_of_its_version(seed: int) -> None:
+@given(history=histories())
+def test_every_delivery_is_what_the_definition_says_of_its_version(history: History) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        live(Random(seed), Path(directory), 25)
+        live(history, Path(directory))
 
 
-def test_a_history_has_all_that_can_happen(tmp_path: Path) -> None:
-    seen = live(Random(3), tmp_path, 80)
+def test_histories_have_all_that_can_happen() -> None:
+    seen: Counter[str] = Counter()
+
+    @hypothesis_settings(max_examples=15, derandomize=True)
+    @given(history=histories())
+    def each(history: History) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            seen.update(live(history, Path(directory)))
+
+    each()
     assert all(seen.values()), seen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import pytest
@@ -12,26 +11,25 @@ from hypothesis import strategies as st
 from matchers import ALGORITHMS, EventBatch, Index, Interfaces, SubscriptionTable
 from matchers.language import naive
 from matchers.language.parsing import parse
-from tests import workloads
 from tests.algorithms import EXACTLY
-from tests.strategies import batches, tables
+from tests.strategies import batches, events_near, patterns, tables, workloads
 
 pytestmark = pytest.mark.kernels
 
-seeds = st.integers(0, 2**32)
-PAIRS = 4  # sets of subscriptions and of events for each seed
+Subscriptions = dict[str, Any]
+Events = list[dict[str, Any]]
 
 
 def listed(result: Any) -> list[list[int]]:
     return [result.of(e).tolist() for e in range(len(result))]
 
 
-def by_definition(subscriptions: dict[str, Any], events: list[dict[str, Any]]) -> list[list[str]]:
+def by_definition(subscriptions: Subscriptions, events: Events) -> list[list[str]]:
     parsed = {id: parse(pattern) for id, pattern in subscriptions.items()}
     return [sorted(ids) for ids in naive.match(parsed, events)]
 
 
-def compare(found: list[list[str]], subscriptions: dict[str, Any], events: list[dict[str, Any]]) -> None:
+def compare(found: list[list[str]], subscriptions: Subscriptions, events: Events) -> None:
     """Fails with the patterns and the event on which they differ."""
     for event, ids, expected in zip(events, found, by_definition(subscriptions, events), strict=True):
         wrong = {id: subscriptions[id] for id in set(ids) ^ set(expected)}
@@ -82,26 +80,24 @@ def test_every_algorithm_does_what_the_table_promises(name: str, table: dict[str
 
 
 @pytest.mark.parametrize("name", SMALL)
-@given(table=tables(), batch=batches(), n_interfaces=st.integers(1, 4), seed=seeds)
+@given(table=tables(), batch=batches(), interfaces=st.lists(st.integers(0, 3), min_size=9, max_size=9))
 def test_every_algorithm_forwards_to_the_interfaces_of_what_matches(
-    name: str, table: dict[str, Any], batch: dict[str, Any], n_interfaces: int, seed: int
+    name: str, table: dict[str, Any], batch: dict[str, Any], interfaces: list[int]
 ) -> None:
     algorithm, options = SMALL[name]
     built, events = SubscriptionTable.from_intervals(**table), EventBatch.from_values(**batch)
-    interface = [Random(seed + s).randrange(n_interfaces) for s in range(built.n_subscriptions)]
+    interface, n_interfaces = interfaces[: built.n_subscriptions], max(interfaces) + 1
     matched = listed(ALGORITHMS["naive"](built).match(events))
     found = ALGORITHMS[algorithm](built, **options).forward(events, Interfaces.from_ids(interface, n_interfaces))
     assert listed(found) == [sorted({interface[s] for s in subscriptions}) for subscriptions in matched]
 
 
 @pytest.mark.parametrize("name", SMALL)
-@given(seed=seeds)
-def test_every_algorithm_agrees_with_the_definition(name: str, seed: int) -> None:
-    r = Random(seed)
+@given(workload=workloads())
+def test_every_algorithm_agrees_with_the_definition(name: str, workload: tuple[Subscriptions, Events]) -> None:
     algorithm, options = SMALL[name]
-    for _ in range(PAIRS):
-        subscriptions, events = workloads.subscriptions(r), workloads.events(r)
-        compare(Index.build(subscriptions, algorithm=algorithm, **options).match(events), subscriptions, events)
+    subscriptions, events = workload
+    compare(Index.build(subscriptions, algorithm=algorithm, **options).match(events), subscriptions, events)
 
 
 @pytest.mark.parametrize("name", [name for name, algorithm in ALGORITHMS.items() if algorithm.approximate])
@@ -114,16 +110,23 @@ def test_an_approximate_algorithm_misses_no_match(name: str, table: dict[str, An
         assert found == sorted(set(found))
 
 
-@given(seed=seeds)
-def test_every_version_matches_its_own_subscriptions_for_ever(seed: int) -> None:
-    r = Random(seed)
-    events = workloads.events(r)
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[dict[str, Any]], Events]:
+    """Updates, each a pattern by id, or None where the subscription is withdrawn; and events."""
+    ids = st.sampled_from([f"s{i}" for i in range(12)])
+    updates = draw(st.lists(st.dictionaries(ids, st.none() | patterns(), min_size=1, max_size=6), max_size=6))
+    added = [pattern for update in updates for pattern in update.values() if pattern is not None]
+    return updates, draw(st.lists(events_near(added), max_size=6))
+
+
+@given(history=histories())
+def test_every_version_matches_its_own_subscriptions_for_ever(history: tuple[list[dict[str, Any]], Events]) -> None:
+    updates, events = history
     index, current = Index.build({}), {}
     versions = [(index, dict(current))]
-    for _ in range(r.randint(0, 6)):
-        changed = {f"s{r.randint(0, 11)}": r.choice([None, workloads.pattern(r)]) for _ in range(r.randint(1, 6))}
-        remove = {id for id, pattern in changed.items() if pattern is None and id in current}
-        add = {id: pattern for id, pattern in changed.items() if pattern is not None}
+    for update in updates:
+        remove = {id for id, pattern in update.items() if pattern is None and id in current}
+        add = {id: pattern for id, pattern in update.items() if pattern is not None}
         index = index.update(add=add, remove=remove)
         current = {id: p for id, p in current.items() if id not in remove} | add
         versions.append((index, dict(current)))
@@ -133,10 +136,9 @@ def test_every_version_matches_its_own_subscriptions_for_ever(seed: int) -> None
         compare(version.match(events), subscriptions, events)
 
 
-@given(seed=seeds)
-def test_an_explanation_holds_exactly_when_the_subscription_matches(seed: int) -> None:
-    r = Random(seed)
-    subscriptions, events = workloads.subscriptions(r), workloads.events(r)
+@given(workload=workloads())
+def test_an_explanation_holds_exactly_when_the_subscription_matches(workload: tuple[Subscriptions, Events]) -> None:
+    subscriptions, events = workload
     index = Index.build(subscriptions)
     for event, matched in zip(events, index.match(events), strict=True):
         for id in subscriptions:

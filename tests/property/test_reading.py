@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from random import Random
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from matchers.index.fields import Fields
 from matchers.index.values import Values, read_documents, read_json_values, spliced
 from matchers.language.model import Path
-from tests import workloads
+from tests.strategies import json_events
 
 pytestmark = pytest.mark.kernels
-seeds = st.integers(0, 2**32)
 PATHS: list[Path] = [("x",), ("x", "x"), ("x", "y"), ("y", "x.y", "é"), ("x.y",), ("é", "é"), ("é", "x")]
 
 
@@ -58,61 +57,54 @@ def check(events: list[bytes], paths: list[Path]) -> int:
     return len(events) - len(hard)
 
 
-def written(r: Random, event: Any) -> bytes:
-    return json.dumps(
-        event,
-        ensure_ascii=r.random() < 0.3,
-        indent=r.choice([None, None, 1]),
-        separators=r.choice([(",", ":"), (" , ", " : ")]),
-    ).encode()
+written = st.builds(
+    json.dumps,
+    json_events,
+    ensure_ascii=st.booleans(),
+    indent=st.sampled_from([None, None, 1]),
+    separators=st.sampled_from([(",", ":"), (" , ", " : ")]),
+).map(str.encode)
+SPOILERS = [b"", b'"', b",", b"\\", b"0", b"}", b"]", b"e", b"\xed\xa0\x80", b"\\ud800", b"{}"]
 
 
-@given(seed=seeds)
-def test_what_is_read_from_bytes_is_what_the_document_holds(seed: int) -> None:
-    r = Random(seed)
-    check([written(r, workloads.event(r, exotic=False)) for _ in range(8)], r.sample(PATHS, r.randint(0, len(PATHS))))
+@st.composite
+def spoiled(draw: st.DrawFn) -> bytes:
+    """An event with up to three places in which bytes are replaced, removed or put in."""
+    event = draw(written)
+    for by in draw(st.lists(st.sampled_from(SPOILERS) | st.binary(min_size=1, max_size=1), min_size=1, max_size=3)):
+        at = draw(st.integers(0, len(event)))
+        event = event[:at] + by + event[at + draw(st.integers(0, 2)) :]
+    return event
 
 
-@given(seed=seeds)
-def test_spoiled_bytes_are_left_or_read_as_any_other_reader_does(seed: int) -> None:
-    r = Random(seed)
-    events = []
-    for _ in range(8):
-        event = bytearray(written(r, workloads.event(r, exotic=False)))
-        for _ in range(r.randint(1, 3)):
-            at = r.randint(0, len(event))
-            event[at : at + r.randint(0, 2)] = r.choice(
-                [
-                    bytes([r.randrange(256)]),
-                    b"",
-                    b'"',
-                    b",",
-                    b"\\",
-                    b"0",
-                    b"}",
-                    b"]",
-                    b"e",
-                    b"\xed\xa0\x80",
-                    b"\\ud800",
-                    b"{}",
-                ]
-            )
-        events.append(bytes(event))
+@given(events=st.lists(written, min_size=1, max_size=8), paths=st.lists(st.sampled_from(PATHS), unique=True))
+def test_what_is_read_from_bytes_is_what_the_document_holds(events: list[bytes], paths: list[Path]) -> None:
+    check(events, paths)
+
+
+@given(events=st.lists(spoiled(), min_size=1, max_size=8))
+def test_spoiled_bytes_are_left_or_read_as_any_other_reader_does(events: list[bytes]) -> None:
     check(events, PATHS)
 
 
-@given(seed=seeds)
-def test_numbers_are_read_to_the_last_bit(seed: int) -> None:
-    r = Random(seed)
-    numbers = [
-        repr(struct.unpack("d", struct.pack("Q", r.getrandbits(64)))[0]),
-        repr(r.uniform(-1000, 1000)),
-        f"{r.randrange(10 ** r.randint(1, 19))}e{r.randint(-330, 330)}",
-        f"-{r.randrange(10**10)}.{r.randrange(10 ** r.randint(1, 10)):0{r.randint(1, 12)}}",
-        str(r.randrange(10 ** r.randint(1, 25))),
-        f"{r.randrange(2**53, 2**54)}.5",
-    ]
-    numbers = [n for n in numbers if "n" not in n]
+def digits(fewest: int, most: int) -> st.SearchStrategy[str]:
+    return st.text("0123456789", min_size=fewest, max_size=most)
+
+
+whole = (digits(1, 25) | digits(15, 20)).map(lambda text: text.lstrip("0") or "0")
+bits = st.binary(min_size=8, max_size=8).map(lambda eight: struct.unpack("d", eight)[0])
+numbers = st.one_of(
+    bits.filter(isfinite).map(repr),
+    st.floats(-1000, 1000).map(repr),
+    st.builds("{}e{}".format, whole, st.integers(-330, 330)),
+    st.builds("-{}.{}".format, whole, digits(1, 12)),
+    whole,
+    st.builds("{}.5".format, st.integers(2**53, 2**54 - 1)),
+)
+
+
+@given(numbers=st.lists(numbers, min_size=1, max_size=8))
+def test_numbers_are_read_to_the_last_bit(numbers: list[str]) -> None:
     check([f'{{"x": [{n}], "z": {n}}}'.encode() for n in numbers], [("x",)])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ from matchers.language.parsing import EXCLUDED, MAX_DEPTH, OPERATORS, RESERVED
 from run_stream import app
 from streaming.documents.schema import subscription_schema
 from streaming.documents.subscriptions import MAX_ID_LENGTH, Refused, read_change
-from tests import workloads
 from tests.cases import CASES, REFUSED
+from tests.strategies import patterns
 
 SCHEMA = subscription_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -102,9 +101,9 @@ def test_every_pattern_of_the_cases_is_accepted(pattern: dict[str, Any]) -> None
     VALIDATOR.validate(subscription(pattern))
 
 
-@given(seed=st.integers(0, 2**32))
-def test_every_random_pattern_is_accepted(seed: int) -> None:
-    VALIDATOR.validate(subscription(workloads.pattern(Random(seed))))
+@given(pattern=patterns())
+def test_every_random_pattern_is_accepted(pattern: dict[str, Any]) -> None:
+    VALIDATOR.validate(subscription(pattern))
 
 
 @pytest.mark.parametrize(
@@ -221,12 +220,16 @@ def places(node: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(node[key])
 
 
-@given(seed=st.integers(0, 2**32), junk=JUNK)
-def test_a_pattern_with_one_thing_changed_is_decided_as_the_job_does(seed: int, junk: Any) -> None:
-    r = Random(seed)
-    document = subscription(workloads.pattern(r))
-    container, key = r.choice(list(places(document)))
-    container[key] = junk
+@st.composite
+def with_one_thing_changed(draw: st.DrawFn) -> dict[str, Any]:
+    document = subscription(draw(patterns()))
+    container, key = draw(st.sampled_from(list(places(document))))
+    container[key] = draw(JUNK)
+    return document
+
+
+@given(document=with_one_thing_changed())
+def test_a_pattern_with_one_thing_changed_is_decided_as_the_job_does(document: dict[str, Any]) -> None:
     agrees(document)
 
 

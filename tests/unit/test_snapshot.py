@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ from matchers.language.lowering import lower
 from matchers.language.parsing import parse
 from streaming.documents.subscriptions import Subscription
 from streaming.index.notes import notes
-from tests import workloads
 from tests.stage import places
+from tests.strategies import events_near, patterns
 
 pytestmark = pytest.mark.kernels
 
@@ -113,37 +113,66 @@ def test_a_part_that_was_removed_whole_while_it_was_joined_is_swapped_for_nothin
     assert updated(before, {}, ["a", "b", "c"], held=2).swapped(before.parts, before.removed, new).parts == ()
 
 
+few = st.integers(0, 6)
+ids = st.sampled_from([f"s{n}" for n in range(12)])
+
+
+class Round(NamedTuple):
+    """Changes, each of what to add and what to remove; the parts to unite; and changes while they are being united."""
+
+    before: list[tuple[Patterns, set[str]]]
+    parts: tuple[int, int] | None  # the first and how many more; None for those that are due
+    during: list[tuple[Patterns, set[str]]]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[int, list[Round], list[dict[str, Any]]]:
+    """How many may be in a part before it is due, rounds, and events."""
+    some = draw(st.lists(patterns(), min_size=1, max_size=8))
+    change = st.tuples(st.dictionaries(ids, st.sampled_from(some), max_size=4), st.sets(ids, max_size=4))
+    one = st.builds(
+        Round,
+        st.lists(change, min_size=1, max_size=4),
+        st.none() | st.tuples(few, few),
+        st.lists(change, max_size=4),
+    )
+    rounds = draw(st.lists(one, max_size=3))
+    return draw(st.sampled_from([0, 2, 6])), rounds, draw(st.lists(events_near(some), min_size=1, max_size=4))
+
+
 @hypothesis_settings(max_examples=60)
-@given(seed=st.integers(0, 2**32))
-def test_what_is_swapped_in_after_any_updates_answers_as_a_fresh_build(seed: int) -> None:
-    r = Random(seed)
-    events = [workloads.event(r) for _ in range(3)]
-    snapshot, current = Snapshot(most=r.choice([0, 2, 6])), {}
+@given(history=histories())
+def test_what_is_swapped_in_after_any_updates_answers_as_a_fresh_build(
+    history: tuple[int, list[Round], list[dict[str, Any]]],
+) -> None:
+    most, rounds, events = history
+    snapshot, current = Snapshot(most=most), {}
     versions: list[tuple[Snapshot, Patterns]] = []
 
-    def change(held: int) -> None:
+    def change(changes: list[tuple[Patterns, set[str]]], held: int) -> None:
         nonlocal snapshot, current
-        add = {f"s{r.randrange(12)}": workloads.pattern(r) for _ in range(r.choice([0, 1, 2, 4]))}
-        remove = {f"s{r.randrange(12)}" for _ in range(r.choice([0, 1, 4]))}
-        snapshot = updated(snapshot, add, remove, held)
-        current = {id: p for id, p in current.items() if id not in remove} | add
-        versions.append((snapshot, current))
+        for add, remove in changes:
+            snapshot = updated(snapshot, add, remove, held)
+            current = {id: p for id, p in current.items() if id not in remove} | add
+            versions.append((snapshot, current))
 
-    for _ in range(3):
-        for _ in range(r.randint(1, 4)):
-            change(0)
+    for before, parts, during in rounds:
+        change(before, 0)
         if not snapshot.parts:
             continue
         due = snapshot.due()
-        first = due.start if snapshot.parts[due] and r.random() < 0.5 else r.randrange(len(snapshot.parts))
-        last = r.randint(first + 1, len(snapshot.parts))
+        if parts is None and snapshot.parts[due]:
+            first, last = due.start, due.stop
+        else:
+            n, (begin, more) = len(snapshot.parts), parts or (0, 0)
+            first = begin % n
+            last = first + 1 + more % (n - first)
         old, removed, new = snapshot.parts[first:last], snapshot.removed[first:last], joined(snapshot, first, last)
-        for _ in range(r.randint(0, 4)):
-            change(last)
+        change(during, last)
         snapshot = snapshot.swapped(old, removed, new)
         versions.append((snapshot, current))
-    for version, patterns in versions:
-        check(version, patterns, events)
+    for version, patterns_then in versions:
+        check(version, patterns_then, events)
 
 
 @pytest.mark.parametrize("most", [None, 16])
