@@ -84,8 +84,32 @@ def topics(sluice: CommandLine, kafka: str) -> str:
     return sluice.name
 
 
-def test_events_of_any_time_are_delivered_once_and_in_order(sluice: CommandLine, kafka: str, topics: str) -> None:
-    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+EVERYTHING = subscription("a", "alice", n=[{"exists": True}])
+CHANGES = [(f"s{i}".encode(), subscription(f"s{i}", "bob", m=[i]), ms) for i, ms in enumerate(among_good(TIMES))]
+REFUSED: list[tuple[bytes | None, str, int]] = [(f"r{i}".encode(), "{not json", ms) for i, ms in enumerate(TIMES)]
+
+
+def check_changes(sluice: CommandLine, kafka: str, letters: int = 0) -> None:
+    """Each has one answer, in order; `letters` are of others."""
+    statuses = [orjson.loads(r.value) for r in records(kafka, f"{sluice.name}.status")]
+    assert [
+        (s["id"], s["status"]) for s in sorted(statuses, key=lambda s: s["change"]["offset"]) if s["id"] != "a"
+    ] == [
+        *((key.decode(), "accepted") for key, _, _ in CHANGES),
+        *((key.decode(), "refused") for key, _, _ in REFUSED if key),
+    ]
+    listed = [json.loads(line) for line in sluice("dlq", "list", "--json").splitlines()]
+    assert len(listed) == len(REFUSED) + letters
+    assert not [letter for letter in listed if "unknown" in str(letter)]
+    refused = [dict(letter.headers) for letter in records(kafka, f"{sluice.name}.dead")]
+    assert [h["sluice_origin_timestamp"] for h in refused if h["sluice_reason"] == b"refused_subscription"] == [
+        b"%d" % ms for ms in TIMES
+    ]
+
+
+def test_events_and_changes_of_any_time_that_come_live(sluice: CommandLine, kafka: str, topics: str) -> None:
+    """Events are delivered once and in order, also by a replay. Changes are answered."""
+    sluice("subscribe", stdin=lines(EVERYTHING))
     write(kafka, f"{topics}.events", events(0, among_good(TIMES)))
     with job(sluice) as running:
         running.running()
@@ -101,52 +125,38 @@ def test_events_of_any_time_are_delivered_once_and_in_order(sluice: CommandLine,
         latencies = [line["latency_ms"]["max"] for line in running.lines if line["event"] == "batch"]
         assert set(latencies) == {None}, "none of these times says how late an event is"
         assert not [line for line in running.lines if line["level"] == "error"]
-    assert records(kafka, f"{topics}.dead") == []
+        assert records(kafka, f"{topics}.dead") == []
+
+        write(kafka, f"{topics}.subscriptions", [*CHANGES, *REFUSED])
+        running.until(
+            "done with the changes",
+            lambda: running.total("changes") == len(CHANGES) and running.total("refused") == len(REFUSED),
+        )
+        write(kafka, f"{topics}.events", [(None, json.dumps({"m": m}), GOOD_MS) for m in range(len(CHANGES))])
+        running.until("done with events for them", lambda: running.total("events") == n + len(CHANGES))
+    check_changes(sluice, kafka)
+    assert [orjson.loads(r.value)["m"] for r in records(kafka, f"{topics}.to.bob")] == list(range(len(CHANGES)))
     replayed = sluice("replay", "a", "--from", "1970-01-01T00:00:00Z", "--json")
     summary = json.loads(replayed.splitlines()[-1])
     assert (summary["finished"], summary["delivered"]) == (True, n)
     assert delivered(kafka, topics)[n:] == [*expected(), *expected(begin=n // 2)]
 
 
-def test_a_poisonous_event_is_isolated_also_where_spark_cannot_read_the_batch(
+def test_changes_of_any_time_at_a_first_start_and_a_poisonous_event_in_a_batch_that_spark_cannot_read(
     sluice: CommandLine, kafka: str, topics: str
 ) -> None:
-    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+    write(kafka, f"{topics}.subscriptions", [*CHANGES, *REFUSED])
+    sluice("subscribe", stdin=lines(EVERYTHING))
     spoiled = events(0, [GOOD_MS, 2**62, GOOD_MS, -1, GOOD_MS])
     spoiled[1] = (b"k", json.dumps({"n": 1, "text": "POISON"}), 2**62)
     write(kafka, f"{topics}.events", spoiled)
     with job(sluice, "-s", "spark.options.spark.python.daemon.module=tests.poisonous_daemon") as running:
         running.until("done with the events", lambda: running.total("events") == 5, 150)
+        write(kafka, f"{topics}.events", [(None, json.dumps({"m": m}), GOOD_MS) for m in range(len(CHANGES))])
+        running.until("done with more events", lambda: running.total("events") == 5 + len(CHANGES))
     assert [n for n, _ in delivered(kafka, topics)] == [0, 2, 3, 4]
-    (letter,) = records(kafka, f"{topics}.dead")
-    headers = dict(letter.headers)
-    assert letter.value == spoiled[1][1].encode()
-    assert (headers["sluice_reason"], headers["sluice_origin_timestamp"]) == (b"poison_event", b"%d" % 2**62)
-
-
-@pytest.mark.parametrize("first_start", [True, False], ids=["a first start", "live"])
-def test_changes_of_any_time_are_answered(sluice: CommandLine, kafka: str, topics: str, first_start: bool) -> None:
-    changes = [(f"s{i}".encode(), subscription(f"s{i}", "alice", n=[i]), ms) for i, ms in enumerate(among_good(TIMES))]
-    refused: list[tuple[bytes | None, str, int]] = [(f"r{i}".encode(), "{not json", ms) for i, ms in enumerate(TIMES)]
-    n = len(changes) + len(refused)
-    if first_start:
-        write(kafka, f"{topics}.subscriptions", [*changes, *refused])
-    with job(sluice) as running:
-        running.running()
-        if not first_start:
-            write(kafka, f"{topics}.subscriptions", [*changes, *refused])
-            running.until("done with the changes", lambda: running.total("changes") + running.total("refused") == n)
-        write(kafka, f"{topics}.events", events(0, [GOOD_MS] * len(changes)))
-        running.until("done with the events", lambda: running.total("events") == len(changes))
-    statuses = [orjson.loads(r.value) for r in records(kafka, f"{topics}.status")]
-    assert [(s["id"], s["status"]) for s in sorted(statuses, key=lambda s: s["change"]["offset"])] == [
-        *((key.decode(), "accepted") for key, _, _ in changes),
-        *((key.decode(), "refused") for key, _, _ in refused if key),
-    ]
-    assert [dict(letter.headers)["sluice_origin_timestamp"] for letter in records(kafka, f"{topics}.dead")] == [
-        b"%d" % ms for ms in TIMES
-    ]
-    assert [n for n, _ in delivered(kafka, topics)] == list(range(len(changes)))
-    found = sluice("dlq", "list", "--json").splitlines()
-    assert len(found) == len(refused)
-    assert not [line for line in found if "unknown" in line]
+    (poison,) = [r for r in records(kafka, f"{topics}.dead") if dict(r.headers)["sluice_reason"] == b"poison_event"]
+    assert poison.value == spoiled[1][1].encode()
+    assert dict(poison.headers)["sluice_origin_timestamp"] == b"%d" % 2**62
+    check_changes(sluice, kafka, letters=1)
+    assert [orjson.loads(r.value)["m"] for r in records(kafka, f"{topics}.to.bob")] == list(range(len(CHANGES)))
