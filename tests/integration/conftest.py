@@ -40,14 +40,21 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
             yield broker.bootstrap_servers
 
 
-@pytest.fixture
-def name(kafka: str) -> Iterator[str]:
-    """A prefix for the topics of one test; all that begin with it are deleted afterwards."""
+@contextmanager
+def prefix(kafka: str) -> Iterator[str]:
+    """One for topics; all that begin with it are deleted afterwards."""
     unique = f"t{uuid.uuid4().hex[:8]}"
     yield unique
     topics = Topics(kafka, {})
     if mine := [t for t in topics.partitions() if t.startswith(unique)]:
         topics.delete(mine)
+
+
+@pytest.fixture
+def name(kafka: str) -> Iterator[str]:
+    """The prefix of the topics of one test."""
+    with prefix(kafka) as unique:
+        yield unique
 
 
 @pytest.fixture

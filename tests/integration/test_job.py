@@ -10,13 +10,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from tests.integration.conftest import CommandLine
+from streaming.kafka.topics import Topic, Topics
+from tests.integration.conftest import CommandLine, prefix
 
 START_S = 90.0
 
@@ -208,14 +210,57 @@ def test_a_second_job_on_the_same_checkpoint_is_refused_and_one_of_the_same_name
     assert "belongs to the query" in error
 
 
-@pytest.mark.parametrize("create", [True, False])
-def test_a_deleted_topic_of_a_subscriber_is_made_again_or_its_deliveries_are_dead_letters(
-    sluice: CommandLine, kafka: str, create: bool
-) -> None:
-    from streaming.kafka.topics import Topic, Topics
+COUNTS = {"made": 2, "before": 3, "meanwhile": 3}  # partitions by subscriber
 
+
+@dataclass(frozen=True)
+class Shared:
+    """A job for several tests. Each has its own subscribers, and fields in its events."""
+
+    sluice: CommandLine
+    topics: Topics
+    running: Job
+
+    def produce(self, *events: dict[str, Any], timeout_s: float = START_S) -> None:
+        """Waits until the job is done with them."""
+        done = self.running.total("events")
+        self.sluice("produce", stdin=lines(*events))
+        self.running.until(
+            "done with the events", lambda: self.running.total("events") == done + len(events), timeout_s
+        )
+
+
+@pytest.fixture(scope="module")
+def shared(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """Delivery topics that it makes have two partitions."""
+    with prefix(kafka) as name:
+        sluice = CommandLine(kafka, name, tmp_path_factory.mktemp("job"))
+        sluice.environment["SLUICE_DELIVERIES__PARTITIONS"] = "2"
+        sluice("topics", "create")
+        topics = Topics(kafka, {})
+        topics.create([Topic(f"{name}.to.before", COUNTS["before"])])
+        sluice("subscribe", stdin=lines(*(subscription(s, s, x=[1]) for s in ("made", "before"))))
+        with job(sluice) as running:
+            yield Shared(sluice, topics, running.running())
+
+
+def test_a_deleted_topic_of_a_subscriber_is_made_again(shared: Shared, kafka: str) -> None:
+    name = shared.sluice.name
+    shared.sluice("subscribe", "--wait", stdin=lines(subscription("a", "ann", y=[1]), subscription("b", "ben", y=[1])))
+    shared.produce({"y": 1})
+    shared.topics.delete([f"{name}.to.ben"])
+    time.sleep(1)
+    shared.produce({"y": 1, "n": 2}, timeout_s=150)
+    assert len(records(kafka, f"{name}.to.ann")) == 2
+    assert [r.value for r in records(kafka, f"{name}.to.ben")] == [b'{"y": 1, "n": 2}']
+    assert not [r for r in records(kafka, f"{name}.dead") if dict(r.headers)["sluice_reason"] == b"missing_topic"]
+
+
+def test_deliveries_to_a_deleted_topic_are_dead_letters_where_the_job_may_make_none(
+    sluice: CommandLine, kafka: str
+) -> None:
     name = sluice.name
-    sluice.environment["SLUICE_DELIVERIES__CREATE_TOPICS"] = str(create).lower()
+    sluice.environment["SLUICE_DELIVERIES__CREATE_TOPICS"] = "false"
     sluice("topics", "create")
     sluice("subscribe", stdin=lines(subscription("a", "ann", x=[1]), subscription("b", "ben", x=[1])))
     topics = Topics(kafka, {})
@@ -229,38 +274,26 @@ def test_a_deleted_topic_of_a_subscriber_is_made_again_or_its_deliveries_are_dea
         sluice("produce", stdin=lines({"x": 1, "n": 2}))
         running.until("done with two events", lambda: running.total("events") == 2, timeout_s=150)
         assert len(records(kafka, f"{name}.to.ann")) == 2
-        dead = records(kafka, f"{name}.dead")
-        if create:
-            assert [r.value for r in records(kafka, f"{name}.to.ben")] == [b'{"x": 1, "n": 2}']
-            assert dead == []
-        else:
-            (letter,) = dead
-            assert dict(letter.headers)["sluice_reason"] == b"missing_topic"
-            assert dict(letter.headers)["sluice_subscriber"] == b"ben"
+        (letter,) = records(kafka, f"{name}.dead")
+        assert dict(letter.headers)["sluice_reason"] == b"missing_topic"
+        assert dict(letter.headers)["sluice_subscriber"] == b"ben"
 
 
 def test_events_of_one_partition_stay_in_order_however_many_partitions_a_delivery_topic_has(
-    sluice: CommandLine, kafka: str
+    shared: Shared, kafka: str
 ) -> None:
     """In topics that the job makes, in those that were there before it, and in those that a user makes while it runs;
     a replay puts the same events in the same places."""
-    from streaming.kafka.topics import Topic, Topics
-
-    name, topics, n = sluice.name, Topics(kafka, {}), 200
-    sluice.environment["SLUICE_DELIVERIES__PARTITIONS"] = "2"
-    sluice("topics", "create")
-    counts = {"made": 2, "before": 3, "meanwhile": 3}
-    topics.create([Topic(f"{name}.to.before", counts["before"])])
-    sluice("subscribe", stdin=lines(*(subscription(s, s, x=[1]) for s in ("made", "before"))))
-    with job(sluice) as running:
-        running.running()
-        topics.create([Topic(f"{name}.to.meanwhile", counts["meanwhile"])])
-        sluice("subscribe", "--wait", stdin=lines(subscription("meanwhile", "meanwhile", x=[1])))
-        _produce(kafka, f"{name}.events", [(b"key-%d" % (i % 23), b'{"x": 1}') for i in range(n)])
-        running.until("done with the events", lambda: running.total("events") == n)
-    for subscriber, count in counts.items():
+    sluice, running, n = shared.sluice, shared.running, 200
+    name = sluice.name
+    shared.topics.create([Topic(f"{name}.to.meanwhile", COUNTS["meanwhile"])])
+    sluice("subscribe", "--wait", stdin=lines(subscription("meanwhile", "meanwhile", x=[1])))
+    before = running.total("events")
+    _produce(kafka, f"{name}.events", [(b"key-%d" % (i % 23), b'{"x": 1}') for i in range(n)])
+    running.until("done with the events", lambda: running.total("events") == before + n)
+    for subscriber, count in COUNTS.items():
         topic = f"{name}.to.{subscriber}"
-        assert topics.partitions()[topic] == count
+        assert shared.topics.partitions()[topic] == count
         placed = _places(records(kafka, topic), count)
         assert len(placed) == n
         sluice("replay", subscriber, "--from", "2020-01-01T00:00:00Z")
@@ -280,51 +313,49 @@ def _places(deliveries: list[Any], partitions: int) -> set[tuple[str, int]]:
     return {(dict(r.headers)["ce_id"].decode(), r.partition) for r in deliveries}
 
 
-def test_changes_are_waited_for_and_subscriptions_are_paused_and_resumed(sluice: CommandLine, kafka: str) -> None:
-    name = sluice.name
-    sluice("topics", "create")
+def test_changes_are_waited_for_and_subscriptions_are_paused_and_resumed(shared: Shared, kafka: str) -> None:
+    sluice, running = shared.sluice, shared.running
 
-    def ibm(n: int) -> str:
-        return lines({"symbol": "IBM", "n": n})
+    def produce(n: int) -> None:
+        shared.produce({"symbol": "IBM", "n": n})
 
     def delivered() -> list[int]:
-        return [orjson.loads(r.value)["n"] for r in records(kafka, f"{name}.to.alice")]
+        return [orjson.loads(r.value)["n"] for r in records(kafka, f"{sluice.name}.to.alice")]
 
-    good = subscription("s1", "alice", symbol=["IBM"])
-    error = sluice("subscribe", "--wait", "--timeout", "1", stdin=lines(good, subscription("s2", "bob")), code=75)
+    good, bad = subscription("s1", "alice", symbol=["IBM"]), subscription("s2", "bob", symbol=[{"prefx": "I"}])
+    error = sluice("subscribe", "--wait", stdin=lines(good, bad), code=1)
+    (accepted,) = [line for line in error.splitlines() if line.startswith("s1: ")]
+    assert re.fullmatch(r"s1: in force from version \d+, events 0:\d+, 1:\d+", accepted)
+    assert "s2: refused: field symbol: unknown operator 'prefx'; did you mean 'prefix'?" in error
+    produce(1)
+    assert delivered() == [1]
+    registered = running.lines[-1]["subscriptions"]
+
+    paused = orjson.loads(sluice("pause", "s1", "--wait", "--json"))
+    assert (paused["id"], paused["status"], paused["subscriber"]) == ("s1", "paused", "alice")
+    assert sum(paused["in_force_from"].values()) == running.total("events")
+    produce(2)
+    assert delivered() == [1]
+    assert running.lines[-1]["subscriptions"] == registered
+
+    assert "nothing was written" in sluice("pause", "s1", "s3", code=1)
+    assert sluice("pause", "s1", "--wait", "--json") == ""
+    assert orjson.loads(sluice("resume", "s1", "--wait", "--json"))["status"] == "accepted"
+    produce(3)
+    assert sorted(delivered()) == [1, 3]
+
+    assert orjson.loads(sluice("unsubscribe", "s1", "--wait", "--json"))["status"] == "withdrawn"
+    assert "'s1' is withdrawn" in sluice("resume", "s1", code=1)
+    produce(4)
+    assert sorted(delivered()) == [1, 3]
+
+
+def test_changes_that_no_job_answers_are_waited_for_as_long_as_asked(sluice: CommandLine) -> None:
+    sluice("topics", "create")
+    changes = lines(subscription("s1", "alice", symbol=["IBM"]), subscription("s2", "bob"))
+    error = sluice("subscribe", "--wait", "--timeout", "1", stdin=changes, code=75)
     assert "2 of 2 changes are not answered after 1 s: 's" in error
     assert "is it running" in error
-    with job(sluice) as running:
-        running.running()
-        bad = subscription("s2", "bob", symbol=[{"prefx": "I"}])
-        error = sluice("subscribe", "--wait", stdin=lines(good, bad), code=1)
-        (accepted,) = [line for line in error.splitlines() if line.startswith("s1: ")]
-        assert re.fullmatch(r"s1: in force from version \d+, events 0:0, 1:0", accepted)
-        assert "s2: refused: field symbol: unknown operator 'prefx'; did you mean 'prefix'?" in error
-        sluice("produce", stdin=ibm(1))
-        running.until("done with an event", lambda: running.total("events") == 1)
-        assert delivered() == [1]
-
-        paused = orjson.loads(sluice("pause", "s1", "--wait", "--json"))
-        assert (paused["id"], paused["status"], paused["subscriber"]) == ("s1", "paused", "alice")
-        assert sum(paused["in_force_from"].values()) == 1
-        sluice("produce", stdin=ibm(2))
-        running.until("done with another event", lambda: running.total("events") == 2)
-        assert delivered() == [1]
-        assert running.lines[-1]["subscriptions"] == 2
-
-        assert "nothing was written" in sluice("pause", "s1", "s3", code=1)
-        assert sluice("pause", "s1", "--wait", "--json") == ""
-        assert orjson.loads(sluice("resume", "s1", "--wait", "--json"))["status"] == "accepted"
-        sluice("produce", stdin=ibm(3))
-        running.until("done with a third event", lambda: running.total("events") == 3)
-        assert sorted(delivered()) == [1, 3]
-
-        assert orjson.loads(sluice("unsubscribe", "s1", "--wait", "--json"))["status"] == "withdrawn"
-        assert "'s1' is withdrawn" in sluice("resume", "s1", code=1)
-        sluice("produce", stdin=ibm(4))
-        running.until("done with a fourth event", lambda: running.total("events") == 4)
-        assert sorted(delivered()) == [1, 3]
 
 
 def _produce(kafka: str, topic: str, pairs: list[tuple[bytes, bytes]]) -> None:
