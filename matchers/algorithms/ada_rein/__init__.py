@@ -189,7 +189,7 @@ class AdaRein(Matcher):
         return sum(a.nbytes for part in parts for a in part if isinstance(a, np.ndarray))
 
     def _list(self, events: EventBatch, plan: Plan, exact: bool) -> MatchBatch:
-        skips = Skipped(plan.bar, plan.skipped, plan.partial, plan.partial_column)
+        skips = Skipped(plan.bar, np.flatnonzero(~plan.skipped), plan.partial, plan.partial_column)
         ordered = self._ordered()
 
         def step(first: int, out: Int32, counts: Int64) -> int:

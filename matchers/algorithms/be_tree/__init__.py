@@ -33,46 +33,32 @@ at the build is the share of the domain that the deepest bucket of a predicate t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from matchers.algorithms.be_tree.kernel import be_tree, grow, shares
+from matchers.algorithms.be_tree.kernel import Tree, be_tree, grow, shares
 from matchers.algorithms.cells import domain
-from matchers.algorithms.places import arrange, possible, starts
+from matchers.algorithms.places import arrange, hulls_of, possible
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.kernels.places import Places
+from matchers.kernels.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
 class BeTree(Matcher):
-    nodes: NDArray[Any]  # [c-nodes] records (kernel.py)
-    p_column: Int32  # [p-nodes]
-    p_root: Int32  # [p-nodes]
-    places: Places  # an l-node's side by side
+    tree: Tree
+    places: Places  # those of an l-node are contiguous
+    rows: Rows  # the table, to check the matches by hulls
     n_columns: int
 
     def match(self, events: EventBatch) -> MatchBatch:
         def step(first: int, out: Int32, counts: Int64) -> int:
-            return be_tree(
-                first,
-                events.offsets,
-                events.column,
-                events.value,
-                self.nodes,
-                self.p_column,
-                self.p_root,
-                self.places,
-                self.n_columns,
-                out,
-                counts,
-            )
+            return be_tree(first, events.arrays, self.tree, self.places, self.rows, self.n_columns, out, counts)
 
-        return list_matches(step, len(events), len(self.places.several))
+        return list_matches(step, len(events), len(self.rows.several))
 
 
 def build(table: SubscriptionTable, max_cap: int = 8, min_size: int = 1, alpha: float = 0.5) -> BeTree:
@@ -83,21 +69,10 @@ def build(table: SubscriptionTable, max_cap: int = 8, min_size: int = 1, alpha: 
     if not 0.0 <= alpha <= 1.0:
         raise MatchingError(f"alpha must lie within 0 .. 1, not {alpha}")
     predicates = Predicates.of(table)
-    start = starts(predicates, table.n_subscriptions)
+    hulls = hulls_of(predicates, table.n_subscriptions)
     begin, end = domain(table)
     loss = np.empty(len(predicates))
-    shares(predicates.column, predicates.low, predicates.high, begin, end, loss)
+    shares(hulls, begin, end, loss)
     ids = possible(table)
-    nodes, p_column, p_root = grow(
-        ids,
-        start,
-        predicates.column,
-        predicates.low,
-        predicates.high,
-        (1.0 - alpha) - alpha * loss,
-        begin,
-        end,
-        max_cap,
-        min_size,
-    )
-    return BeTree(nodes, p_column, p_root, arrange(ids, start, predicates, table), table.n_columns)
+    tree = grow(ids, hulls, (1.0 - alpha) - alpha * loss, begin, end, max_cap, min_size)
+    return BeTree(tree, arrange(ids, hulls), predicates.rows(table), table.n_columns)

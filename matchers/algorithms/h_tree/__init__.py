@@ -31,19 +31,18 @@ where predicates are wide, or most subscriptions have `any`, that is much.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from matchers.algorithms.cells import Cells, domain
-from matchers.algorithms.h_tree.kernel import chain, h_tree, place
-from matchers.algorithms.places import arrange, possible, starts
+from matchers.algorithms.h_tree.kernel import Entries, Overlapping, Tree, chain, h_tree, place
+from matchers.algorithms.places import arrange, hulls_of, possible
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.kernels.places import Places
+from matchers.kernels.rows import Rows
 
 MOST_CELLS = 1 << 10
 STEPS = 64  # deltas that are tried, of a domain
@@ -51,35 +50,16 @@ STEPS = 64  # deltas that are tried, of a domain
 
 @dataclass(frozen=True, eq=False)
 class HTree(Matcher):
-    begin: Float64  # [A] domain of an attribute
-    end: Float64  # [A]
-    per_unit: Float64  # [A] cells in a unit of its values
-    reach: Float64  # [A] delta, in its unit
-    c: int
-    nodes: NDArray[Any]  # records (kernel.py)
-    label: NDArray[np.int16]  # of each node, its cell in its parent
-    places: Places  # a bucket's side by side
+    cells: Overlapping
+    tree: Tree
+    places: Places  # those of a bucket are contiguous
+    rows: Rows  # the table, to check the matches by hulls
 
     def match(self, events: EventBatch) -> MatchBatch:
         def step(first: int, out: Int32, counts: Int64) -> int:
-            return h_tree(
-                first,
-                events.offsets,
-                events.column,
-                events.value,
-                self.begin,
-                self.end,
-                self.per_unit,
-                self.reach,
-                self.c,
-                self.nodes,
-                self.label,
-                self.places,
-                out,
-                counts,
-            )
+            return h_tree(first, events.arrays, self.cells, self.tree, self.places, self.rows, out, counts)
 
-        return list_matches(step, len(events), len(self.places.several))
+        return list_matches(step, len(events), len(self.rows.several))
 
 
 def build(
@@ -106,34 +86,19 @@ def build(
     indexed = np.argsort(-spared, kind="stable")[: np.count_nonzero(spared)][:l].astype(np.int32)
     rank = np.full(table.n_columns, -1, np.int32)
     rank[indexed] = np.arange(len(indexed))
-    per_unit = Cells.of(table, c).per_unit
-    start = starts(predicates, table.n_subscriptions)
-    entry_start, entry_rank, entry_cell = np.empty_like(start), *np.empty((2, len(predicates)), np.int32)
-    place(
-        start,
-        predicates.column,
-        predicates.low,
-        predicates.high,
-        rank,
-        begin,
-        end,
-        per_unit,
-        reach,
-        c,
-        entry_start,
-        entry_rank,
-        entry_cell,
-    )
+    cells = Overlapping(begin, end, Cells.of(table, c).per_unit, reach, c)
+    hulls = hulls_of(predicates, table.n_subscriptions)
+    entries = Entries(np.empty_like(hulls.start), *np.empty((2, len(predicates)), np.int32))
+    place(hulls, rank, cells, entries)
     ids = possible(table)
-    nodes, label = chain(ids, entry_start, entry_rank, entry_cell, indexed, c, bucket)
-    places = arrange(ids, start, predicates, table)
-    return HTree(begin, end, per_unit, reach, c, nodes, label, places)
+    tree = chain(ids, entries, indexed, c, bucket)
+    return HTree(cells, tree, arrange(ids, hulls), predicates.rows(table))
 
 
 def choose_deltas(
     predicates: Predicates, begin: Float64, end: Float64, c: int, delta: float | None
 ) -> tuple[Float64, Float64]:
-    """[A] the delta of each attribute, and how many subscriptions an event with it is expected not to visit."""
+    """[A] the delta of each attribute; [A] how many subscriptions an event that has it is expected not to visit."""
     n_columns = len(begin)
     low, high = (
         np.clip(b, begin[predicates.column], end[predicates.column]) for b in (predicates.low, predicates.high)

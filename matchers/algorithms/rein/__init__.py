@@ -103,7 +103,6 @@ class Rein(Matcher):
 def build(table: SubscriptionTable, buckets: int | None = None) -> Rein:
     """`buckets` a list; without, by the number of predicates. Raises MatchingError."""
     predicates = Predicates.of(table)
-    several = predicates.several(table.n_subscriptions)
     lists = bucket_lists(
         predicates.subscription,
         predicates.column,
@@ -112,4 +111,4 @@ def build(table: SubscriptionTable, buckets: int | None = None) -> Rein:
         cells_of(table, len(predicates), buckets),
         table.n_subscriptions,
     )
-    return Rein(lists, Rows(table.start, table.column, table.low, table.high, several, bool(several.any())))
+    return Rein(lists, predicates.rows(table))
