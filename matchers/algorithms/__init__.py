@@ -80,7 +80,7 @@ def runnable() -> list[str]:
     return [name for name, algorithm in ALGORITHMS.items() if algorithm.runnable()]
 
 
-# What matchers are made of, and so all that a saved one may be: `index.stored` makes nothing else.
+# The classes that a saved matcher may consist of: `index.stored` makes no others.
 STORED: tuple[type, ...] = (
     *(naive.Naive, scan.Scan, Table, counting.Counting, Columns, rein.Rein, Lists, Rows),
     *(sff.Sff, sff_kernel.Constraints, tama.Tama, tama_kernel.Dyadic, tama_kernel.Contents, tama_kernel.Intervals),

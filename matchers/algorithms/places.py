@@ -11,7 +11,7 @@ from matchers.kernels.places import Hulls, Places
 
 
 def possible(table: SubscriptionTable) -> Int32:
-    """The subscriptions that do not contradict themselves."""
+    """The subscriptions without an empty interval: the others never match."""
     possible = np.ones(table.n_subscriptions, bool)
     possible[table.subscription[table.low > table.high]] = False
     return np.flatnonzero(possible).astype(np.int32)

@@ -2,22 +2,23 @@
 
 Source: Sadoghi and Jacobsen, "BE-Tree: An Index Structure to Efficiently Match Boolean Expressions over
 High-Dimensional Discrete Space", SIGMOD 2011; the paper on PCM measures it. Space is cut in two phases. *Partitioning*:
-an l-node of more than max_cap subscriptions passes those that have a predicate on one attribute, the best by its score
-that was not used on the path, to a p-node for it, and goes on until no more than max_cap are left. *Clustering*: the
-c-directory of a p-node halves the domain of its attribute; of a bucket with more than max_cap those go to a half that
-lie in it as a whole, and the others are partitioned by other attributes. An event visits the p-nodes of attributes that
-it has, and the buckets in which its value lies; each l-node that it comes to is checked.
+an l-node of more than max_cap subscriptions takes the attribute with the best score that was not used on the path,
+moves the subscriptions with a predicate on it to a new p-node, and goes on until no more than max_cap are left.
+*Clustering*: the c-directory of a p-node halves the domain of its attribute; of a bucket with more than max_cap, the
+subscriptions whose predicate lies within a half move there, and the others are partitioned by other attributes. An
+event visits the p-nodes of the attributes that it has, and the buckets in which its value lies; each l-node that it
+visits is checked.
 
-The score of an attribute weighs what it gains, how many of the l-node have it (popularity), against what it loses, how
-many of these an event looks at in vain: (1 - alpha) * gain - alpha * loss. The paper learns losses from events; known
-at the build is the share of the domain that the deepest bucket of a predicate takes, and the sum of it is the loss.
+The score of an attribute is (1 - alpha) * gain - alpha * loss. The gain is its popularity: how many subscriptions of
+the l-node have it. The loss is how many of these an event checks in vain. The paper learns losses from events; ours is
+the sum, over the predicates, of the share of the domain that the deepest bucket around a predicate takes.
 
-- It is fast where subscriptions name few of many attributes and events have few, for the rest is never visited; and
-  where predicates are narrow, so that they lie deep. A wide predicate contains a border of wide buckets, stays there,
-  and nearly every event with the attribute passes it on to the next attribute.
-- The tree is built from a table at once. The paper inserts one by one, and its rules applied to the whole set from the
-  top give a tree that no order of arrival has shaped. An l-node is above max_cap only where it cannot be divided: no
-  attribute is left that min_size of its subscriptions have. That is the paper's widened capacity.
+- It is fast where subscriptions name few of many attributes and events have few, since the rest is never visited; and
+  where predicates are narrow, so that they lie deep. A wide predicate contains the border between wide buckets and
+  stays above them, so nearly every event with the attribute visits it.
+- The tree is built from a table at once. The paper inserts one by one; its rules, applied to the whole set from the
+  top, give a tree that does not depend on the order of arrival. An l-node is above max_cap only where it cannot be
+  divided: no attribute is left that min_size of its subscriptions have. That is the paper's widened capacity.
 - The domain is that of doubles, not discrete. It reaches from the least to the greatest finite bound and is halved by
   value, not by quantiles: only buckets that overflow are halved, so the tree goes deep where the subscriptions are. A
   bucket is atomic when all its predicates are one value, or when no double lies between its ends. Halvings with nothing
@@ -27,7 +28,7 @@ at the build is the share of the domain that the deepest bucket of a predicate t
 - Up to 64 events walk the tree together, so that an l-node is read from memory once for all that visit it
   (kernels/places.py).
 - The hull of several intervals decides the place, an array of values visits the buckets between its least and greatest,
-  and the check of the l-node decides. Who contradicts himself has no place.
+  and the check of the l-node decides. Contradictory subscriptions have no place.
 """
 
 from __future__ import annotations

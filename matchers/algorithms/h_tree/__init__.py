@@ -10,22 +10,22 @@ derived from this:
 - Cell i takes the predicates whose low end lies in the i-th of c equal parts of the domain and that are no wider than
   delta, a share of the domain. So it covers its part and the next delta, and a value v lies in the cells from v - delta
   to v: two at most where delta is up to 1 / c, as in the paper. A wider delta is allowed, and visits more cells.
-- Who has no predicate on the attribute, or a wider one, has a cell of its own there, `any`, which all events visit; it
-  is the only one for an event without the attribute.
+- Subscriptions with no predicate on the attribute, or a wider one, are in a cell of its own, `any`, which all events
+  visit. An event without the attribute visits only this cell.
 - Delta and the order of attributes: of n subscriptions f are no wider than delta, and n - f + f * (delta + 1 / c) is
   about what an event has to visit. Each attribute takes the delta for which this is least, and those with the least are
   chained first.
 - Chaining ends where no more than `bucket` subscriptions are left, so l bounds the depth and need not be chosen by
   their number; without it all attributes may be indexed.
-- A tree, level by level, instead of a hash of all l cells: empty buckets are not there, and a missing child ends a
-  whole product of them. Measured with 100,000 subscriptions of 10 predicates of width 0.1 on 20 attributes, c = 6 and
-  delta = 1 / 6: of 6 attributes a hash is asked for 513 keys an event, and the tree visits 553 nodes, 332 of them
-  buckets, that hold 6,529 subscriptions; of 12 attributes 263,424 keys, or 2,583 nodes and 1,100 subscriptions.
+- A tree, level by level, instead of a hash of all l cells: there are no empty buckets, and a missing child ends a whole
+  product of them. Measured with 100,000 subscriptions of 10 predicates of width 0.1 on 20 attributes, c = 6 and delta =
+  1 / 6: of 6 attributes a hash is asked for 513 keys an event, and the tree visits 553 nodes, 332 of them buckets, that
+  hold 6,529 subscriptions; of 12 attributes 263,424 keys, or 2,583 nodes and 1,100 subscriptions.
 
 Up to 64 events go down together, so that a bucket is read from memory once for all that visit it (kernels/places.py).
 It is fast where predicates are narrow and most subscriptions have one on the attributes chained first; also where
-events have few attributes, for they follow `any` alone on all others. What is in the buckets they come to is checked;
-where predicates are wide, or most subscriptions have `any`, that is much.
+events have few attributes, for they follow `any` alone on all others. All subscriptions in the buckets visited are
+checked; where predicates are wide, or most subscriptions have `any`, these are many.
 """
 
 from __future__ import annotations

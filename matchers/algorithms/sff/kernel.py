@@ -1,11 +1,12 @@
 """Count the satisfied constraints of each filter; a constraint lists all filters that contain it.
 
-A column has four runs of constraints, each constraint once however many filters have it. A value visits
+A column has four runs of constraints, each constraint once however many filters have it. Bisection finds those that a
+value visits:
 
-    equal        7  9  12             value = 9:   those equal to it, found by bisection         9
-    at least     1  2  5  11                       from the left until one above it              1 2 5
-    at most      4  9  30  40                      from the first not below it, by bisection     9 30 40
-    between      2..3  4..10  8..20                from the left until one begins above it       4..10 8..20; not 2..3
+    equal        7  9  12             value = 9:   equal to it                 9
+    at least     1  2  5  11                       up to it                    1 2 5
+    at most      4  9  30  40                      from it on                  9 30 40
+    between      2..3  4..10  8..20                beginning up to it          4..10 8..20; 2..3 ends below it
 
 Counters are not cleared for each event: a counter below the event's `base` stands for 0, and each event has a higher
 base. If an event has several values in a column, two of them may satisfy one constraint, or two alternatives of a
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.kernels.ascending import first_from
+from matchers.kernels.ascending import first_beyond, first_from
 from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
 
@@ -86,14 +87,15 @@ def sff(event: int, events: Events, constraints: Constraints, target: Target, ou
                 group = k + 1 if k + 1 < last and e_column[k + 1] == c else 0
             value = e_value[k]
             for kind in range(KINDS):
-                u, end = run[c * KINDS + kind], run[c * KINDS + kind + 1]
+                left, right = run[c * KINDS + kind], run[c * KINDS + kind + 1]
                 if kind == AT_MOST:
-                    u = first_from(high, u, end, value)
-                elif kind == EQUAL:
-                    u = first_from(low, u, end, value)
-                while u < end and (kind == AT_MOST or low[u] <= value):
+                    left = first_from(high, left, right, value)
+                else:
+                    right = first_beyond(low, left, right, value)
+                if kind == EQUAL:
+                    left = first_from(low, left, right, value)
+                for u in range(left, right):
                     if kind == BETWEEN and high[u] < value:
-                        u += 1
                         continue
                     for i in range(begin[u], begin[u + 1]):
                         f = filters[i]
@@ -107,7 +109,6 @@ def sff(event: int, events: Events, constraints: Constraints, target: Target, ou
                         count[f] = satisfied
                         if satisfied == base + needed[f]:
                             m = list_filter(f, event, interface, settled, out, m)
-                    u += 1
         if interface.shape[0] == 0 and (m - before) * 16 >= n_filters:
             list_counted(count, needed, base, out, before)
         else:

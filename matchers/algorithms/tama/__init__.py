@@ -6,11 +6,11 @@ attribute is discretised: level l has 2^l cells, down to the discretisation leve
 in PEM's). A predicate's id is stored in the fewest cells that cover it, at most two a level. An event of M values
 visits M * (levels + 1) cells; a subscription of K predicates counted K times matches.
 
-- The original is approximate, off by a finest cell at either end of an interval. Exact here, as HEM's authors
-  have it: the cover is of whole cells within the interval, and what lies in the finest cells of its two bounds is
-  compared with them. That is one interval in 2^(levels - 1) for a value: nothing beside those that are counted.
-- Nothing that misses is ever looked at: time goes with the hits, N * K * W for N subscriptions with predicates of width
-  W on attributes that the event has. So it is fast where W is small, the opposite of `rein`.
+- The original is approximate, off by a finest cell at either end of an interval. Exact here, as HEM's authors have it:
+  the cover is of whole cells within the interval, and what lies in the finest cells of its two bounds is compared with
+  them. A value compares about one interval in 2^(levels - 1): few beside the intervals that it hits.
+- Intervals that miss are hardly ever visited: time grows with the hits, N * K * W for N subscriptions with predicates
+  of width W on attributes that the event has. So it is fast where W is small, the opposite of `rein`.
 - The price is memory, some log2(W * 2^levels) ids for an interval. A column with less than 2^levels intervals has fewer
   levels (as many as the number of intervals has bits), so that its cells do not outnumber them: there are too few ends
   for a finer level to save comparisons.

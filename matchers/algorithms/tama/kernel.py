@@ -204,7 +204,7 @@ def _exhausted(left: Any, out: Any, m: int) -> int:
 
 @kernel
 def _several(event: int, offsets: Any, column: Any, n_columns: int) -> bool:
-    """Whether an event from `event` on has several values in one column."""
+    """Test whether an event from `event` on has several values in one column."""
     for e in range(event, offsets.shape[0] - 1):
         if has_several_values(column, offsets[e], offsets[e + 1], n_columns):
             return True

@@ -5,8 +5,8 @@ attributes and the two bucket lists of REIN (Qian et al., INFOCOM 2014). A predi
 below its low or above its high value; both lie in buckets, of which all beyond the event's own hold misses only.
 
 With false_positives = F = 0 it is exact. With F > 0 it lists about F = FP / (TP + FP) too many, and never too few: the
-widest predicates are not looked at, which rarely decide. `precision.py` says which, for any F without building
-again. With `exact` what stayed unmarked is checked, so that F only says how much of the work is checking.
+widest predicates, which rarely decide, are not visited. `precision.py` chooses them, for any F without building
+again. With `exact` the unmarked subscriptions are checked, so that F only sets how much of the work is checking.
 
 Symbols: n subscriptions, d attributes, k predicates of a subscription, w their width, b buckets, L levels.
 
@@ -14,8 +14,8 @@ Cost per event: n k (1 - w) marks at F = 0, d L / 2 bucket's compares, n / 64 wo
 and go through a run of memory; scan, which ends a subscription at its first miss, waits for a branch it cannot predict.
 
 Where the table is more general than the paper: several intervals of one (subscription, column) are indexed as their
-hull and survivors checked; so are those of events with several values in a column. What constrains a column that an
-event lacks is marked at once.
+hull and survivors checked; so are the survivors of events with several values in a column. Subscriptions that constrain
+a column which the event lacks are marked at once.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class WpaRein(RatedMatcher):
 
 @dataclass
 class Calibration:
-    """What skipping costs, worked out when a rate is first asked for and again when twice as many events were seen."""
+    """The cost of skipping: computed when a rate is first needed, and again after twice as many events."""
 
     seen: list[EventBatch] = field(default_factory=list)
     precision: Precision | None = None
@@ -131,7 +131,7 @@ class Calibration:
 
     @classmethod
     def on(cls, lists: Lists, sample: EventBatch) -> Calibration:
-        """Once and for all."""
+        """Calibrate once, on a sample."""
         most = sample_size(lists)
         return cls([], calibrate(lists, _sample([sample], most)), most)
 
@@ -168,7 +168,7 @@ def build(
     sample: EventBatch | None = None,
     clock: Clock = time.perf_counter,
 ) -> WpaRein:
-    """`sample`: events to calibrate rates of false positives on, instead of those that are matched.
+    """`sample`: events to calibrate rates of false positives on, instead of the matched ones.
 
     `threads`: "auto" for as many as the model of the time finds best; `clock` then measures this machine once.
     """
@@ -259,7 +259,7 @@ def _rates(false_positives: ArrayLike, n_events: int) -> tuple[Float64, Int64]:
 
 
 def _sample(batches: list[EventBatch], most: int) -> EventBatch:
-    """At most so many of their events, evenly spaced."""
+    """At most `most` of their events, evenly spaced."""
     n_columns = max(batch.n_columns for batch in batches)
     column = np.concatenate([batch.column for batch in batches])
     value = np.concatenate([batch.value for batch in batches])

@@ -37,14 +37,14 @@ EVENTS = (64, 10_000)  # in a sample, least and most
 
 @dataclass(frozen=True, eq=False)
 class Precision:
-    """What skipping costs. G groups of predicates, P predicates."""
+    """The cost of skipping. G groups of predicates, P predicates."""
 
     size: Int64  # [G] predicates
     skip_begin: Int64  # [G] how many predicates are skipped before the group's first
-    rate: Float64  # [P + 1] F when so many are skipped; ascending
+    rate: Float64  # [P + 1] F by the number of predicates skipped; ascending
 
     def kept(self, false_positives: float) -> Int64:
-        """[G]: how many of each group, the narrowest, must be looked at for F to stay below that."""
+        """[G]: how many of each group, the narrowest, must be looked at so that F stays within `false_positives`."""
         skipped = int(np.searchsorted(self.rate, false_positives, side="right")) - 1
         return _kept(self.size, self.skip_begin, skipped)
 
