@@ -23,7 +23,6 @@ from matchers.algorithms.rein.kernel import (
     Lists,
     empty,
     keep_unmarked,
-    mark_columns,
     mark_row,
     read_group,
     room_for,
@@ -148,7 +147,8 @@ def ada_rein(
             block = base >> BLOCK_BITS
             for g in range(n):
                 empty(marks, length)
-                mark_columns(lists, columns, block, g, group)
+                for a in columns:
+                    mark_row(lists, block * n_columns + a, a, present[g, a], least[g, a], greatest[g, a], marks)
                 if partial_column >= 0:
                     a = partial_column
                     mark_row(partial, block, 0, present[g, a], least[g, a], greatest[g, a], marks)

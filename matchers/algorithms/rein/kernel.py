@@ -156,14 +156,6 @@ def mark_row(lists: Any, row: int, a: int, present: bool, least: float, greatest
 
 
 @kernel
-def mark_columns(lists: Lists, columns: Any, block: int, g: int, group: Group) -> None:
-    """Mark in a block's map the predicates on `columns` that event g of the group misses."""
-    for a in columns:
-        row = block * lists.begin.shape[0] + a
-        mark_row(lists, row, a, group.present[g, a], group.least[g, a], group.greatest[g, a], group.marks)
-
-
-@kernel
 def empty(marks: Any, length: int) -> None:
     """Empty the map of a block of `length` subscriptions; marks the places beyond them in the last word."""
     marks[:length] = 0
@@ -186,8 +178,7 @@ def rein(event: int, events: Events, lists: Lists, rows: Rows, out: Any, counts:
     n_columns = lists.begin.shape[0]
     n_events = events.offsets.shape[0] - 1
     group = room_for(n_columns, n_subscriptions)
-    _, _, _, arrays, bits, words, marks = group
-    columns = np.arange(n_columns)
+    present, least, greatest, arrays, bits, words, marks = group
     first = np.zeros(n_columns, np.int64)
     last = np.zeros(n_columns, np.int64)
     begun = event
@@ -197,9 +188,11 @@ def rein(event: int, events: Events, lists: Lists, rows: Rows, out: Any, counts:
         read_group(event, n, events, group)
         for base in range(0, n_subscriptions, BLOCK):
             length = min(BLOCK, n_subscriptions - base)
+            row = (base >> BLOCK_BITS) * n_columns
             for g in range(n):
                 empty(marks, length)
-                mark_columns(lists, columns, base >> BLOCK_BITS, g, group)
+                for a in range(n_columns):
+                    mark_row(lists, row + a, a, present[g, a], least[g, a], greatest[g, a], marks)
                 keep_unmarked(words, marks, base, length, bits[g])
         for g in range(n):
             if out.shape[0] - m < n_subscriptions:
