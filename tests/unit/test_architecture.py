@@ -299,9 +299,6 @@ TO_BE_GROUPED = {  # kernels that still take more
     "algorithms.tiles.kernels.layout": {"plan", "fill", "list_ends"},
     "algorithms.tiles.kernels.matching": {"match_alone"},
     "algorithms.wpa_rein.kernel": {"mark_block", "list_block", "measure_skips"},
-    "index.kernels.encode": {"encode"},
-    "index.kernels.json": {"read_json"},
-    "index.kernels.skeleton": {"skeletons"},
     "kernels.rows": {"keep_satisfied"},
     "kernels.unique": {"take_rows"},
 }
