@@ -295,12 +295,8 @@ TO_BE_GROUPED = {  # kernels that still take more
     "algorithms.h_tree.kernel": {"place", "visit_cells", "h_tree"},
     "algorithms.sff.kernel": {"_count", "_of_value", "sff"},
     "algorithms.tama.kernel": {"place", "tama"},
-    "algorithms.tiles.kernels.clustering": {"gather", "cut"},
-    "algorithms.tiles.kernels.layout": {"plan", "fill", "list_ends"},
-    "algorithms.tiles.kernels.matching": {"match_alone"},
     "algorithms.wpa_rein.kernel": {"mark_block", "list_block", "measure_skips"},
     "kernels.rows": {"keep_satisfied"},
-    "kernels.unique": {"take_rows"},
 }
 
 

@@ -29,6 +29,7 @@ import numpy as np
 
 from matchers.algorithms.tiles.kernels.layout import SIDE
 from matchers.algorithms.tiles.kernels.quantiles import quantile_cell
+from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.rows import clear, lay_out
 from matchers.kernels.vectors import (
@@ -124,10 +125,9 @@ class Runs(NamedTuple):
 
 
 @kernel
-def lay_out_batch(
-    first: int, last: int, start: Any, column: Any, value: Any, index: Any, batch: Any, several: Any
-) -> None:
-    """Put events first .. last into `batch`, which is empty; `several` says which of them are left out."""
+def lay_out_batch(first: int, last: int, events: Events, index: Arrays, batch: Batch, several: Any) -> None:
+    """Put events first .. last into `batch`, which is empty; several: [last - first] bool: these are left out."""
+    start, column, value = events
     edge_start, edge, begin, per_unit, bucket = index.edge_start, index.edge, index.begin, index.per_unit, index.first
     offset = index.offset
     valid, cells, own_cells = batch.valid, batch.cells, batch.own_cells
@@ -150,7 +150,8 @@ def lay_out_batch(
 
 
 @kernel
-def clear_batch(first: int, last: int, start: Any, column: Any, index: Any, batch: Any) -> None:
+def clear_batch(first: int, last: int, events: Events, index: Arrays, batch: Batch) -> None:
+    start, column, _ = events
     valid, cells, own_cells = batch.valid, batch.cells, batch.own_cells
     offsets, values = batch.offsets, batch.values
     d, n = index.begin.shape[0], valid.shape[0] * LANES
@@ -498,36 +499,37 @@ def match_alone(
     first: int,
     last: int,
     chosen: Any,
-    offsets: Any,
-    column: Any,
-    value: Any,
-    first_parent: int,
-    last_parent: int,
-    index: Any,
-    alone: Any,
-    runs: Any,
+    events: Events,
+    parents: tuple[int, int],
+    index: Arrays,
+    runs: Runs,
     counters: Any,
 ) -> bool:
-    """Those events of first .. last that are chosen, with as many values in a column as they like, one by one.
+    """Match the events of first .. last that are chosen, [last - first] bool, one by one, against a range of parents.
 
-    Only parents are visited whose pivot is a column that the event has. A column is hit where one of the values hits.
-    False if there was no room for all matches.
+    They may have several values in a column, which is hit where one of these hits. Only parents are visited whose pivot
+    is a column that the event has. Returns False if there was no room for all matches.
     """
+    offsets, column, value = events
+    first_parent, last_parent = parents
     edge_start, edge, domain, per_unit, bucket = index.edge_start, index.edge, index.begin, index.per_unit, index.first
     pivot_start, parent, parent_test, test = index.pivot_start, index.parent, index.parent_test, index.test
     tests = (index.test_column, index.test_low, index.test_width)
-    laid_out = (alone.first, alone.last, alone.cell)
-    passed = alone.passed
     d = domain.shape[0]
+    passed = np.empty(test.shape[0] - 1, np.int32)
+    cell = np.empty(column.shape[0], np.uint16)
+    of, to = np.zeros(d, np.int64), np.zeros(d, np.int64)
+    alone = Alone(of, to, cell, passed, np.empty(WORDS, np.uint64))
+    laid_out = (of, to, cell)
     for e in range(first, last):
         if not chosen[e - first]:
             continue
         begin, end = offsets[e], offsets[e + 1]
-        lay_out(column, begin, end, alone.first, alone.last)
+        lay_out(column, begin, end, of, to)
         for i in range(begin, end):
             c = column[i]
             if c < d:
-                alone.cell[i - begin] = quantile_cell(value[i], c, edge_start, edge, domain, per_unit, bucket)
+                cell[i - begin] = quantile_cell(value[i], c, edge_start, edge, domain, per_unit, bucket)
         n = 0
         for i in range(begin - 1, end):
             c = -1 if i < begin else column[i]  # -1: tiles without a pivot
@@ -542,7 +544,7 @@ def match_alone(
                             n += 1
         counters[PASSED] += n
         room = _list_alone(e - first, n, begin, value, index, alone, runs, counters)
-        clear(column, begin, end, alone.first, alone.last)
+        clear(column, begin, end, of, to)
         if not room:
             return False
     return True
