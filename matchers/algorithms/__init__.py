@@ -33,15 +33,19 @@ from matchers.algorithms import (
     wpa_rein,
 )
 from matchers.algorithms.auto.choosing import Choice
+from matchers.algorithms.be_tree import kernel as be_tree_kernel
 from matchers.algorithms.comat.kernel import Ends
 from matchers.algorithms.comat.predicted_time import PredictedTime
 from matchers.algorithms.counting.kernel import Columns
+from matchers.algorithms.h_tree import kernel as h_tree_kernel
 from matchers.algorithms.hem import kernel as hem_kernel
 from matchers.algorithms.hem import updates
 from matchers.algorithms.ocm import kernel as ocm_kernel
 from matchers.algorithms.opindex.kernel import Partitions
 from matchers.algorithms.rein.kernel import Lists
 from matchers.algorithms.scan.kernel import Table
+from matchers.algorithms.sff import kernel as sff_kernel
+from matchers.algorithms.tama import kernel as tama_kernel
 from matchers.algorithms.tiles.kernels.matching import Arrays
 from matchers.algorithms.wpa_rein import kernel as wpa_rein_kernel
 from matchers.algorithms.wpa_rein.precision import Precision
@@ -76,13 +80,15 @@ def runnable() -> list[str]:
     return [name for name, algorithm in ALGORITHMS.items() if algorithm.runnable()]
 
 
-# What matchers are made of, and so all that a saved one may be: `index.stored` makes nothing else.
+# The classes that a saved matcher may consist of: `index.stored` makes no others.
 STORED: tuple[type, ...] = (
-    *(naive.Naive, scan.Scan, Table, counting.Counting, Columns, sff.Sff, tama.Tama, rein.Rein, Lists, Rows),
+    *(naive.Naive, scan.Scan, Table, counting.Counting, Columns, rein.Rein, Lists, Rows),
+    *(sff.Sff, sff_kernel.Constraints, tama.Tama, tama_kernel.Dyadic, tama_kernel.Contents, tama_kernel.Intervals),
     *(hem.Hem, hem_kernel.Domain, hem_kernel.Index, hem_kernel.Chains, hem_kernel.Pairs),
     *(ada_rein.AdaRein, ada_rein.Order, ada_rein.Plan, ada_rein.Adaptation),
     *(wpa_rein.WpaRein, wpa_rein.Calibration, Precision, wpa_rein_kernel.Lists),
-    *(opindex.OpIndex, Partitions, be_tree.BeTree, h_tree.HTree, Places),
+    *(opindex.OpIndex, Partitions, be_tree.BeTree, be_tree_kernel.Tree, Places),
+    *(h_tree.HTree, h_tree_kernel.Tree, h_tree_kernel.Overlapping),
     *(pem.Pem, pem.Side, pem.Run, pem.Balance, comat.Comat, PredictedTime, Ends),
     *(
         ocm.Ocm,

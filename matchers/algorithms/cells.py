@@ -2,8 +2,8 @@
 
     domain of attribute a: begin[a] .. begin[a] + c / per_unit[a]         cell of v: floor((v - begin[a]) * per_unit[a])
 
-The domain reaches from the least to the greatest finite bound that subscriptions use. What lies beyond, infinite bounds
-too, falls into the first or the last cell; where values are compared, so nothing depends on the domain being right.
+The domain is from the least to the greatest finite bound that subscriptions use. Values beyond it and infinite bounds
+fall into the first or the last cell, where values are compared: no match depends on the choice of the domain.
 """
 
 from __future__ import annotations

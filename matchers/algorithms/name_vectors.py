@@ -7,8 +7,8 @@ Filters table holds the filters of one NameVector, its Constraints tables a row 
         row of name 0       ConstrFilterId 0 1 2    ConstrOp IN IN OUT     ConstrVal 3..3 -inf..8 5..5    ConstrBF ...
         row of name 2       ConstrFilterId 0 2      ...
 
-A constraint is all that a filter asks of a name. Each of the paper's operators, and each of our language's, is an
-interval that the value lies in or out of; what takes several intervals otherwise refers to these.
+A constraint is the condition of a filter on one name. Each operator of the paper, and most of our language, is an
+interval that the value must lie in or out of; other constraints are SEVERAL intervals, and refer to them.
 
     = 3  IN 3..3      != 5  OUT 5..5      < 8  IN -inf..7.99..      prefix  IN code..code      list  SEVERAL first..end
 
@@ -99,7 +99,7 @@ class NameVectors:
 
 
 def best_bits(table: SubscriptionTable, filters: int) -> int:
-    """As many as leave so many filters a Filters table on average, or 1."""
+    """The most bits for which a Filters table has that many `filters` on average; 1 if there is none."""
     predicates = Predicates.of(table)
     for bits in (64, 32, 16, 8, 4, 2):
         if len(np.unique(vectors_of(predicates, bits, table.n_subscriptions))) * filters <= table.n_subscriptions:
@@ -114,7 +114,7 @@ def vectors_of(predicates: Predicates, bits: int, n_subscriptions: int) -> Words
 
 
 def bloom_of(column: Int32) -> Words:
-    """Of each name its two bits."""
+    """The two bits of each name in ConstrBF."""
     mixed = column.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     one = np.uint64(1)
     bits: Words = (one << (mixed >> np.uint64(58))) | (one << (mixed >> np.uint64(40) & np.uint64(63)))
@@ -122,7 +122,7 @@ def bloom_of(column: Int32) -> Words:
 
 
 def _united(bits: Words, of: Int32, n: int) -> Words:
-    """[n]: of each filter the OR of what its constraints have. `of` ascends."""
+    """[n]: for each filter, the OR of the bits of its constraints. `of`, the filter of each constraint, ascends."""
     united = np.zeros(n, np.uint64)
     if len(of):
         begin = np.flatnonzero(np.diff(of, prepend=-1))

@@ -12,25 +12,25 @@ T = TypeVar("T")
 
 
 def shares(n: int, threads: int) -> list[tuple[int, int]]:
-    """The ranges of 0 .. n that threads take, none of them empty unless n is 0."""
+    """Divide 0 .. n into a range for each thread; none is empty unless n is 0."""
     parts = max(min(n, threads), 1)
     return [(n * t // parts, n * (t + 1) // parts) for t in range(parts)]
 
 
 def over(n: int, threads: int, do: Callable[[int, int], T]) -> list[T]:
-    """do(begin, end) for the range that each thread takes."""
+    """Call do(begin, end) for the range of each thread; returns the results."""
     return run([partial(do, begin, end) for begin, end in shares(n, threads)])
 
 
 def run(tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """All of them at once, the first on the caller's thread."""
+    """Run all tasks at once, the first on the caller's thread; returns their results."""
     others = [pool(len(tasks) - 1).submit(task) for task in tasks[1:]]
     mine = [task() for task in tasks[:1]]
     return mine + [other.result() for other in others]
 
 
 def as_they_come(tasks: Iterable[Callable[[], object]], threads: int) -> None:
-    """Do the tasks on other threads while the caller's makes more of them. Then it does those that no other began."""
+    """Run tasks on other threads while the caller's thread creates more; then it runs the tasks that have not begun."""
     begun = []
     for task in tasks:
         if threads > 1:
@@ -46,8 +46,8 @@ def as_they_come(tasks: Iterable[Callable[[], object]], threads: int) -> None:
 
 @cache
 def pool(threads: int) -> Executor:
-    """One for the process. Its threads end with the interpreter as soon as they are idle."""
+    """The pool of this process. Its threads end with the interpreter as soon as they are idle."""
     return ThreadPoolExecutor(threads, thread_name_prefix="matching")
 
 
-os.register_at_fork(after_in_child=pool.cache_clear)  # a child has the pool, but not its threads
+os.register_at_fork(after_in_child=pool.cache_clear)  # a child process inherits the pool, but not its threads

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.contract.tables import Float64, Int32, Int64, SubscriptionTable
+from matchers.kernels.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,12 @@ class Predicates:
         return len(self.subscription)
 
     def several(self, n_subscriptions: int) -> NDArray[np.bool_]:
-        """[S]: whether the subscription has a predicate of several intervals, of which the hull is not all."""
-        found = np.zeros(n_subscriptions, bool)
-        found[self.subscription[np.diff(self.first) > 1]] = True
-        return found
+        """[S]: whether the subscription has a predicate of several intervals, with gaps that its hull covers."""
+        several = np.zeros(n_subscriptions, bool)
+        several[self.subscription[np.diff(self.first) > 1]] = True
+        return several
+
+    def rows(self, table: SubscriptionTable) -> Rows:
+        """The table that these are the hulls of, for kernels that check the matches by hulls."""
+        several = self.several(table.n_subscriptions)
+        return Rows(table.start, table.column, table.low, table.high, several, bool(several.any()))

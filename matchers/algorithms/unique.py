@@ -16,11 +16,11 @@ from matchers.kernels.unique import Intervals
 
 @dataclass(frozen=True, eq=False)
 class Unique:
-    """U different ones of S subscriptions."""
+    """The U different subscriptions among S."""
 
-    one: Int64  # [U] a subscription that asks for it
+    one: Int64  # [U] one subscription of each
     id_start: Int64  # [U + 1]
-    id: Int32  # [S] all that do, id_start[u] .. id_start[u + 1], ascending; without those that contradict themselves
+    id: Int32  # subscriptions equal to one[u]: id_start[u] .. id_start[u + 1], ascending; without contradictory ones
 
     @classmethod
     def of(cls, table: SubscriptionTable, threads: int) -> Unique:

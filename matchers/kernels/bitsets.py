@@ -11,7 +11,7 @@ from matchers.kernels.jit import inlined, kernel
 
 @inlined
 def mark(bits: Any, s: int) -> None:
-    """Unsigned, because of a signed index it is tested whether it counts from the end."""
+    """Unsigned: for a signed index, compiled code tests whether it counts from the end."""
     at = np.uint64(s)
     bits[at >> np.uint64(6)] |= np.uint64(1) << (at & np.uint64(63))
 
@@ -38,7 +38,7 @@ def unite(into: Any, other: Any) -> None:
 
 @kernel
 def unmarked(bits: Any, n: int, out: Any, m: int, origin: int = 0) -> int:
-    """Write the subscriptions below n whose bit is 0, counted from `origin`, into `out` from m on; says where they end.
+    """Write the subscriptions below n whose bit is 0, counted from `origin`, into `out` from m on; returns the end.
 
     A word that is all ones costs one comparison; of the others each zero is found by the lowest set bit of the
     complement: x & -x isolates it, and the number of ones below it is its place.

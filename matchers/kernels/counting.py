@@ -1,4 +1,4 @@
-"""What kernels that count have in common: in how many columns an event hits a subscription, each column once.
+"""Count the columns in which an event hits a subscription, each column once: the parts that counting kernels share.
 
 Several values of one column may hit one subscription. They are one group, and `stamp` remembers the last group that
 counted for a subscription:

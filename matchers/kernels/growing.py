@@ -11,7 +11,7 @@ from matchers.kernels.jit import kernel
 
 @kernel
 def twice(array: Any) -> Any:
-    """The same with room for as much again, zeros for now."""
+    """A copy of twice the length; the second half is zeros."""
     larger = np.zeros(2 * array.shape[0], array.dtype)
     larger[: array.shape[0]] = array
     return larger

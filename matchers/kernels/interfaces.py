@@ -11,7 +11,7 @@ from matchers.kernels.jit import kernel
 
 @kernel
 def behind(offsets: Any, subscription: Any, interface: Any, n_interfaces: int, out: Any, counts: Any) -> int:
-    """`out` has room for all; returns how many there are."""
+    """Fill `out`, which has room for all, and counts [N]; returns the length of the list."""
     stamp = np.zeros(n_interfaces, np.int64)  # the last event, from 1, that is forwarded there
     m = 0
     for event in range(offsets.shape[0] - 1):

@@ -19,5 +19,5 @@ def kernel(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """A kernel that becomes a part of those that call it."""
+    """A kernel that is inlined into its callers."""
     return cast(Function, numba.njit(nogil=True, inline="always")(function))

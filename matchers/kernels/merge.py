@@ -9,10 +9,10 @@ from matchers.kernels.jit import kernel
 
 @kernel
 def merge(subscription: Any, column: Any, low: Any, high: Any) -> int:
-    """Takes intervals ascending by (subscription, column, low). Leaves the joined ones in front, says how many.
+    """Merge intervals that ascend by (subscription, column, low). The results are in front; returns their number.
 
-    Empty intervals (low > high) go, unless they are all that a (subscription, column) has: one stays there, as
-    (inf, -inf), to say that nothing satisfies it.
+    Empty intervals (low > high) are dropped. If a (subscription, column) has only empty ones, (inf, -inf) remains: no
+    value satisfies it.
     """
     kept = 0
     for i in range(low.shape[0]):

@@ -1,15 +1,15 @@
 """Check contiguous subscriptions, in the order of an index, on up to 64 events at once.
 
-An index by groups of subscriptions brings events to places begin .. end. What that costs is memory, the first look at
-each of these places, so events go through the index together and what they visit is read once for all of them:
+An index that groups subscriptions brings events to places begin .. end. The cost is that of memory: the first access to
+each place. So events go through the index together, and a place is read once for all events that come there:
 
     place:   0   1   2   3     the predicates of place i are start[i] .. start[i + 1]; ids[i] is the subscription there
     ids:     7   2   9   4
     mask:    bit e: event e of the group comes here
     bits:    bit s of bits[e] is 0 if event e satisfies subscription s, as far as the hulls of both tell
 
-least[a, e] .. greatest[a, e] is the hull of the values of event e on attribute a, NaN where it has none. A bit set puts
-what matches in order, however much it is.
+least[a, e] .. greatest[a, e] is the hull of the values of event e on attribute a, NaN where it has none. The bit sets
+list the matches ascending, at the same cost for few and for many.
 """
 
 from __future__ import annotations
@@ -19,39 +19,52 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.kernels.bitsets import mark, unmark, unmarked
+from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
-from matchers.kernels.rows import clear, keep_satisfied, lay_out
+from matchers.kernels.rows import Rows, settle
 
 GROUP = 64  # events, a bit of a mask each
 
 
-class Places(NamedTuple):
-    """Predicates in the order of an index, and the table as it is, which settles what their hulls leave open."""
+class Hulls(NamedTuple):
+    """P predicates, one for each (subscription, column): the hull of its intervals. Subscription s owns start[s] .."""
 
-    ids: Any  # [places] int32
-    start: Any  # [places + 1] int64
+    start: Any  # [S + 1] int64: subscription s owns predicates start[s] .. start[s + 1]
+    column: Any  # [P] int32, ascending within a subscription
+    low: Any  # [P] float64
+    high: Any  # [P] float64
+
+
+class Places(NamedTuple):
+    """P predicates of n subscriptions in the order of an index."""
+
+    ids: Any  # [n] int32: the subscription at each place
+    start: Any  # [n + 1] int64: place i owns predicates start[i] .. start[i + 1]
     column: Any  # [P] int32
     low: Any  # [P] float64
     high: Any  # [P] float64
-    several: Any  # [S] bool: whether a predicate is of several intervals
-    any_several: bool
-    t_start: Any  # [S + 1] int64
-    t_column: Any  # [I] int32
-    t_low: Any  # [I] float64
-    t_high: Any  # [I] float64
 
 
 class Group(NamedTuple):
-    """Up to 64 events. Between groups nothing is set."""
+    """Up to 64 events of A attributes and S subscriptions. Between groups all is as `room_for` returns it."""
 
     least: Any  # [A, events] float64
     greatest: Any  # [A, events] float64
-    has: Any  # [A] uint64: the events that have a value
-    arrays: Any  # [events] bool: whether some attribute of an event has several
+    has: Any  # [A] uint64: the mask of the events that have a value
+    arrays: Any  # [events] bool: whether an event has several values on some attribute
     bits: Any  # [events, S / 64] uint64
-    members: Any  # [events] int64, room for the events of a mask
-    first: Any  # [A] int64, room for one event laid out
+    members: Any  # [events] int64: room for the events of a mask
+    first: Any  # [A] int64: room for one event laid out
     last: Any  # [A] int64
+
+
+class Stack(NamedTuple):
+    """C nodes of a tree, each with the mask of the events that visit it: from the front on those still to be visited,
+    and from the back on the visited ones whose places are to be checked. No node is both, so there is room for all.
+    """
+
+    node: Any  # [C] int32
+    mask: Any  # [C] uint64
 
 
 @kernel
@@ -69,43 +82,70 @@ def room_for(n_events: int, n_columns: int, n_subscriptions: int) -> Any:
     )
 
 
+@kernel
+def stack_for(n_nodes: int) -> Any:
+    return Stack(np.empty(n_nodes, np.int32), np.empty(n_nodes, np.uint64))
+
+
 @inlined
 def bit(e: int) -> Any:
     return np.uint64(1) << np.uint64(e)
 
 
+@inlined
+def all_events(n: int) -> Any:
+    """The mask of n events, 1 .. 64."""
+    return ~np.uint64(0) >> np.uint64(64 - n)
+
+
+@inlined
+def push(nodes: Any, masks: Any, top: int, node: int, mask: Any) -> int:
+    """Put a node on the stack if an event visits it; returns the number of nodes there.
+
+    Without a branch: with one, the compiled loop counts references to both arrays for each node.
+    """
+    nodes[top] = node
+    masks[top] = mask
+    return top + int(mask != np.uint64(0))
+
+
 @kernel
-def read_group(event: int, n: int, offsets: Any, column: Any, value: Any, group: Any) -> None:
+def read_group(event: int, n: int, events: Events, group: Group) -> None:
+    """The hulls of n events, the first of them `event`."""
+    offsets, column, value = events
+    least, greatest, has, arrays, _, _, _, _ = group
     for e in range(n):
-        group.arrays[e] = False
+        arrays[e] = False
         for k in range(offsets[event + e], offsets[event + e + 1]):
             a = column[k]
-            if a >= group.has.shape[0]:  # the batch may know more columns than the table
+            if a >= has.shape[0]:  # the batch may know more columns than the table
                 continue
-            if group.has[a] & bit(e):
-                group.least[a, e] = min(group.least[a, e], value[k])
-                group.greatest[a, e] = max(group.greatest[a, e], value[k])
-                group.arrays[e] = True
+            if has[a] & bit(e):
+                least[a, e] = min(least[a, e], value[k])
+                greatest[a, e] = max(greatest[a, e], value[k])
+                arrays[e] = True
             else:
-                group.has[a] |= bit(e)
-                group.least[a, e] = value[k]
-                group.greatest[a, e] = value[k]
+                has[a] |= bit(e)
+                least[a, e] = value[k]
+                greatest[a, e] = value[k]
 
 
 @kernel
-def clear_group(event: int, n: int, offsets: Any, column: Any, group: Any) -> None:
+def clear_group(event: int, n: int, events: Events, group: Group) -> None:
+    offsets, column, _ = events
+    least, greatest, has, _, _, _, _, _ = group
     for e in range(n):
         for k in range(offsets[event + e], offsets[event + e + 1]):
             a = column[k]
-            if a < group.has.shape[0]:
-                group.has[a] = np.uint64(0)
-                group.least[a, e] = np.nan
-                group.greatest[a, e] = np.nan
+            if a < has.shape[0]:
+                has[a] = np.uint64(0)
+                least[a, e] = np.nan
+                greatest[a, e] = np.nan
 
 
 @inlined
 def list_members(mask: Any, members: Any) -> int:
-    """Write the events of a mask, ascending; says how many."""
+    """Write the events of a mask, ascending; returns their number."""
     n = 0
     e = 0
     while mask != np.uint64(0):
@@ -121,53 +161,45 @@ def list_members(mask: Any, members: Any) -> int:
 
 
 @kernel
-def check_places(begin: int, end: int, mask: Any, places: Any, group: Any) -> None:
-    n = list_members(mask, group.members)
-    for i in range(begin, end):
-        for j in range(n):
-            e = group.members[j]
-            satisfied = True
-            for p in range(places.start[i], places.start[i + 1]):
-                a = places.column[p]
-                if not (group.greatest[a, e] >= places.low[p] and group.least[a, e] <= places.high[p]):
-                    satisfied = False
-                    break
-            if satisfied:
-                unmark(group.bits[e], places.ids[i])
+def check_places(nodes: Any, n_visited: int, stack: Stack, places: Places, group: Group) -> None:
+    """Clear the bits of the subscriptions at the places of visited nodes that their events satisfy, by their hulls.
+
+    `nodes` [C] are records with `begin` and `end`: the places of a node. One call for all nodes, since a call for each
+    would cost more than the check of its few places.
+    """
+    visited, masks = stack
+    ids, start, column, low, high = places
+    least, greatest, _, _, bits, members, _, _ = group
+    for v in range(visited.shape[0] - 1, visited.shape[0] - 1 - n_visited, -1):
+        n = list_members(masks[v], members)
+        for i in range(nodes[visited[v]]["begin"], nodes[visited[v]]["end"]):
+            for j in range(n):
+                e = members[j]
+                satisfied = True
+                for p in range(start[i], start[i + 1]):
+                    a = column[p]
+                    if not (greatest[a, e] >= low[p] and least[a, e] <= high[p]):
+                        satisfied = False
+                        break
+                if satisfied:
+                    unmark(bits[e], ids[i])
 
 
 @kernel
-def list_group(
-    event: int, n: int, offsets: Any, column: Any, value: Any, places: Any, group: Any, out: Any, m: int, counts: Any
-) -> Any:
-    """Write what each event satisfies and set its bits again; says which event comes next, and where the list ends.
+def list_group(event: int, n: int, events: Events, rows: Rows, group: Group, out: Any, m: int, counts: Any) -> Any:
+    """Write the matches of n events and set their bits again; returns the first event not done, and where `out` ends.
 
-    Ends before an event for which there might not be room.
+    It stops before an event for which there might not be room.
     """
-    n_subscriptions = places.several.shape[0]
+    n_subscriptions = rows.start.shape[0] - 1
     for e in range(event, event + n):
         if out.shape[0] - m < n_subscriptions:
             return e, m
         before = m
-        m = unmarked(group.bits[e - event], n_subscriptions, out, m)
+        bits = group.bits[e - event]
+        m = unmarked(bits, n_subscriptions, out, m)
         for i in range(before, m):
-            mark(group.bits[e - event], out[i])
-        if group.arrays[e - event] or places.any_several:
-            lay_out(column, offsets[e], offsets[e + 1], group.first, group.last)
-            m = keep_satisfied(
-                out,
-                before,
-                m,
-                group.arrays[e - event],
-                places.several,
-                places.t_start,
-                places.t_column,
-                places.t_low,
-                places.t_high,
-                value,
-                group.first,
-                group.last,
-            )
-            clear(column, offsets[e], offsets[e + 1], group.first, group.last)
+            mark(bits, out[i])
+        m = settle(events, e, group.arrays[e - event], rows, out, before, m, group.first, group.last)
         counts[e] = m - before
     return event + n, m

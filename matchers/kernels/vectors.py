@@ -1,7 +1,7 @@
 """Vectors of 64 bytes: 512 bits of a row, or 64 cells of events at once.
 
-What is written here is a vector of LLVM, which makes of it the widest registers that a machine has: one of AVX-512, two
-of AVX2, four of NEON. Without compilation a row is an array of 8 words, and everything works the same.
+These are vectors of LLVM, which maps them to the widest registers of the machine: one of AVX-512, two of AVX2, four of
+NEON. Without compilation a row is an array of 8 words, and everything works the same.
 
 A vector that crosses the border of a cache line takes two loads, which halves the speed, so arrays begin at multiples
 of 64 bytes (`aligned`).
@@ -28,7 +28,7 @@ _CELLS = ir.VectorType(_CELL, LANES)
 
 
 def aligned(n: int, dtype: DTypeLike) -> NDArray[Any]:
-    """n zeros that begin at a multiple of 64 bytes. Of `empty` numpy makes huge pages where they are to be had."""
+    """n zeros that begin at a multiple of 64 bytes. With `empty`, numpy uses huge pages where there are some."""
     size = n * np.dtype(dtype).itemsize
     room = np.empty(size + 64, np.uint8)
     begin = -room.ctypes.data % 64
@@ -67,7 +67,7 @@ def _nothing() -> Any:
 
 
 def _nothing_compiled(typing_context: Any) -> Any:
-    """A row without a bit."""
+    """A row with no bit set."""
     return _row(), lambda context, builder, signature, arguments: ir.Constant(_ROW, [0] * WORDS)
 
 
@@ -76,7 +76,7 @@ def _everything() -> Any:
 
 
 def _everything_compiled(typing_context: Any) -> Any:
-    """A row of all bits."""
+    """A row with all bits set."""
     return _row(), lambda context, builder, signature, arguments: ir.Constant(_ROW, [2**64 - 1] * WORDS)
 
 
@@ -86,7 +86,7 @@ def _load(words: Any, i: Any) -> Any:
 
 
 def _load_compiled(typing_context: Any, words: Any, i: Any) -> Any:
-    """words[i : i + 8] as a row. The caller must know that it is there."""
+    """words[i : i + 8] as a row. The caller guarantees that they exist."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         row = builder.load(_at(context, builder, signature.args[0], arguments[0], arguments[1], _ROW))
@@ -130,7 +130,7 @@ def _full(row: Any) -> bool:
 
 
 def _full_compiled(typing_context: Any, row: Any) -> Any:
-    """Are all bits set?"""
+    """Test whether all bits are set."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         whole = ir.IntType(64 * WORDS)
@@ -147,9 +147,9 @@ def _within(cells: Any, i: Any, low: Any, width: Any) -> Any:
 
 
 def _within_compiled(typing_context: Any, cells: Any, i: Any, low: Any, width: Any) -> Any:
-    """Which of cells[i : i + 64], which must be there, lie in low .. low + width, as the bits of a word.
+    """A word with a bit set for each of cells[i : i + 64] in low .. low + width. The caller guarantees that they exist.
 
-    Cells below low turn into large ones when it is subtracted, so one comparison does.
+    Subtracting low turns the cells below it into large numbers, so one comparison is enough.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -173,7 +173,7 @@ def _lowest(word: Any) -> Any:
 
 
 def _lowest_compiled(typing_context: Any, word: Any) -> Any:
-    """The place of the lowest bit of a word that is not 0."""
+    """The position of the lowest set bit of a word that is not 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _call(builder, "llvm.cttz.i64", _WORD, arguments[0], ir.Constant(_BIT, 1))
@@ -199,7 +199,7 @@ def _prefetch(words: Any, i: Any) -> None:
 
 
 def _prefetch_compiled(typing_context: Any, words: Any, i: Any) -> Any:
-    """Have the cache line of words[i] brought near. It need not be there at all."""
+    """Load the cache line of words[i] into the cache. words[i] need not exist."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _at(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(8))

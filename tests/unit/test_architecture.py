@@ -291,11 +291,6 @@ def test_every_algorithm_is_a_line_and_a_package_with_its_kernels() -> None:
 
 MOST_PARAMETERS = 10  # of a kernel: arrays that belong together are a named tuple
 TO_BE_GROUPED = {  # kernels that still take more
-    "algorithms.be_tree.kernel": {"be_tree"},
-    "algorithms.h_tree.kernel": {"place", "visit_cells", "h_tree"},
-    "algorithms.sff.kernel": {"_count", "_of_value", "sff"},
-    "algorithms.tama.kernel": {"place", "tama"},
-    "algorithms.wpa_rein.kernel": {"mark_block", "list_block", "measure_skips"},
     "kernels.rows": {"keep_satisfied"},
 }
 

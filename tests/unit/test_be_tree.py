@@ -38,19 +38,19 @@ def hulls(of: SubscriptionTable) -> dict[tuple[int, int], tuple[float, float]]:
 
 
 def l_node(tree: BeTree, i: int) -> list[int]:
-    return tree.places.ids[tree.nodes[i]["begin"] : tree.nodes[i]["end"]].tolist()
+    return tree.places.ids[tree.tree.nodes[i]["begin"] : tree.tree.nodes[i]["end"]].tolist()
 
 
 def p_directory(tree: BeTree, i: int) -> dict[int, int]:
-    p = slice(tree.nodes[i]["p_begin"], tree.nodes[i]["p_end"])
-    return dict(zip(tree.p_column[p].tolist(), tree.p_root[p].tolist(), strict=True))
+    p = slice(tree.tree.nodes[i]["p_begin"], tree.tree.nodes[i]["p_end"])
+    return dict(zip(tree.tree.p_column[p].tolist(), tree.tree.p_root[p].tolist(), strict=True))
 
 
 def c_nodes(
     tree: BeTree, i: int = 0, path: tuple[int, ...] = (), sides: tuple[tuple[int, float, bool], ...] = ()
 ) -> Iterator[tuple[int, tuple[int, ...], tuple[tuple[int, float, bool], ...]]]:
     """Each with the attributes on its path, and (attribute, split, whether it is right of it)."""
-    node = tree.nodes[i]
+    node = tree.tree.nodes[i]
     yield i, path, sides
     for name in ("left", "right"):
         if node[name]:
@@ -62,8 +62,8 @@ def c_nodes(
 
 def visited(tree: BeTree, events: EventBatch) -> list[list[int]]:
     """The subscriptions that are checked: without predicates all of them match."""
-    places = tree.places._replace(start=np.zeros_like(tree.places.start), any_several=False)
-    found = replace(tree, places=places).match(events)
+    places = tree.places._replace(start=np.zeros_like(tree.places.start))
+    found = replace(tree, places=places, rows=tree.rows._replace(any_several=False)).match(events)
     return [found.of(e).tolist() for e in range(len(events))]
 
 
@@ -91,7 +91,7 @@ def test_a_subscription_lies_once_below_attributes_it_has_and_in_buckets_that_co
     tree, has = be_tree.build(of, max_cap=4), hulls(of)
     found: list[int] = []
     for i, path, sides in c_nodes(tree):
-        node = tree.nodes[i]
+        node = tree.tree.nodes[i]
         assert len(set(path)) == len(path)  # an attribute is used once on a path
         for s in l_node(tree, i):
             found.append(s)
@@ -131,13 +131,13 @@ def test_the_tree_does_not_depend_on_the_order_of_subscriptions() -> None:
     turned = SubscriptionTable.from_intervals(
         other[of.subscription], of.column, of.low, of.high, n_subscriptions=800, n_columns=5
     )
-    assert (be_tree.build(of).nodes == be_tree.build(turned).nodes).all()
+    assert (be_tree.build(of).tree.nodes == be_tree.build(turned).tree.nodes).all()
 
 
 def test_equal_predicates_are_an_atomic_bucket_that_other_values_pass_by() -> None:
     same = [{0: (3.0, 3.0)} for _ in range(100)]
     tree = be_tree.build(table({0: (0.0, 0.0)}, *same, {0: (9.0, 9.0)}), max_cap=2)
-    assert len(tree.nodes) < 8  # no chain of halvings
+    assert len(tree.tree.nodes) < 8  # no chain of halvings
     events = EventBatch.from_dense([[3.0], [3.5], [2.5]])
     assert [len(ids) for ids in visited(tree, events)] == [100, 0, 0]
 
@@ -146,7 +146,7 @@ def test_an_outlier_makes_no_chain_of_buckets() -> None:
     low = np.random.default_rng(3).random(200)
     of = table(*[{0: (v, v)} for v in (*low.tolist(), 1e308, -1e308)])
     tree = be_tree.build(of, max_cap=1)
-    assert len(tree.nodes) < 3 * 202
+    assert len(tree.tree.nodes) < 3 * 202
     agrees(tree, of, EventBatch.from_dense(np.array([*low[:50], 1e308, -1e308, 1e200])[:, None]))
 
 
@@ -161,7 +161,7 @@ def test_an_event_visits_only_subscriptions_whose_attributes_on_the_path_it_has(
 def test_open_ends_lie_in_the_buckets_at_the_ends() -> None:
     of = table(*[{0: (-inf, v)} for v in range(10)], *[{0: (v, inf)} for v in range(10, 20)], {0: (-inf, inf)})
     tree = be_tree.build(of, max_cap=2)
-    root = tree.nodes[p_directory(tree, 0)[0]]
+    root = tree.tree.nodes[p_directory(tree, 0)[0]]
     assert (root["end"] - root["begin"], root["split"]) == (1, 9.5)
     agrees(tree, of, EventBatch.from_dense([[v] for v in (-inf, -1.0, 0.0, 9.5, 19.0, 1e9, inf)]))
 

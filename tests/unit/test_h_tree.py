@@ -20,17 +20,17 @@ pytestmark = pytest.mark.kernels
 
 def buckets(tree: HTree, i: int = 0, path: tuple[tuple[int, int], ...] = ()) -> Iterator[tuple[Any, list[int]]]:
     """The (attribute, cell) on the way, and the subscriptions."""
-    node = tree.nodes[i]
+    node = tree.tree.nodes[i]
     if node["column"] < 0:
         yield dict(path), tree.places.ids[node["begin"] : node["end"]].tolist()
     for child in range(node["child_begin"], node["child_end"]):
-        yield from buckets(tree, child, (*path, (int(node["column"]), int(tree.label[child]))))
+        yield from buckets(tree, child, (*path, (int(node["column"]), int(tree.tree.label[child]))))
 
 
 def visited(tree: HTree, events: EventBatch) -> list[list[int]]:
     """The subscriptions that are checked: without predicates all of them match."""
-    places = tree.places._replace(start=np.zeros_like(tree.places.start), any_several=False)
-    found = replace(tree, places=places).match(events)
+    places = tree.places._replace(start=np.zeros_like(tree.places.start))
+    found = replace(tree, places=places, rows=tree.rows._replace(any_several=False)).match(events)
     return [found.of(e).tolist() for e in range(len(events))]
 
 
@@ -48,11 +48,11 @@ def test_a_subscription_is_stored_once_in_the_cells_of_its_low_ends() -> None:
         for s in ids:
             found.append(s)
             for c, cell in path.items():
-                if cell == tree.c:
+                if cell == tree.cells.c:
                     assert (s, c) not in has
                 else:
-                    width = tree.end[c] - tree.begin[c]
-                    assert int((has[s, c][0] - tree.begin[c]) / width * 6) == cell
+                    width = tree.cells.end[c] - tree.cells.begin[c]
+                    assert int((has[s, c][0] - tree.cells.begin[c]) / width * 6) == cell
     assert sorted(found) == list(range(800))
 
 
@@ -69,11 +69,10 @@ def test_a_value_lies_in_two_cells_at_most_where_delta_is_up_to_a_cell(c: int, d
     values = np.linspace(-0.5, 1.5, 63)
     events = EventBatch.from_dense(values[:, None])
     visits = np.zeros((1, c + 1), np.uint64)
-    arrays = (events.offsets, events.column, events.value, tree.begin, tree.end, tree.per_unit, tree.reach)
-    visit_cells(0, 63, *arrays, c, visits, True)
+    visit_cells(0, 63, events.arrays, tree.cells, visits, True)
     cells = [sum(int(visits[0, i]) >> e & 1 for i in range(c)) for e in range(63)]
     assert (min(cells), max(cells)) == (1, most)
-    visit_cells(0, 63, *arrays, c, visits, False)
+    visit_cells(0, 63, events.arrays, tree.cells, visits, False)
     assert not visits.any()
 
 
@@ -96,14 +95,14 @@ def test_attributes_that_most_constrain_narrowly_come_first() -> None:
         subscription, column, low, low + width[column], n_subscriptions=n, n_columns=4
     )
     tree = h_tree.build(of)
-    chained = [int(tree.nodes[0]["column"])]
+    chained = [int(tree.tree.nodes[0]["column"])]
     i = 0
-    while tree.nodes[i]["column"] >= 0 and len(chained) < 3:
-        i = int(tree.nodes[i]["child_end"]) - 1
-        chained.append(int(tree.nodes[i]["column"]))
+    while tree.tree.nodes[i]["column"] >= 0 and len(chained) < 3:
+        i = int(tree.tree.nodes[i]["child_end"]) - 1
+        chained.append(int(tree.tree.nodes[i]["column"]))
     assert chained[0] == 2
-    assert tree.reach[2] / (tree.end - tree.begin)[2] == pytest.approx(0.05, abs=1 / 64)
-    assert tree.reach[3] / (tree.end - tree.begin)[3] == pytest.approx(0.23, abs=2 / 64)
+    assert tree.cells.reach[2] / (tree.cells.end - tree.cells.begin)[2] == pytest.approx(0.05, abs=1 / 64)
+    assert tree.cells.reach[3] / (tree.cells.end - tree.cells.begin)[3] == pytest.approx(0.23, abs=2 / 64)
 
 
 def test_an_event_looks_at_a_small_part_where_predicates_are_narrow() -> None:

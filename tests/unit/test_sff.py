@@ -21,7 +21,7 @@ def table(*rows: tuple[int, int, float, float]) -> SubscriptionTable:
 
 
 def test_a_constraint_that_filters_share_is_kept_once() -> None:
-    built = sff.build(table((0, 0, 1, 1), (1, 0, 1, 1), (2, 0, 2, 2), (2, 1, 1, inf), (0, 1, 1, inf)))
+    built = sff.build(table((0, 0, 1, 1), (1, 0, 1, 1), (2, 0, 2, 2), (2, 1, 1, inf), (0, 1, 1, inf))).constraints
     assert list(zip(built.low, built.high, strict=True)) == [(1, 1), (2, 2), (1, inf)]
     assert [built.filters[a:b].tolist() for a, b in zip(built.begin, built.begin[1:], strict=False)] == [
         [0, 1],
@@ -31,15 +31,16 @@ def test_a_constraint_that_filters_share_is_kept_once() -> None:
 
 
 def test_each_operator_has_its_run() -> None:
-    built = sff.build(table((0, 0, 2, 2), (1, 0, 5, inf), (2, 0, -inf, 3), (3, 0, 1, 2), (4, 0, -inf, inf)))
+    rows = ((0, 2, 2), (1, 5, inf), (2, -inf, 3), (3, 1, 2), (4, -inf, inf), (5, -inf, 1))
+    built = sff.build(table(*((s, 0, low, high) for s, low, high in rows))).constraints
     runs = [
         list(zip(built.low[a:b], built.high[a:b], strict=True)) for a, b in zip(built.run, built.run[1:], strict=False)
     ]
-    assert runs == [[(2, 2)], [(-inf, inf), (5, inf)], [(-inf, 3)], [(1, 2)]]
+    assert runs == [[(2, 2)], [(-inf, inf), (5, inf)], [(-inf, 1), (-inf, 3)], [(1, 2)]]
 
 
 def test_a_contradiction_is_no_constraint() -> None:
-    assert len(sff.build(table((0, 0, inf, -inf))).filters) == 0
+    assert len(sff.build(table((0, 0, inf, -inf))).constraints.filters) == 0
 
 
 def test_an_event_is_forwarded_once_to_each_interface() -> None:

@@ -56,9 +56,10 @@ def test_an_interval_is_stored_as_drawn() -> None:
     low, high = zip(*bounds, strict=True)
     table = SubscriptionTable.from_intervals(range(7), [0] * 7, low, high, n_subscriptions=7, n_columns=1)
     built = tama.build(table, levels=3)
-    assert built.leaves.tolist() == [8]
-    owners = [cell for cell, (i, j) in enumerate(pairwise(built.start)) if 0 in built.ids[i:j]]
-    edges = [cell + 8 for cell, (i, j) in enumerate(pairwise(built.edge_start)) if 0 in built.rows[i:j]]
+    assert built.cells.leaves.tolist() == [8]
+    contents = built.contents
+    owners = [cell for cell, (i, j) in enumerate(pairwise(contents.start)) if 0 in contents.ids[i:j]]
+    edges = [cell + 8 for cell, (i, j) in enumerate(pairwise(contents.edge_start)) if 0 in contents.rows[i:j]]
     assert (owners, edges) == ([5, 6], [9, 14])
 
 
@@ -66,8 +67,8 @@ def test_an_open_interval_is_one_cell() -> None:
     built = tama.build(
         SubscriptionTable.from_intervals([0, 1], [0, 0], [-inf, 1], [inf, 2], n_subscriptions=2, n_columns=1)
     )
-    assert built.ids[built.start[1] : built.start[2]].tolist() == [0]
-    assert built.rows.tolist() == [1, 1]
+    assert built.contents.ids[built.contents.start[1] : built.contents.start[2]].tolist() == [0]
+    assert built.contents.rows.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("levels", [0, 1, 5, 13, 17])

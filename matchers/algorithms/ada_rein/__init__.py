@@ -40,7 +40,7 @@ from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
 
-# The sample ends with enough events that hold enough false positives at the bar, or with so many pairs of an event and
+# The sample is complete with enough events and enough false positives at the bar, or with enough pairs of an event and
 # a subscription.
 SAMPLE_EVENTS = 4_000
 SAMPLE_FALSE_POSITIVES = 2_000
@@ -49,13 +49,13 @@ SAMPLE_STRIDE = 256  # events matched at one ceiling; of a new sample, whose cei
 FIRST_STRIDE = 16
 FIRST_CEILING = 1 / 4096  # of all predicates
 CEILING_GROWTH = 4
-STEPS_BITS = 17  # bars are multiples of a power of two that leaves at most so many bits of them
+STEPS_BITS = 17  # bars are multiples of the power of two that leaves at most 2 ** 17 of them
 _NARROWEST = 1e-6  # a width of 0 is that of one value among many
 
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """In which order predicates are skipped, and the table's intervals by (subscription, place in the order)."""
+    """The order of skipping predicates, and the table's intervals by (subscription, place in the order)."""
 
     columns: Int64  # [A], as they are skipped
     ends: Int64  # [A]: the predicates of columns[i] have places ends[i - 1] .. ends[i]
@@ -112,20 +112,20 @@ class Plan:
 
     step: int  # bar >> shift
     bar: int
-    skipped: NDArray[np.bool_]  # [A]: whether the column's lists are not looked at
-    partial: Lists  # what is kept of one of these
-    partial_column: int  # -1: of none
+    skipped: NDArray[np.bool_]  # [A]: whether predicates of the column are skipped
+    partial: Lists  # the predicates kept of the column skipped in part
+    partial_column: int  # -1: there is none
 
 
 @dataclass(eq=False)
 class Adaptation:
-    """What changes in a matcher. Written under the lock; plans are replaced whole, so they are read without."""
+    """The state of a matcher that changes, under the lock; plans are replaced whole, so reading needs no lock."""
 
     passed: Int64  # [steps + 1]: of the sample, matches; then the false positives that each step adds
     plan: Plan
     ceiling: Plan  # at which the sample is matched
-    wanted: int  # steps: as many as the load asks for
-    limit: int = 0  # steps: as many as the target allows
+    wanted: int  # steps, for the load
+    limit: int = 0  # steps, at most, for the target
     events: int = 0  # of the sample
     complete: bool = False
     lock: Any = field(default_factory=Lock, repr=False)
@@ -158,7 +158,7 @@ class AdaRein(Matcher):
             self._begin(self.state.ceiling)
 
     def adapt(self, arriving: float, served: float) -> float:
-        """Skip as much as the load asks for, at most to the target; says what F is now expected.
+        """Skip as much as the load requires, at most to the target; returns the F that is then expected.
 
         `arriving` events a second come, and `served` could be matched as it is done now. An event may therefore cost
         served / arriving of what it does; the bar is the lowest at which the marks left cost no more. So F rises to the
@@ -189,7 +189,7 @@ class AdaRein(Matcher):
         return sum(a.nbytes for part in parts for a in part if isinstance(a, np.ndarray))
 
     def _list(self, events: EventBatch, plan: Plan, exact: bool) -> MatchBatch:
-        skips = Skipped(plan.bar, plan.skipped, plan.partial, plan.partial_column)
+        skips = Skipped(plan.bar, np.flatnonzero(~plan.skipped), plan.partial, plan.partial_column)
         ordered = self._ordered()
 
         def step(first: int, out: Int32, counts: Int64) -> int:
@@ -226,7 +226,7 @@ class AdaRein(Matcher):
         return missed
 
     def _take(self, missed: Int32, events: int) -> bool:
-        """Into the sample, unless the ceiling is within the target: then it is raised and the sample begun again."""
+        """Add to the sample, unless the ceiling is within the target: then raise it and begin a new sample."""
         state, steps = self.state, len(self.order.cost) - 1
         state.passed += np.bincount((missed >> self.order.shift) + 1, minlength=steps + 1)
         state.events += events
@@ -236,7 +236,7 @@ class AdaRein(Matcher):
         if limit >= state.ceiling.step < steps:
             self._begin(plan_of(self.order, self.lists, min(CEILING_GROWTH * state.ceiling.step, steps)))
             return False
-        if max(1, limit + limit // 2) < state.ceiling.step:  # what was counted below stays right
+        if max(1, limit + limit // 2) < state.ceiling.step:  # the counts below it remain valid
             state.ceiling = plan_of(self.order, self.lists, limit + limit // 4 + 1)
         state.limit = limit
         state.complete = state.events * len(self.several) >= SAMPLE_PAIRS or (

@@ -1,14 +1,14 @@
 """Mark like `rein`, but leave out the predicates at the front of the skipping order.
 
-The order goes column by column. The first `bar` predicates are skipped: some whole columns, whose lists are not looked
-at, and a part of one, of which another pair of lists holds what is kept:
+The order goes column by column. The first `bar` predicates are skipped: some whole columns, whose lists are not
+visited, and a part of one column, whose other predicates are in a second pair of lists:
 
     order    0 1 2 3 | 4 5 6 7 8 9 | 10 11 ...        bar = 6
-    column   c: skip | a: 4 5 skip | b                marked by: the lists of b, and lists of 6 7 8 9 alone
+    column   c: skip | a: 4 5 skip | b                marked by: the lists of b, and the lists of 6 7 8 9 alone
 
-A subscription passes when the event hits its predicates from `bar` on; all that match pass. Of those that pass at one
-bar the last predicate missed tells at which lower bars they pass too: those beyond it. Intervals of a subscription are
-ascending by the place of their predicate in the order, so the last miss is found from the end.
+A subscription passes when the event hits its predicates from `bar` on; all that match pass. If one passes at some bar,
+the last predicate that the event misses tells at which lower bars it passes too: at those above that predicate's place.
+The intervals of a subscription ascend by the place of their predicate in the order, so the search begins at the end.
 """
 
 from __future__ import annotations
@@ -17,12 +17,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.algorithms.rein.kernel import BLOCK, BLOCK_BITS, Lists, empty, keep_unmarked, mark_row
+from matchers.algorithms.rein.kernel import (
+    BLOCK,
+    BLOCK_BITS,
+    Lists,
+    empty,
+    keep_unmarked,
+    mark_row,
+    read_group,
+    room_for,
+)
 from matchers.kernels.bitsets import unmarked
 from matchers.kernels.events import Events
-from matchers.kernels.groups import GROUP, group_size
+from matchers.kernels.groups import group_size
 from matchers.kernels.jit import kernel
-from matchers.kernels.rows import clear, lay_out, read
+from matchers.kernels.rows import clear, lay_out
 
 
 class Ordered(NamedTuple):
@@ -38,17 +47,17 @@ class Ordered(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """The columns skipped at one bar."""
+    """The predicates skipped at one bar, and the lists of the others."""
 
     bar: int  # predicates
-    columns: Any  # [A] bool: whether the column's lists are not looked at
-    partial: Lists  # what is kept of one of these
-    partial_column: int  # -1: of none
+    columns: Any  # int64: the columns of which none is skipped
+    partial: Lists  # the predicates kept of the column of which some are skipped
+    partial_column: int  # -1: there is none
 
 
 @kernel
 def arrange(subscription: Any, place: Any, order: Any) -> None:
-    """Sort the predicates in `order`, which are together by subscription, by place within each: a few, by insertion."""
+    """Sort the predicates in `order`, contiguous by subscription, by place within each: few each, so by insertion."""
     for i in range(1, order.shape[0]):
         p = order[i]
         k = i
@@ -99,7 +108,7 @@ def last_miss(
 
 @kernel
 def last_misses(events: Events, n_columns: int, ordered: Ordered, listed: Any, subscription: Any, out: Any) -> None:
-    """`last_miss` of each (event, subscription) listed: event e has those at listed[e] .. listed[e + 1]."""
+    """Fill out[i] with `last_miss` of subscription[i]; event e has listed[e] .. listed[e + 1]."""
     offsets, e_column, e_value = events
     start, column, place, low, high, _, _ = ordered
     first = np.zeros(n_columns, np.int64)
@@ -115,45 +124,36 @@ def last_misses(events: Events, n_columns: int, ordered: Ordered, listed: Any, s
 def ada_rein(
     event: int, events: Events, lists: Lists, skips: Skipped, exact: bool, ordered: Ordered, out: Any, counts: Any
 ) -> int:
-    """Those that pass, or that match if `exact`."""
+    """List the subscriptions that pass, or match if `exact`."""
     offsets, e_column, e_value = events
-    bar, skipped, partial, partial_column = skips
+    bar, columns, partial, partial_column = skips
     start, column, place, low, high, several, any_several = ordered
     n_subscriptions = start.shape[0] - 1
     n_columns = lists.begin.shape[0]
     n_events = offsets.shape[0] - 1
-    present = np.zeros((GROUP, n_columns), np.bool_)
-    least = np.zeros((GROUP, n_columns), np.float64)
-    greatest = np.zeros((GROUP, n_columns), np.float64)
-    arrays = np.zeros(GROUP, np.bool_)
+    group = room_for(n_columns, n_subscriptions)
+    present, least, greatest, arrays, bits, words, marks = group
     first = np.zeros(n_columns, np.int64)
     last = np.zeros(n_columns, np.int64)
-    words = np.zeros(BLOCK >> 3, np.uint64)
-    marks = words.view(np.uint8)
-    bits = np.zeros((GROUP, (n_subscriptions + 63) >> 6), np.uint64)
     doubt = exact and bar > 0
     required = 0 if exact else bar
     begun = event
     m = 0
     while event < n_events and out.shape[0] - m >= n_subscriptions:
-        group = min(n_events - event, group_size(event - begun, m, out.shape[0] - m))
-        for g in range(group):
-            begin, end = offsets[event + g], offsets[event + g + 1]
-            arrays[g] = read(e_column, e_value, begin, end, present[g], least[g], greatest[g])
-            bits[g, :] = ~np.uint64(0)
+        n = min(n_events - event, group_size(event - begun, m, out.shape[0] - m))
+        read_group(event, n, events, group)
         for base in range(0, n_subscriptions, BLOCK):
             length = min(BLOCK, n_subscriptions - base)
             block = base >> BLOCK_BITS
-            for g in range(group):
+            for g in range(n):
                 empty(marks, length)
-                for a in range(n_columns):
-                    if not skipped[a]:
-                        mark_row(lists, block * n_columns + a, a, present[g, a], least[g, a], greatest[g, a], marks)
+                for a in columns:
+                    mark_row(lists, block * n_columns + a, a, present[g, a], least[g, a], greatest[g, a], marks)
                 if partial_column >= 0:
                     a = partial_column
                     mark_row(partial, block, 0, present[g, a], least[g, a], greatest[g, a], marks)
                 keep_unmarked(words, marks, base, length, bits[g])
-        for g in range(group):
+        for g in range(n):
             if out.shape[0] - m < n_subscriptions:
                 break
             before = m

@@ -1,12 +1,12 @@
 """`auto`: the algorithm that a measurement finds fastest for the table.
 
 Ours. No algorithm is the best everywhere: `tiles` is ahead where an event satisfies few of many subscriptions, `hem`
-where it satisfies percents of all, `be_tree` and `ocm` where events have few of many attributes. Which it is depends on
-widths, skew, sizes and the machine, so it is measured, not guessed, on samples of the table (choosing.py): a
-second or two however long the table is. Where events of few attributes and events of many want different algorithms,
-both are built, and each batch is asked where its events belong.
+where it satisfies percents of all, `be_tree` and `ocm` where events have few of many attributes. The best one depends
+on widths, skew, sizes and the machine, so it is measured on samples of the table (choosing.py), which takes a second or
+two however long the table is. If events of few attributes and events of many need different algorithms, both are built,
+and each batch goes to the one for its size of events.
 
-A table of FEW subscriptions at most is not worth a measurement: every update of a living index builds such.
+A table of FEW subscriptions at most is not measured: every update of an index in service builds such tables.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Auto(Matcher):
         return self._for(events).forward(events, interfaces)
 
     def _for(self, events: EventBatch) -> Matcher:
-        """The one whose events have about as many attributes as these have values, as a ratio."""
+        """The matcher chosen for the size of events nearest, as a ratio, to the values of these."""
         if len(self.choices) == 1:
             return self.matchers[0]
         values = max(len(events.column) / max(len(events), 1), 1.0)

@@ -3,10 +3,10 @@
     8,000 subscriptions   hem  8.0 us                       time of n subscriptions: t * (n / 24,000) ^ b,
     24,000                hem 24.0 us   tiles 4.1 us        b by the two samples, between 0 and 1
 
-Events are drawn from the table: an attribute as often as predicates have it; its value an interval's own if that is
-one value, else half of them anywhere in the attribute's domain, a quarter within an interval and a quarter at an end
-of one, so that texts, lists and skew are met as they will be. How many attributes an event has, no table says. So
-there are events of several sizes, from as many attributes as a subscription has to all there are.
+Events are drawn from the table: an attribute as often as predicates have it; its value an interval's own if that is one
+value, else half of them anywhere in the attribute's domain, a quarter within an interval and a quarter at an end of
+one, so that texts, lists and skew occur as they will in events. A table does not tell how many attributes an event has,
+so there are events of several sizes, from as many attributes as a subscription has to all there are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEARLY = 1.1  # times behind that one index for all may be, where two would be l
 
 @dataclass(frozen=True)
 class Choice:
-    """The algorithm for events of about so many attributes, and what one is reckoned to take."""
+    """The algorithm for events of about `attributes` attributes, and its predicted time for one."""
 
     attributes: float
     algorithm: str
@@ -43,7 +43,7 @@ class Choice:
 def choose(
     table: SubscriptionTable, builds: Mapping[str, Build], clock: Clock, attributes: float | None = None
 ) -> list[Choice]:
-    """One for each size of events, ascending, of two algorithms at most; or for events of so many attributes."""
+    """A choice for each size of events, ascending, of two algorithms at most; or one for events of `attributes`."""
     sizes = event_sizes(table) if attributes is None else [attributes]
     batches = [drawn(sampled(table, SAMPLES[-1]), size) for size in sizes]
     reckoned = _reckoned(table, builds, batches, clock)
@@ -75,7 +75,7 @@ def event_sizes(table: SubscriptionTable) -> list[float]:
 
 
 def drawn(table: SubscriptionTable, size: float, seed: int = 1) -> EventBatch:
-    """EVENTS of about so many attributes each."""
+    """EVENTS of about `size` attributes each."""
     r = np.random.default_rng(seed)
     of = np.flatnonzero(np.isfinite(table.low) | np.isfinite(table.high))
     used, predicates = np.unique(table.column[of], return_counts=True)
@@ -100,7 +100,7 @@ def drawn(table: SubscriptionTable, size: float, seed: int = 1) -> EventBatch:
 
 
 def _domains(table: SubscriptionTable, columns: Int32) -> tuple[Float64, Float64]:
-    """Where nearly all finite ends of each column lie: without the hundredth at either side."""
+    """The range of the finite ends of each column, without the least and the greatest hundredth."""
     column, ends = np.concatenate([table.column] * 2), np.concatenate([table.low, table.high])
     finite = np.isfinite(ends)
     order = np.lexsort((ends[finite], column[finite]))
@@ -111,7 +111,7 @@ def _domains(table: SubscriptionTable, columns: Int32) -> tuple[Float64, Float64
 
 
 def sampled(table: SubscriptionTable, n: int) -> SubscriptionTable:
-    """Some of the subscriptions, spread over all."""
+    """The table of n subscriptions, evenly spaced."""
     if n >= table.n_subscriptions:
         return table
     chosen = np.unique(np.linspace(0, table.n_subscriptions - 1, n).astype(np.int64))
@@ -146,7 +146,7 @@ def _reckoned(
 
 
 def _seconds(matcher: Matcher, batches: list[EventBatch], clock: Clock) -> Float64:
-    """[sizes]: for an event, with all that is loaded when it is first asked left out."""
+    """[sizes]: seconds for an event, without the first call, which compiles and loads."""
     matcher.match(batches[0])
     taken = np.empty((ROUNDS, len(batches)))
     for seconds in taken:

@@ -1,29 +1,46 @@
 """Grow a BE-tree over a set of subscriptions, and walk it for an event.
 
-A c-node is a record of `nodes`, 0 the root, and its l-node the places begin .. end. Its p-directory is p_begin .. p_end
-of p_column and p_root: an attribute each, and the c-node at the top of its c-directory. A c-directory halves the domain
-of its attribute (`column`) at `split`; left and right are c-nodes again, 0 where there is none:
+A c-node is a record of `nodes`, 0 the root. Its l-node is the places begin .. end. Its p-directory is the p-nodes
+p_begin .. p_end, each with an attribute (p_column) and the c-node at the top of its c-directory (p_root). A c-directory
+halves the domain of its attribute (`column`) at `split`; left and right are c-nodes too, 0 where there is none:
 
-    c-node 0   l-node: those that have neither price nor volume
-      price    c-node 1   all of the domain   [--------------|--------------]
-                          left: high < split  [----|-----]     right: low >= split    l-node: what contains the split
+    c-node 0   l-node: subscriptions with neither price nor volume
+      price    c-node 1   the whole domain    [--------------|--------------]
+                          left: high < split  [----|-----]     right: low >= split    l-node: low < split <= high
       volume   c-node 2   ...
 
-`low` and `high` are the hull of the predicates on `column` of what is in the l-node or below the p-directory: an event
-beyond it passes on to left or right alone. Records lie in the order of growth, so left and right are neighbours.
+low .. high is the hull of the predicates on `column` of the subscriptions in the l-node and below the p-directory. An
+event outside of it visits left and right only. Nodes lie in the order of growth, so left and right are neighbours.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from matchers.kernels.ascending import first_from
+from matchers.kernels.events import Events
 from matchers.kernels.groups import group_size
 from matchers.kernels.growing import twice
 from matchers.kernels.jit import inlined, kernel
-from matchers.kernels.places import GROUP, check_places, clear_group, list_group, list_members, read_group, room_for
+from matchers.kernels.places import (
+    GROUP,
+    Group,
+    Hulls,
+    Places,
+    Stack,
+    all_events,
+    check_places,
+    clear_group,
+    list_group,
+    list_members,
+    push,
+    read_group,
+    room_for,
+    stack_for,
+)
+from matchers.kernels.rows import Rows
 
 NODE = np.dtype(
     [
@@ -42,9 +59,18 @@ NODE = np.dtype(
 )
 
 
+class Tree(NamedTuple):
+    """C c-nodes and P p-nodes."""
+
+    nodes: Any  # [C] records of NODE
+    p_column: Any  # [P] int32: the attribute
+    p_root: Any  # [P] int32: the c-node at the top of its c-directory
+
+
 @kernel
-def shares(column: Any, low: Any, high: Any, begin: Any, end: Any, share: Any) -> None:
-    """How much of the domain the deepest bucket takes that contains a predicate."""
+def shares(hulls: Hulls, begin: Any, end: Any, share: Any) -> None:
+    """Fill share [P]: the share of its attribute's domain that the deepest bucket around each predicate takes."""
+    _, column, low, high = hulls
     for p in range(column.shape[0]):
         a = begin[column[p]]
         b = end[column[p]]
@@ -62,16 +88,17 @@ def shares(column: Any, low: Any, high: Any, begin: Any, end: Any, share: Any) -
 
 @inlined
 def _on(s: int, c: int, start: Any, column: Any) -> int:
-    """Which predicate subscription s has on column c: -1 if none."""
+    """The predicate of subscription s on column c; -1 if it has none."""
     at = first_from(column, start[s], start[s + 1], c)
     return at if at < start[s + 1] and column[at] == c else -1
 
 
 @kernel
 def _split_at(low: float, high: float, a: float, b: float) -> Any:
-    """Where to halve the deepest bucket within a .. b that contains the hull low .. high; a if it is atomic.
+    """Find the deepest bucket within a .. b that contains the hull low .. high.
 
-    Halvings that would leave one side empty, and nothing on the border, make no node.
+    Returns where to halve it, and its two ends; if it is atomic, its lower end instead of a split. Halvings that leave
+    one side and the border empty make no node, and are passed over.
     """
     split = 0.5 * a + 0.5 * b
     while a < split < b:
@@ -86,28 +113,21 @@ def _split_at(low: float, high: float, a: float, b: float) -> Any:
 
 
 @kernel
-def grow(
-    ids: Any,
-    start: Any,
-    column: Any,
-    low: Any,
-    high: Any,
-    score: Any,
-    begin: Any,
-    end: Any,
-    max_cap: int,
-    min_size: int,
-) -> Any:
-    """Of the predicates of each subscription, one a column, ascending. Puts `ids` in the order of the l-nodes."""
+def grow(ids: Any, hulls: Hulls, score: Any, begin: Any, end: Any, max_cap: int, min_size: int) -> Any:
+    """The Tree of the subscriptions `ids`, which are put in the order of the l-nodes.
+
+    score [P] is that of each predicate, begin .. end [A] the domain of each attribute.
+    """
+    start, column, low, high = hulls
     n_columns = begin.shape[0]
     nodes = np.zeros(64, NODE)
     p_column = np.zeros(64, np.int32)
     p_root = np.zeros(64, np.int32)
     scratch = np.empty_like(ids)
-    total = np.zeros(n_columns)  # score of a column within the l-node at hand
-    count = np.zeros(n_columns, np.int64)  # subscriptions of it that have the column
+    total = np.zeros(n_columns)  # score of a column within the current l-node
+    count = np.zeros(n_columns, np.int64)  # subscriptions of the l-node that have the column
     used = np.zeros(n_columns, np.bool_)  # on the path
-    seen = np.empty(n_columns, np.int32)  # columns that have a count
+    seen = np.empty(n_columns, np.int32)  # columns whose count is not 0
     nodes[0]["column"] = -1
     nodes[0]["end"] = ids.shape[0]
     n_nodes = 1
@@ -118,7 +138,7 @@ def grow(
         first = nodes[i]["begin"]
         last = nodes[i]["end"]
         if c >= 0:
-            least, greatest = _hull(ids, first, last, c, start, column, low, high)
+            least, greatest = _hull(ids, first, last, c, hulls)
             a = nodes[i]["low"]  # of the bucket, until the node is done
             b = nodes[i]["high"]
             if last - first > max_cap and least < greatest:  # clustering
@@ -154,7 +174,7 @@ def grow(
                         _open(nodes, n_nodes, c, rest + lefts, last, split, b, nodes[i]["above"])
                         n_nodes += 1
                     last = rest
-                    least, greatest = _hull(ids, first, last, c, start, column, low, high)
+                    least, greatest = _hull(ids, first, last, c, hulls)
             nodes[i]["low"] = least
             nodes[i]["high"] = greatest
         nodes[i]["p_begin"] = n_p
@@ -220,7 +240,7 @@ def grow(
         nodes[i]["p_end"] = n_p
         nodes[i]["end"] = last
         i += 1
-    return nodes[:n_nodes].copy(), p_column[:n_p].copy(), p_root[:n_p].copy()
+    return Tree(nodes[:n_nodes].copy(), p_column[:n_p].copy(), p_root[:n_p].copy())
 
 
 @inlined
@@ -234,7 +254,9 @@ def _open(nodes: Any, i: int, column: int, begin: int, end: int, low: float, hig
 
 
 @kernel
-def _hull(ids: Any, first: int, last: int, c: int, start: Any, column: Any, low: Any, high: Any) -> Any:
+def _hull(ids: Any, first: int, last: int, c: int, hulls: Hulls) -> Any:
+    """The hull of the predicates on column c of the subscriptions ids[first : last], which all have one."""
+    start, column, low, high = hulls
     least = np.inf
     greatest = -np.inf
     for at in range(first, last):
@@ -245,72 +267,57 @@ def _hull(ids: Any, first: int, last: int, c: int, start: Any, column: Any, low:
 
 
 @kernel
-def walk(nodes: Any, p_column: Any, p_root: Any, n: int, stack: Any, masks: Any, places: Any, group: Any) -> None:
-    """Bring n events to the l-nodes they visit: a mask of these is all that goes down from a node to the next."""
-    stack[0] = 0
-    masks[0] = ~np.uint64(0) >> np.uint64(64 - n)
-    top = 1
+def walk(tree: Tree, n: int, group: Group, stack: Stack) -> int:
+    """Bring n events to the l-nodes that they visit; returns how many these are."""
+    nodes, p_column, p_root = tree
+    least, greatest, has, _, _, members, _, _ = group
+    to_visit, masks = stack
+    n_visited = 0
+    top = push(to_visit, masks, 0, 0, all_events(n))
     while top > 0:
         top -= 1
-        i = stack[top]
+        i = to_visit[top]
         mask = masks[top]
         c = nodes[i]["column"]
         if c >= 0:
             left = np.uint64(0)
             right = np.uint64(0)
-            own = np.uint64(0)
-            for j in range(list_members(mask, group.members)):
-                e = group.members[j]
-                least = group.least[c, e]
-                greatest = group.greatest[c, e]
-                left |= np.uint64(least < nodes[i]["split"]) << np.uint64(e)
-                right |= np.uint64(greatest >= nodes[i]["split"]) << np.uint64(e)
-                own |= np.uint64(greatest >= nodes[i]["low"] and least <= nodes[i]["high"]) << np.uint64(e)
-            if nodes[i]["left"] > 0 and left != np.uint64(0):
-                stack[top] = nodes[i]["left"]
-                masks[top] = left
-                top += 1
-            if nodes[i]["right"] > 0 and right != np.uint64(0):
-                stack[top] = nodes[i]["right"]
-                masks[top] = right
-                top += 1
-            mask = own
+            inside = np.uint64(0)
+            for j in range(list_members(mask, members)):
+                e = members[j]
+                left |= np.uint64(least[c, e] < nodes[i]["split"]) << np.uint64(e)
+                right |= np.uint64(greatest[c, e] >= nodes[i]["split"]) << np.uint64(e)
+                within = greatest[c, e] >= nodes[i]["low"] and least[c, e] <= nodes[i]["high"]
+                inside |= np.uint64(within) << np.uint64(e)
+            if nodes[i]["left"] > 0:
+                top = push(to_visit, masks, top, nodes[i]["left"], left)
+            if nodes[i]["right"] > 0:
+                top = push(to_visit, masks, top, nodes[i]["right"], right)
+            mask = inside
         if mask == np.uint64(0):
             continue
-        check_places(nodes[i]["begin"], nodes[i]["end"], mask, places, group)
+        n_visited += 1
+        to_visit[nodes.shape[0] - n_visited] = i
+        masks[nodes.shape[0] - n_visited] = mask
         for p in range(nodes[i]["p_begin"], nodes[i]["p_end"]):
-            having = mask & group.has[p_column[p]]
-            if having != np.uint64(0):
-                stack[top] = p_root[p]
-                masks[top] = having
-                top += 1
+            top = push(to_visit, masks, top, p_root[p], mask & has[p_column[p]])
+    return n_visited
 
 
 @kernel
 def be_tree(
-    event: int,
-    offsets: Any,
-    e_column: Any,
-    e_value: Any,
-    nodes: Any,
-    p_column: Any,
-    p_root: Any,
-    places: Any,
-    n_columns: int,
-    out: Any,
-    counts: Any,
+    event: int, events: Events, tree: Tree, places: Places, rows: Rows, n_columns: int, out: Any, counts: Any
 ) -> int:
-    n_events = offsets.shape[0] - 1
-    n_subscriptions = places.several.shape[0]
+    n_events = events.offsets.shape[0] - 1
+    n_subscriptions = rows.start.shape[0] - 1
     group = room_for(n_events - event, n_columns, n_subscriptions)
-    stack = np.empty(nodes.shape[0], np.int32)
-    masks = np.empty(nodes.shape[0], np.uint64)
+    stack = stack_for(tree.nodes.shape[0])
     begun = event
     m = 0
     while event < n_events and out.shape[0] - m >= n_subscriptions:
         n = min(n_events - event, group_size(event - begun, m, out.shape[0] - m, GROUP))
-        read_group(event, n, offsets, e_column, e_value, group)
-        walk(nodes, p_column, p_root, n, stack, masks, places, group)
-        clear_group(event, n, offsets, e_column, group)
-        event, m = list_group(event, n, offsets, e_column, e_value, places, group, out, m, counts)
+        read_group(event, n, events, group)
+        check_places(tree.nodes, walk(tree, n, group, stack), stack, places, group)
+        clear_group(event, n, events, group)
+        event, m = list_group(event, n, events, rows, group, out, m, counts)
     return event

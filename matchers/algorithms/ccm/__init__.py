@@ -4,10 +4,10 @@ Source: Margara and Cugola, "High Performance Publish-Subscribe Matching Using P
 4.2, the CUDA Content Matcher. The tables are those of `ocm` (algorithms/name_vectors.py), kept in the GPU's memory; an
 event sends its values there and only its matches come back.
 
-It is fast where much must be evaluated: thousands of constraints at once, in the order of memory. What an event costs
-at least is the way to the device and back, so the events of a batch go in chunks with one launch of each kernel, as in
-the paper's measurement of whole systems, each event with counters of its own. Two chunks are under way at a time, each
-on a CUDA stream: values of one are sent, and matches of the other come back, while kernels run.
+It is fast where much must be evaluated: thousands of constraints at once, in the order of memory. The least cost of an
+event is the transfer to the device and back, so the events of a batch go in chunks with one launch of each kernel, as
+in the paper's measurement of whole systems, each event with counters of its own. Two chunks are under way at a time,
+each on a CUDA stream: values of one are sent, and matches of the other come back, while kernels run.
 
 Ours differs: constraints are selected on the device, since all events of a chunk ask all rows (the paper's host builds
 `Input` event by event), and matches are written one behind the other, so that what comes back weighs what was found.
@@ -40,7 +40,7 @@ STREAMS = 2
 
 def gpu() -> str | None:
     """The name of the GPU that it runs on, "simulator" where numba plays one, None where there is none."""
-    from numba import config, cuda  # 50 ms that only who asks for `ccm` pays
+    from numba import config, cuda  # 50 ms, paid only if `ccm` is used
 
     if config.ENABLE_CUDASIM:  # type: ignore[attr-defined]  # numba sets it when it starts
         return "simulator"
@@ -71,7 +71,7 @@ class Ccm(Matcher):
         return _Device(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what lies on the device: who gets a copy sends it there itself."""
+        """Without the device's memory: a copy sends its tables there itself."""
         return {name: value for name, value in vars(self).items() if name != "_device"}
 
     def memory_bytes(self) -> int:
@@ -80,7 +80,7 @@ class Ccm(Matcher):
 
 
 class _Device:
-    """The tables in the GPU's memory, and what chunks are matched with."""
+    """The tables in the GPU's memory, and the chunks under way."""
 
     def __init__(self, matcher: Ccm) -> None:
         from numba import cuda
@@ -157,10 +157,10 @@ class _Chunk:
 
         self.found = [cuda.device_array(room, np.int32) for _ in range(2)]
         self.found_back = [cuda.pinned_array(room, np.int32) for _ in range(2)]
-        self.expected = min(room, ROOM)  # of the matches, that many come back unasked
+        self.expected = min(room, ROOM)  # matches copied back with each chunk
 
     def begin(self, events: EventBatch, begin: int, end: int) -> None:
-        """Nothing here waits for the device."""
+        """Start matching events begin .. end, without waiting for the device."""
         from matchers.algorithms.ccm.kernel import name
 
         name(

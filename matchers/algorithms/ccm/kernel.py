@@ -1,7 +1,7 @@
 """The kernels of PCM on a GPU (sec. 3.3) for a group of events, and the ordering of their matches on the host.
 
     select      threads take pairs (row, event): a line of `Input` if the table is within NV_e and the name there
-    evaluate    block y takes lines, thread x constraints of their rows: algorithm 1; writes down who is satisfied
+    evaluate    block y takes lines, thread x constraints of their rows: algorithm 1; writes down the satisfied filters
     clear       FiltersCount and the cursors, for the events that come next
 
 `FiltersCount` of E events: a 32-bit word has `32 / lane` of them side by side, lane bits each, as the paper's eight
@@ -9,7 +9,7 @@ stages have half-bytes. No lane can run over: a filter is not counted more often
 
     FiltersCount[0, f] = 2 1 0 0 3 0 0 1     of events 7 6 5 4 3 2 1 0; event 3's is raised by 16^3
 
-Only this module imports numba.cuda, and only who matches with `ccm` imports this module.
+Only this module imports numba.cuda, and it is imported only to match with `ccm`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LINES, FOUND = 0, 1  # cursors
 
 
 def _on_device(function: Any) -> Any:
-    """What kernels call."""
+    """Compile a function that kernels call."""
     return cast(Any, cuda.jit(device=True)(function))
 
 

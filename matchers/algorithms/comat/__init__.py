@@ -29,7 +29,7 @@ What the source leaves open to those who read of it elsewhere, and what ours doe
 - *Several cores.* The events of a batch are shared out among `threads`; each thread predicts for its own, gives either
   algorithm its part at once and puts the matches back in the order of events.
 
-Matches never depend on what is predicted.
+Matches never depend on the prediction.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def build(
 
 
 def assumed(table: SubscriptionTable) -> PredictedTime:
-    """As if a hit took counting a second, and a miss took marking one."""
+    """The predictor for which a hit costs counting one second, and a miss costs marking one."""
     ends = ends_of(table)
     hits, misses = np.array([0.0, 0.0, 1.0, 0.0]), np.array([ends.predicates.sum(), 0.0, -1.0, 0.0])
     return PredictedTime(ends, np.column_stack((hits, misses)))

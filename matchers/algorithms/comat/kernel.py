@@ -1,6 +1,6 @@
 """Compute the features that predict matching time in `tama` and `rein`, and merge the matches of both by event.
 
-Of the ends in a column every k-th is known, ascending, the lows and the highs each for themselves:
+Every k-th end of a column is kept, ascending, lows and highs separately:
 
     low    1   2   2   5   7            value = 4:  3 lows up to it, 1 high below it, so it lies on about (3 - 1) * k
     high   3   4   6   8   9
@@ -30,7 +30,7 @@ class Ends(NamedTuple):
 
 @kernel
 def features(offsets: Any, column: Any, value: Any, ends: Any, found: Any) -> None:
-    """found[e] are those of event e. Columns that the table does not know count for nothing."""
+    """Fill found [N, FEATURES]. Columns that the table does not know are ignored."""
     for e in range(offsets.shape[0] - 1):
         before = -1
         values = 0.0
@@ -58,7 +58,7 @@ def features(offsets: Any, column: Any, value: Any, ends: Any, found: Any) -> No
 def interleave(
     second: Any, offsets: Any, subscription: Any, offsets_2: Any, subscription_2: Any, counts: Any, out: Any
 ) -> None:
-    """Event e has the next of the second one's matches where second[e], else the next of the first one's."""
+    """Event e takes the next matches of the second algorithm where second[e], else those of the first."""
     m = 0
     i = 0
     j = 0

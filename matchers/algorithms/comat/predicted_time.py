@@ -14,10 +14,10 @@ from matchers.contract.tables import EventBatch, Float64, SubscriptionTable, off
 
 Clock = Callable[[], float]
 
-ENDS = 256  # of either kind, that are known of a column at most
-GROUPS = 16  # of events that are measured,
-SIZE = 8  # so many in each,
-ROUNDS = 3  # so often, of which the least time counts
+ENDS = 256  # lows, and highs, that are kept of a column at most
+GROUPS = 16  # of events to measure
+SIZE = 8  # events in a group
+ROUNDS = 3  # the least time counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,9 @@ def learned(table: SubscriptionTable, matchers: Sequence[Matcher], clock: Clock)
 
 
 def measured(matchers: Sequence[Matcher], groups: Sequence[EventBatch], clock: Clock) -> Float64:
-    """[G, M]: seconds of each algorithm for an event of each group. They take turns: a slow while is slow for all."""
+    """[G, M]: seconds of each algorithm for an event of each group. They take turns, so that a slow phase slows all."""
     for matcher in matchers:
-        matcher.match(groups[0])  # compiles what is not compiled yet
+        matcher.match(groups[0])  # compiles
     seconds = np.empty((ROUNDS, len(groups), len(matchers)))
     for taken in seconds:
         for g, group in enumerate(groups):

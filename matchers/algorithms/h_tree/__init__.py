@@ -10,40 +10,39 @@ derived from this:
 - Cell i takes the predicates whose low end lies in the i-th of c equal parts of the domain and that are no wider than
   delta, a share of the domain. So it covers its part and the next delta, and a value v lies in the cells from v - delta
   to v: two at most where delta is up to 1 / c, as in the paper. A wider delta is allowed, and visits more cells.
-- Who has no predicate on the attribute, or a wider one, has a cell of its own there, `any`, which all events visit; it
-  is the only one for an event without the attribute.
+- Subscriptions with no predicate on the attribute, or a wider one, are in a cell of its own, `any`, which all events
+  visit. An event without the attribute visits only this cell.
 - Delta and the order of attributes: of n subscriptions f are no wider than delta, and n - f + f * (delta + 1 / c) is
   about what an event has to visit. Each attribute takes the delta for which this is least, and those with the least are
   chained first.
 - Chaining ends where no more than `bucket` subscriptions are left, so l bounds the depth and need not be chosen by
   their number; without it all attributes may be indexed.
-- A tree, level by level, instead of a hash of all l cells: empty buckets are not there, and a missing child ends a
-  whole product of them. Measured with 100,000 subscriptions of 10 predicates of width 0.1 on 20 attributes, c = 6 and
-  delta = 1 / 6: of 6 attributes a hash is asked for 513 keys an event, and the tree visits 553 nodes, 332 of them
-  buckets, that hold 6,529 subscriptions; of 12 attributes 263,424 keys, or 2,583 nodes and 1,100 subscriptions.
+- A tree, level by level, instead of a hash of all l cells: there are no empty buckets, and a missing child ends a whole
+  product of them. Measured with 100,000 subscriptions of 10 predicates of width 0.1 on 20 attributes, c = 6 and delta =
+  1 / 6: of 6 attributes a hash is asked for 513 keys an event, and the tree visits 553 nodes, 332 of them buckets, that
+  hold 6,529 subscriptions; of 12 attributes 263,424 keys, or 2,583 nodes and 1,100 subscriptions.
 
 Up to 64 events go down together, so that a bucket is read from memory once for all that visit it (kernels/places.py).
 It is fast where predicates are narrow and most subscriptions have one on the attributes chained first; also where
-events have few attributes, for they follow `any` alone on all others. What is in the buckets they come to is checked;
-where predicates are wide, or most subscriptions have `any`, that is much.
+events have few attributes, for they follow `any` alone on all others. All subscriptions in the buckets visited are
+checked; where predicates are wide, or most subscriptions have `any`, these are many.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from matchers.algorithms.cells import Cells, domain
-from matchers.algorithms.h_tree.kernel import chain, h_tree, place
-from matchers.algorithms.places import arrange, possible, starts
+from matchers.algorithms.h_tree.kernel import Entries, Overlapping, Tree, chain, h_tree, place
+from matchers.algorithms.places import arrange, hulls_of, possible
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.kernels.places import Places
+from matchers.kernels.rows import Rows
 
 MOST_CELLS = 1 << 10
 STEPS = 64  # deltas that are tried, of a domain
@@ -51,35 +50,16 @@ STEPS = 64  # deltas that are tried, of a domain
 
 @dataclass(frozen=True, eq=False)
 class HTree(Matcher):
-    begin: Float64  # [A] domain of an attribute
-    end: Float64  # [A]
-    per_unit: Float64  # [A] cells in a unit of its values
-    reach: Float64  # [A] delta, in its unit
-    c: int
-    nodes: NDArray[Any]  # records (kernel.py)
-    label: NDArray[np.int16]  # of each node, its cell in its parent
-    places: Places  # a bucket's side by side
+    cells: Overlapping
+    tree: Tree
+    places: Places  # those of a bucket are contiguous
+    rows: Rows  # the table, to check the matches by hulls
 
     def match(self, events: EventBatch) -> MatchBatch:
         def step(first: int, out: Int32, counts: Int64) -> int:
-            return h_tree(
-                first,
-                events.offsets,
-                events.column,
-                events.value,
-                self.begin,
-                self.end,
-                self.per_unit,
-                self.reach,
-                self.c,
-                self.nodes,
-                self.label,
-                self.places,
-                out,
-                counts,
-            )
+            return h_tree(first, events.arrays, self.cells, self.tree, self.places, self.rows, out, counts)
 
-        return list_matches(step, len(events), len(self.places.several))
+        return list_matches(step, len(events), len(self.rows.several))
 
 
 def build(
@@ -106,34 +86,19 @@ def build(
     indexed = np.argsort(-spared, kind="stable")[: np.count_nonzero(spared)][:l].astype(np.int32)
     rank = np.full(table.n_columns, -1, np.int32)
     rank[indexed] = np.arange(len(indexed))
-    per_unit = Cells.of(table, c).per_unit
-    start = starts(predicates, table.n_subscriptions)
-    entry_start, entry_rank, entry_cell = np.empty_like(start), *np.empty((2, len(predicates)), np.int32)
-    place(
-        start,
-        predicates.column,
-        predicates.low,
-        predicates.high,
-        rank,
-        begin,
-        end,
-        per_unit,
-        reach,
-        c,
-        entry_start,
-        entry_rank,
-        entry_cell,
-    )
+    cells = Overlapping(begin, end, Cells.of(table, c).per_unit, reach, c)
+    hulls = hulls_of(predicates, table.n_subscriptions)
+    entries = Entries(np.empty_like(hulls.start), *np.empty((2, len(predicates)), np.int32))
+    place(hulls, rank, cells, entries)
     ids = possible(table)
-    nodes, label = chain(ids, entry_start, entry_rank, entry_cell, indexed, c, bucket)
-    places = arrange(ids, start, predicates, table)
-    return HTree(begin, end, per_unit, reach, c, nodes, label, places)
+    tree = chain(ids, entries, indexed, c, bucket)
+    return HTree(cells, tree, arrange(ids, hulls), predicates.rows(table))
 
 
 def choose_deltas(
     predicates: Predicates, begin: Float64, end: Float64, c: int, delta: float | None
 ) -> tuple[Float64, Float64]:
-    """[A] the delta of each attribute, and how many subscriptions an event with it is expected not to visit."""
+    """[A] the delta of each attribute; [A] how many subscriptions an event that has it is expected not to visit."""
     n_columns = len(begin)
     low, high = (
         np.clip(b, begin[predicates.column], end[predicates.column]) for b in (predicates.low, predicates.high)

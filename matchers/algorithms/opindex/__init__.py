@@ -7,11 +7,11 @@ lists by (operator, attribute), ordered by operand; a signature for each operato
 An event counts, in the partitions of its own attributes, the predicates it satisfies; a subscription of which none is
 left matches.
 
-It is fast where there are many attributes and an event has few of them: what constrains a rare attribute that the
-event lacks is never looked at, whatever else it asks. Where an event has all attributes all partitions are searched,
-and it counts as much as any other that counts: as HEM's authors find, it is the slowest then. By operators, a range is
-two predicates and either end counts for itself, so an event counts n * psi_S * (1 + w) of n subscriptions with psi_S
-ranges of width w, also of those that w makes rare.
+It is fast where there are many attributes and an event has few of them: a subscription on a rare attribute that the
+event lacks is never visited, whatever its other predicates. Where an event has all attributes all partitions are
+searched, and it counts as much as any other that counts: as HEM's authors find, it is the slowest then. By operators, a
+range is two predicates and either end counts for itself, so an event counts n * psi_S * (1 + w) of n subscriptions with
+psi_S ranges of width w, also of those that w makes rare.
 
 What the paper leaves open, and what ours does:
 
@@ -20,10 +20,10 @@ What the paper leaves open, and what ours does:
 - *Several intervals in one attribute.* They are disjoint, so of M ranges a value satisfies one predicate more where it
   lies on one of them than where it lies on none, whichever it is: each high below it makes up for a low. So their
   number of predicates less M, and one, is what the counter needs: no stamps, no ids of their own.
-- *Several values in one attribute* satisfy more together than each alone. There what is counted is a bound, and what it
-  leaves is checked with the intervals (kernels/rows.py).
-- *Counters* are of the least type that holds them, and those of a partition lie side by side, so what is reset, counted
-  in and gone through is the partitions that are searched and no more.
+- *Several values in one attribute* satisfy more together than each alone. There the count is only a bound, and the
+  subscriptions that it leaves are checked with the intervals (kernels/rows.py).
+- *Counters* are of the least type that holds them, and those of a partition lie side by side, so only the counters of
+  the partitions that are searched are reset and read.
 - *Two of the same frequency*: the attribute of the lower number is the pivot.
 
 A subscription without intervals is in no partition and always matches; one that contradicts itself never does.
@@ -49,7 +49,7 @@ UNPARTITIONED = -1  # instead of a pivot
 class OpIndex(Matcher):
     partitions: Partitions
     unpartitioned: NDArray[np.uint64]  # [S / 64], all ones but for those that always match
-    rows: Rows  # with which is checked what arrays leave open
+    rows: Rows  # the table, to check events with several values in an attribute
 
     def match(self, events: EventBatch) -> MatchBatch:
         def step(first: int, out: Int32, counts: Int64) -> int:
@@ -121,7 +121,7 @@ def _partitions(table: SubscriptionTable, pivot: Int64) -> Partitions:
 
 
 def _places(pivot: Int64, n_columns: int) -> tuple[Int64, Int32, Int32]:
-    """Where each partition begins, the place of each subscription, and the subscription at each place."""
+    """The first place of each partition, the place of each subscription, and the subscription at each place."""
     partitioned = np.flatnonzero(pivot != UNPARTITIONED)
     members = partitioned[np.argsort(pivot[partitioned], kind="stable")]
     sizes = np.bincount(pivot[members], minlength=n_columns)
@@ -145,7 +145,7 @@ def _needed(
     n = table.n_subscriptions
     most = int(np.bincount(of, minlength=1).max())
     needed = table.needed + np.bincount(of[operator != EQ], minlength=n) - np.bincount(ranged, minlength=n)
-    padded = np.ones(n_places, np.min_scalar_type(-most - 1))  # what arrays satisfy together is below 0
+    padded = np.ones(n_places, np.min_scalar_type(-most - 1))  # several values together may satisfy more: below 0
     partitioned = place_of >= 0
     padded[place_of[partitioned]] = needed[partitioned]
     return padded

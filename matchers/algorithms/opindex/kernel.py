@@ -9,7 +9,7 @@ operand within a list. So what an operand satisfies is one run, and counting it 
     list of  =    1   3   3   7                    those equal        run 3 3
 
 An event with several values in an attribute takes the greatest for >=, the least for <=, and all between for =. That
-counts too much, never too little, so what is left is checked.
+counts too much, never too little, so the result is checked.
 
 A segment, the lists of one operator in one partition, has a signature: bit a & 63 is set if it has a list for attribute
 a. Segments without a bit of the event, and values without a bit of the segment, look for no list.
@@ -53,7 +53,7 @@ class Partitions(NamedTuple):
 
 @kernel
 def satisfied(lists: Any, i: int, operator: int, least: float, greatest: float, left: Any) -> None:
-    """Count down for what the values least .. greatest satisfy in list i."""
+    """Count down for the predicates of list i that the values least .. greatest satisfy."""
     begin, end = lists.start[i], lists.start[i + 1]
     if operator != GE:
         begin = first_from(lists.operand, begin, end, least)

@@ -66,9 +66,9 @@ _NOTHING = EventBatch(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0, 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Some slices side by side, indexed for one side."""
+    """Contiguous slices, indexed for one side."""
 
-    subscription: Int32  # ascending: those that the index numbers 0, 1 ..
+    subscription: Int32  # the subscriptions that the index numbers 0, 1 .., ascending
     index: Matcher
 
 
@@ -77,7 +77,7 @@ class Side:
     """One algorithm, and its index of each run of slices that has been on its side."""
 
     build: Builder
-    work: Float64  # [K] what each slice is expected to take, in a unit of this side's
+    work: Float64  # [K] the expected time of each slice, in a unit of this side
     runs: dict[range, Run] = field(default_factory=dict)
     lock: Any = field(default_factory=Lock, repr=False)
 
@@ -90,7 +90,7 @@ class Side:
 
 @dataclass(eq=False)
 class Balance:
-    """The split point, and what the window has seen so far. All under the lock."""
+    """The split point, and the measurements of the current window. All under the lock."""
 
     split: float
     times: Float64  # [K] seconds that each slice took in this window
@@ -114,7 +114,7 @@ class Pem(Matcher):
     sides: tuple[Side, Side]  # for low and for high matching probabilities
     table: SubscriptionTable
     order: Int32  # [S] subscriptions ascending by p
-    bounds: Int64  # [K + 1]: slice i has those at order[bounds[i]] .. order[bounds[i + 1]]
+    bounds: Int64  # [K + 1]: slice i has the subscriptions order[bounds[i]] .. order[bounds[i + 1]]
     balance: Balance
     alpha: float
     window: int  # psi
@@ -130,7 +130,7 @@ class Pem(Matcher):
             return self.balance.split
 
     def memory_bytes(self) -> int:
-        """With all indexes of both sides: a subscription counts as often as it is in one."""
+        """The size of all indexes of both sides: a subscription counts once for each index that has it."""
         runs = [run for side in self.sides for run in list(side.runs.values())]
         return super().memory_bytes() + sum(run.subscription.nbytes + run.index.memory_bytes() for run in runs)
 
@@ -143,7 +143,7 @@ class Pem(Matcher):
         return _united(low + high, len(events), len(self.order))
 
     def _ask(self, side: Side, slices: range, events: EventBatch) -> tuple[list[MatchBatch], Float64]:
-        """What the side's runs find, and what each slice took: its share of its run's time, by the work expected."""
+        """The matches of each run, and the time of each slice: its share of its run's time, by the work expected."""
         found, times = [], [np.empty(0)]
         began = self.clock()
         for run in aligned(slices):
@@ -162,12 +162,12 @@ class Pem(Matcher):
                 if run not in side.runs:
                     subscription = np.sort(self.order[self.bounds[run.start] : self.bounds[run.stop]])
                     index = side.build(_rows_of(self.table, subscription))
-                    index.match(_NOTHING)  # compiles what is not compiled yet, which no window is to measure
+                    index.match(_NOTHING)  # compile before a window measures
                     side.runs[run] = Run(subscription, index)
         return side.runs[run]
 
     def _record(self, cut: int, n_events: int, times: Float64) -> None:
-        """Add what a piece took; at the end of a window index what changes sides, then move the split point."""
+        """Add the times of a piece; at the end of a window, index the slices that change sides and move SP."""
         balance = self.balance
         with balance.lock:
             if self.n_slices < 2 or cut != self._cut(balance.split):
@@ -180,7 +180,7 @@ class Pem(Matcher):
             balance.restart(balance.split)
         self._prepare(split)
         with balance.lock:
-            balance.restart(split)  # what others measured meanwhile was for the split point before
+            balance.restart(split)  # discard what others measured for the old split point
 
     def _prepare(self, split: float) -> None:
         cut = self._cut(split)
@@ -208,7 +208,7 @@ def build(
     high: Builder = rein.build,
     clock: Clock = perf_counter,
 ) -> Pem:
-    """`low` and `high` build what matches the subscriptions of low and of high probability."""
+    """`low` and `high` build the matchers of the subscriptions of low and of high probability. Raises MatchingError."""
     for name, value, holds, wanted in (
         ("split", split, 0 < split < 1, "between 0 and 1"),
         ("alpha", alpha, 0 < alpha < 1, "between 0 and 1"),
@@ -264,7 +264,7 @@ def widths(table: SubscriptionTable) -> Float64:
 
 
 def shares(table: SubscriptionTable, events: EventBatch) -> Float64:
-    """How many of the events' values lie on each interval, for an event."""
+    """[I]: the number of values of an event that lie on each interval, on average."""
     hit = np.zeros(len(table.subscription))
     by_column = np.argsort(table.column, kind="stable")
     by_value = np.lexsort((events.value, events.column))

@@ -17,7 +17,7 @@ from matchers.kernels.jit import kernel
 
 @kernel
 def gather(offsets: Any, found: Any, begin: Any, n_subscriptions: int, out: Any, counts: Any) -> None:
-    """Set p found found[begin[p] + offsets[p, e]] .. found[begin[p] + offsets[p, e + 1]] for event e."""
+    """Set p matched found[begin[p] + offsets[p, e]] .. found[begin[p] + offsets[p, e + 1]] for event e."""
     bits = np.empty((n_subscriptions + 63) >> 6, np.uint64)
     m = 0
     for e in range(offsets.shape[1] - 1):

@@ -14,23 +14,23 @@ from matchers.contract.tables import Float64
 def elastic(sp: float, t_1: float, t_2: float, alpha: float) -> float:
     """Eq. 3 of PEM for two algorithms: SP = R_MAX - t_1 * (R_MAX - R_MIN) / T, R = SP * (1 -+ alpha), T = t_1 + t_2.
 
-    What took equal times stays; a step is at most alpha of SP, and about alpha of the way to where times are equal.
+    Equal times leave SP as it is; a step is at most alpha of SP, and about alpha of the way to where times are equal.
     """
     least, most = sp * (1 - alpha), sp * (1 + alpha)
     return most - t_1 * (most - least) / (t_1 + t_2)
 
 
 def cut_of(sp: float, n_slices: int) -> int:
-    """How many slices lie below the split point. Neither side is ever empty: one that is cannot be measured."""
+    """The number of slices below the split point. Neither side is ever empty, or its time could not be measured."""
     return min(max(round(sp * n_slices), 1), n_slices - 1)
 
 
 def balanced(cut: int, times: Float64, first: Float64, second: Float64) -> int:
     """The cut at which the slower of both sides would take least.
 
-    `times` are what the slices took where they are; `first` and `second` what each is expected to take on that side,
-    in any unit. A slice that leaves a side takes its time with it; one that comes is expected to take its share of what
-    the slices there took.
+    `times` are the times of the slices on their present sides; `first` and `second` are the expected times on either
+    side, in any unit. A slice that leaves a side takes its time with it; one that comes is expected to take a share of
+    the time that the slices there took.
     """
     below = np.arange(len(times)) < cut
     on_first = np.where(below, times, first * (times[below].sum() / first[below].sum()))
@@ -42,7 +42,7 @@ def balanced(cut: int, times: Float64, first: Float64, second: Float64) -> int:
 def follow(sp: float, times: Float64, first: Float64, second: Float64, alpha: float) -> float:
     """The next window's split point: by Eq. 3 while times differ by alpha at most, else where they would be equal.
 
-    What Eq. 3 adds up to carries a slice across only where that makes the slower side faster.
+    The steps of Eq. 3 move a slice to the other side only if that makes the slower side faster.
     """
     n = len(times)
     cut = cut_of(sp, n)

@@ -31,7 +31,7 @@ from matchers.kernels.rows import Rows
 
 
 def best_buckets(predicates: int, columns: int, n_subscriptions: int) -> int:
-    """How many buckets a list has if not told.
+    """The number of buckets of a list, if it is not given.
 
     The paper gives no formula but a measurement: with lists of 1M pairs, 1,000 buckets are best (sec. V B 3, n = 2M).
     By lemma 2 of EEM a column of f predicates costs f / b * (2 beta + b gamma) + b delta, least at
@@ -44,7 +44,7 @@ def best_buckets(predicates: int, columns: int, n_subscriptions: int) -> int:
 def bucket_lists(
     subscription: Int32, column: Int32, low: Float64, high: Float64, cells: Cells, n_subscriptions: int
 ) -> Lists:
-    """From predicates ascending by subscription, each once a column."""
+    """Build the lists of predicates that ascend by subscription, one for each (subscription, column)."""
     rows = -(-n_subscriptions // BLOCK) * len(cells.begin)
     bounded = int(np.count_nonzero(high != np.inf))
     lists = Lists(
@@ -77,7 +77,7 @@ def cells_of(table: SubscriptionTable, predicates: int, buckets: int | None) -> 
 @dataclass(frozen=True, eq=False)
 class Rein(Matcher):
     lists: Lists
-    rows: Rows  # which settle what the hulls leave open
+    rows: Rows  # the table, to check the matches by hulls
 
     def match(self, events: EventBatch) -> MatchBatch:
         def step(first: int, out: Int32, counts: Int64) -> int:
@@ -86,7 +86,7 @@ class Rein(Matcher):
         return list_matches(step, len(events), len(self.rows.several))
 
     def cost(self, compare: float, traverse: float, switch: float, check: float) -> float:
-        """What an event that has all columns is expected to cost: lemma 2 and equation 1 of EEM (sec. 1.6),
+        """The expected cost of an event that has all columns: lemma 2 and equation 1 of EEM (sec. 1.6),
 
             T = sum over columns of z * (2 * beta + b * gamma), + m * b * delta + n * epsilon
 
@@ -103,7 +103,6 @@ class Rein(Matcher):
 def build(table: SubscriptionTable, buckets: int | None = None) -> Rein:
     """`buckets` a list; without, by the number of predicates. Raises MatchingError."""
     predicates = Predicates.of(table)
-    several = predicates.several(table.n_subscriptions)
     lists = bucket_lists(
         predicates.subscription,
         predicates.column,
@@ -112,4 +111,4 @@ def build(table: SubscriptionTable, buckets: int | None = None) -> Rein:
         cells_of(table, len(predicates), buckets),
         table.n_subscriptions,
     )
-    return Rein(lists, Rows(table.start, table.column, table.low, table.high, several, bool(several.any())))
+    return Rein(lists, predicates.rows(table))

@@ -49,9 +49,45 @@ class Lists(NamedTuple):
     high_subscription: Any  # [P or fewer] uint16
 
 
+class Group(NamedTuple):
+    """Up to GROUP events of A columns, on S subscriptions."""
+
+    present: Any  # [GROUP, A] bool: whether an event has a column
+    least: Any  # [GROUP, A] float64
+    greatest: Any  # [GROUP, A] float64
+    arrays: Any  # [GROUP] bool: whether an event has several values in some column
+    bits: Any  # [GROUP, S / 64] uint64: 0 for each subscription that an event does not miss
+    words: Any  # [BLOCK / 8] uint64: the map of a block, eight marks at a time
+    marks: Any  # [BLOCK] uint8: the same memory
+
+
+@kernel
+def room_for(n_columns: int, n_subscriptions: int) -> Any:
+    words = np.zeros(BLOCK >> 3, np.uint64)
+    return Group(
+        np.zeros((GROUP, n_columns), np.bool_),
+        np.zeros((GROUP, n_columns), np.float64),
+        np.zeros((GROUP, n_columns), np.float64),
+        np.zeros(GROUP, np.bool_),
+        np.zeros((GROUP, (n_subscriptions + 63) >> 6), np.uint64),
+        words,
+        words.view(np.uint8),
+    )
+
+
+@kernel
+def read_group(event: int, n: int, events: Events, group: Group) -> None:
+    """Read n events, the first of them `event`."""
+    offsets, column, value = events
+    for g in range(n):
+        begin, end = offsets[event + g], offsets[event + g + 1]
+        group.arrays[g] = read(column, value, begin, end, group.present[g], group.least[g], group.greatest[g])
+        group.bits[g, :] = ~np.uint64(0)
+
+
 @kernel
 def count(subscription: Any, column: Any, low: Any, high: Any, lists: Any) -> None:
-    """How many pairs each bucket gets, at the place after its own; the sums are then where buckets start."""
+    """Count the pairs of each bucket, at the place after its own: their running sums are then where buckets start."""
     n, columns = lists.n, lists.begin.shape[0]
     for p in range(subscription.shape[0]):
         a = column[p]
@@ -109,7 +145,7 @@ def mark_row(lists: Any, row: int, a: int, present: bool, least: float, greatest
         return
     base += 1 + cell_of(greatest, lists.begin[a], lists.per_unit[a], n)
     for k in range(lists.low_start[base], lists.low_start[base + 1]):
-        # Which of them miss is a toss-up, so there is no branch on it.
+        # Each one misses or not with equal probability, so there is no branch on it.
         marks[np.uint64(lists.low_subscription[k])] |= lists.low[k] > greatest
     mark_all(lists.low_subscription, lists.low_start[base + 1], end, marks)
     base = row * n
@@ -121,7 +157,7 @@ def mark_row(lists: Any, row: int, a: int, present: bool, least: float, greatest
 
 @kernel
 def empty(marks: Any, length: int) -> None:
-    """Empty the map of a block that has `length` subscriptions; what lies beyond them in the last word is marked."""
+    """Empty the map of a block of `length` subscriptions; marks the places beyond them in the last word."""
     marks[:length] = 0
     marks[length : (length + 7) & ~7] = 1
 
@@ -138,43 +174,33 @@ def keep_unmarked(words: Any, marks: Any, base: int, length: int, bits: Any) -> 
 
 @kernel
 def rein(event: int, events: Events, lists: Lists, rows: Rows, out: Any, counts: Any) -> int:
-    offsets, e_column, e_value = events
     n_subscriptions = rows.start.shape[0] - 1
-    any_several = rows.any_several
     n_columns = lists.begin.shape[0]
-    n_events = offsets.shape[0] - 1
-    present = np.zeros((GROUP, n_columns), np.bool_)
-    least = np.zeros((GROUP, n_columns), np.float64)
-    greatest = np.zeros((GROUP, n_columns), np.float64)
-    arrays = np.zeros(GROUP, np.bool_)
+    n_events = events.offsets.shape[0] - 1
+    group = room_for(n_columns, n_subscriptions)
+    present, least, greatest, arrays, bits, words, marks = group
     first = np.zeros(n_columns, np.int64)
     last = np.zeros(n_columns, np.int64)
-    words = np.zeros(BLOCK >> 3, np.uint64)
-    marks = words.view(np.uint8)
-    bits = np.zeros((GROUP, (n_subscriptions + 63) >> 6), np.uint64)
     begun = event
     m = 0
     while event < n_events and out.shape[0] - m >= n_subscriptions:
-        group = min(n_events - event, group_size(event - begun, m, out.shape[0] - m))
-        for g in range(group):
-            begin, end = offsets[event + g], offsets[event + g + 1]
-            arrays[g] = read(e_column, e_value, begin, end, present[g], least[g], greatest[g])
-            bits[g, :] = ~np.uint64(0)
+        n = min(n_events - event, group_size(event - begun, m, out.shape[0] - m))
+        read_group(event, n, events, group)
         for base in range(0, n_subscriptions, BLOCK):
             length = min(BLOCK, n_subscriptions - base)
             row = (base >> BLOCK_BITS) * n_columns
-            for g in range(group):
+            for g in range(n):
                 empty(marks, length)
                 for a in range(n_columns):
                     mark_row(lists, row + a, a, present[g, a], least[g, a], greatest[g, a], marks)
                 keep_unmarked(words, marks, base, length, bits[g])
-        for g in range(group):
+        for g in range(n):
             if out.shape[0] - m < n_subscriptions:
                 break
             before = m
             m = unmarked(bits[g], n_subscriptions, out, m)
-            if arrays[g] or any_several:  # a value on the hull, or least and greatest on it, may lie on no interval
-                m = settle(events, event, arrays[g], rows, out, before, m, first, last)
+            # a value on the hull, or least and greatest on it, may lie on no interval
+            m = settle(events, event, arrays[g], rows, out, before, m, first, last)
             counts[event] = m - before
             event += 1
     return event

@@ -22,55 +22,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matchers.algorithms.sff.kernel import AT_LEAST, AT_MOST, BETWEEN, EQUAL, KINDS, sff
+from matchers.algorithms.sff.kernel import AT_LEAST, AT_MOST, BETWEEN, EQUAL, KINDS, Constraints, Target, sff
 from matchers.contract.interfaces import Interfaces
 from matchers.contract.matcher import Matcher, list_matches
-from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
-
-_NONE = Interfaces(np.empty(0, np.int32), 0)
+from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
 
 
 @dataclass(frozen=True, eq=False)
 class Sff(Matcher):
-    run: Int64  # [4 A + 1]: constraints of kind k on column c are run[4 c + k] .. run[4 c + k + 1]
-    low: Float64  # [constraints]
-    high: Float64  # [constraints]
-    begin: Int64  # [constraints + 1]
-    filters: Int32  # [I]
-    needed: Int32  # [S]
-    most: int  # constraints of a filter
-    always: Int32  # filters without constraints
+    constraints: Constraints
 
     def match(self, events: EventBatch) -> MatchBatch:
-        return self._list(events, _NONE, len(self.needed))
+        return self._list(events, Target(np.empty(0, np.int32), len(self.constraints.needed)))
 
     def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
-        if not len(self.needed):
+        if not len(self.constraints.needed):
             return self.match(events)
-        return self._list(events, interfaces, interfaces.n)
+        return self._list(events, Target(interfaces.of, interfaces.n))
 
-    def _list(self, events: EventBatch, interfaces: Interfaces, n: int) -> MatchBatch:
+    def _list(self, events: EventBatch, target: Target) -> MatchBatch:
         def step(first: int, out: Int32, counts: Int64) -> int:
-            return sff(
-                first,
-                events.offsets,
-                events.column,
-                events.value,
-                self.run,
-                self.low,
-                self.high,
-                self.begin,
-                self.filters,
-                self.needed,
-                self.most,
-                self.always,
-                interfaces.of,
-                interfaces.n,
-                out,
-                counts,
-            )
+            return sff(first, events.arrays, self.constraints, target, out, counts)
 
-        return list_matches(step, len(events), n)
+        return list_matches(step, len(events), target.most)
 
 
 def build(table: SubscriptionTable) -> Sff:
@@ -78,19 +52,21 @@ def build(table: SubscriptionTable) -> Sff:
     column, low, high = table.column[satisfiable], table.low[satisfiable], table.high[satisfiable]
     kind = np.select([low == high, high == np.inf, low == -np.inf], [EQUAL, AT_LEAST, AT_MOST], BETWEEN)
     section = column * np.int64(KINDS) + kind
-    first = np.where(kind == AT_MOST, -high, low)  # the order of a run, with what it is read from
-    order = np.lexsort((high, first, section))
+    end = np.where(kind == AT_MOST, high, low)
+    order = np.lexsort((high, end, section))
     section, low, high = section[order], low[order], high[order]
     fresh = np.ones(len(order), bool)
     fresh[1:] = (np.diff(section) != 0) | (low[1:] != low[:-1]) | (high[1:] != high[:-1])
     begin = np.flatnonzero(fresh)
     return Sff(
-        np.searchsorted(section[begin], np.arange(table.n_columns * KINDS + 1)).astype(np.int64),
-        low[begin],
-        high[begin],
-        np.append(begin, len(order)).astype(np.int64),
-        table.subscription[satisfiable][order],
-        table.needed,
-        int(table.needed.max(initial=0)),
-        np.flatnonzero(table.needed == 0).astype(np.int32),
+        Constraints(
+            np.searchsorted(section[begin], np.arange(table.n_columns * KINDS + 1)).astype(np.int64),
+            low[begin],
+            high[begin],
+            np.append(begin, len(order)).astype(np.int64),
+            table.subscription[satisfiable][order],
+            table.needed,
+            int(table.needed.max(initial=0)),
+            np.flatnonzero(table.needed == 0).astype(np.int32),
+        )
     )

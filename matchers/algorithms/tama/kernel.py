@@ -8,33 +8,59 @@ The cells of one column are a binary tree: level l has 2^l cells, cell 1 is the 
     4 |   4   |   5   |   6   |   7   |     cover:               5      6         within both ends, whole cells
     8 | 8 | 9 | 10| 11| 12| 13| 14| 15|     ends:             9              14   where values are compared
 
-A value in a cell of the cover lies on the interval, so its subscriptions are counted without a look at a bound. Cells
-ascend with the value (`cell_of`), so that holds for values as they are rounded, too. Ends lie in finest cells only.
+A value in a cell of the cover lies on the interval, so the cell's subscriptions are counted without comparing bounds.
+Cells ascend with the value (`cell_of`), so this also holds for rounded values. Ends lie in finest cells only; there the
+bounds of the intervals are compared with the value.
 
-    column c owns cells base[c] .. base[c] + 2^(level[c] + 1); cell i of them owns ids[start[i]] .. ids[start[i + 1]]
-    column c owns ends from edge[c] on, one a finest cell; these own rows of the table, whose bounds decide
-
-Cost: O(hits + M * levels + S / 8) per event of M values. Ids of one cell ascend, so counters are met in the order of
-memory. They run down from `needed`, in the least type that holds it: a byte for up to 255 columns. Several values of
-one column could count twice, so there, and only there, `stamp` remembers the last (event, column) that counted.
+Cost: O(hits + M * levels + S / 8) per event of M values. Ids of one cell ascend, so counters are visited in the order
+of memory. They count down from `needed`, in the least type that holds it: a byte for up to 255 columns. Several values
+of one column could count twice, so there, and only there, `stamp` keeps the last (event, column) that counted.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from matchers.kernels.cells import cell_of
+from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.rows import has_several_values
 
-BLOCK = 8  # `needed` is padded to as many counters, so that they make up whole words
+BLOCK = 8  # `needed` is padded to a multiple of it, so that the counters are whole words
+
+
+class Dyadic(NamedTuple):
+    """The dyadic cells of A columns, down to the finest ones, of which a column has leaves[c]."""
+
+    begin: Any  # [A] float64: least value of the domain
+    per_unit: Any  # [A] float64: finest cells in a unit of the column's values
+    leaves: Any  # [A] int64, powers of two
+    base: Any  # [A] int64: cell i of column c is base[c] + i, 1 <= i < 2 * leaves[c]
+    edge: Any  # [A] int64: finest cell i of column c, counted from 0, is edge[c] + i among the finest cells
+
+
+class Contents(NamedTuple):
+    """The contents of C cells, of which F are finest."""
+
+    start: Any  # [C + 1] int64: cell i has the subscriptions ids[start[i]] .. ids[start[i + 1]] in its cover
+    ids: Any  # int32, ascending within a cell
+    edge_start: Any  # [F + 1] int64: in finest cell i end the intervals rows[edge_start[i]] .. rows[edge_start[i + 1]]
+    rows: Any  # int32
+
+
+class Intervals(NamedTuple):
+    """The I intervals of the table."""
+
+    subscription: Any  # [I] int32
+    low: Any  # [I] float64
+    high: Any  # [I] float64
 
 
 @inlined
 def cover(first: int, last: int, leaves: int, cells: Any) -> int:
-    """Write the fewest cells that make up the finest ones first .. last of `leaves`; says how many.
+    """Write the fewest cells that make up the finest cells first .. last of `leaves`; returns their number.
 
     Going up from both ends, a cell is taken where its parent reaches beyond the end: one a level and end, so two.
     """
@@ -57,79 +83,69 @@ def cover(first: int, last: int, leaves: int, cells: Any) -> int:
 
 @inlined
 def ends(low: float, high: float, begin: float, per_unit: float, leaves: int) -> Any:
-    """The finest cells of both bounds. An open end lies beyond the outermost cell, for it bounds no value in there."""
+    """The finest cells of both bounds; an open end is outside of the domain, so that no cell compares with it."""
     first = -1 if low == -np.inf else cell_of(low, begin, per_unit, leaves)
     last = leaves if high == np.inf else cell_of(high, begin, per_unit, leaves)
     return first, last
 
 
 @kernel
-def place(
-    order: Any,
-    subscription: Any,
-    column: Any,
-    low: Any,
-    high: Any,
-    begin: Any,
-    per_unit: Any,
-    leaves: Any,
-    base: Any,
-    edge: Any,
-    start: Any,
-    ids: Any,
-    edge_start: Any,
-    rows: Any,
-    fill: bool,
-) -> None:
-    """Twice over all intervals: first count what each cell owns; then, with `fill`, write it.
+def place(order: Any, column: Any, intervals: Intervals, cells: Dyadic, contents: Contents, fill: bool) -> None:
+    """Run twice over all intervals: first count the contents of each cell; then, with `fill`, write them.
 
-    In an order by column, so that the cells of one stay in the cache. While writing, start[i] is where the next id of
-    cell i goes.
+    `order` [I] is by column, so that the cells of one column stay in the cache. While writing, start[i] is where the
+    next id of cell i goes.
     """
-    cells = np.empty(128, np.int64)
+    subscription, low, high = intervals
+    begin, per_unit, leaves, base, edge = cells
+    start, ids, edge_start, rows = contents
+    covering = np.empty(128, np.int64)
     for r in order:
         if not low[r] <= high[r]:  # the empty interval
             continue
         c = column[r]
         first, last = ends(low[r], high[r], begin[c], per_unit[c], leaves[c])
-        for k in range(cover(first + 1, last - 1, leaves[c], cells)):
-            i = base[c] + cells[k]
-            if fill:
-                ids[start[i]] = subscription[r]
-            start[i] += 1
+        for k in range(cover(first + 1, last - 1, leaves[c], covering)):
+            put(subscription[r], base[c] + covering[k], start, ids, fill)
         if first >= 0:
-            if fill:
-                rows[edge_start[edge[c] + first]] = r
-            edge_start[edge[c] + first] += 1
+            put(r, edge[c] + first, edge_start, rows, fill)
         if last != first and last < leaves[c]:
-            if fill:
-                rows[edge_start[edge[c] + last]] = r
-            edge_start[edge[c] + last] += 1
+            put(r, edge[c] + last, edge_start, rows, fill)
+
+
+@inlined
+def put(x: int, i: int, start: Any, contents: Any, fill: bool) -> None:
+    if fill:
+        contents[start[i]] = x
+    start[i] += 1
+
+
+@inlined
+def count(s: Any, group: int, stamp: Any, left: Any) -> None:
+    """Count a hit of subscription s, once for each group; 0: a value that is alone in its column."""
+    if group == 0:
+        left[s] -= 1
+    elif stamp[s] != group:
+        stamp[s] = group
+        left[s] -= 1
 
 
 @kernel
 def tama(
     event: int,
-    offsets: Any,
-    e_column: Any,
-    e_value: Any,
-    begin: Any,
-    per_unit: Any,
-    leaves: Any,
-    base: Any,
-    edge: Any,
-    start: Any,
-    ids: Any,
-    edge_start: Any,
-    rows: Any,
-    subscription: Any,
-    low: Any,
-    high: Any,
+    events: Events,
+    cells: Dyadic,
+    contents: Contents,
+    intervals: Intervals,
     needed: Any,
     n_subscriptions: int,
     out: Any,
     counts: Any,
 ) -> int:
+    offsets, e_column, e_value = events
+    begin, per_unit, leaves, base, edge = cells
+    start, ids, edge_start, rows = contents
+    subscription, low, high = intervals
     n_columns = leaves.shape[0]
     left = np.empty_like(needed)
     stamp = np.zeros(needed.shape[0] if _several(event, offsets, e_column, n_columns) else 0, np.int64)
@@ -147,28 +163,15 @@ def tama(
                 group = after if after - k > 1 else 0
                 for at in range(k, after):
                     value = e_value[at]
-                    cell = cell_of(value, begin[c], per_unit[c], leaves[c])
-                    for i in range(edge_start[edge[c] + cell], edge_start[edge[c] + cell + 1]):
+                    leaf = cell_of(value, begin[c], per_unit[c], leaves[c])
+                    for i in range(edge_start[edge[c] + leaf], edge_start[edge[c] + leaf + 1]):
                         r = rows[i]
-                        s = subscription[r]
                         if low[r] <= value <= high[r]:
-                            if group == 0:
-                                left[s] -= 1
-                            elif stamp[s] != group:
-                                stamp[s] = group
-                                left[s] -= 1
-                    cell += leaves[c]
+                            count(subscription[r], group, stamp, left)
+                    cell = leaves[c] + leaf
                     while cell > 0:
-                        of = base[c] + cell
-                        if group == 0:
-                            for i in range(start[of], start[of + 1]):
-                                left[np.uint32(ids[i])] -= 1  # unsigned, so that no index counts from the end
-                        else:
-                            for i in range(start[of], start[of + 1]):
-                                s = ids[i]
-                                if stamp[s] != group:
-                                    stamp[s] = group
-                                    left[s] -= 1
+                        for i in range(start[base[c] + cell], start[base[c] + cell + 1]):
+                            count(np.uint32(ids[i]), group, stamp, left)  # unsigned: no index counts from the end
                         cell >>= 1
             k = after
         before = m
@@ -182,8 +185,8 @@ def tama(
 def _exhausted(left: Any, out: Any, m: int) -> int:
     """Write the subscriptions with nothing left to hit, eight bytes of counters at a time.
 
-    x - 1 borrows from the highest bit of a counter that is 0, and of no other that had it clear: so
-    (x - 1) & ~x & highest has a bit if, and only if, one is 0.
+    Subtracting 1 from a counter x sets its highest bit, where it was clear, only if x is 0. So (x - 1) & ~x & highest,
+    for the counters of a word at once, is not 0 if and only if one of them is 0.
     """
     lanes = np.uint64(0xFFFFFFFFFFFFFFFF) // np.uint64((1 << 8 * left.itemsize) - 1)  # 1 in each counter
     highest = lanes << np.uint64(8 * left.itemsize - 1)
@@ -201,7 +204,7 @@ def _exhausted(left: Any, out: Any, m: int) -> int:
 
 @kernel
 def _several(event: int, offsets: Any, column: Any, n_columns: int) -> bool:
-    """Whether an event from `event` on has several values in one column."""
+    """Test whether an event from `event` on has several values in one column."""
     for e in range(event, offsets.shape[0] - 1):
         if has_several_values(column, offsets[e], offsets[e + 1], n_columns):
             return True

@@ -5,8 +5,8 @@ attributes and the two bucket lists of REIN (Qian et al., INFOCOM 2014). A predi
 below its low or above its high value; both lie in buckets, of which all beyond the event's own hold misses only.
 
 With false_positives = F = 0 it is exact. With F > 0 it lists about F = FP / (TP + FP) too many, and never too few: the
-widest predicates are not looked at, which rarely decide. `precision.py` says which, for any F without building
-again. With `exact` what stayed unmarked is checked, so that F only says how much of the work is checking.
+widest predicates, which rarely decide, are not visited. `precision.py` chooses them, for any F without building
+again. With `exact` the unmarked subscriptions are checked, so that F only sets how much of the work is checking.
 
 Symbols: n subscriptions, d attributes, k predicates of a subscription, w their width, b buckets, L levels.
 
@@ -14,8 +14,8 @@ Cost per event: n k (1 - w) marks at F = 0, d L / 2 bucket's compares, n / 64 wo
 and go through a run of memory; scan, which ends a subscription at its first miss, waits for a branch it cannot predict.
 
 Where the table is more general than the paper: several intervals of one (subscription, column) are indexed as their
-hull and survivors checked; so are those of events with several values in a column. What constrains a column that an
-event lacks is marked at once.
+hull and survivors checked; so are the survivors of events with several values in a column. Subscriptions that constrain
+a column which the event lacks are marked at once.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ from matchers.algorithms.cells import Cells
 from matchers.algorithms.pool import run
 from matchers.algorithms.predicates import Predicates
 from matchers.algorithms.wpa_rein.allocation import allocate
-from matchers.algorithms.wpa_rein.kernel import Lists, fill_buckets, list_block, mark_block, mark_dense
+from matchers.algorithms.wpa_rein.kernel import Lists, Plans, fill_buckets, list_block, mark_block, mark_dense
 from matchers.algorithms.wpa_rein.matching_time import UnitTimes, best_threads, marking_s
 from matchers.algorithms.wpa_rein.precision import Precision, calibrate, sample_size
 from matchers.contract.matcher import RatedMatcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
 from matchers.kernels.bitsets import unmarked
+from matchers.kernels.rows import Rows
 
 BLOCK_BYTES = 1 << 18  # of marks, which stay in the second cache until they are listed
 BLOCK_BYTES_OF_THREAD = 1 << 20  # more, so that a thread is handed work less often
@@ -55,6 +56,7 @@ class WpaRein(RatedMatcher):
     """Lists more than matches with false_positives > 0, unless exact; exact otherwise."""
 
     lists: Lists
+    rows: Rows  # the table, to verify the unmarked subscriptions
     false_positives: float
     exact: bool
     buckets: int
@@ -64,22 +66,21 @@ class WpaRein(RatedMatcher):
 
     def match(self, events: EventBatch, *, false_positives: ArrayLike | None = None) -> MatchBatch:
         """`false_positives`: one F for the batch, or one for each event; those of `build` without."""
-        rates, plan = _rates(self.false_positives if false_positives is None else false_positives, len(events))
+        rates, of_event = _rates(self.false_positives if false_positives is None else false_positives, len(events))
         if rates.any():
             precision = self.calibration.of(self.lists, events)
             kept = np.array([precision.kept(rate) if rate else self.size for rate in rates.tolist()])
         else:
             kept = self.size[np.newaxis]
-        work = np.bincount(plan, minlength=len(rates)) @ kept
+        work = np.bincount(of_event, minlength=len(rates)) @ kept
         threads = self.threads_for(work / max(len(events), 1))
         parts = allocate(work, threads)
-        verify = (rates > 0) & self.exact
+        plans = Plans(kept, (rates > 0) & self.exact, of_event)
 
-        lists, n = self.lists, len(self.lists.start) - 1
+        lists = self.lists
         row_bytes = max(8 * lists.dense.shape[1], 1)
         size = min(max((BLOCK_BYTES if threads == 1 else BLOCK_BYTES_OF_THREAD) // row_bytes, 1), max(len(events), 1))
         blocks = np.zeros((threads, size, lists.dense.shape[1]), np.uint64)
-        arrays = (events.offsets, events.column, events.value, lists)
         marked = (0, 0)
 
         def step(first: int, out: Int32, counts: Int64) -> int:
@@ -88,21 +89,21 @@ class WpaRein(RatedMatcher):
                 marked = (first, min(first + size, len(events)))
                 run(
                     [
-                        partial(mark_block, *marked, *arrays, groups, kept, plan, t == 0, blocks[t])
+                        partial(mark_block, *marked, events.arrays, lists, groups, plans, t == 0, blocks[t])
                         for t, groups in enumerate(parts)
                     ]
                 )
-            return list_block(first, *marked, *arrays, blocks, verify, plan, out, counts)
+            return list_block(first, *marked, events.arrays, lists, self.rows, plans, blocks, out, counts)
 
-        return list_matches(step, len(events), n)
+        return list_matches(step, len(events), lists.n_subscriptions)
 
     def threads_for(self, work: Float64) -> int:
-        """How many mark, when an event looks at so many predicates [G]."""
+        """The number of threads that mark, if an event looks at work [G] predicates of each group."""
         if self.threads != "auto":
             return self.threads
         times = unit_times(self.clock, self.buckets)
         marking = marking_s(times, work.reshape(-1, self.lists.levels).sum(axis=1), **self.shape)
-        n = len(self.lists.start) - 1
+        n = self.lists.n_subscriptions
         block = max(BLOCK_BYTES_OF_THREAD // max(n // 8, 1), 1)
         return best_threads(marking, n * times.epsilon_s, times.handover_s / block, cpu_count() or 1)
 
@@ -116,12 +117,12 @@ class WpaRein(RatedMatcher):
         return {"levels": self.lists.levels, "buckets": self.buckets}
 
     def memory_bytes(self) -> int:
-        return sum(array.nbytes for array in self.lists if isinstance(array, np.ndarray))
+        return sum(array.nbytes for array in (*self.lists, *self.rows) if isinstance(array, np.ndarray))
 
 
 @dataclass
 class Calibration:
-    """What skipping costs, worked out when a rate is first asked for and again when twice as many events were seen."""
+    """The cost of skipping: computed when a rate is first needed, and again after twice as many events."""
 
     seen: list[EventBatch] = field(default_factory=list)
     precision: Precision | None = None
@@ -130,7 +131,7 @@ class Calibration:
 
     @classmethod
     def on(cls, lists: Lists, sample: EventBatch) -> Calibration:
-        """Once and for all."""
+        """Calibrate once, on a sample."""
         most = sample_size(lists)
         return cls([], calibrate(lists, _sample([sample], most)), most)
 
@@ -167,7 +168,7 @@ def build(
     sample: EventBatch | None = None,
     clock: Clock = time.perf_counter,
 ) -> WpaRein:
-    """`sample`: events to calibrate rates of false positives on, instead of those that are matched.
+    """`sample`: events to calibrate rates of false positives on, instead of the matched ones.
 
     `threads`: "auto" for as many as the model of the time finds best; `clock` then measures this machine once.
     """
@@ -175,15 +176,14 @@ def build(
         if not isinstance(value, int) or value < 1:
             raise MatchingError(f"{name} must be an integer of at least 1, not {value!r}")
     _rates(false_positives, 0)
-    lists = _lists(table, levels, buckets)
-    calibration = Calibration() if sample is None else Calibration.on(lists, sample)
-    return WpaRein(lists, false_positives, exact, buckets, threads, clock, calibration)
-
-
-def _lists(table: SubscriptionTable, levels: int, buckets: int) -> Lists:
     hulls = Predicates.of(table)
+    lists = _lists(table, hulls, levels, buckets)
+    calibration = Calibration() if sample is None else Calibration.on(lists, sample)
+    return WpaRein(lists, hulls.rows(table), false_positives, exact, buckets, threads, clock, calibration)
+
+
+def _lists(table: SubscriptionTable, hulls: Predicates, levels: int, buckets: int) -> Lists:
     subscription, column, low, high = hulls.subscription, hulls.column, hulls.low, hulls.high
-    several = hulls.several(table.n_subscriptions)
     domain = Cells.of(table, 1)
     width = _widths(domain, column, low, high)
     level = np.minimum((width * levels).astype(np.int64), levels - 1)
@@ -200,9 +200,6 @@ def _lists(table: SubscriptionTable, levels: int, buckets: int) -> Lists:
     with np.errstate(over="ignore"):
         per_unit = domain.per_unit * n_buckets
     per_unit[~np.isfinite(per_unit)] = 0.0
-    bucket_at = np.zeros((int(bucket_begin[-1]), levels, 2), np.int32)
-    ascending = low[by_low], high[by_high]
-    fill_buckets(levels, begin, *ascending, bucket_begin, domain.begin, per_unit, bucket_at)
 
     n_words = (table.n_subscriptions + 63) // 64
     dense_row = np.full(table.n_columns, -1, np.int32)
@@ -211,31 +208,28 @@ def _lists(table: SubscriptionTable, levels: int, buckets: int) -> Lists:
     dense_row[is_dense] = np.arange(np.count_nonzero(is_dense))
     dense = np.zeros((int(np.count_nonzero(is_dense)), n_words), np.uint64)
     mark_dense(column, subscription, dense_row, dense)
-    return Lists(
+    lists = Lists(
+        n_subscriptions=table.n_subscriptions,
         levels=levels,
         begin=begin,
-        low=ascending[0],
+        low=low[by_low],
         of_low=subscription[by_low],
         rank_low=rank[by_low],
-        high=ascending[1],
+        high=high[by_high],
         of_high=subscription[by_high],
         rank_high=rank[by_high],
         width_low=low[by_width],
         width_high=high[by_width],
         of_width=subscription[by_width],
         bucket_begin=bucket_begin,
-        bucket_at=bucket_at,
+        bucket_at=np.zeros((int(bucket_begin[-1]), levels, 2), np.int32),
         cell_begin=domain.begin,
         cell_per_unit=per_unit,
         dense_row=dense_row,
         dense=dense,
-        several=several,
-        any_several=bool(several.any()),
-        start=table.start,
-        column=table.column,
-        interval_low=table.low,
-        interval_high=table.high,
     )
+    fill_buckets(lists)
+    return lists
 
 
 def _widths(domain: Cells, column: Int32, low: Float64, high: Float64) -> Float64:
@@ -265,7 +259,7 @@ def _rates(false_positives: ArrayLike, n_events: int) -> tuple[Float64, Int64]:
 
 
 def _sample(batches: list[EventBatch], most: int) -> EventBatch:
-    """At most so many of their events, evenly spaced."""
+    """At most `most` of their events, evenly spaced."""
     n_columns = max(batch.n_columns for batch in batches)
     column = np.concatenate([batch.column for batch in batches])
     value = np.concatenate([batch.value for batch in batches])
@@ -319,10 +313,9 @@ def _measured(clock: Clock, buckets: int) -> UnitTimes:
 
     def marking(matcher: WpaRein, row: list[float]) -> float:
         lists, events = matcher.lists, EventBatch.from_dense([row])
-        block, plan = np.zeros((1, lists.dense.shape[1]), np.uint64), np.zeros(1, np.int64)
-        groups = np.flatnonzero(matcher.size)
-        arrays = (events.offsets, events.column, events.value, lists)
-        return seconds(lambda: mark_block(0, 1, *arrays, groups, matcher.size[np.newaxis], plan, True, block))
+        block, groups = np.zeros((1, lists.dense.shape[1]), np.uint64), np.flatnonzero(matcher.size)
+        plans = Plans(matcher.size[np.newaxis], np.zeros(1, bool), np.zeros(1, np.int64))
+        return seconds(lambda: mark_block(0, 1, events.arrays, lists, groups, plans, True, block))
 
     def table(subscription: ArrayLike, column: ArrayLike, low: ArrayLike, high: ArrayLike) -> SubscriptionTable:
         at = np.asarray(subscription)

@@ -10,10 +10,10 @@ from matchers.contract.tables import Float64, Int64
 
 
 def allocate(work: Float64, threads: int) -> list[Int64]:
-    """Which groups each thread marks, ascending, so that those of one attribute lie side by side.
+    """The groups that each thread marks, ascending, so that the groups of one attribute are contiguous.
 
     The largest group left goes to the thread with the least work. So no two threads differ by more than one group, and
-    the most that a thread has is below 4 / 3 of the best there is (Graham). Groups without work are nobody's.
+    the most that a thread has is below 4 / 3 of the best there is (Graham). Groups without work are left out.
     """
     load = [(0.0, t) for t in range(threads)]
     groups: list[list[int]] = [[] for _ in range(threads)]

@@ -26,49 +26,58 @@ import numpy as np
 
 from matchers.kernels.bitsets import mark, mark_if, unite, unmarked
 from matchers.kernels.cells import cell_of
+from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
-from matchers.kernels.rows import clear, has_several_values, keep_satisfied, lay_out
+from matchers.kernels.rows import Rows, clear, has_several_values, lay_out, settle
 
 
 class Lists(NamedTuple):
-    """A = attributes, G = A * L groups, P = predicates, S = subscriptions, I = intervals."""
+    """P predicates of S subscriptions on A attributes and L width levels: G = A * L groups."""
 
+    n_subscriptions: int  # S
     levels: int  # L
     begin: Any  # [G + 1] int64
-    low: Any  # [P] float64, the subscription it belongs to, and the predicate's place by width within the group
-    of_low: Any  # [P] int32
-    rank_low: Any  # [P] int32
-    high: Any  # [P]
-    of_high: Any  # [P]
-    rank_high: Any  # [P]
-    width_low: Any  # [P] both ends of the predicates by width, and their subscriptions
-    width_high: Any  # [P]
-    of_width: Any  # [P]
+    low: Any  # [P] float64
+    of_low: Any  # [P] int32: the subscription
+    rank_low: Any  # [P] int32: the predicate's place by width within the group
+    high: Any  # [P] float64
+    of_high: Any  # [P] int32
+    rank_high: Any  # [P] int32
+    width_low: Any  # [P] float64: both ends of the predicates by width, and their subscriptions
+    width_high: Any  # [P] float64
+    of_width: Any  # [P] int32
     bucket_begin: Any  # [A + 1] int64: attribute a has bucket_begin[a + 1] - bucket_begin[a] buckets
     bucket_at: Any  # [buckets, L, 2] int32: the first low, the first high, in this bucket or a later one
-    cell_begin: Any  # [A] float64
+    cell_begin: Any  # [A] float64, as in Cells
     cell_per_unit: Any  # [A] float64
-    dense_row: Any  # [A] int32: where `dense` has the subscriptions that constrain the attribute; -1 = nowhere
-    dense: Any  # [rows, words] uint64
-    several: Any  # [S] bool: has a column with several intervals, of which the lists know the hull
-    any_several: bool
-    start: Any  # [S + 1] int64; the table itself, for `satisfies`
-    column: Any  # [I] int32
-    interval_low: Any  # [I] float64
-    interval_high: Any  # [I] float64
+    dense_row: Any  # [A] int32: the row of `dense` with the subscriptions that constrain the attribute; -1: none
+    dense: Any  # [rows, S / 64] uint64
+
+
+class Plans(NamedTuple):
+    """How N events are matched, by one of K plans each: a plan is for one rate of false positives."""
+
+    kept: Any  # [K, G] int64: how many of each group, the narrowest, are looked at
+    verify: Any  # [K] bool: whether the unmarked subscriptions are verified
+    of_event: Any  # [N] int64: the plan of each event
+
+
+class SkipOrder(NamedTuple):
+    """The P predicates of S subscriptions, by subscription."""
+
+    start: Any  # [S + 1] int64: subscription s has predicates start[s] .. start[s + 1]
+    column: Any  # [P] int64
+    low: Any  # [P] float64
+    high: Any  # [P] float64
+    skip: Any  # [P] int64: place in the order of skipping
 
 
 @kernel
-def fill_buckets(
-    levels: int,
-    begin: Any,
-    low: Any,
-    high: Any,
-    bucket_begin: Any,
-    cell_begin: Any,
-    cell_per_unit: Any,
-    bucket_at: Any,
-) -> None:
+def fill_buckets(lists: Lists) -> None:
+    """Fill `bucket_at`."""
+    levels, begin, low, high = lists.levels, lists.begin, lists.low, lists.high
+    bucket_begin, bucket_at = lists.bucket_begin, lists.bucket_at
+    cell_begin, cell_per_unit = lists.cell_begin, lists.cell_per_unit
     for a in range(cell_begin.shape[0]):
         first = bucket_begin[a]
         n = bucket_begin[a + 1] - first
@@ -121,11 +130,11 @@ def extremes(e_value: Any, begin: int, end: int) -> tuple[float, float]:
 
 
 @kernel
-def mark_groups(lists: Any, e_value: Any, first: Any, last: Any, groups: Any, kept: Any, bits: Any) -> None:
-    """`groups` ascending; of group g the kept[g] narrowest predicates are looked at.
+def mark_groups(lists: Lists, e_value: Any, first: Any, last: Any, groups: Any, kept: Any, bits: Any) -> None:
+    """Mark the misses of an event among the kept[g] narrowest predicates of each group g. `groups` ascend.
 
-    Of several values in a column the greatest decides about lows and the least about highs: what either marks, no value
-    satisfies.
+    Of several values in a column the greatest is compared with lows and the least with highs: no value satisfies what
+    either of them marks.
     """
     levels = lists.levels
     begin = lists.begin
@@ -170,11 +179,11 @@ def mark_groups(lists: Any, e_value: Any, first: Any, last: Any, groups: Any, ke
 
 
 @kernel
-def mark_absent(lists: Any, last: Any, bits: Any) -> None:
-    """All that constrain a column the event lacks. They miss for certain, so no rate of false positives skips them.
+def mark_absent(lists: Lists, last: Any, bits: Any) -> None:
+    """Mark the subscriptions that constrain a column which the event lacks: misses, so none of them is skipped.
 
-    Where a set of bits takes no more room than the list of subscriptions, there is one (`dense`), and 64 marks cost
-    one instruction or less.
+    Where a set of bits takes no more memory than the list of subscriptions, `dense` has it, and 64 marks cost one
+    instruction or less.
     """
     levels = lists.levels
     for a in range(lists.cell_begin.shape[0]):
@@ -197,23 +206,15 @@ def same_columns(e_column: Any, begin: int, end: int, begin_before: int, end_bef
 
 @kernel
 def mark_block(
-    event: int,
-    end: int,
-    offsets: Any,
-    e_column: Any,
-    e_value: Any,
-    lists: Any,
-    groups: Any,
-    kept: Any,
-    plan: Any,
-    with_absent: bool,
-    block: Any,
+    event: int, end: int, events: Events, lists: Lists, groups: Any, plans: Plans, with_absent: bool, block: Any
 ) -> None:
-    """Events event .. end into the rows of block; event e keeps kept[plan[e]] of the groups.
+    """Mark the misses of events event .. end in `groups`, in a row of `block` [end - event, S / 64] each.
 
-    What an event lacks is marked once for a run of events with the same columns: the next begins with a copy of it. So
-    events that have all columns pay for no other.
+    The subscriptions that constrain an absent column are marked once for a run of events with the same columns; each
+    event of the run begins with a copy. So a batch in which all events have all columns hardly pays for it.
     """
+    offsets, e_column, e_value = events
+    kept, _, of_event = plans
     n_columns = lists.cell_begin.shape[0]
     first = np.zeros(n_columns, np.int64)
     last = np.zeros(n_columns, np.int64)
@@ -227,7 +228,7 @@ def mark_block(
             absent[:] = np.uint64(0)
             mark_absent(lists, last, absent)
         bits[:] = absent
-        mark_groups(lists, e_value, first, last, groups, kept[plan[e]], bits)
+        mark_groups(lists, e_value, first, last, groups, kept[of_event[e]], bits)
         clear(e_column, offsets[e], offsets[e + 1], first, last)
 
 
@@ -236,18 +237,21 @@ def list_block(
     event: int,
     block_event: int,
     end: int,
-    offsets: Any,
-    e_column: Any,
-    e_value: Any,
-    lists: Any,
+    events: Events,
+    lists: Lists,
+    rows: Rows,
+    plans: Plans,
     blocks: Any,
-    verify: Any,
-    plan: Any,
     out: Any,
     counts: Any,
 ) -> int:
-    """Events event .. end of the block, whose marks blocks[t] hold for each thread t; says which is not done."""
-    n = lists.start.shape[0] - 1
+    """List the unmarked subscriptions of events event .. end, by the marks of each thread t in blocks[t].
+
+    The rows of blocks[t] begin with event `block_event`. Returns the first event that is not done.
+    """
+    offsets, e_column, _ = events
+    _, verify, of_event = plans
+    n = lists.n_subscriptions
     n_columns = lists.cell_begin.shape[0]
     first = np.zeros(n_columns, np.int64)
     last = np.zeros(n_columns, np.int64)
@@ -258,24 +262,8 @@ def list_block(
             unite(bits, blocks[t, event - block_event])
         before = m
         m = unmarked(bits, n, out, m)
-        verify_all = verify[plan[event]] or has_several_values(e_column, offsets[event], offsets[event + 1], n_columns)
-        if verify_all or lists.any_several:
-            lay_out(e_column, offsets[event], offsets[event + 1], first, last)
-            m = keep_satisfied(
-                out,
-                before,
-                m,
-                verify_all,
-                lists.several,
-                lists.start,
-                lists.column,
-                lists.interval_low,
-                lists.interval_high,
-                e_value,
-                first,
-                last,
-            )
-            clear(e_column, offsets[event], offsets[event + 1], first, last)
+        arrays = has_several_values(e_column, offsets[event], offsets[event + 1], n_columns)
+        m = settle(events, event, verify[of_event[event]] or arrays, rows, out, before, m, first, last)
         counts[event] = m - before
         event += 1
     return event
@@ -283,9 +271,7 @@ def list_block(
 
 @kernel
 def order_skips(
-    levels: int,
-    begin: Any,
-    of_width: Any,
+    lists: Lists,
     matching: Any,
     present: Any,
     overhead: float,
@@ -294,7 +280,7 @@ def order_skips(
     skip_begin: Any,
     expected: Any,
 ) -> None:
-    """In which order to skip the groups, and the false positives expected of an event after each predicate.
+    """Choose the order in which to skip the groups; fill `skip_begin` [G], and `expected` false positives of an event.
 
     An attribute's levels are skipped from the widest down. Of the widest left of each attribute, the next is the one
     that saves most marks for each false positive it adds:
@@ -303,12 +289,14 @@ def order_skips(
         adds     sum of chance' - chance of its subscriptions, where chance' has `present` for `matching` as a factor
 
     What a group adds only grows as others are skipped, so an old ratio bounds the new one from above: only the best is
-    worked out again, and taken when it is still nearly what it was. Cost: O(P + G * A) and few times O(P).
+    computed again, and taken if it has hardly changed. Cost: O(P + G * A) and few times O(P).
 
-    matching [P]: the probability that an event has the attribute and a value that satisfies the predicate.
-    present [A]: that it has the attribute.    chance [S], zeros [S]: the product of the factors of a subscription
-    that are not 0, and the number of those that are; worked on in place.    expected [P + 1]
+    matching [P]     the probability that an event has the attribute and a value that satisfies the predicate
+    present [A]      the probability that it has the attribute
+    chance, zeros    [S] the product of a subscription's factors that are not 0, and how many are 0; changed in place
+    expected [P + 1] after each predicate skipped
     """
+    levels, begin, of_width = lists.levels, lists.begin, lists.of_width
     n_attributes = present.shape[0]
     ratio = np.full(n_attributes, np.inf)
     level = np.full(n_attributes, levels - 1, np.int64)
@@ -331,7 +319,7 @@ def order_skips(
             ratio[best] = saved / added
             if ratio[best] >= 0.9 * old or begin[g] == begin[g + 1]:
                 break
-            # an infinite ratio is one nobody worked out yet
+            # an infinite ratio was not computed yet
         g = best * levels + level[best]
         skip_begin[g] = at
         for i in range(begin[g + 1] - 1, begin[g] - 1, -1):
@@ -350,36 +338,23 @@ def order_skips(
 
 @inlined
 def added_by(s: int, matching: float, present: float, chance: Any, zeros: Any) -> float:
-    """By how much it gets likelier that subscription s stays unmarked when this predicate of it is skipped."""
+    """The increase of the probability that subscription s stays unmarked if this predicate of it is skipped."""
     if matching > 0.0:
         return chance[s] * (present / matching - 1.0) if zeros[s] == 0 else 0.0
     return chance[s] * present if zeros[s] == 1 else 0.0
 
 
 @kernel
-def measure_skips(
-    offsets: Any,
-    e_column: Any,
-    e_value: Any,
-    lists: Any,
-    groups: Any,
-    kept: Any,
-    start: Any,
-    column: Any,
-    low: Any,
-    high: Any,
-    skip: Any,
-    false_positives: Any,
-) -> int:
-    """Count the matches of a sample, and at how many skipped predicates each false positive begins to be one.
+def measure_skips(events: Events, lists: Lists, groups: Any, kept: Any, order: SkipOrder, false_positives: Any) -> int:
+    """Count the matches of a sample, and in false_positives [P + 1] the false positives that each skip adds.
 
-    A subscription that misses some predicates stays unmarked as soon as all of these are skipped: so from the last of
-    them on, in the order of skipping. Those that do when only `kept` are looked at are few; one pass over them measures
-    every rate below at once.
-
-    subscription s has predicates start[s] .. start[s + 1]; skip is a predicate's place in the order.
+    A subscription that an event misses stays unmarked once all predicates missed are skipped: from the last of them on,
+    in the order of skipping. Few stay unmarked when `kept` [G] are looked at; one pass over them measures every lower
+    rate.
     """
-    n = lists.start.shape[0] - 1
+    offsets, e_column, e_value = events
+    start, column, low, high, skip = order
+    n = lists.n_subscriptions
     first = np.zeros(lists.cell_begin.shape[0], np.int64)
     last = np.zeros(lists.cell_begin.shape[0], np.int64)
     bits = np.zeros(lists.dense.shape[1], np.uint64)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matchers.algorithms.wpa_rein.kernel import Lists, measure_skips, order_skips
+from matchers.algorithms.wpa_rein.kernel import Lists, SkipOrder, measure_skips, order_skips
 from matchers.contract.tables import EventBatch, Float64, Int64
 
 BELIEVED_BY_HALF = 100  # false positives, or matches, counted in the sample
@@ -37,14 +37,14 @@ EVENTS = (64, 10_000)  # in a sample, least and most
 
 @dataclass(frozen=True, eq=False)
 class Precision:
-    """What skipping costs. G groups of predicates, P predicates."""
+    """The cost of skipping. G groups of predicates, P predicates."""
 
     size: Int64  # [G] predicates
     skip_begin: Int64  # [G] how many predicates are skipped before the group's first
-    rate: Float64  # [P + 1] F when so many are skipped; ascending
+    rate: Float64  # [P + 1] F by the number of predicates skipped; ascending
 
     def kept(self, false_positives: float) -> Int64:
-        """[G]: how many of each group, the narrowest, must be looked at for F to stay below that."""
+        """[G]: how many of each group, the narrowest, must be looked at so that F stays within `false_positives`."""
         skipped = int(np.searchsorted(self.rate, false_positives, side="right")) - 1
         return _kept(self.size, self.skip_begin, skipped)
 
@@ -55,7 +55,7 @@ def sample_size(lists: Lists) -> int:
 
 def calibrate(lists: Lists, sample: EventBatch) -> Precision:
     matching, present = _probabilities(lists, sample)
-    n, n_predicates, n_events = len(lists.start) - 1, len(lists.of_low), max(len(sample), 1)
+    n, n_predicates, n_events = lists.n_subscriptions, len(lists.of_low), max(len(sample), 1)
     zeros = np.bincount(lists.of_width[matching == 0], minlength=n)
     chance = np.ones(n)
     np.multiply.at(chance, lists.of_width, np.where(matching > 0, matching, 1.0))
@@ -64,30 +64,17 @@ def calibrate(lists: Lists, sample: EventBatch) -> Precision:
     size = np.diff(lists.begin)
     skip_begin = np.zeros(len(size), np.int64)
     expected = np.zeros(n_predicates + 1)
-    order_skips(
-        lists.levels,
-        lists.begin,
-        lists.of_width,
-        matching,
-        present,
-        COMPARED_PER_GROUP,
-        chance,
-        zeros,
-        skip_begin,
-        expected,
-    )
+    order_skips(lists, matching, present, COMPARED_PER_GROUP, chance, zeros, skip_begin, expected)
     expected *= n_events
 
     most = int(np.searchsorted(expected, true_expected * WORST / (1.0 - WORST), side="right")) - 1
     counted = np.zeros(n_predicates + 1, np.int64)
     true_counted = measure_skips(
-        sample.offsets,
-        sample.column,
-        sample.value,
+        sample.arrays,
         lists,
         np.flatnonzero(size),
         _kept(size, skip_begin, most),
-        *_by_subscription(lists, skip_begin),
+        _skip_order(lists, skip_begin),
         counted,
     )
     wrong = np.maximum.accumulate(_believed(np.cumsum(counted), expected))
@@ -101,13 +88,12 @@ def _kept(size: Int64, skip_begin: Int64, skipped: int) -> Int64:
     return size - np.clip(skipped - skip_begin, 0, size)
 
 
-def _by_subscription(lists: Lists, skip_begin: Int64) -> tuple[Int64, Int64, Float64, Float64, Int64]:
-    """(start [S + 1], and of each predicate [P] its attribute, low, high and place in the order of skipping)."""
+def _skip_order(lists: Lists, skip_begin: Int64) -> SkipOrder:
     group = np.repeat(np.arange(len(skip_begin)), np.diff(lists.begin))
     place = skip_begin[group] + lists.begin[group + 1] - 1 - np.arange(len(group))
     order = np.argsort(lists.of_width, kind="stable")
-    start = np.searchsorted(lists.of_width[order], np.arange(len(lists.start))).astype(np.int64)
-    return start, _attribute(lists)[order], lists.width_low[order], lists.width_high[order], place[order]
+    start = np.searchsorted(lists.of_width[order], np.arange(lists.n_subscriptions + 1)).astype(np.int64)
+    return SkipOrder(start, _attribute(lists)[order], lists.width_low[order], lists.width_high[order], place[order])
 
 
 def _believed(counted: Int64, expected: Float64) -> Float64:
