@@ -81,10 +81,10 @@ def keep_satisfied(
     first: Any,
     last: Any,
 ) -> int:
-    """Of out[begin : end] those that the event laid out satisfies, moved together; says where they end.
+    """Keep of out[begin : end] the subscriptions that the event laid out satisfies; returns where they end.
 
-    Only where there is doubt are they checked: all of them where `every`, else those with `several` intervals in a
-    column, of which an index by hulls does not know more.
+    Those in doubt are checked: all of them where `every`, else those with `several` intervals in a column, of which an
+    index by hulls knows no more.
     """
     m = begin
     for i in range(begin, end):
@@ -99,7 +99,10 @@ def keep_satisfied(
 def settle(
     events: Events, event: int, every: bool, rows: Rows, out: Any, begin: int, end: int, first: Any, last: Any
 ) -> int:
-    """`keep_satisfied` where there is doubt; `first` and `last` have a zero for each column, before and after."""
+    """`keep_satisfied` where there is doubt; `first` and `last` have a zero for each column, before and after.
+
+    A kernel asks for doubt before it calls this for each event: a call counts 16 references, 50 ns.
+    """
     if not (every or rows.any_several):
         return end
     offsets, e_column, e_value = events
@@ -121,7 +124,7 @@ def has_several_values(column: Any, begin: int, end: int, n_columns: int) -> boo
 
 @kernel
 def read(column: Any, value: Any, begin: int, end: int, present: Any, least: Any, greatest: Any) -> bool:
-    """Which columns the event has, and the least and greatest value in each; says whether some column has several."""
+    """Fill `present`, `least` and `greatest` of each column; returns whether some column has several values."""
     several = False
     present[:] = False
     for i in range(begin, end):
