@@ -144,7 +144,7 @@ class EventBatch:
 
 @dataclass(frozen=True, eq=False)
 class MatchBatch:
-    """Which subscriptions each event satisfies: event e those at subscription[offsets[e] : offsets[e + 1]]."""
+    """The subscriptions that N events satisfy: event e those at subscription[offsets[e] : offsets[e + 1]]."""
 
     offsets: Int64  # [N + 1]
     subscription: Int32  # [M], ascending within an event
@@ -154,7 +154,7 @@ class MatchBatch:
 
     @classmethod
     def joined(cls, parts: Sequence[MatchBatch]) -> MatchBatch:
-        """Of the events of one batch after the other."""
+        """The matches of batches, one behind the other."""
         if len(parts) == 1:
             return parts[0]
         counts = [np.diff(part.offsets) for part in parts]

@@ -25,7 +25,7 @@ class Encoder:
     fields: Fields
 
     def encode(self, values: Values) -> EventBatch:
-        """Of values that were read for the same fields."""
+        """Encode values that were read for the same fields."""
         columns = self._columns
         room = int(self._n_columns[values.path].sum()) + len(values) * len(columns.absent)
         offsets = np.zeros(len(values) + 1, np.int64)

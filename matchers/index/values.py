@@ -99,8 +99,8 @@ def _read(value: Any, node: Node, in_array: bool, found: list[tuple[int, Scalar]
 
 
 def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) -> tuple[Values, Int64]:
-    """From JSON events text[begins[e] : ends[e]]. Also says which of them a slower reader must take: here, they hold
-    nothing."""
+    """Read JSON events text[begins[e] : ends[e]]. Also returns the numbers of the events that are left to a slower
+    reader, and without values here."""
     n = len(begins)
     room = int((ends - begins).sum()) // 2 + n + 1  # a value takes a byte and a separator
     several, hard = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
@@ -115,7 +115,7 @@ def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) ->
 
 
 def none_read(n: int) -> Values:
-    """Of n events nothing yet."""
+    """The values of n events before any is read."""
     return Values(
         *(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0)),
         *(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.zeros(n, np.bool_)),

@@ -52,7 +52,7 @@ class Vocabulary:
 
     @cached_property
     def cut_position(self) -> list[dict[bytes, int]]:
-        """Of each column: its cuts with their places."""
+        """[A]: the place of each cut of a column."""
         return [{cut: i for i, cut in enumerate(cuts)} for cuts in self.cuts]
 
     def intervals(self, column: int, region: Region) -> list[Interval]:

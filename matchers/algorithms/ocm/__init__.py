@@ -70,7 +70,7 @@ class Ocm(Matcher):
 
 
 def _united(parts: list[MatchBatch], n: int) -> MatchBatch:
-    """What each thread found of the same events; below n, each once an event."""
+    """The union of the matches that threads found of the same events; subscriptions and interfaces are below n."""
     if len(parts) == 1:
         return parts[0]
     event = [np.repeat(np.arange(len(part), dtype=np.int64), np.diff(part.offsets)) for part in parts]

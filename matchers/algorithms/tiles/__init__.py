@@ -93,7 +93,7 @@ class Tiles(Matcher):
     def _match_some(
         self, events: EventBatch, counters: Int64, some: tuple[int, int], parents: tuple[int, int]
     ) -> MatchBatch:
-        """Some of the events with the tiles of some of the parents, given as ranges."""
+        """Match a range of the events with the tiles of a range of the parents."""
         first, last = some
         d = len(self.arrays.begin)
         most = min(last - first, max(LAID_OUT // (14 * max(d, 1)), LANES), MOST_EVENTS)
@@ -152,7 +152,7 @@ class Tiles(Matcher):
 
 
 def load(path: Path, *, threads: int = 1) -> Tiles:
-    """What was saved, mapped into memory: pages are read when they are used, and shared with others that load it.
+    """Map a saved index into memory: pages are read when they are used, and shared with others that load it.
 
     Raises OSError, and MatchingError if the file is no index of tiles.
     """
@@ -276,7 +276,7 @@ def _by_pivot(clusters: Tiling) -> Tiling:
 
 
 def _parents(pivot: Int32, d: int) -> tuple[Int64, Int64]:
-    """Where families of tiles begin, and where those of each pivot do, from -1 on."""
+    """The begins of families of tiles, and of the families of each pivot, from -1 on."""
     first = np.searchsorted(pivot, np.arange(-1, d + 1))
     sizes = -(-np.diff(first) // FAMILY)
     start = offsets_of(sizes)

@@ -159,7 +159,7 @@ def _places(ranges: Ranges) -> NDArray[np.float64]:
 
 
 def _survivors(ranges: Ranges, left: NDArray[np.int64], tile: int) -> float:
-    """How many of a tile of these an event hits in all columns that enough of them constrain to be worth rows."""
+    """The mean number of subscriptions of a tile that an event hits in all columns worth a row."""
     mine = np.zeros(len(ranges.start) - 1, bool)
     mine[left] = True
     of = np.repeat(mine, np.diff(ranges.start))

@@ -112,7 +112,7 @@ def _tests(n: int) -> Tests:
 
 
 def _least_cells(ranges: Ranges) -> int:
-    """How many cells rows have at least: the fewer columns there are, of those that are often used, the more."""
+    """The least number of cells of a row: the fewer columns are often used, the more."""
     used = np.bincount(ranges.column, minlength=len(ranges.n_cells)) * 32 >= len(ranges.start) - 1
     fit = kernels.NEAR // (8 * WORDS) // max(int(used.sum()), 1)
     return int(np.clip(1 << max(fit, 1).bit_length() - 1, kernels.LEAST_CELLS, kernels.MOST_CELLS))

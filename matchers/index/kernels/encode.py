@@ -131,7 +131,8 @@ def _at_or_below(
 
 @kernel
 def _numbers_at_or_below(value: float, bits: Any, head: Any, cut_length: Any, low: int, high: int) -> int:
-    """The same for a number, whose bits are turned so that they ascend with it (`facets.number_token`)."""
+    """The first of the cuts low .. high that lies above a number, whose bits are turned to ascend with it
+    (`facets.number_token`)."""
     if value != value:
         mine = ~np.uint64(0)
     elif value == 0.0:

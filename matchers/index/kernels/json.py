@@ -1,9 +1,9 @@
 """Read named fields of JSON events from their bytes into arrays, without an object per field.
 
-Every byte is looked at once, and what is not asked for is checked as well, so an event that is read here is JSON
-(RFC 8259) throughout. Whatever is rare is not decided here but left to a slower reader, which also says what is wrong
-with what is no event: escapes in a name or a value that is asked for, names that come twice in an object, arrays in
-arrays, objects in arrays, numbers of more than 19 digits or near the ends of the range, nesting deeper than DEPTH.
+Every byte is read once, and fields that are not asked for are checked as well. An event that is read here is JSON
+(RFC 8259) throughout. Rare documents are left to a slower reader, which also names the errors in them: escapes in a
+name or a value that is asked for, names that come twice in an object, arrays in arrays, objects in arrays, numbers of
+more than 19 digits or near the ends of the range, nesting deeper than DEPTH.
 
 Fast, because
 - a name is compared first with the one that followed its predecessor in an earlier event: no hash where events have
@@ -420,7 +420,7 @@ def _hexadecimal(blob: Any, i: int, end: int) -> int:
 
 @kernel
 def skip_plain_text(blob: Any, i: int, end: int) -> int:
-    """The same for a text without escapes."""
+    """The place of the quote that ends a text without escapes, or -1 where there is none."""
     while i < end:
         what = _CLASS[blob[i]]
         if what == 0:

@@ -236,7 +236,8 @@ def gather(
 def cut(
     begin: int, end: int, tile: int, columns: Any, slices: Any, predicates: Predicates, order: Any, opens: Any
 ) -> None:
-    """Cut order[begin : end] along each of the columns (until one below 0), then into tiles: `opens` says where.
+    """Cut order[begin : end] along each of the columns (until one below 0), then into tiles, whose first places are
+    marked in opens [S] bool.
 
     Subscriptions are sorted by the middle of their predicate and cut into slices of whole tiles. Where many of them lie
     at the very same place, the cut moves to where the next place begins, since a tile of two places admits both.
@@ -310,7 +311,8 @@ def gather_few(
     opens: Any,
     pivot: Any,
 ) -> int:
-    """Of what is left, those that constrain a column, if they are at least so many, by column from the most used on."""
+    """Group subscriptions not taken by the columns in `ranked`, of which `least` or more constrain one. Returns the end
+    of `order`."""
     for r in range(ranked.shape[0]):
         c = ranked[r]
         n = done

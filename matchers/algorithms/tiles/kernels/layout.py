@@ -284,7 +284,7 @@ def fill(
 
 @inlined
 def _origins(n_cells: Any) -> Any:
-    """Where the cells of each column begin in `Cells.coarse`."""
+    """The begin of each column's cells in `Cells.coarse`."""
     origin = np.zeros(n_cells.shape[0], np.int64)
     for c in range(1, n_cells.shape[0]):
         origin[c] = origin[c - 1] + n_cells[c - 1]

@@ -97,7 +97,7 @@ class Arrays(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some events laid out for the kernels, N of them at most, a multiple of 64; d is the number of columns."""
+    """Events laid out for the kernels: up to N, a multiple of 64, in d columns."""
 
     cells: Any  # [d * N] uint16
     own_cells: Any  # [N * d] uint16: the same, event by event
@@ -176,7 +176,7 @@ def _has_several(column: Any, begin: int, end: int, d: int) -> bool:
 
 
 @kernel
-def match_batch(first: int, last: int, index: Any, batch: Any, runs: Any, counters: Any) -> bool:
+def match_batch(first: int, last: int, index: Arrays, batch: Batch, runs: Runs, counters: Any) -> bool:
     """Parents first .. last on all events of the batch. False if there was no room for all matches.
 
     Arrays that loops use are named before them: to take one out of `index` counts references, as Python does.
@@ -223,7 +223,7 @@ def match_batch(first: int, last: int, index: Any, batch: Any, runs: Any, counte
 
 @kernel
 def _test(first: int, last: int, tests: Any, cells: Any, passing: Any) -> Any:
-    """Leave in `passing` the events that pass all tests; is one left?"""
+    """Leave in `passing` the events that pass all tests; returns whether one is left."""
     column, lows, widths = tests
     words = passing.shape[0]
     left = np.uint64(1)
@@ -240,8 +240,8 @@ def _test(first: int, last: int, tests: Any, cells: Any, passing: Any) -> Any:
 
 
 @kernel
-def _filter(t: int, index: Any, batch: Any, n: int) -> int:
-    """Write what the rows leave of the tile for each event that passed, where something is left; says for how many."""
+def _filter(t: int, index: Arrays, batch: Batch, n: int) -> int:
+    """Write what the rows leave of the tile for each event that passed; returns how many events have candidates."""
     words, cells, offsets, passed = index.words, batch.cells, batch.offsets, batch.passed
     row_column, row_low, row_shift, row_at = index.row_column, index.row_low, index.row_shift, index.row_at
     begin, local, end = index.row[t], index.local[t], index.row[t + 1]
@@ -286,7 +286,7 @@ def _keep(excluded: Any, event: Any, words: Any, events: Any, found: int, counts
 
 
 @kernel
-def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+def _list(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
     """Append the subscriptions of a tile that events match, of those that rows have left. False: no room.
 
     Candidates are collected before they are verified, so that the memory for those ahead can be asked for.
@@ -315,8 +315,8 @@ def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> b
 
 
 @kernel
-def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
-    """The same of a precise tile: what the ends in the cells of an event leave matches, but for what is unsure."""
+def _list_precise(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
+    """Append the matches of a precise tile: what the ends in the cells of an event leave, but for what is unsure."""
     found, found_event, own_cells, values = batch.found, batch.found_event, batch.own_cells, batch.values
     offsets, unsure = batch.offsets, index.unsure
     row_column, row_low, row_shift, ends_at = index.row_column, index.row_low, index.row_shift, index.ends_at
@@ -366,7 +366,7 @@ def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: A
 
 @inlined
 def _few(excluded: Any, origin: int) -> bool:
-    """Are so few left of a precise tile that to verify them is less than to compare the ends in all cells?"""
+    """Whether so few are left of a precise tile that verifying them costs less than comparing the ends in all cells."""
     left = 0
     for w in range(WORDS):
         left += ones(~excluded[origin + w])
@@ -374,7 +374,7 @@ def _few(excluded: Any, origin: int) -> bool:
 
 
 @kernel
-def _append(t: int, e: Any, i: int, index: Any, batch: Any, runs: Any) -> bool:
+def _append(t: int, e: Any, i: int, index: Arrays, batch: Batch, runs: Runs) -> bool:
     """A run of the subscriptions that are left of a tile of which some share a slot."""
     id_start, first, used = index.id_start, index.slot[t], runs.used
     m = used[1]
@@ -410,7 +410,7 @@ def _exclude(at: int, ends: Any, end_value: Any, end_slot: Any, value: Any, word
 
 
 @kernel
-def _verify(index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+def _verify(index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
     """Append those of n candidates that match: runs of one event after the other. False: no room."""
     candidate, own_cells, values = batch.candidate, batch.own_cells, batch.values
     start, range_, low, high = index.start, index.range, index.low, index.high
@@ -444,8 +444,8 @@ def _verify(index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
 
 
 @kernel
-def _list_all(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
-    """The same of a tile without rows: all its subscriptions are candidates."""
+def _list_all(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
+    """Append the matches of a tile without rows: all its subscriptions are candidates."""
     passed, candidate = batch.passed, batch.candidate
     first, last = index.slot[t], index.slot[t + 1]
     m = 0
@@ -462,7 +462,7 @@ def _list_all(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) 
 
 @inlined
 def _satisfied(u: int, start: Any, range_: Any, low: Any, high: Any, own_cells: Any, values: Any, origin: int) -> bool:
-    """Does the event whose cells and values begin at `origin` hit an interval of slot u in each of its columns?
+    """Whether the event whose cells and values begin at `origin` hits an interval of slot u in each of its columns.
 
     Cells decide, but where an interval begins or ends in the cell of the value: only there doubles are compared.
     """
@@ -485,7 +485,7 @@ def _satisfied(u: int, start: Any, range_: Any, low: Any, high: Any, own_cells: 
 
 
 class Alone(NamedTuple):
-    """One event laid out for `match_event`."""
+    """One event laid out for `match_alone`."""
 
     first: Any  # [A] int64, as in `rows.lay_out`
     last: Any  # [A] int64
@@ -565,7 +565,9 @@ def _passes(first: int, last: int, tests: Any, laid_out: Any, begin: int) -> boo
 
 
 @kernel
-def _list_alone(event: int, n: int, begin: int, value: Any, index: Any, alone: Any, runs: Any, counters: Any) -> bool:
+def _list_alone(
+    event: int, n: int, begin: int, value: Any, index: Arrays, alone: Alone, runs: Runs, counters: Any
+) -> bool:
     """Append the subscriptions that the event laid out matches, of the n tiles that it passed. False: no room.
 
     Its rows lie far apart, so those of the next tile are asked for while those of one are united.
@@ -660,14 +662,14 @@ def _list_alone(event: int, n: int, begin: int, value: Any, index: Any, alone: A
 def _row_offset(
     cell: Any, r: int, c: int, local: bool, row_low: Any, row_shift: Any, offset: Any, edge_start: Any
 ) -> Any:
-    """Where the row of a cell is, from row_at[r] on; of a local one it may lie outside."""
+    """The distance of a cell's row from row_at[r]; that of a local one may lie outside."""
     if local:
         return ((cell - np.int64(row_low[r])) >> np.int64(row_shift[r])) * WORDS
     return np.int64(offset[edge_start[c] + cell - 1])
 
 
 @kernel
-def arrange(runs: Any, ids: Any, n_ids: int, offsets: Any) -> Any:
+def arrange(runs: Runs, ids: Any, n_ids: int, offsets: Any) -> Any:
     """Turn runs and sets into a MatchBatch: fill its offsets[N + 1], which are 0, and return its subscriptions."""
     event, begin, id, n, m = runs.event, runs.begin, runs.id, runs.used[0], runs.used[1]
     sets, set_event, set_at, n_sets = runs.set, runs.set_event, runs.set_at, runs.used[2]
