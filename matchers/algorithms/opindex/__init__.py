@@ -121,7 +121,7 @@ def _partitions(table: SubscriptionTable, pivot: Int64) -> Partitions:
 
 
 def _places(pivot: Int64, n_columns: int) -> tuple[Int64, Int32, Int32]:
-    """The begin of each partition, the place of each subscription, and the subscription at each place."""
+    """The first place of each partition, the place of each subscription, and the subscription at each place."""
     partitioned = np.flatnonzero(pivot != UNPARTITIONED)
     members = partitioned[np.argsort(pivot[partitioned], kind="stable")]
     sizes = np.bincount(pivot[members], minlength=n_columns)
