@@ -291,7 +291,6 @@ def test_every_algorithm_is_a_line_and_a_package_with_its_kernels() -> None:
 
 MOST_PARAMETERS = 10  # of a kernel: arrays that belong together are a named tuple
 TO_BE_GROUPED = {  # kernels that still take more
-    "kernels.rows": {"keep_satisfied"},
 }
 
 
