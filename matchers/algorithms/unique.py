@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from matchers.algorithms.pool import over
 from matchers.contract.tables import Int32, Int64, SubscriptionTable, offsets_of
 from matchers.kernels import unique as kernels
+from matchers.kernels.unique import Intervals
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +27,15 @@ class Unique:
         n = table.n_subscriptions
         low, high = ((bounds + 0.0).view(np.uint64) for bounds in (table.low, table.high))  # one zero
         hashes = np.empty(n, np.uint64)
-        arrays = (table.start, table.column, low, high)
-        over(n, threads, lambda a, b: kernels.hash_rows(a, b, *arrays, hashes))
+        intervals = Intervals(table.start, table.column, low, high)
+        over(n, threads, lambda a, b: kernels.hash_rows(a, b, intervals, hashes))
         order = np.argsort(hashes, kind="stable")
         never = np.zeros(n, bool)
         never[table.subscription[table.low > table.high]] = True
         if never.any():
             order = order[~never[order]]
         new = np.empty(len(order), bool)
-        kernels.mark_new(order, hashes, *arrays, new)
+        kernels.mark_new(order, hashes, intervals, new)
         first = np.flatnonzero(new)
         return cls(order[first], np.append(first, len(order)), order.astype(np.int32))
 
@@ -46,9 +47,10 @@ def rows(
     low: NDArray[Any],
     high: NDArray[Any],
     threads: int,
-) -> tuple[Int64, Int32, NDArray[Any], NDArray[Any]]:
-    """Some rows of a table in another order: where each begins, and their columns, lows and highs."""
+) -> Intervals:
+    """The rows `order` of a table."""
     to = offsets_of(start[order + 1] - start[order])
-    out = [np.empty(int(to[-1]), array.dtype) for array in (column, low, high)]
-    over(len(order), threads, lambda a, b: kernels.take_rows(a, b, order, start, column, low, high, to, *out))
-    return to, out[0], out[1], out[2]
+    given = Intervals(start, column, low, high)
+    taken = Intervals(to, *(np.empty(int(to[-1]), array.dtype) for array in (column, low, high)))
+    over(len(order), threads, lambda a, b: kernels.take_rows(a, b, order, given, taken))
+    return taken

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from matchers.contract.interfaces import Interfaces
-from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, offsets_of
+from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch
 
 
 class Matcher(ABC):
@@ -57,12 +57,14 @@ def list_matches(step: Step, n_events: int, n_subscriptions: int) -> MatchBatch:
     `out` and how many each has into `counts[event]`, and returns the first event it has not done: it stops before an
     event for which fewer than S places are left. So a kernel checks for room once an event and never within.
     """
-    counts = np.zeros(n_events, np.int64)
+    offsets = np.zeros(n_events + 1, np.int64)
+    counts = offsets[1:]  # of the events not done; of the others, where they end
     out = np.empty(max(2 * n_subscriptions, 1 << 16), np.int32)
     parts = []
     done = 0
     while done < n_events:
         before, done = done, step(done, out, counts)
-        parts.append(out[: counts[before:done].sum()].copy())
-    offsets = offsets_of(counts)
-    return MatchBatch(offsets, np.concatenate(parts) if parts else out[:0].copy())
+        ends = offsets[before : done + 1]
+        np.add.accumulate(ends, out=ends)
+        parts.append(out[: ends[-1] - ends[0]].copy())
+    return MatchBatch(offsets, parts[0] if len(parts) == 1 else np.concatenate([out[:0], *parts]))

@@ -144,7 +144,7 @@ class EventBatch:
 
 @dataclass(frozen=True, eq=False)
 class MatchBatch:
-    """Which subscriptions each event satisfies: event e those at subscription[offsets[e] : offsets[e + 1]]."""
+    """The subscriptions that N events satisfy: event e those at subscription[offsets[e] : offsets[e + 1]]."""
 
     offsets: Int64  # [N + 1]
     subscription: Int32  # [M], ascending within an event
@@ -154,7 +154,9 @@ class MatchBatch:
 
     @classmethod
     def joined(cls, parts: Sequence[MatchBatch]) -> MatchBatch:
-        """Of the events of one batch after the other."""
+        """The matches of batches, one behind the other."""
+        if len(parts) == 1:
+            return parts[0]
         counts = [np.diff(part.offsets) for part in parts]
         return cls(
             offsets_of(np.concatenate([np.empty(0, np.int64), *counts])),
@@ -178,7 +180,10 @@ def _ids(name: str, values: ArrayLike, n: int) -> Int32:
 
 def offsets_of(counts: ArrayLike) -> Int64:
     """[N + 1]: where each of N runs of these lengths begins, one behind the other, and where the last ends."""
-    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    lengths = np.asarray(counts, np.int64)
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.add.accumulate(lengths, out=offsets[1:])
+    return offsets
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.contract.tables import EventBatch, Int32, Int64
+from matchers.contract.tables import EventBatch, Int32, Int64, offsets_of
 from matchers.index.fields import Fields
-from matchers.index.kernels.encode import encode
+from matchers.index.kernels.encode import Columns, Events, encode
 from matchers.index.kernels.json import TEXT
 from matchers.index.values import Values
 from matchers.index.vocabulary import Vocabulary
@@ -25,35 +25,18 @@ class Encoder:
     fields: Fields
 
     def encode(self, values: Values) -> EventBatch:
-        """Of values that were read for the same fields."""
-        first, columns = self._columns
-        facet, names = self._facets
-        starts, lengths, text = self._texts(values, names)
-        room = int(np.diff(first)[values.path].sum()) + len(values) * len(self._absent)
+        """Encode values that were read for the same fields."""
+        columns = self._columns
+        room = int(self._n_columns[values.path].sum()) + len(values) * len(columns.absent)
         offsets = np.zeros(len(values) + 1, np.int64)
         column, place = np.empty(room, np.int32), np.empty(room)
-        n = encode(
-            values.offsets,
-            values.path,
-            values.kind,
-            values.number,
-            values.number.view(np.uint64),
-            starts,
-            lengths,
-            text,
-            first,
-            columns,
-            facet,
-            *self.vocabulary.coded,
-            self._absent,
-            offsets,
-            column,
-            place,
-        )
+        events = Events(values.offsets, values.path, values.kind, values.number, *self._texts(values))
+        n = encode(events, columns, self.vocabulary.coded, offsets, column, place)
         return EventBatch(offsets, column[:n], place[:n], len(self.vocabulary.columns))
 
-    def _texts(self, values: Values, names: list[str]) -> tuple[Int64, Int32, NDArray[np.uint8]]:
+    def _texts(self, values: Values) -> tuple[Int64, Int32, NDArray[np.uint8]]:
         """[1 + F, V], [1 + F, V]: where the texts are, as they are and as each of the facets named has them."""
+        _, names = self._facets
         starts = np.zeros((1 + len(names), len(values.start)), np.int64)
         lengths = np.zeros((1 + len(names), len(values.start)), np.int32)
         starts[0], lengths[0] = values.start, values.length
@@ -77,11 +60,20 @@ class Encoder:
         return np.array([self.fields.position[path] for path, _ in self.vocabulary.columns], np.int32)
 
     @cached_property
-    def _columns(self) -> tuple[Int32, Int32]:
-        """[P + 1], [A]: the columns of each field."""
-        counts = np.bincount(self._path, minlength=len(self.fields.paths)).astype(np.int32)
-        first = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-        return first, np.argsort(self._path, kind="stable").astype(np.int32)
+    def _n_columns(self) -> Int64:
+        """[P]: how many columns each field has."""
+        return np.bincount(self._path, minlength=len(self.fields.paths))
+
+    @cached_property
+    def _columns(self) -> Columns:
+        facet, _ = self._facets
+        absent = [c for c, cuts in enumerate(self.vocabulary.cuts) if cuts[:1] == (ABSENT_TOKEN,)]
+        return Columns(
+            offsets_of(self._n_columns).astype(np.int32),
+            np.argsort(self._path, kind="stable").astype(np.int32),
+            facet,
+            np.array(absent, np.int32),
+        )
 
     @cached_property
     def _facets(self) -> tuple[Int32, list[str]]:
@@ -99,8 +91,3 @@ class Encoder:
         for row, wants in enumerate(wanting, 1):
             wants[self._path[facet == row]] = True
         return wanting
-
-    @cached_property
-    def _absent(self) -> Int32:
-        """Columns that tell an event without the field from others."""
-        return np.array([c for c, cuts in enumerate(self.vocabulary.cuts) if cuts[:1] == (ABSENT_TOKEN,)], np.int32)

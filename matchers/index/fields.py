@@ -9,8 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from matchers.contract.tables import Int32
-from matchers.index.kernels.json import ROOT, key_hash
+from matchers.index.kernels.json import ROOT, Names, key_hash
 from matchers.language.model import Path
 
 # A name that JSON writes with an escape is no matter for kernels.
@@ -24,19 +23,6 @@ class Node:
     path: int = -1  # position in Fields.paths
     children: dict[str, Node] = field(default_factory=dict)
     paths: list[int] = field(default_factory=list)  # of itself and all below
-
-
-@dataclass(frozen=True, eq=False)
-class Names:
-    """The tree for kernels: a hash table of (node, name), open addressing, a power of two long."""
-
-    node: Int32  # [T] whose child it is; -1: free
-    child: Int32  # [T]
-    start: Int32  # [T] the name is text[start : start + length]
-    length: Int32  # [T]
-    text: np.ndarray  # uint8
-    path: Int32  # [nodes] position in Fields.paths or -1
-    inner: np.ndarray  # [nodes] bool: has children
 
 
 @dataclass(frozen=True, eq=False)

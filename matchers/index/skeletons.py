@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.contract.tables import Float64, Int32, Int64, offsets_of
-from matchers.index.kernels.skeleton import skeletons
+from matchers.contract.tables import Float64, Int32, Int64
+from matchers.index.kernels.json import Documents
+from matchers.index.kernels.skeleton import Shapes, Slots, skeletons
 
 _TEXT_ROOM, _SHAPE_ROOM = 1 << 20, 1 << 12
 _SPELLED = {"t": "true", "f": "false", "n": "null"}
@@ -36,30 +37,19 @@ class Skeletons:
     def of(cls, text: NDArray[np.uint8], begins: Int64, ends: Int64) -> Skeletons:
         n = len(begins)
         room = int((ends - begins).sum()) // 2 + n + 1
-        shape, counts = np.empty(n, np.int32), np.empty(n, np.int64)
-        kind, number = np.empty(room, np.uint8), np.zeros(room)
-        start, length = np.zeros(room, np.int64), np.zeros(room, np.int32)
-        shape_text, shape_end = np.empty(_TEXT_ROOM, np.uint8), np.zeros(_SHAPE_ROOM, np.int64)
-        table = np.full(4 * _SHAPE_ROOM, -1, np.int32)
-        n_shapes, m = skeletons(
-            text,
-            begins,
-            ends,
-            shape,
-            shape_text,
-            shape_end,
-            table,
-            counts,
-            kind,
-            number.view(np.uint64),
-            start,
-            length,
+        shapes = Shapes(
+            *(np.empty(_TEXT_ROOM, np.uint8), np.zeros(_SHAPE_ROOM, np.int64)),
+            np.full(4 * _SHAPE_ROOM, -1, np.int32),
         )
-        cuts = shape_end[: n_shapes + 1].tolist()
-        whole = shape_text.tobytes()
-        shapes = tuple(whole[a:b] for a, b in pairwise(cuts))
-        offsets = offsets_of(counts)
-        return cls(shapes, shape, offsets, number[:m], start[:m], length[:m], text)
+        slots = Slots(
+            *(np.zeros(n + 1, np.int64), np.zeros(room)),
+            *(np.zeros(room, np.int64), np.zeros(room, np.int32)),
+        )
+        shape = np.empty(n, np.int32)
+        n_shapes, m = skeletons(Documents(text, begins, ends), shapes, slots, shape)
+        whole = shapes.text[: shapes.end[n_shapes]].tobytes()
+        different = tuple(whole[a:b] for a, b in pairwise(shapes.end[: n_shapes + 1].tolist()))
+        return cls(different, shape, slots.offsets, slots.number[:m], slots.start[:m], slots.length[:m], text)
 
     def texts(self, values: Int64) -> list[bytes]:
         """The texts of these values."""

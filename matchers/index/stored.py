@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from matchers.algorithms import FUNCTIONS, STORED
 from matchers.contract.tables import EventBatch, SubscriptionTable
 from matchers.errors import MatchingError
+from matchers.index.kernels.encode import Cuts
 from matchers.index.segment import Segment
 from matchers.index.snapshot import Part
 from matchers.index.texts import Texts
-from matchers.index.vocabulary import Cuts, Vocabulary
+from matchers.index.vocabulary import Vocabulary
 from matchers.language import operators
 from matchers.language.model import ABSENT
 

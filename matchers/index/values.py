@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from matchers.contract.tables import Float64, Int32, Int64, offsets_of
 from matchers.index.fields import Fields, Node
-from matchers.index.kernels.json import NUMBER, TEXT, read_json
+from matchers.index.kernels.json import NUMBER, TEXT, Documents, Found, read_json
 from matchers.language import facets
 from matchers.language.model import ABSENT, Absent, Event, Scalar
 
@@ -99,41 +99,23 @@ def _read(value: Any, node: Node, in_array: bool, found: list[tuple[int, Scalar]
 
 
 def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) -> tuple[Values, Int64]:
-    """From JSON events text[begins[e] : ends[e]]. Also says which of them a slower reader must take: here, they hold
-    nothing."""
-    names = fields.names
+    """Read JSON events text[begins[e] : ends[e]]. Also returns the numbers of the events that are left to a slower
+    reader, and without values here."""
     n = len(begins)
     room = int((ends - begins).sum()) // 2 + n + 1  # a value takes a byte and a separator
-    path, kind, number = np.empty(room, np.int32), np.empty(room, np.uint8), np.empty(room)
-    start, length = np.empty(room, np.int64), np.empty(room, np.int32)
-    counts, several, hard = np.zeros(n, np.int64), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    m = read_json(
-        text,
-        begins,
-        ends,
-        names.node,
-        names.child,
-        names.start,
-        names.length,
-        names.text,
-        names.path,
-        names.inner,
-        path,
-        kind,
-        number.view(np.uint64),
-        start,
-        length,
-        counts,
-        several,
-        hard,
+    several, hard = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    found = Found(
+        *(np.zeros(n + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.uint8), np.empty(room)),
+        *(np.empty(room, np.int64), np.empty(room, np.int32)),
     )
-    offsets = offsets_of(counts)
+    m = read_json(Documents(text, begins, ends), fields.names, found, several, hard)
+    offsets, path, kind, number, start, length = found
     values = Values(offsets, path[:m], kind[:m], number[:m], start[:m], length[:m], text, several)
-    return values, np.flatnonzero(hard)
+    return values, hard.nonzero()[0]
 
 
 def none_read(n: int) -> Values:
-    """Of n events nothing yet."""
+    """The values of n events before any is read."""
     return Values(
         *(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0)),
         *(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.zeros(n, np.bool_)),

@@ -14,29 +14,17 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from matchers.contract.tables import Int32, Int64
+from matchers.index.kernels.encode import Cuts
 from matchers.language import facets
 from matchers.language.facets import NUMBER, PLACE
 from matchers.language.lowering import Column, Conjunction
 from matchers.language.model import Interval, Range, Region, Scalar
 
 _END = 7  # tags go from 00 to 06
-
-
-class Cuts(NamedTuple):
-    """All cuts as `kernels.encode` wants them."""
-
-    zone: Int64  # [A, 7]: where a column's cuts with a tag begin
-    simple: Int64  # [A, 4]: the codes of null, false and other values that are all of their tag
-    head: NDArray[np.uint64]  # [cuts]: the first 8 bytes after the tag
-    start: Int64  # [cuts]: where the bytes after the tag are
-    length: Int32  # [cuts]
-    text: NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +52,7 @@ class Vocabulary:
 
     @cached_property
     def cut_position(self) -> list[dict[bytes, int]]:
-        """Of each column: its cuts with their places."""
+        """[A]: the place of each cut of a column."""
         return [{cut: i for i, cut in enumerate(cuts)} for cuts in self.cuts]
 
     def intervals(self, column: int, region: Region) -> list[Interval]:

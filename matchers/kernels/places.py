@@ -191,7 +191,7 @@ def list_group(event: int, n: int, events: Events, rows: Rows, group: Group, out
 
     It stops before an event for which there might not be room.
     """
-    n_subscriptions = rows.start.shape[0] - 1
+    n_subscriptions, any_several = rows.start.shape[0] - 1, rows.any_several
     for e in range(event, event + n):
         if out.shape[0] - m < n_subscriptions:
             return e, m
@@ -200,6 +200,7 @@ def list_group(event: int, n: int, events: Events, rows: Rows, group: Group, out
         m = unmarked(bits, n_subscriptions, out, m)
         for i in range(before, m):
             mark(bits, out[i])
-        m = settle(events, e, group.arrays[e - event], rows, out, before, m, group.first, group.last)
+        if group.arrays[e - event] or any_several:
+            m = settle(events, e, group.arrays[e - event], rows, out, before, m, group.first, group.last)
         counts[e] = m - before
     return event + n, m

@@ -67,47 +67,27 @@ def satisfies(s: int, start: Any, column: Any, low: Any, high: Any, value: Any, 
 
 
 @kernel
-def keep_satisfied(
-    out: Any,
-    begin: int,
-    end: int,
-    every: bool,
-    several: Any,
-    start: Any,
-    column: Any,
-    low: Any,
-    high: Any,
-    value: Any,
-    first: Any,
-    last: Any,
+def settle(
+    events: Events, event: int, every: bool, rows: Rows, out: Any, begin: int, end: int, first: Any, last: Any
 ) -> int:
-    """Of out[begin : end] those that the event laid out satisfies, moved together; says where they end.
+    """Keep of out[begin : end] the subscriptions that an event satisfies; returns where they end.
 
-    Only where there is doubt are they checked: all of them where `every`, else those with `several` intervals in a
-    column, of which an index by hulls does not know more.
+    Those in doubt are checked: all of them where `every`, else those with `several` intervals in a column, of which an
+    index by hulls knows no more. `first` and `last`, [A] int64, are 0 before and after.
+
+    A kernel asks `every or rows.any_several` before it calls this for an event: a call counts 16 references, 50 ns.
     """
+    offsets, e_column, value = events
+    start, column, low, high, several, _ = rows
+    lay_out(e_column, offsets[event], offsets[event + 1], first, last)
     m = begin
     for i in range(begin, end):
         s = out[i]
         if not (every or several[s]) or satisfies(s, start, column, low, high, value, first, last):
             out[m] = s
             m += 1
-    return m
-
-
-@kernel
-def settle(
-    events: Events, event: int, every: bool, rows: Rows, out: Any, begin: int, end: int, first: Any, last: Any
-) -> int:
-    """`keep_satisfied` where there is doubt; `first` and `last` have a zero for each column, before and after."""
-    if not (every or rows.any_several):
-        return end
-    offsets, e_column, e_value = events
-    start, column, low, high, several, _ = rows
-    lay_out(e_column, offsets[event], offsets[event + 1], first, last)
-    end = keep_satisfied(out, begin, end, every, several, start, column, low, high, e_value, first, last)
     clear(e_column, offsets[event], offsets[event + 1], first, last)
-    return end
+    return m
 
 
 @kernel
@@ -121,7 +101,7 @@ def has_several_values(column: Any, begin: int, end: int, n_columns: int) -> boo
 
 @kernel
 def read(column: Any, value: Any, begin: int, end: int, present: Any, least: Any, greatest: Any) -> bool:
-    """Which columns the event has, and the least and greatest value in each; says whether some column has several."""
+    """Fill `present`, `least` and `greatest` of each column; returns whether some column has several values."""
     several = False
     present[:] = False
     for i in range(begin, end):

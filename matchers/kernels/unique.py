@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,15 @@ from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.vectors import prefetch
 
 AHEAD = 8  # rows
+
+
+class Intervals(NamedTuple):
+    """The I intervals of S subscriptions; subscription s owns start[s] .. start[s + 1]."""
+
+    start: Any  # [S + 1] int64
+    column: Any  # [I] int32
+    low: Any  # [I] float64, the bits of these as uint64, or cells as uint16
+    high: Any  # [I] of the type of low
 
 
 @inlined
@@ -20,8 +29,9 @@ def _mixed(hash: Any, word: Any) -> Any:
 
 
 @kernel
-def hash_rows(first: int, last: int, start: Any, column: Any, low: Any, high: Any, out: Any) -> None:
-    """low and high as the bits of doubles."""
+def hash_rows(first: int, last: int, intervals: Intervals, out: Any) -> None:
+    """Fill out [S] uint64 for the subscriptions first .. last, whose bounds are given as bits."""
+    start, column, low, high = intervals
     for s in range(first, last):
         hash = np.uint64(start[s + 1] - start[s])
         for i in range(start[s], start[s + 1]):
@@ -30,8 +40,9 @@ def hash_rows(first: int, last: int, start: Any, column: Any, low: Any, high: An
 
 
 @kernel
-def mark_new(order: Any, hash: Any, start: Any, column: Any, low: Any, high: Any, new: Any) -> None:
-    """new[i]: whether order[i] asks for something else than the last one of the same hash that does so."""
+def mark_new(order: Any, hash: Any, intervals: Intervals, new: Any) -> None:
+    """Fill new [n] bool: whether order[i] has other intervals than the last new one of the same hash."""
+    start, column, low, high = intervals
     leader = 0
     for i in range(order.shape[0]):
         s, b = order[i], order[leader]
@@ -46,13 +57,13 @@ def mark_new(order: Any, hash: Any, start: Any, column: Any, low: Any, high: Any
 
 
 @kernel
-def take_rows(
-    first: int, last: int, order: Any, start: Any, column: Any, low: Any, high: Any, to: Any, c: Any, a: Any, b: Any
-) -> None:
-    """The rows order[first : last] of a table, one behind the other, to where `to` says that they begin.
+def take_rows(first: int, last: int, order: Any, intervals: Intervals, out: Intervals) -> None:
+    """Copy the intervals of the subscriptions order[first : last] to `out`, whose `start` says where.
 
-    They lie anywhere, so the memory of those ahead is asked for, first where they begin and then what they hold.
+    They lie anywhere in memory, so it is prefetched, first their `start` and later the intervals.
     """
+    start, column, low, high = intervals
+    to, c, a, b = out
     for i in range(first, last):
         if i + 2 * AHEAD < last:
             prefetch(start, np.uint64(order[i + 2 * AHEAD]))

@@ -291,14 +291,6 @@ def test_every_algorithm_is_a_line_and_a_package_with_its_kernels() -> None:
 
 MOST_PARAMETERS = 10  # of a kernel: arrays that belong together are a named tuple
 TO_BE_GROUPED = {  # kernels that still take more
-    "algorithms.tiles.kernels.clustering": {"gather", "cut"},
-    "algorithms.tiles.kernels.layout": {"plan", "fill", "list_ends"},
-    "algorithms.tiles.kernels.matching": {"match_alone"},
-    "index.kernels.encode": {"encode"},
-    "index.kernels.json": {"read_json"},
-    "index.kernels.skeleton": {"skeletons"},
-    "kernels.rows": {"keep_satisfied"},
-    "kernels.unique": {"take_rows"},
 }
 
 

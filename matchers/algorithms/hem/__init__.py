@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from matchers.algorithms.cells import Cells
 from matchers.algorithms.hem import kernel as kernels
-from matchers.algorithms.hem.kernel import Chains, Domain, Index, Located, Pairs
+from matchers.algorithms.hem.kernel import Chains, Domain, Index, Pairs
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
@@ -77,7 +77,7 @@ class Hem(Matcher):
         return super().memory_bytes() + sum(int(array.nbytes) for array in pairs)
 
     def match(self, events: EventBatch) -> MatchBatch:
-        chunk = int(np.clip(CHUNK_BITS // max(64 * len(self.index.gone), 1), 16, 1024))
+        chunk = min(max(CHUNK_BITS // max(64 * len(self.index.gone), 1), 16), 1024)
         marks = np.empty((self.blocks, min(chunk, len(events)), self.index.block // 64), np.uint64)
         parts = [
             self._match(events, first, min(first + chunk, len(events)), marks) for first in range(0, len(events), chunk)
@@ -85,13 +85,13 @@ class Hem(Matcher):
         return MatchBatch.joined(parts)
 
     def _match(self, events: EventBatch, first: int, last: int, marks: Words) -> MatchBatch:
-        located = self._located(events, first, last)
-        kernels.mark_mismatches(first, last - first, events.arrays, located, self.index, self.chains, marks)
+        arrays = events.arrays
+        kernels.mark_mismatches(first, last - first, arrays, self.domain, self.index, self.chains, marks)
 
         def step(done: int, out: Int32, counts: Int64) -> int:
             return (
                 kernels.list_unmarked(
-                    *(first + done, last, first, events.arrays, self.d, self.index.block, marks, self.rows),
+                    *(first + done, last, first, arrays, self.d, self.index.block, marks, self.rows),
                     *(out, counts),
                 )
                 - first
@@ -99,23 +99,12 @@ class Hem(Matcher):
 
         return list_matches(step, last - first, self.n)
 
-    def _located(self, events: EventBatch, first: int, last: int) -> Located:
-        room = int(events.offsets[last] - events.offsets[first])
-        located = Located(
-            np.zeros(self.d + 1, np.int64),
-            np.empty(room, np.int32),
-            *(np.empty(room), np.empty(room)),
-            *(np.empty(room, np.int64), np.empty(room, np.int64)),
-        )
-        kernels.locate(events.arrays, first, last, self.domain, located)
-        return located
-
     def marks(self, events: EventBatch) -> int:
         """The number of pairs marked one by one for these events (line 7), the work that Theorem 1 is about.
 
         Without sets these are all pairs in the cells after (LVE) and before (HVE) that of the value.
         """
-        begins, _, _, _, least_cell, greatest_cell = self._located(events, 0, len(events))
+        begins, _, _, _, least_cell, greatest_cell = kernels.locate(0, len(events), events.arrays, self.domain)
         index, n = self.index, begins[-1]
         total = 0
         for b in range(self.blocks):

@@ -70,7 +70,7 @@ class Located(NamedTuple):
     Of several values of one event only the least and the greatest matter. Events count from the first of them.
     """
 
-    begins: Any  # [d + 1] int64, zeros before
+    begins: Any  # [d + 1] int64
     event: Any  # [V] int32
     least: Any  # [V] float64
     greatest: Any  # [V] float64
@@ -79,12 +79,14 @@ class Located(NamedTuple):
 
 
 @kernel
-def locate(events: Events, first_event: int, last_event: int, domain: Domain, located: Located) -> None:
-    """Fill `located`."""
+def locate(first_event: int, last_event: int, events: Events, domain: Domain) -> Located:
     offsets, column, value = events
     begin, per_unit, c = domain
-    begins, event, least, greatest, least_cell, greatest_cell = located
-    d = begins.shape[0] - 1
+    d = begin.shape[0]
+    room = offsets[last_event] - offsets[first_event]
+    begins, event = np.zeros(d + 1, np.int64), np.empty(room, np.int32)
+    least, greatest = np.empty(room), np.empty(room)
+    least_cell, greatest_cell = np.empty(room, np.int64), np.empty(room, np.int64)
     for step in (0, 1):  # how many each attribute has, then which
         for e in range(first_event, last_event):
             before = -1
@@ -116,6 +118,7 @@ def locate(events: Events, first_event: int, last_event: int, domain: Domain, lo
         for k in range(begins[a], begins[a + 1]):
             least_cell[k] = cell_of(least[k], begin[a], per_unit[a], c)
             greatest_cell[k] = cell_of(greatest[k], begin[a], per_unit[a], c)
+    return Located(begins, event, least, greatest, least_cell, greatest_cell)
 
 
 @kernel
@@ -140,11 +143,13 @@ def group_below(x: int, c: int, g: int) -> int:
 
 @kernel
 def mark_mismatches(
-    first_event: int, n_events: int, events: Events, located: Located, index: Index, chains: Chains, marks: Any
+    first_event: int, n_events: int, events: Events, domain: Domain, index: Index, chains: Chains, marks: Any
 ) -> None:
     """Algorithm 2 but its last line, for all events and blocks: marks[b, e] is B of the event in the block."""
     offsets, e_column, _ = events
-    begins, event, least, greatest, least_cell, greatest_cell = located
+    begins, event, least, greatest, least_cell, greatest_cell = locate(
+        first_event, first_event + n_events, events, domain
+    )
     block, c, cells, groups, first_cell, first_set, sets, lows, highs, _, constrained, gone = index
     low_start, low, low_id = lows
     high_start, high, high_id = highs
@@ -397,7 +402,7 @@ def list_unmarked(
 ) -> int:
     """Line 9: the unmarked subscriptions of the events; those that the marks do not decide are verified."""
     offsets, e_column, _ = events
-    n = rows.start.shape[0] - 1
+    n, any_several = rows.start.shape[0] - 1, rows.any_several
     first = np.zeros(d, np.int64)
     last = np.zeros(d, np.int64)
     m = 0
@@ -406,7 +411,8 @@ def list_unmarked(
         for b in range(marks.shape[0]):
             m = unmarked(marks[b, event - first_event], min(block, n - b * block), out, m, b * block)
         arrays = has_several_values(e_column, offsets[event], offsets[event + 1], d)
-        m = settle(events, event, arrays, rows, out, before, m, first, last)
+        if arrays or any_several:
+            m = settle(events, event, arrays, rows, out, before, m, first, last)
         counts[event - first_event] = m - before
         event += 1
     return event

@@ -28,7 +28,7 @@ from itertools import pairwise
 import numpy as np
 
 from matchers.algorithms.name_vectors import NameVectors, best_bits, bloom_of
-from matchers.algorithms.ocm.kernel import Constraints, Names, Tables, Target, fewest_bits, index, ocm
+from matchers.algorithms.ocm.kernel import Constraints, Names, Tables, fewest_bits, index, ocm
 from matchers.algorithms.pool import run
 from matchers.contract.interfaces import Interfaces
 from matchers.contract.matcher import Matcher, list_matches
@@ -58,19 +58,19 @@ class Ocm(Matcher):
 
     def _list(self, events: EventBatch, interface: Int32, asked: int) -> list[MatchBatch]:
         """By thread."""
-        target = Target(interface, asked)
+        arrays = events.arrays
 
         def step(share: tuple[int, int], first: int, out: Int32, counts: Int64) -> int:
             return ocm(
-                *(first, events.arrays, self.names, self.tables, self.constraints),
-                *(share, target, out, counts),
+                *(first, arrays, self.names, self.tables, self.constraints),
+                *(share, interface, asked, out, counts),
             )
 
         return run([partial(list_matches, partial(step, share), len(events), asked) for share in self.shares])
 
 
 def _united(parts: list[MatchBatch], n: int) -> MatchBatch:
-    """What each thread found of the same events; below n, each once an event."""
+    """The union of the matches that threads found of the same events; subscriptions and interfaces are below n."""
     if len(parts) == 1:
         return parts[0]
     event = [np.repeat(np.arange(len(part), dtype=np.int64), np.diff(part.offsets)) for part in parts]

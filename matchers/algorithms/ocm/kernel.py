@@ -58,13 +58,6 @@ class Constraints(NamedTuple):
     interval_high: Any  # [I] float64
 
 
-class Target(NamedTuple):
-    """The output: filters, or interfaces."""
-
-    interface: Any  # [S] int32: of each filter; [0] where filters are listed
-    most: int  # listed of an event
-
-
 @kernel
 def index(vector: Any, slots: Any, shift: np.uint64) -> None:
     """Fill a hash table of 2^(64 - shift) slots: a NameVector's table, from 1; 0 is a free slot."""
@@ -145,7 +138,7 @@ def _evaluate(
     stop: int,
     filters_count: Any,
 ) -> bool:
-    """Constraints that an interval decides. Says whether one of them passed the Bloom filter."""
+    """Evaluate constraints that one interval decides. Returns whether one of them passed the Bloom filter."""
     operator, low, high, rank, bloom, _, _ = constraints
     passed = False
     if stop == at + 1:
@@ -176,7 +169,7 @@ def _evaluate_several(
     stop: int,
     filters_count: Any,
 ) -> bool:
-    """Those that several intervals decide: a loop of its own, without which the one above is five times as fast."""
+    """Evaluate constraints that several intervals decide. `_evaluate` is five times as fast without this loop."""
     _, low, high, rank, bloom, interval_low, interval_high = constraints
     passed = False
     for k in range(begin, end):
@@ -198,24 +191,27 @@ def ocm(
     tables: Tables,
     constraints: Constraints,
     share: tuple[int, int],
-    target: Target,
+    interface: Any,
+    most_listed: int,
     out: Any,
     counts: Any,
 ) -> int:
-    """Of the tables share[0] .. share[1]."""
+    """List the filters of the tables share[0] .. share[1] that match, or the interfaces behind which one does.
+
+    interface: [S] int32, of each filter; [0] where filters are listed. An event lists `most_listed` at most.
+    """
     offsets, e_column, e_value = events
     bits, bloom_of, fewest, vector, slots, shift = names_of
     filter_begin, filter_id, size, row_begin, row_name, constraint_begin, several_begin, most = tables
     first_table, last_table = share
-    interface, asked = target
     n_columns = bloom_of.shape[0]
     first = np.zeros(n_columns, np.int64)
     last = np.zeros(n_columns, np.int64)
     selected = np.empty(last_table - first_table + 1, np.int64)
     filters_count = np.zeros(most, np.int32)
-    settled = np.full(asked if interface.shape[0] > 0 else 0, -1, np.int64)
+    settled = np.full(most_listed if interface.shape[0] > 0 else 0, -1, np.int64)
     m = 0
-    while event < offsets.shape[0] - 1 and out.shape[0] - m >= asked:
+    while event < offsets.shape[0] - 1 and out.shape[0] - m >= most_listed:
         begin, end = offsets[event], offsets[event + 1]
         lay_out(e_column, begin, end, first, last)
         nv = np.uint64(0)

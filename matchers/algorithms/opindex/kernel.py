@@ -139,7 +139,8 @@ def opindex(
                 exhausted(left, low_place, high_place, lists.subscription, bits)
         before = m
         m = unmarked(bits, n_subscriptions, out, m)
-        m = settle(events, event, several, rows, out, before, m, first, last)
+        if several:
+            m = settle(events, event, several, rows, out, before, m, first, last)
         counts[event] = m - before
         event += 1
     return event

@@ -24,7 +24,8 @@ from matchers.algorithms.pool import run, shares
 from matchers.algorithms.tiles.clustering import Ranges, Tiling, tiling
 from matchers.algorithms.tiles.kernels import layout as layout_kernels
 from matchers.algorithms.tiles.kernels import matching
-from matchers.algorithms.tiles.kernels.matching import Alone, Arrays, Batch, Runs
+from matchers.algorithms.tiles.kernels.layout import Slots
+from matchers.algorithms.tiles.kernels.matching import Arrays, Batch, Runs
 from matchers.algorithms.tiles.layout import Ends, Layout
 from matchers.algorithms.tiles.model import expected
 from matchers.algorithms.tiles.quantiles import Quantiles
@@ -92,7 +93,7 @@ class Tiles(Matcher):
     def _match_some(
         self, events: EventBatch, counters: Int64, some: tuple[int, int], parents: tuple[int, int]
     ) -> MatchBatch:
-        """Some of the events with the tiles of some of the parents, given as ranges."""
+        """Match a range of the events with the tiles of a range of the parents."""
         first, last = some
         d = len(self.arrays.begin)
         most = min(last - first, max(LAID_OUT // (14 * max(d, 1)), LANES), MOST_EVENTS)
@@ -106,11 +107,7 @@ class Tiles(Matcher):
             ),
             np.zeros(3, np.int64),
         )
-        values = (events.offsets, events.column, events.value)
-        alone = Alone(
-            *(np.zeros(d, np.int64), np.zeros(d, np.int64), np.empty(len(events.column), np.uint16)),
-            *(np.empty(len(self.arrays.local), np.int32), np.empty(WORDS, np.uint64)),
-        )
+        values = events.arrays
         together = last - first > ALONE or self.matched > MUCH
         batch = _batch(-(-most // LANES) * LANES, d) if together else None
         parts = []
@@ -121,12 +118,10 @@ class Tiles(Matcher):
             chosen = np.ones(end - first, bool)
             done = True
             if batch is not None:
-                matching.lay_out_batch(first, end, *values, self.arrays, batch, chosen)
+                matching.lay_out_batch(first, end, values, self.arrays, batch, chosen)
                 done = matching.match_batch(*parents, self.arrays, batch, runs, counters)
-                matching.clear_batch(first, end, *values[:2], self.arrays, batch)
-            done = done and matching.match_alone(
-                first, end, chosen, *values, *parents, self.arrays, alone, runs, counters
-            )
+                matching.clear_batch(first, end, values, self.arrays, batch)
+            done = done and matching.match_alone(first, end, chosen, values, parents, self.arrays, runs, counters)
             if not done:  # too many matches for the room: once more with fewer events
                 size = max((end - first) // 8, 1)
                 continue
@@ -157,7 +152,7 @@ class Tiles(Matcher):
 
 
 def load(path: Path, *, threads: int = 1) -> Tiles:
-    """What was saved, mapped into memory: pages are read when they are used, and shared with others that load it.
+    """Map a saved index into memory: pages are read when they are used, and shared with others that load it.
 
     Raises OSError, and MatchingError if the file is no index of tiles.
     """
@@ -228,29 +223,30 @@ def build(
     start, column, low, high = rows(one, table.start, table.column, table.low, table.high, workers)
     side_by_side = np.empty(3 * len(column), np.uint16 if d <= 1 << 16 else np.int32)
     side_by_side[0::3], side_by_side[1::3], side_by_side[2::3] = column, in_tiles.low, in_tiles.high
-    ends = Ends.of(laid_out, clusters.begin, start, side_by_side, low, high, quantiles.n_cells, workers)
+    ends = Ends.of(laid_out, Slots(clusters.begin, start, side_by_side, low, high), workers)
+    placed = laid_out.rows
     arrays = Arrays(
         edge_start=quantiles.edge_start,
         edge=quantiles.edge,
         begin=quantiles.begin,
         per_unit=quantiles.per_unit,
         first=quantiles.first,
-        offset=laid_out.offset,
+        offset=laid_out.cells.coarse * np.uint16(WORDS),
         pivot_start=pivot_start,
         parent=parent,
         parent_test=parent_test,
-        test=parent_test[-1] + laid_out.test,
+        test=parent_test[-1] + offsets_of(laid_out.tests.n),
         test_column=tests[0],
         test_low=tests[1],
         test_width=tests[2],
         slot=clusters.begin,
-        row=laid_out.row,
-        local=laid_out.local,
-        row_column=laid_out.row_column,
-        row_low=laid_out.row_low,
-        row_shift=laid_out.row_shift,
-        row_length=laid_out.row_length,
-        row_at=laid_out.row_at,
+        row=placed.begin,
+        local=placed.local_end,
+        row_column=placed.column,
+        row_low=placed.low,
+        row_shift=placed.shift,
+        row_length=placed.length,
+        row_at=placed.at,
         words=laid_out.words,
         precise=laid_out.precise,
         unsure=ends.unsure,
@@ -280,7 +276,7 @@ def _by_pivot(clusters: Tiling) -> Tiling:
 
 
 def _parents(pivot: Int32, d: int) -> tuple[Int64, Int64]:
-    """Where families of tiles begin, and where those of each pivot do, from -1 on."""
+    """The begins of families of tiles, and of the families of each pivot, from -1 on."""
     first = np.searchsorted(pivot, np.arange(-1, d + 1))
     sizes = -(-np.diff(first) // FAMILY)
     start = offsets_of(sizes)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from matchers.algorithms.pool import as_they_come
 from matchers.algorithms.tiles.kernels import clustering as kernels
+from matchers.algorithms.tiles.kernels.predicates import Predicates
 from matchers.algorithms.tiles.kernels.quantiles import by_column
 from matchers.contract.tables import Int32, Int64, offsets_of
 
@@ -62,8 +63,13 @@ class Ranges:
 
     @cached_property
     def owner(self) -> Int32:
-        """[P]: whose predicate it is."""
+        """[P]: the subscription of each predicate."""
         return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
+
+    @property
+    def predicates(self) -> Predicates:
+        """As kernels take them."""
+        return Predicates(self.start, self.column, self.low, self.high, self.owner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,23 +109,20 @@ def tiling(ranges: Ranges, rank: Int32, tile: int, threads: int = 1) -> Tiling:
     group_end = np.zeros(most, np.int64)
     group_columns = np.full((most, kernels.MOST_COLUMNS), -1, np.int64)
     group_slices = np.ones((most, kernels.MOST_COLUMNS))
-    end = first[1:].copy()
-    places = _places(ranges)
-    predicates = (ranges.start, ranges.column, ranges.low, ranges.high)
+    predicates, share = ranges.predicates, ranges.share
+    columns = kernels.Columns(_places(ranges), count, narrowness, first, first[1:].copy(), owner, predicate)
+    found = kernels.Groups(group_end, group_columns, group_slices)
     rest = order[len(broad) :]
 
     def cut(g: int) -> None:
         b, e = int(group_end[g - 1]) if g else 0, int(group_end[g])
-        kernels.cut(b, e, tile, group_columns[g], group_slices[g], *predicates, rest, opens[len(broad) :])
+        kernels.cut(b, e, tile, group_columns[g], group_slices[g], predicates, rest, opens[len(broad) :])
         pivot[len(broad) + b : len(broad) + e] = group_columns[g, 0]
 
     def groups() -> Iterator[Callable[[], None]]:
         known = 0
         while True:
-            now = kernels.gather(
-                *(tile, ranges.start, ranges.column, ranges.share, places, first, end, owner, predicate),
-                *(count, narrowness, taken, rest, known, n // 64 + 1, group_end, group_columns, group_slices),
-            )
+            now = kernels.gather(tile, predicates, share, columns, taken, rest, found, known, n // 64 + 1)
             if now == known:
                 return
             yield from (partial(cut, g) for g in range(known, now))
@@ -156,7 +159,7 @@ def _places(ranges: Ranges) -> NDArray[np.float64]:
 
 
 def _survivors(ranges: Ranges, left: NDArray[np.int64], tile: int) -> float:
-    """How many of a tile of these an event hits in all columns that enough of them constrain to be worth rows."""
+    """The mean number of subscriptions of a tile that an event hits in all columns worth a row."""
     mine = np.zeros(len(ranges.start) - 1, bool)
     mine[left] = True
     of = np.repeat(mine, np.diff(ranges.start))

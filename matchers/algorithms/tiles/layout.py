@@ -11,28 +11,22 @@ from numpy.typing import NDArray
 from matchers.algorithms.pool import over
 from matchers.algorithms.tiles.clustering import Ranges, Tiling
 from matchers.algorithms.tiles.kernels import layout as kernels
-from matchers.contract.tables import Float64, Int32, Int64, offsets_of
+from matchers.algorithms.tiles.kernels.layout import Cells, Plan, Rows, Slots, Tests
+from matchers.contract.tables import Float64, Int64, offsets_of
 from matchers.kernels.vectors import WORDS, aligned
 
 MOST_ROWS = 128  # of a tile
 
-Tests = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # column, low, width; int32, uint16, uint16
+OneByOne = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # tests: column, low, width; int32, uint16, uint16
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """T tiles, R rows. The fields are those of `kernels.tiles.Arrays`, where they are told."""
+    """T tiles and R rows, as the kernels that match take them (`kernels.matching.Arrays`)."""
 
-    offset: NDArray[np.uint16]
-    test: Int64  # [T + 1]
-    tests: Tests  # [T, MOST_TESTS] each, of which the first test[t + 1] - test[t] count
-    row: Int64  # [T + 1]
-    local: Int64  # [T]
-    row_column: Int32  # [R]
-    row_low: NDArray[np.uint16]  # [R]
-    row_shift: NDArray[np.uint8]  # [R]
-    row_length: Int32  # [R]
-    row_at: Int64  # [R]
+    cells: Cells
+    tests: Tests
+    rows: Rows
     words: NDArray[np.uint64]
     precise: NDArray[np.bool_]  # [T]
 
@@ -40,55 +34,45 @@ class Layout:
     def of(cls, ranges: Ranges, tiles: Tiling, fewest: int, threads: int) -> Layout:
         """The predicates in the order of the tiles."""
         n, d = len(tiles.pivot), len(ranges.n_cells)
-        predicates = (ranges.start, ranges.column, ranges.low, ranges.high, ranges.n_cells)
         n_coarse, coarse = np.zeros(d, np.int64), np.zeros(int(ranges.n_cells.sum()), np.uint16)
         least = kernels.MOST_CELLS if tiles.mostly_broad else _least_cells(ranges)
         kernels.coarse_cells(_mean_reach(ranges), ranges.n_cells, ranges.spread, least, n_coarse, coarse)
-        tests = _tests(n)
+        cells = Cells(ranges.n_cells, ranges.spread, n_coarse, coarse)
+        predicates, tests = ranges.predicates, _tests(n)
         most = min(d, MOST_ROWS)
         column, low, shift, length = (np.zeros((n, most), t) for t in (np.int32, np.uint16, np.uint8, np.int32))
-        n_tests, n_rows, n_local = (np.zeros(n, np.int64) for _ in range(3))
-        precise = np.zeros(n, bool)
-        planned = (*tests, n_tests, column, low, shift, length, n_rows, n_local, precise)
+        n_rows, n_local = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        planned = Plan(column, low, shift, length, n_rows, n_local, np.zeros(n, bool))
         over(
             n,
             threads,
-            lambda a, b: kernels.plan(
-                a, b, fewest, least, tiles.begin, tiles.pivot, *predicates, ranges.spread, n_coarse, *planned
-            ),
+            lambda a, b: kernels.plan(a, b, fewest, least, tiles.begin, tiles.pivot, predicates, cells, tests, planned),
         )
 
         used = np.arange(most) < n_rows[:, None]
         column, low, shift, length = (array[used] for array in (column, low, shift, length))
         row = offsets_of(n_rows)
-        local = row[:-1] + n_local
         row_at = offsets_of(length.astype(np.int64) * WORDS)
         words = aligned(int(row_at[-1]), np.uint64)
-        placed = (row, local, column, low, shift, length, row_at[:-1].copy(), words)
-        over(
-            n,
-            threads,
-            lambda a, b: kernels.fill(a, b, tiles.begin, ranges.start, ranges.owner, *predicates[1:], coarse, *placed),
-        )
+        rows = Rows(row, row[:-1] + n_local, column, low, shift, length, row_at[:-1].copy())
+        over(n, threads, lambda a, b: kernels.fill(a, b, tiles.begin, predicates, cells, rows, words))
+        return cls(cells, tests, rows, words, planned.precise)
 
-        return cls(coarse * np.uint16(WORDS), offsets_of(n_tests), tests, *placed, precise)
-
-    def tests_with(self, parent: Int64) -> tuple[Int64, Tests]:
-        """[P + 1] where the tests of parents begin, which own the tiles parent[p] .. parent[p + 1]; and theirs and then
-        all those of tiles, one behind the other."""
-        n = np.zeros(len(parent) - 1, np.int64)
-        joined = _tests(len(n))
-        kernels.join_tests(parent, np.diff(self.test), *self.tests, *joined, n)
-        of_parents, of_tiles = (np.arange(kernels.MOST_TESTS) < count[:, None] for count in (n, np.diff(self.test)))
+    def tests_with(self, parent: Int64) -> tuple[Int64, OneByOne]:
+        """The tests of parents and then all those of tiles, one behind the other; before them [P + 1] where those of
+        each parent begin. Parent p owns the tiles parent[p] .. parent[p + 1]."""
+        joined = _tests(len(parent) - 1)
+        kernels.join_tests(parent, self.tests, joined)
+        of_parents, of_tiles = (np.arange(kernels.MOST_TESTS) < tests.n[:, None] for tests in (joined, self.tests))
         column, low, width = (
-            np.concatenate((a[of_parents], b[of_tiles])) for a, b in zip(joined, self.tests, strict=True)
+            np.concatenate((a[of_parents], b[of_tiles])) for a, b in zip(joined[:3], self.tests[:3], strict=True)
         )
-        return offsets_of(n), (column, low, width)
+        return offsets_of(joined.n), (column, low, width)
 
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """Q ends of predicates of precise tiles. The fields are those of `kernels.tiles.Arrays`, where they are told."""
+    """Q ends of predicates of precise tiles, as the kernels that match take them (`kernels.matching.Arrays`)."""
 
     unsure: NDArray[np.uint64]  # [8 * T]
     ends_at: Int64  # [R]
@@ -100,40 +84,35 @@ class Ends:
     def of(
         cls,
         layout: Layout,
-        slot: Int64,
-        start: Int64,
-        range: NDArray[Any],
-        low: Float64,
-        high: Float64,
-        n_cells: Int64,
+        slots: Slots,
         threads: int,
     ) -> Ends:
         n = len(layout.precise)
-        of_precise = np.repeat(layout.precise, np.diff(layout.row))
-        lists = np.where(of_precise, layout.row_length.astype(np.int64), 0)
+        of_precise = np.repeat(layout.precise, np.diff(layout.rows.begin))
+        lists = np.where(of_precise, layout.rows.length.astype(np.int64), 0)
         at = offsets_of(lists)
         ends_at = np.where(of_precise, at[:-1], -1)
         unsure = np.zeros(n * WORDS, np.uint64)
-        coarse = layout.offset // np.uint16(WORDS)
-        given = (layout.precise, slot, start, range, low, high, n_cells, coarse, layout.row, layout.local)
-        rows = (layout.row_column, layout.row_low, layout.row_shift, ends_at)
+        given = (layout.precise, slots, layout.cells, layout.rows)
         counts = np.zeros(int(at[-1]), np.int64)
-        none, no_slot = np.empty(0), np.empty(0, np.uint16)
-        over(n, threads, lambda a, b: kernels.list_ends(a, b, *given, *rows, counts, True, none, no_slot, unsure))
+        counted = kernels.Ends(ends_at, counts, np.empty(0), np.empty(0, np.uint16), unsure)
+        over(n, threads, lambda a, b: kernels.list_ends(a, b, *given, counted, True))
         ends = offsets_of(counts)
         value, of = np.empty(int(ends[-1])), np.empty(int(ends[-1]), np.uint16)
-        to = ends[:-1].copy()
-        over(n, threads, lambda a, b: kernels.list_ends(a, b, *given, *rows, to, False, value, of, unsure))
+        listed = kernels.Ends(ends_at, ends[:-1].copy(), value, of, unsure)
+        over(n, threads, lambda a, b: kernels.list_ends(a, b, *given, listed, False))
         return cls(unsure, ends_at, ends, value, of)
 
 
 def _tests(n: int) -> Tests:
     shape = (n, kernels.MOST_TESTS)
-    return np.zeros(shape, np.int32), np.zeros(shape, np.uint16), np.zeros(shape, np.uint16)
+    return Tests(
+        *(np.zeros(shape, np.int32), np.zeros(shape, np.uint16), np.zeros(shape, np.uint16)), np.zeros(n, np.int64)
+    )
 
 
 def _least_cells(ranges: Ranges) -> int:
-    """How many cells rows have at least: the fewer columns there are, of those that are often used, the more."""
+    """The least number of cells of a row: the fewer columns are often used, the more."""
     used = np.bincount(ranges.column, minlength=len(ranges.n_cells)) * 32 >= len(ranges.start) - 1
     fit = kernels.NEAR // (8 * WORDS) // max(int(used.sum()), 1)
     return int(np.clip(1 << max(fit, 1).bit_length() - 1, kernels.LEAST_CELLS, kernels.MOST_CELLS))

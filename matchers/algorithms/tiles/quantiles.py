@@ -98,7 +98,7 @@ class Quantiles:
 
 
 def _edges(low: Float64, high: Float64, of: Int32) -> Float64:
-    """Of one column's intervals. All ends, if they are few; else so many that a predicate reaches over enough cells."""
+    """The edges of one column: all ends if they are few, else as many as leave a predicate CELLS_A_PREDICATE cells."""
     if not len(of):
         return np.empty(0)
     of = of[:: -(-len(of) // SAMPLE)]

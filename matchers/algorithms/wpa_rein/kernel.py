@@ -251,7 +251,7 @@ def list_block(
     """
     offsets, e_column, _ = events
     _, verify, of_event = plans
-    n = lists.n_subscriptions
+    n, any_several = lists.n_subscriptions, rows.any_several
     n_columns = lists.cell_begin.shape[0]
     first = np.zeros(n_columns, np.int64)
     last = np.zeros(n_columns, np.int64)
@@ -262,8 +262,9 @@ def list_block(
             unite(bits, blocks[t, event - block_event])
         before = m
         m = unmarked(bits, n, out, m)
-        arrays = has_several_values(e_column, offsets[event], offsets[event + 1], n_columns)
-        m = settle(events, event, verify[of_event[event]] or arrays, rows, out, before, m, first, last)
+        every = verify[of_event[event]] or has_several_values(e_column, offsets[event], offsets[event + 1], n_columns)
+        if every or any_several:
+            m = settle(events, event, every, rows, out, before, m, first, last)
         counts[event] = m - before
         event += 1
     return event

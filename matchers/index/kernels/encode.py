@@ -9,7 +9,7 @@ that a search touches the rest only where they are equal.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,34 +20,47 @@ _SIGN = np.uint64(1 << 63)
 _EIGHT = np.int64(8)
 
 
+class Cuts(NamedTuple):
+    """All C cuts of A columns, those of a column side by side."""
+
+    zone: Any  # [A, 7] int64: where a column's cuts with a tag begin
+    simple: Any  # [A, 4] int64: the codes of null, false and other values that are all of their tag
+    head: Any  # [C] uint64: the first 8 bytes after the tag
+    start: Any  # [C] int64: where the bytes after the tag are
+    length: Any  # [C] int32
+    text: Any  # uint8
+
+
+class Columns(NamedTuple):
+    """The A columns of P fields: field p has the columns [first[p] : first[p + 1]]."""
+
+    first: Any  # [P + 1] int32
+    column: Any  # [A] int32
+    facet: Any  # [A] int32: -1: the doubles themselves; else the row in `Events` of the texts as its facet has them
+    absent: Any  # int32: the columns that tell an event without the field from others
+
+
+class Events(NamedTuple):
+    """N events with V values, of texts one for each of F facets. Event e owns offsets[e] .. offsets[e + 1]."""
+
+    offsets: Any  # [N + 1] int64
+    path: Any  # [V] int32: the field
+    kind: Any  # [V] uint8
+    number: Any  # [V] float64
+    start: Any  # [F, V] int64: a text is text[start : start + length]
+    length: Any  # [F, V] int32
+    text: Any  # uint8
+
+
 @kernel
-def encode(
-    offsets: Any,
-    path: Any,
-    kind: Any,
-    number: Any,
-    number_bits: Any,
-    starts: Any,
-    lengths: Any,
-    text: Any,
-    first: Any,
-    columns: Any,
-    facet: Any,
-    zone: Any,
-    simple: Any,
-    head: Any,
-    cut_start: Any,
-    cut_length: Any,
-    cut_text: Any,
-    absent: Any,
-    out_offsets: Any,
-    out_column: Any,
-    out_value: Any,
-) -> int:
-    """facet[c] is -1 for the doubles themselves, else the row of starts and lengths, [F, V], that holds the texts as
-    the column's facet has them. A path's columns are columns[first[path] : first[path + 1]]. `absent` are the columns
-    that want to know of an event that lacks the field. Says how many places were filled.
+def encode(events: Events, columns: Columns, cuts: Cuts, out_offsets: Any, out_column: Any, out_value: Any) -> int:
+    """Fill out_offsets [N + 1] int64, whose first is 0, out_column [M] int32 and out_value [M] float64 with the M
+    places of the events, ascending by column; returns M.
     """
+    offsets, path, kind, number, starts, lengths, text = events
+    first, columns_of, facet, absent = columns
+    zone, simple, head, cut_start, cut_length, cut_text = cuts
+    number_bits = number.view(np.uint64)
     seen = np.full(zone.shape[0], -1, np.int64)
     m = 0
     for e in range(offsets.shape[0] - 1):
@@ -55,7 +68,7 @@ def encode(
         for v in range(offsets[e], offsets[e + 1]):
             what = kind[v]
             for k in range(first[path[v]], first[path[v] + 1]):
-                c = columns[k]
+                c = columns_of[k]
                 f = facet[c]
                 if f < 0:
                     if what != NUMBER or number[v] != number[v]:
@@ -118,7 +131,8 @@ def _at_or_below(
 
 @kernel
 def _numbers_at_or_below(value: float, bits: Any, head: Any, cut_length: Any, low: int, high: int) -> int:
-    """The same for a number, whose bits are turned so that they ascend with it (`facets.number_token`)."""
+    """The first of the cuts low .. high that lies above a number, whose bits are turned to ascend with it
+    (`facets.number_token`)."""
     if value != value:
         mine = ~np.uint64(0)
     elif value == 0.0:

@@ -1,9 +1,9 @@
 """Read named fields of JSON events from their bytes into arrays, without an object per field.
 
-Every byte is looked at once, and what is not asked for is checked as well, so an event that is read here is JSON
-(RFC 8259) throughout. Whatever is rare is not decided here but left to a slower reader, which also says what is wrong
-with what is no event: escapes in a name or a value that is asked for, names that come twice in an object, arrays in
-arrays, objects in arrays, numbers of more than 19 digits or near the ends of the range, nesting deeper than DEPTH.
+Every byte is read once, and fields that are not asked for are checked as well. An event that is read here is JSON
+(RFC 8259) throughout. Rare documents are left to a slower reader, which also names the errors in them: escapes in a
+name or a value that is asked for, names that come twice in an object, arrays in arrays, objects in arrays, numbers of
+more than 19 digits or near the ends of the range, nesting deeper than DEPTH.
 
 Fast, because
 - a name is compared first with the one that followed its predecessor in an earlier event: no hash where events have
@@ -14,7 +14,7 @@ Fast, because
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,37 @@ def _powers() -> tuple[np.ndarray, np.ndarray]:
     return np.array(high, np.uint64), np.array(low, np.uint64)
 
 
+class Documents(NamedTuple):
+    """N documents in U bytes: document d is text[begins[d] : ends[d]], UTF-8."""
+
+    text: Any  # [U] uint8
+    begins: Any  # [N] int64
+    ends: Any  # [N] int64
+
+
+class Names(NamedTuple):
+    """The tree of fields: a hash table of (node, name), open addressing, T places, a power of two."""
+
+    node: Any  # [T] int32: whose child it is; -1: free
+    child: Any  # [T] int32
+    start: Any  # [T] int32: the name is text[start : start + length]
+    length: Any  # [T] int32
+    text: Any  # uint8
+    path: Any  # [nodes] int32: position in Fields.paths or -1
+    inner: Any  # [nodes] bool: has children
+
+
+class Found(NamedTuple):
+    """The V values of N events; event e owns offsets[e] .. offsets[e + 1]."""
+
+    offsets: Any  # [N + 1] int64
+    path: Any  # [V] int32: position in Fields.paths
+    kind: Any  # [V] uint8
+    number: Any  # [V] float64, of a NUMBER
+    start: Any  # [V] int64, of a TEXT: where it begins in the text of the documents
+    length: Any  # [V] int32, of a TEXT
+
+
 _POWER_HIGH, _POWER_LOW = _powers()
 _EXACT = np.array([10.0**e for e in range(23)])
 
@@ -78,31 +109,15 @@ def _mix(h: Any, byte: Any) -> Any:
 
 
 @kernel
-def read_json(
-    blob: Any,
-    begins: Any,
-    ends: Any,
-    t_node: Any,
-    t_child: Any,
-    t_start: Any,
-    t_length: Any,
-    t_text: Any,
-    n_path: Any,
-    n_inner: Any,
-    path: Any,
-    kind: Any,
-    number_bits: Any,
-    start: Any,
-    length: Any,
-    counts: Any,
-    several: Any,
-    hard: Any,
-) -> int:
-    """Fill path .. length with the values of the events, counts[e] of event e; says how many in all.
+def read_json(documents: Documents, names: Names, found: Found, several: Any, hard: Any) -> int:
+    """Fill `found`, whose first offset is 0, with the values of events; returns how many there are.
 
-    `number_bits` are those of doubles. several[e]: an array of several elements was read. hard[e]: the event is
-    left to the slower reader.
+    several: [N] bool: an array of several elements was read. hard: [N] bool: the event is left to the slower reader.
     """
+    blob, begins, ends = documents
+    t_node, t_child, t_start, t_length, t_text, n_path, n_inner = names
+    offsets, path, kind, number, start, length = found
+    number_bits = number.view(np.uint64)
     stack = np.empty(DEPTH, np.int32)  # the node of each open object or array
     is_array = np.empty(DEPTH, np.bool_)
     serial = np.empty(DEPTH, np.int64)  # of each open object
@@ -319,7 +334,7 @@ def read_json(
             m = m0
         else:
             several[e] = many
-        counts[e] = m - m0
+        offsets[e + 1] = m
     return m
 
 
@@ -405,7 +420,7 @@ def _hexadecimal(blob: Any, i: int, end: int) -> int:
 
 @kernel
 def skip_plain_text(blob: Any, i: int, end: int) -> int:
-    """The same for a text without escapes."""
+    """The place of the quote that ends a text without escapes, or -1 where there is none."""
     while i < end:
         what = _CLASS[blob[i]]
         if what == 0:

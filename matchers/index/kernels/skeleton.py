@@ -10,37 +10,44 @@ checked, their order is not: documents of one skeleton are JSON all of them, or 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.index.kernels.json import NUMBER, TEXT, UNKNOWN, nearest_double, scan_number, skip_plain_text
+from matchers.index.kernels.json import UNKNOWN, Documents, nearest_double, scan_number, skip_plain_text
 from matchers.kernels.jit import kernel
 
 UNREADABLE = -1
 
 
-@kernel
-def skeletons(
-    blob: Any,
-    begins: Any,
-    ends: Any,
-    shape: Any,
-    text: Any,
-    shape_end: Any,
-    table: Any,
-    counts: Any,
-    kind: Any,
-    number_bits: Any,
-    start: Any,
-    length: Any,
-) -> Any:
-    """Fill shape[d] with the number of document d's skeleton or UNREADABLE, and its counts[d] values.
+class Shapes(NamedTuple):
+    """Different skeletons in the order of appearance: skeleton s is text[end[s] : end[s + 1]]."""
 
-    Skeleton s is text[shape_end[s] : shape_end[s + 1]], s from 0 up in the order of appearance; `table` finds them by
-    hash. Documents that write a text with escapes, an integer that a double may not hold, or what would not fit into
-    `text` or `table`, are UNREADABLE. Says how many skeletons and values there are.
+    text: Any  # uint8
+    end: Any  # int64, the first of them 0
+    table: Any  # int32: the skeletons by hash, a power of two long; -1: free
+
+
+class Slots(NamedTuple):
+    """The V values of N documents; document d owns offsets[d] .. offsets[d + 1]."""
+
+    offsets: Any  # [N + 1] int64, the first of them 0
+    number: Any  # [V] float64, of a number
+    start: Any  # [V] int64, of a text: where it begins in the text of the documents
+    length: Any  # [V] int32, of a text
+
+
+@kernel
+def skeletons(documents: Documents, shapes: Shapes, slots: Slots, shape: Any) -> Any:
+    """Fill `shapes`, `slots` and shape [N] int32, the number of each document's skeleton or UNREADABLE.
+
+    Documents that write a text with escapes, an integer that a double may not hold, or whose skeleton would not fit
+    into `shapes`, are UNREADABLE. Returns how many skeletons and values there are.
     """
+    blob, begins, ends = documents
+    text, shape_end, table = shapes
+    offsets, number, start, length = slots
+    number_bits = number.view(np.uint64)
     n_shapes = 0
     m = 0
     mask = table.shape[0] - 1
@@ -81,7 +88,6 @@ def skeletons(
                         h = (h ^ np.uint64(blob[k])) * np.uint64(1099511628211)
                         t += 1
                 else:
-                    kind[m] = TEXT
                     start[m] = begin
                     length[m] = n
                     m += 1
@@ -96,7 +102,6 @@ def skeletons(
                 if bits == UNKNOWN:
                     good = False
                     break
-                kind[m] = NUMBER
                 number_bits[m] = bits | (np.uint64(c == 0x2D) << np.uint64(63))
                 m += 1
                 put = 0x4E  # N
@@ -145,5 +150,5 @@ def skeletons(
         if found < 0:
             m = first
         shape[d] = found
-        counts[d] = m - first
+        offsets[d + 1] = m
     return n_shapes, m

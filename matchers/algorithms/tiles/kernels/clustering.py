@@ -1,17 +1,18 @@
 """Group subscriptions that constrain the same columns, and cut the groups into tiles by the position of predicates.
 
-Predicates are ranges of cells (`tiles/quantiles.py`), `low` .. `high`; `share` is how much of their column's cells
-these are. The *hull* of subscriptions in a column that all of them constrain is what an event must hit there to match
-any of them; the share of the cells that the hulls of a tile admit together is what this makes small.
+`share` is how much of its column's cells a predicate covers. The *hull* of subscriptions in a column that all of them
+constrain is what an event must hit there to match any of them; the share of the cells that the hulls of a tile admit
+together is what this makes small.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from matchers.algorithms.tiles.kernels.predicates import Predicates
 from matchers.kernels.jit import inlined, kernel
 
 MOST_COLUMNS = 8  # that a group is cut along
@@ -19,9 +20,29 @@ SAMPLE = 1 << 14  # subscriptions of a group, of which the next column is chosen
 GAIN = 0.9  # a further column must lessen what a group admits at least so much
 
 
+class Columns(NamedTuple):
+    """A columns: of the subscriptions not taken, column c has owner[first[c] : end[c]] and some that are taken."""
+
+    places: Any  # [A] float64: at how many different cells predicates begin, at least 1
+    count: Any  # [A] int64: how many subscriptions not taken constrain it
+    narrowness: Any  # [A] float64: the sum of 1 - share of their predicates
+    first: Any  # [A + 1] int64
+    end: Any  # [A] int64
+    owner: Any  # [P] int32: subscription
+    predicate: Any  # [P] int32
+
+
+class Groups(NamedTuple):
+    """Up to G groups of subscriptions, one behind the other."""
+
+    end: Any  # [G] int64
+    columns: Any  # [G, MOST_COLUMNS] int64 to cut the group along; -1: none
+    slices: Any  # [G, MOST_COLUMNS] float64: into how many
+
+
 @inlined
 def _share_in(s: int, c: int, start: Any, column: Any, share: Any) -> Any:
-    """That of subscription s in column c; 2.0 if it has no predicate there."""
+    """The share of the predicate of subscription s in column c; 2.0 if it has none there."""
     for p in range(start[s], start[s + 1]):
         if column[p] == c:
             return share[p]
@@ -89,33 +110,27 @@ def count_columns(start: Any, column: Any, share: Any, taken: Any, count: Any, n
 @kernel
 def gather(
     tile: int,
-    start: Any,
-    column: Any,
+    predicates: Predicates,
     share: Any,
-    places: Any,
-    first: Any,
-    end: Any,
-    owner: Any,
-    predicate: Any,
-    count: Any,
-    narrowness: Any,
+    columns: Columns,
     taken: Any,
     order: Any,
+    found: Groups,
     groups: int,
     enough: int,
-    group_end: Any,
-    group_columns: Any,
-    group_slices: Any,
 ) -> int:
-    """Write one group after the other into `order`, and for each where it ends, its columns and how often to cut them.
+    """Write one group after the other into `order` [S] int32 and `found`, and mark its subscriptions in `taken` [S].
 
     There are `groups` of them already; return how many there are as soon as new ones have `enough` subscriptions.
-    Column c's subscriptions, of which none but taken ones are gone, are first[c] .. end[c] of `owner`.
+    share: [P] float32, of each predicate.
 
     The first column of a group is the one whose predicates, of subscriptions not yet taken, exclude most. Others follow
     for as long as the subscriptions that constrain all of them can be cut into tiles that admit less. What is left
     when no column has two tiles of subscriptions is not taken. A predicate that is wide for its column does not count.
     """
+    start, column, _, _, _ = predicates
+    places, count, narrowness, first, end, owner, predicate = columns
+    group_end, group_columns, group_slices = found
     d = places.shape[0]
     members, narrow = np.empty(start.shape[0] - 1, np.int32), np.empty(start.shape[0] - 1, np.int32)
     slices, width, limit = np.empty(MOST_COLUMNS), np.empty(MOST_COLUMNS), np.empty(MOST_COLUMNS)
@@ -174,9 +189,9 @@ def gather(
                     used |= chosen[k] == other
                 if not used:
                     width[m], limit[m] = local_width[other] / local[other], places[other]
-                    found = admitted(local[other] // tile, m + 1, width, limit, slices)
-                    if found < least or (found == least and c > other):
-                        c, least = other, found
+                    admits = admitted(local[other] // tile, m + 1, width, limit, slices)
+                    if admits < least or (admits == least and c > other):
+                        c, least = other, admits
             if c >= 0:
                 widest = 0.5 + 0.5 * local_width[c] / local[c]
                 kept = 0
@@ -219,23 +234,15 @@ def gather(
 
 @kernel
 def cut(
-    begin: int,
-    end: int,
-    tile: int,
-    columns: Any,
-    slices: Any,
-    start: Any,
-    column: Any,
-    low: Any,
-    high: Any,
-    order: Any,
-    opens: Any,
+    begin: int, end: int, tile: int, columns: Any, slices: Any, predicates: Predicates, order: Any, opens: Any
 ) -> None:
-    """Cut order[begin : end] along each of the columns (until one below 0), then into tiles: `opens` says where.
+    """Cut order[begin : end] along each of the columns (until one below 0), then into tiles, whose first places are
+    marked in opens [S] bool.
 
     Subscriptions are sorted by the middle of their predicate and cut into slices of whole tiles. Where many of them lie
     at the very same place, the cut moves to where the next place begins, since a tile of two places admits both.
     """
+    start, column, low, high, _ = predicates
     n_columns = 0
     while n_columns < columns.shape[0] and columns[n_columns] >= 0:
         n_columns += 1
@@ -304,7 +311,8 @@ def gather_few(
     opens: Any,
     pivot: Any,
 ) -> int:
-    """Of what is left, those that constrain a column, if they are at least so many, by column from the most used on."""
+    """Group subscriptions not taken by the columns in `ranked`, of which `least` or more constrain one. Returns the end
+    of `order`."""
     for r in range(ranked.shape[0]):
         c = ranked[r]
         n = done

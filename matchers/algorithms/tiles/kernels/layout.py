@@ -9,10 +9,11 @@ save: those that exclude most come first, and each must leave fewer subscription
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from matchers.algorithms.tiles.kernels.predicates import Predicates
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.vectors import LANES, WORDS
 
@@ -25,6 +26,68 @@ NEAR = 20 << 10  # bytes that the rows of a tile should take, so that they stay 
 MANY_LEFT = 1 / 128  # of a tile that an event is left with as candidates, from which on the tile becomes precise
 
 
+class Cells(NamedTuple):
+    """The E cells of A columns, and the coarse ones that all tiles share."""
+
+    n: Any  # [A] int64: of each column, without the cell of absence
+    spread: Any  # [E + A] float64: `Quantiles.spread`
+    n_coarse: Any  # [A] int64
+    coarse: Any  # [E] uint16: in which coarse cell of its column, from 1 on, a cell lies
+
+
+class Tests(NamedTuple):
+    """The tests of T tiles or parents: t passes an event whose cell in column[t, k] is one of width + 1 from low on."""
+
+    column: Any  # [T, MOST_TESTS] int32
+    low: Any  # [T, MOST_TESTS] uint16
+    width: Any  # [T, MOST_TESTS] uint16
+    n: Any  # [T] int64: how many there are
+
+
+class Plan(NamedTuple):
+    """The rows of T tiles, of each in the first places of up to C, the local ones first."""
+
+    column: Any  # [T, C] int32
+    low: Any  # [T, C] uint16: the first cell of a local row
+    shift: Any  # [T, C] uint8: a local row takes 2^shift cells together
+    length: Any  # [T, C] int32: how many cells the row has
+    n: Any  # [T] int64: how many rows there are
+    n_local: Any  # [T] int64: how many of them are local
+    precise: Any  # [T] bool: the ends of predicates are to be listed
+
+
+class Rows(NamedTuple):
+    """R rows of T tiles; tile t owns begin[t] .. begin[t + 1], of which those before local_end[t] are local."""
+
+    begin: Any  # [T + 1] int64
+    local_end: Any  # [T] int64
+    column: Any  # [R] int32, and so on as in `Plan`
+    low: Any  # [R] uint16
+    shift: Any  # [R] uint8
+    length: Any  # [R] int32
+    at: Any  # [R] int64: where its bits begin
+
+
+class Slots(NamedTuple):
+    """U slots of T tiles and their I intervals; tile t owns slots slot[t] .. slot[t + 1]."""
+
+    slot: Any  # [T + 1] int64
+    start: Any  # [U + 1] int64: slot u owns intervals start[u] .. start[u + 1]
+    range: Any  # [3 * I] uint16 or int32: column, first cell and last cell of each
+    low: Any  # [I] float64
+    high: Any  # [I] float64
+
+
+class Ends(NamedTuple):
+    """Q ends of predicates in lists; the list of cell k of row r is at[r] + k."""
+
+    at: Any  # [R] int64
+    next: Any  # [lists] int64: how many ends a list has, while they are counted; then where the next one goes
+    value: Any  # [Q] float64, of a high end with the other sign
+    slot: Any  # [Q] uint16: slot within the tile; bit SIDE besides if it is a high end
+    unsure: Any  # [8 * T] uint64: bits of the subscriptions of which ends do not tell all
+
+
 @kernel
 def plan(
     first_tile: int,
@@ -33,32 +96,22 @@ def plan(
     least_cells: int,
     begin: Any,
     pivot: Any,
-    start: Any,
-    column: Any,
-    low: Any,
-    high: Any,
-    n_cells: Any,
-    spread: Any,
-    coarse: Any,
-    test_column: Any,
-    test_low: Any,
-    test_width: Any,
-    tests: Any,
-    row_column: Any,
-    row_low: Any,
-    row_shift: Any,
-    row_length: Any,
-    rows: Any,
-    local_rows: Any,
-    precise: Any,
+    predicates: Predicates,
+    cells: Cells,
+    tests: Tests,
+    rows: Plan,
 ) -> None:
-    """Fill row t of each array for the tiles given; `tests`, `rows` and `local_rows` say how many there are.
+    """Fill `tests` and `rows` of the tiles given; begin [T + 1] int64 and pivot [T] int32 are those of a `Tiling`.
 
     A column that fewer than `fewest` constrain has no row, so that memory stays in proportion to the predicates.
 
     A row of a tested column is local: of the cells within the hull, 2 ** shift at a time. The others take the coarse
     cells that all tiles share, so that an event finds its place in them once.
     """
+    start, column, low, high, _ = predicates
+    n_cells, spread, n_coarse, _ = cells
+    test_column, test_low, test_width, n_tests = tests
+    row_column, row_low, row_shift, row_length, n_rows, n_local, precise = rows
     d = n_cells.shape[0]
     count, reach, share = np.zeros(d, np.int64), np.zeros(d), np.zeros(d)
     origin = np.zeros(d, np.int64)  # of a column in `spread`
@@ -101,7 +154,7 @@ def plan(
                 break
             test_column[t, k], test_low[t, k], test_width[t, k] = found, least[found], greatest[found] - least[found]
             k += 1
-        tests[t] = k
+        n_tests[t] = k
 
         survive = np.float64(m)
         for j in range(n):
@@ -111,7 +164,7 @@ def plan(
             excludes[j] = count[c] / m * (1.0 - min(admits, 1.0))
         by = np.argsort(-excludes[:n], kind="mergesort")
         for turn in range(2):  # local rows first
-            r = 0 if turn == 0 else rows[t]
+            r = 0 if turn == 0 else n_rows[t]
             for j in by:
                 c = columns[j]
                 local = _tested(test_column, t, k, c)
@@ -123,19 +176,19 @@ def plan(
                 row_column[t, r] = c
                 if local:
                     span = greatest[c] - least[c] + 1
-                    cells = _cells_for(reach[c] / count[c] / span, least_cells)
+                    most = _cells_for(reach[c] / count[c] / span, least_cells)
                     shift = 0
-                    while (span - 1) >> shift >= cells:
+                    while (span - 1) >> shift >= most:
                         shift += 1
                     row_low[t, r], row_shift[t, r] = least[c], shift
                     row_length[t, r] = ((span - 1) >> shift) + 1
                 else:
-                    row_length[t, r] = coarse[c] + 1
+                    row_length[t, r] = n_coarse[c] + 1
                 r += 1
-            rows[t] = r
+            n_rows[t] = r
             if turn == 0:
-                local_rows[t] = r
-        precise[t] = survive > MANY_LEFT * m and rows[t] > 0
+                n_local[t] = r
+        precise[t] = survive > MANY_LEFT * m and n_rows[t] > 0
         for j in range(n):
             count[columns[j]] = 0
 
@@ -159,7 +212,7 @@ def _cells_for(share: float, least: int) -> int:
 
 @kernel
 def coarse_cells(reach: Any, n_cells: Any, spread: Any, least: int, out: Any, coarse: Any) -> None:
-    """Of each column, how many coarse cells it has, and in which of them, from 1 on, each of its cells lies.
+    """Fill out [A] int64, the number of coarse cells of each column, and coarse [E] uint16, as in `Cells`.
 
     `reach` is the mean share of the cells that a predicate covers. A coarse cell holds neighbours of about the same
     share of events together. A cell with a large share, where few bounds lie, is alone in its own, so that there is no
@@ -187,34 +240,18 @@ def coarse_cells(reach: Any, n_cells: Any, spread: Any, least: int, out: Any, co
 
 @kernel
 def fill(
-    first_tile: int,
-    last_tile: int,
-    begin: Any,
-    start: Any,
-    owner: Any,
-    column: Any,
-    low: Any,
-    high: Any,
-    n_cells: Any,
-    coarse: Any,
-    row_begin: Any,
-    local_end: Any,
-    row_column: Any,
-    row_low: Any,
-    row_shift: Any,
-    row_length: Any,
-    row_at: Any,
-    words: Any,
+    first_tile: int, last_tile: int, begin: Any, predicates: Predicates, cells: Cells, rows: Rows, words: Any
 ) -> None:
-    """Set the bits of all rows of the tiles given.
+    """Set the bits of all rows of the tiles given, in `words`, uint64; begin [T + 1] int64 is that of a `Tiling`.
 
     The rows of a column begin without the subscriptions that constrain it; each of these is excluded everywhere but
     where one of its intervals reaches. Places beyond the last subscription of a tile are excluded by its first rows.
     """
-    place = np.full(n_cells.shape[0], -1, np.int64)
-    origin = np.zeros(n_cells.shape[0], np.int64)  # of a column in `coarse`
-    for c in range(1, n_cells.shape[0]):
-        origin[c] = origin[c - 1] + n_cells[c - 1]
+    start, column, low, high, owner = predicates
+    row_begin, local_end, row_column, row_low, row_shift, row_length, row_at = rows
+    coarse = cells.coarse
+    place = np.full(cells.n.shape[0], -1, np.int64)
+    origin = _origins(cells.n)
     for t in range(first_tile, last_tile):
         m, first = begin[t + 1] - begin[t], row_begin[t]
         constrain = np.zeros((row_begin[t + 1] - first) * WORDS, np.uint64)
@@ -235,11 +272,8 @@ def fill(
             c = column[p]
             r = place[c]
             if r >= 0:
-                b, e = np.int64(low[p]), np.int64(high[p])
-                if r < local_end[t]:
-                    b, e = (b - row_low[r]) >> row_shift[r], (e - row_low[r]) >> row_shift[r]
-                else:
-                    b, e = np.int64(coarse[origin[c] + b - 1]), np.int64(coarse[origin[c] + e - 1])
+                b = _row_cell(low[p], r, c, r < local_end[t], row_low, row_shift, coarse, origin)
+                e = _row_cell(high[p], r, c, r < local_end[t], row_low, row_shift, coarse, origin)
                 j = owner[p] - begin[t]
                 at, keep = row_at[r] + (j >> 6), ~(np.uint64(1) << np.uint64(j & 63))
                 for k in range(b, e + 1):
@@ -248,23 +282,40 @@ def fill(
             place[row_column[r]] = -1
 
 
-@kernel
-def join_tests(
-    parent: Any, tests: Any, test_column: Any, test_low: Any, test_width: Any, column: Any, low: Any, width: Any, n: Any
-) -> None:
-    """What all tiles of a parent test in a column, the parent tests there: the hull of their hulls.
+@inlined
+def _origins(n_cells: Any) -> Any:
+    """The begin of each column's cells in `Cells.coarse`."""
+    origin = np.zeros(n_cells.shape[0], np.int64)
+    for c in range(1, n_cells.shape[0]):
+        origin[c] = origin[c - 1] + n_cells[c - 1]
+    return origin
 
-    parent[p] .. parent[p + 1] are its tiles; row p of column, low and width are filled and n[p] says how far.
+
+@inlined
+def _row_cell(cell: Any, r: int, c: int, local: bool, row_low: Any, row_shift: Any, coarse: Any, origin: Any) -> Any:
+    """The cell of row r in which a cell of its column c lies."""
+    if local:
+        return (np.int64(cell) - row_low[r]) >> row_shift[r]
+    return np.int64(coarse[origin[c] + np.int64(cell) - 1])
+
+
+@kernel
+def join_tests(parent: Any, tests: Tests, joined: Tests) -> None:
+    """Test in a parent each column that all its tiles test: the hull of their hulls there.
+
+    Parent p has the tiles parent[p] .. parent[p + 1]; joined.n is 0 before.
     """
+    test_column, test_low, test_width, n_tests = tests
+    column, low, width, n = joined
     for p in range(parent.shape[0] - 1):
         t0 = parent[p]
-        for i in range(tests[t0]):
+        for i in range(n_tests[t0]):
             c = test_column[t0, i]
             least, greatest = np.int64(test_low[t0, i]), np.int64(test_low[t0, i]) + np.int64(test_width[t0, i])
             shared = True
             for t in range(t0 + 1, parent[p + 1]):
                 found = False
-                for k in range(tests[t]):
+                for k in range(n_tests[t]):
                     if test_column[t, k] == c:
                         found = True
                         least = min(least, np.int64(test_low[t, k]))
@@ -293,35 +344,22 @@ def list_ends(
     first_tile: int,
     last_tile: int,
     precise: Any,
-    slot: Any,
-    start: Any,
-    range_: Any,
-    low: Any,
-    high: Any,
-    n_cells: Any,
-    coarse: Any,
-    row_begin: Any,
-    local_end: Any,
-    row_column: Any,
-    row_low: Any,
-    row_shift: Any,
-    ends_at: Any,
-    n: Any,
+    slots: Slots,
+    cells: Cells,
+    rows: Rows,
+    ends: Ends,
     counting: bool,
-    value: Any,
-    of: Any,
-    unsure: Any,
 ) -> None:
-    """The ends of predicates in precise tiles by the cell of the row in which they lie, the low ones and the high ones.
+    """List the ends of predicates in precise tiles by the cell of the row in which they lie; only count if `counting`.
 
-    For the list of cell k of row r n[ends_at[r] + k] says how long it is if `counting`, else where its next end goes.
-    A high end gets the other sign, and bit SIDE in its slot. `unsure` gets the bits of those subscriptions whose
-    ends do not tell all: that have several intervals in a column, or constrain one without rows.
+    precise: [T] bool. A subscription is unsure that has several intervals in a column, or constrains one without rows.
     """
-    place = np.full(n_cells.shape[0], -1, np.int64)
-    origin = np.zeros(n_cells.shape[0], np.int64)  # of a column in `coarse`
-    for c in range(1, n_cells.shape[0]):
-        origin[c] = origin[c - 1] + n_cells[c - 1]
+    slot, start, range_, low, high = slots
+    row_begin, local_end, row_column, row_low, row_shift, _, _ = rows
+    ends_at, n, value, of, unsure = ends
+    coarse = cells.coarse
+    place = np.full(cells.n.shape[0], -1, np.int64)
+    origin = _origins(cells.n)
     for t in range(first_tile, last_tile):
         if not precise[t]:
             continue
@@ -336,11 +374,8 @@ def list_ends(
                 if r < 0 or several:
                     unsure[t * WORDS + (j >> 6)] |= np.uint64(1) << np.uint64(j & 63)
                     continue
-                b, e = np.int64(range_[3 * i + 1]), np.int64(range_[3 * i + 2])
-                if r < local_end[t]:
-                    b, e = (b - row_low[r]) >> row_shift[r], (e - row_low[r]) >> row_shift[r]
-                else:
-                    b, e = np.int64(coarse[origin[c] + b - 1]), np.int64(coarse[origin[c] + e - 1])
+                b = _row_cell(range_[3 * i + 1], r, c, r < local_end[t], row_low, row_shift, coarse, origin)
+                e = _row_cell(range_[3 * i + 2], r, c, r < local_end[t], row_low, row_shift, coarse, origin)
                 for side in range(2):
                     bound = high[i] if side else low[i]
                     if bound != (np.inf if side else -np.inf):

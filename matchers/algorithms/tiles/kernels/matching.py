@@ -29,6 +29,7 @@ import numpy as np
 
 from matchers.algorithms.tiles.kernels.layout import SIDE
 from matchers.algorithms.tiles.kernels.quantiles import quantile_cell
+from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.rows import clear, lay_out
 from matchers.kernels.vectors import (
@@ -96,7 +97,7 @@ class Arrays(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some events laid out for the kernels, N of them at most, a multiple of 64; d is the number of columns."""
+    """Events laid out for the kernels: up to N, a multiple of 64, in d columns."""
 
     cells: Any  # [d * N] uint16
     own_cells: Any  # [N * d] uint16: the same, event by event
@@ -124,10 +125,9 @@ class Runs(NamedTuple):
 
 
 @kernel
-def lay_out_batch(
-    first: int, last: int, start: Any, column: Any, value: Any, index: Any, batch: Any, several: Any
-) -> None:
-    """Put events first .. last into `batch`, which is empty; `several` says which of them are left out."""
+def lay_out_batch(first: int, last: int, events: Events, index: Arrays, batch: Batch, several: Any) -> None:
+    """Put events first .. last into `batch`, which is empty; several: [last - first] bool: these are left out."""
+    start, column, value = events
     edge_start, edge, begin, per_unit, bucket = index.edge_start, index.edge, index.begin, index.per_unit, index.first
     offset = index.offset
     valid, cells, own_cells = batch.valid, batch.cells, batch.own_cells
@@ -150,7 +150,8 @@ def lay_out_batch(
 
 
 @kernel
-def clear_batch(first: int, last: int, start: Any, column: Any, index: Any, batch: Any) -> None:
+def clear_batch(first: int, last: int, events: Events, index: Arrays, batch: Batch) -> None:
+    start, column, _ = events
     valid, cells, own_cells = batch.valid, batch.cells, batch.own_cells
     offsets, values = batch.offsets, batch.values
     d, n = index.begin.shape[0], valid.shape[0] * LANES
@@ -175,7 +176,7 @@ def _has_several(column: Any, begin: int, end: int, d: int) -> bool:
 
 
 @kernel
-def match_batch(first: int, last: int, index: Any, batch: Any, runs: Any, counters: Any) -> bool:
+def match_batch(first: int, last: int, index: Arrays, batch: Batch, runs: Runs, counters: Any) -> bool:
     """Parents first .. last on all events of the batch. False if there was no room for all matches.
 
     Arrays that loops use are named before them: to take one out of `index` counts references, as Python does.
@@ -222,7 +223,7 @@ def match_batch(first: int, last: int, index: Any, batch: Any, runs: Any, counte
 
 @kernel
 def _test(first: int, last: int, tests: Any, cells: Any, passing: Any) -> Any:
-    """Leave in `passing` the events that pass all tests; is one left?"""
+    """Leave in `passing` the events that pass all tests; returns whether one is left."""
     column, lows, widths = tests
     words = passing.shape[0]
     left = np.uint64(1)
@@ -239,8 +240,8 @@ def _test(first: int, last: int, tests: Any, cells: Any, passing: Any) -> Any:
 
 
 @kernel
-def _filter(t: int, index: Any, batch: Any, n: int) -> int:
-    """Write what the rows leave of the tile for each event that passed, where something is left; says for how many."""
+def _filter(t: int, index: Arrays, batch: Batch, n: int) -> int:
+    """Write what the rows leave of the tile for each event that passed; returns how many events have candidates."""
     words, cells, offsets, passed = index.words, batch.cells, batch.offsets, batch.passed
     row_column, row_low, row_shift, row_at = index.row_column, index.row_low, index.row_shift, index.row_at
     begin, local, end = index.row[t], index.local[t], index.row[t + 1]
@@ -285,7 +286,7 @@ def _keep(excluded: Any, event: Any, words: Any, events: Any, found: int, counts
 
 
 @kernel
-def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+def _list(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
     """Append the subscriptions of a tile that events match, of those that rows have left. False: no room.
 
     Candidates are collected before they are verified, so that the memory for those ahead can be asked for.
@@ -314,8 +315,8 @@ def _list(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> b
 
 
 @kernel
-def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
-    """The same of a precise tile: what the ends in the cells of an event leave matches, but for what is unsure."""
+def _list_precise(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
+    """Append the matches of a precise tile: what the ends in the cells of an event leave, but for what is unsure."""
     found, found_event, own_cells, values = batch.found, batch.found_event, batch.own_cells, batch.values
     offsets, unsure = batch.offsets, index.unsure
     row_column, row_low, row_shift, ends_at = index.row_column, index.row_low, index.row_shift, index.ends_at
@@ -365,7 +366,7 @@ def _list_precise(t: int, index: Any, batch: Any, n: int, runs: Any, counters: A
 
 @inlined
 def _few(excluded: Any, origin: int) -> bool:
-    """Are so few left of a precise tile that to verify them is less than to compare the ends in all cells?"""
+    """Whether so few are left of a precise tile that verifying them costs less than comparing the ends in all cells."""
     left = 0
     for w in range(WORDS):
         left += ones(~excluded[origin + w])
@@ -373,7 +374,7 @@ def _few(excluded: Any, origin: int) -> bool:
 
 
 @kernel
-def _append(t: int, e: Any, i: int, index: Any, batch: Any, runs: Any) -> bool:
+def _append(t: int, e: Any, i: int, index: Arrays, batch: Batch, runs: Runs) -> bool:
     """A run of the subscriptions that are left of a tile of which some share a slot."""
     id_start, first, used = index.id_start, index.slot[t], runs.used
     m = used[1]
@@ -409,7 +410,7 @@ def _exclude(at: int, ends: Any, end_value: Any, end_slot: Any, value: Any, word
 
 
 @kernel
-def _verify(index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
+def _verify(index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
     """Append those of n candidates that match: runs of one event after the other. False: no room."""
     candidate, own_cells, values = batch.candidate, batch.own_cells, batch.values
     start, range_, low, high = index.start, index.range, index.low, index.high
@@ -443,8 +444,8 @@ def _verify(index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
 
 
 @kernel
-def _list_all(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) -> bool:
-    """The same of a tile without rows: all its subscriptions are candidates."""
+def _list_all(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
+    """Append the matches of a tile without rows: all its subscriptions are candidates."""
     passed, candidate = batch.passed, batch.candidate
     first, last = index.slot[t], index.slot[t + 1]
     m = 0
@@ -461,7 +462,7 @@ def _list_all(t: int, index: Any, batch: Any, n: int, runs: Any, counters: Any) 
 
 @inlined
 def _satisfied(u: int, start: Any, range_: Any, low: Any, high: Any, own_cells: Any, values: Any, origin: int) -> bool:
-    """Does the event whose cells and values begin at `origin` hit an interval of slot u in each of its columns?
+    """Whether the event whose cells and values begin at `origin` hits an interval of slot u in each of its columns.
 
     Cells decide, but where an interval begins or ends in the cell of the value: only there doubles are compared.
     """
@@ -484,7 +485,7 @@ def _satisfied(u: int, start: Any, range_: Any, low: Any, high: Any, own_cells: 
 
 
 class Alone(NamedTuple):
-    """One event laid out for `match_event`."""
+    """One event laid out for `match_alone`."""
 
     first: Any  # [A] int64, as in `rows.lay_out`
     last: Any  # [A] int64
@@ -498,36 +499,37 @@ def match_alone(
     first: int,
     last: int,
     chosen: Any,
-    offsets: Any,
-    column: Any,
-    value: Any,
-    first_parent: int,
-    last_parent: int,
-    index: Any,
-    alone: Any,
-    runs: Any,
+    events: Events,
+    parents: tuple[int, int],
+    index: Arrays,
+    runs: Runs,
     counters: Any,
 ) -> bool:
-    """Those events of first .. last that are chosen, with as many values in a column as they like, one by one.
+    """Match the events of first .. last that are chosen, [last - first] bool, one by one, against a range of parents.
 
-    Only parents are visited whose pivot is a column that the event has. A column is hit where one of the values hits.
-    False if there was no room for all matches.
+    They may have several values in a column, which is hit where one of these hits. Only parents are visited whose pivot
+    is a column that the event has. Returns False if there was no room for all matches.
     """
+    offsets, column, value = events
+    first_parent, last_parent = parents
     edge_start, edge, domain, per_unit, bucket = index.edge_start, index.edge, index.begin, index.per_unit, index.first
     pivot_start, parent, parent_test, test = index.pivot_start, index.parent, index.parent_test, index.test
     tests = (index.test_column, index.test_low, index.test_width)
-    laid_out = (alone.first, alone.last, alone.cell)
-    passed = alone.passed
     d = domain.shape[0]
+    passed = np.empty(test.shape[0] - 1, np.int32)
+    cell = np.empty(column.shape[0], np.uint16)
+    of, to = np.zeros(d, np.int64), np.zeros(d, np.int64)
+    alone = Alone(of, to, cell, passed, np.empty(WORDS, np.uint64))
+    laid_out = (of, to, cell)
     for e in range(first, last):
         if not chosen[e - first]:
             continue
         begin, end = offsets[e], offsets[e + 1]
-        lay_out(column, begin, end, alone.first, alone.last)
+        lay_out(column, begin, end, of, to)
         for i in range(begin, end):
             c = column[i]
             if c < d:
-                alone.cell[i - begin] = quantile_cell(value[i], c, edge_start, edge, domain, per_unit, bucket)
+                cell[i - begin] = quantile_cell(value[i], c, edge_start, edge, domain, per_unit, bucket)
         n = 0
         for i in range(begin - 1, end):
             c = -1 if i < begin else column[i]  # -1: tiles without a pivot
@@ -542,7 +544,7 @@ def match_alone(
                             n += 1
         counters[PASSED] += n
         room = _list_alone(e - first, n, begin, value, index, alone, runs, counters)
-        clear(column, begin, end, alone.first, alone.last)
+        clear(column, begin, end, of, to)
         if not room:
             return False
     return True
@@ -563,7 +565,9 @@ def _passes(first: int, last: int, tests: Any, laid_out: Any, begin: int) -> boo
 
 
 @kernel
-def _list_alone(event: int, n: int, begin: int, value: Any, index: Any, alone: Any, runs: Any, counters: Any) -> bool:
+def _list_alone(
+    event: int, n: int, begin: int, value: Any, index: Arrays, alone: Alone, runs: Runs, counters: Any
+) -> bool:
     """Append the subscriptions that the event laid out matches, of the n tiles that it passed. False: no room.
 
     Its rows lie far apart, so those of the next tile are asked for while those of one are united.
@@ -658,14 +662,14 @@ def _list_alone(event: int, n: int, begin: int, value: Any, index: Any, alone: A
 def _row_offset(
     cell: Any, r: int, c: int, local: bool, row_low: Any, row_shift: Any, offset: Any, edge_start: Any
 ) -> Any:
-    """Where the row of a cell is, from row_at[r] on; of a local one it may lie outside."""
+    """The distance of a cell's row from row_at[r]; that of a local one may lie outside."""
     if local:
         return ((cell - np.int64(row_low[r])) >> np.int64(row_shift[r])) * WORDS
     return np.int64(offset[edge_start[c] + cell - 1])
 
 
 @kernel
-def arrange(runs: Any, ids: Any, n_ids: int, offsets: Any) -> Any:
+def arrange(runs: Runs, ids: Any, n_ids: int, offsets: Any) -> Any:
     """Turn runs and sets into a MatchBatch: fill its offsets[N + 1], which are 0, and return its subscriptions."""
     event, begin, id, n, m = runs.event, runs.begin, runs.id, runs.used[0], runs.used[1]
     sets, set_event, set_at, n_sets = runs.set, runs.set_event, runs.set_at, runs.used[2]
