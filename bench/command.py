@@ -184,16 +184,16 @@ def matchers(
             )
         chosen = candidates((name.strip() for name in names), option or ())
         measured = measure(workload, chosen, Effort(seconds, rounds, batch), tell, profile)
-    if profile and all(one.profile is None for one in measured):
+    if profile and all(measurement.profile is None for measurement in measured):
         err.print(Text("None of the measured algorithms has a profile."))
     if as_json:
-        for one in measured:
-            typer.echo(json.dumps(one.as_data()))
+        for measurement in measured:
+            typer.echo(json.dumps(measurement.as_data()))
     else:
         out = Console()
         out.width = out.width if out.is_terminal else max(out.width, 140)  # a pipe has room
         printing.show(measured, out)
-    raise typer.Exit(0 if all(one.checked for one in measured) else 1)
+    raise typer.Exit(0 if all(measurement.checked for measurement in measured) else 1)
 
 
 @app.command()
@@ -358,23 +358,23 @@ def system(
 
 def _numbers(name: str, text: str) -> list[int]:
     try:
-        found = [int(number) for number in text.split(",")]
+        numbers = [int(number) for number in text.split(",")]
     except ValueError:
         raise BenchError(f"{name} cannot be {text!r}; use comma-separated numbers") from None
-    if min(found) < 1:
+    if min(numbers) < 1:
         raise BenchError(f"{name} cannot be {text!r}; each must be 1 or more")
-    return found
+    return numbers
 
 
 def _assigned(assignments: list[str] | None) -> dict[str, str]:
     """Settings of the job, by name."""
-    found = {}
+    values = {}
     for assignment in assignments or ():
         name, equals, value = assignment.partition("=")
         if not equals:
             raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
-        found[name.strip()] = value
-    return found
+        values[name.strip()] = value
+    return values
 
 
 def _refuse_intervals(context: typer.Context, scenario: str) -> None:

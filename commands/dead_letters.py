@@ -75,10 +75,10 @@ def list_them(
     """List the dead letters that were not redriven, two lines each; counts by reason go to standard error."""
     cluster, topic = Cluster.of(settings), settings.dead_letters.topic
     done = deadletters.redriven(cluster, topic)
-    found = (one for one in deadletters.letters(cluster, topic, wanted) if every or one.place not in done)
+    letters = (each for each in deadletters.letters(cluster, topic, wanted) if every or each.place not in done)
     counts: Counter[str] = Counter()
     width = shutil.get_terminal_size().columns
-    for letter in islice(found, limit):
+    for letter in islice(letters, limit):
         redriven = letter.place in done
         if as_json:
             print(orjson.dumps(dead_letter_view.as_data(letter, redriven)).decode())
@@ -147,8 +147,8 @@ def redrive(
     raise typer.Exit(0 if summary.complete else 1)
 
 
-def _places(given: list[str] | None) -> frozenset[Place]:
+def _places(places: list[str] | None) -> frozenset[Place]:
     try:
-        return frozenset(map(Place.of, given or ()))
+        return frozenset(map(Place.of, places or ()))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

@@ -67,9 +67,9 @@ def tap(
     stop = stop_on_signals()
     ends = None if timeout is None else time.monotonic() + timeout
     seen, late = 0, False
-    found = received(settings, subscriber, follow=True, from_now=not from_beginning)
+    deliveries = received(settings, subscriber, follow=True, from_now=not from_beginning)
     tell(f"watching deliveries of {subscriber}; Ctrl-C ends it")
-    for message in found:
+    for message in deliveries:
         if stop.is_set() or seen == limit or (late := ends is not None and time.monotonic() > ends):
             break
         if message is None:

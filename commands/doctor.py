@@ -36,13 +36,15 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
         cluster_says = cluster.findings(settings, asked.Real(Cluster.of(settings)), int(time.time() * 1000))
     except JobError as error:
         cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
-    for found in chain(machine.findings(settings, HOME), cluster_says):
-        counts[found.state] += 1
+    for finding in chain(machine.findings(settings, HOME), cluster_says):
+        counts[finding.state] += 1
         if as_json:
-            show(found, as_json)
+            show(finding, as_json)
         else:
-            out.print(Text(f"{found.state:8}", styles[found.state]), Text(f"{plain(found.what)}: {plain(found.text)}"))
-            if found.mend:
-                out.print(Text(f"{'':9}{plain(found.mend)}"))
+            out.print(
+                Text(f"{finding.state:8}", styles[finding.state]), Text(f"{plain(finding.what)}: {plain(finding.text)}")
+            )
+            if finding.mend:
+                out.print(Text(f"{'':9}{plain(finding.mend)}"))
     tell(", ".join(f"{counts[state]} {state}" for state in styles if counts[state]))
     raise typer.Exit(1 if counts[checks.FAILURE] else 0)

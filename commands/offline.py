@@ -51,13 +51,13 @@ def validate(
 ) -> None:
     """List the subscriptions that the job would refuse, and why. Exit code 1 if there are any."""
     code = 0
-    for found in validating.validate(files, datetime.now(UTC)):
-        if isinstance(found, Refusal):
+    for result in validating.validate(files, datetime.now(UTC)):
+        if isinstance(result, Refusal):
             code = 1
-        if isinstance(found, Refusal) or as_json:
-            show(found, as_json)
+        if isinstance(result, Refusal) or as_json:
+            show(result, as_json)
         else:
-            tell(str(found))
+            tell(str(result))
     raise typer.Exit(code)
 
 
@@ -85,11 +85,11 @@ def match(
     counting = [d for d in latest(subscriptions(file), refused).values() if not d.idle(now)]
     directory = matching.Directory.of(counting, algorithm)
     for batch in matching.match(directory, events(events_file)):
-        for found in batch:
-            if isinstance(found, Refusal):
-                refused(found)
+        for deliveries in batch:
+            if isinstance(deliveries, Refusal):
+                refused(deliveries)
             else:
-                show(found, as_json)
+                show(deliveries, as_json)
         sys.stdout.flush()
     raise typer.Exit(1 if refused.count else 0)
 
@@ -115,10 +115,10 @@ def explain(
     """
     if file == STDIN == Path(event):
         raise typer.BadParameter("subscriptions and the event cannot both come from standard input")
-    asked = explaining.asked(latest(subscriptions(file), _Complaints()), id, subscriber)
-    found = explaining.explained(asked, explaining.event_of(event), datetime.now(UTC))
-    show(found, as_json)
-    raise typer.Exit(0 if found.matches else 1)
+    documents = explaining.asked(latest(subscriptions(file), _Complaints()), id, subscriber)
+    verdicts = explaining.explained(documents, explaining.event_of(event), datetime.now(UTC))
+    show(verdicts, as_json)
+    raise typer.Exit(0 if verdicts.matches else 1)
 
 
 @app.command("test")

@@ -62,18 +62,22 @@ def list_them(
         by = subscriber is None or document.get("subscriber") == subscriber
         return by and (paused is None or document.get("paused", False) is paused)
 
-    found: Iterator[Registered] = registered(subscriptions_topic(settings), decisions(settings), prefix, of_them)
+    subscriptions: Iterator[Registered] = registered(
+        subscriptions_topic(settings), decisions(settings), prefix, of_them
+    )
     if paused is False:
-        found = (one for one in found if listing.state(one, now_ms) == listing.ACTIVE)
+        subscriptions = (
+            subscription for subscription in subscriptions if listing.state(subscription, now_ms) == listing.ACTIVE
+        )
     width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize
     count = 0
-    for one in islice(found, limit):
+    for subscription in islice(subscriptions, limit):
         if as_json:
-            print(orjson.dumps(listing.as_data(one, now_ms)).decode())
+            print(orjson.dumps(listing.as_data(subscription, now_ms)).decode())
         else:
             if not count:
                 print(listing.heading())
-            print(listing.row(one, now_ms, width))
+            print(listing.row(subscription, now_ms, width))
         count += 1
     tell(counted(count, "subscriptions") if count else "no subscriptions")
 
@@ -85,11 +89,11 @@ def get(
 ) -> None:
     """Print a subscription's document as it is in the topic; with --json on one line. Exit code 1 if there is none."""
     (id,) = ids_of([id])
-    found = last_written(subscriptions_topic(settings)(), [id], decisions(settings))
-    if id not in found or found[id].value is None:
-        why = pausing.missing(id, found)
+    documents = last_written(subscriptions_topic(settings)(), [id], decisions(settings))
+    if id not in documents or documents[id].value is None:
+        why = pausing.missing(id, documents)
         raise JobError(f"{why} in {settings.subscriptions.topic}; `subscriptions list` shows all ids")
-    print(found[id].line.decode() if as_json else "\n".join(readable.pretty(found[id].value or b"")))
+    print(documents[id].line.decode() if as_json else "\n".join(readable.pretty(documents[id].value or b"")))
 
 
 @app.command()
@@ -99,15 +103,15 @@ def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> Non
 
     And whether a later change still waits for an answer. Exit code 1 if one is refused or unknown.
     """
-    asked = list(dict.fromkeys(ids_of(ids)))
+    wanted = list(dict.fromkeys(ids_of(ids)))
     statuses = reader(settings, settings.subscriptions.status_topic, "statuses read")()
-    found = standings(statuses, subscriptions_topic(settings)(), asked)
-    for standing in found.values():
+    statuses_by_id = standings(statuses, subscriptions_topic(settings)(), wanted)
+    for status in statuses_by_id.values():
         if as_json:
-            show(standing, as_json)
+            show(status, as_json)
         else:
-            print(f"{plain(standing.id)}: {plain(str(standing))}")
-    raise typer.Exit(1 if any(standing.refused or not standing.known for standing in found.values()) else 0)
+            print(f"{plain(status.id)}: {plain(str(status))}")
+    raise typer.Exit(1 if any(status.refused or not status.known for status in statuses_by_id.values()) else 0)
 
 
 @app.command()
@@ -126,8 +130,8 @@ def export(
     """
     count = 0
     with _written(file) as stream:
-        for one in registered(subscriptions_topic(settings), decisions(settings)):
-            stream.write(one.line + b"\n")
+        for subscription in registered(subscriptions_topic(settings), decisions(settings)):
+            stream.write(subscription.line + b"\n")
             count += 1
     tell(f"{counted(count, 'subscriptions')} exported")
 

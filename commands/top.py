@@ -56,11 +56,11 @@ def top(
     looks = looking.looks(lambda: url or checkpoint.announcement(settings.query.checkpoint), every, stop)
     first = next(looks)
     if as_json:
-        for found in chain([first], () if once else looks):
-            if isinstance(found, JobError):
-                tell(str(found))
+        for document in chain([first], () if once else looks):
+            if isinstance(document, JobError):
+                tell(str(document))
             else:
-                print(json.dumps(found), flush=True)
+                print(json.dumps(document), flush=True)
     elif once or not out.is_terminal:
         out.print(looking.shown(first), soft_wrap=False)
     else:

@@ -131,11 +131,11 @@ def _addressed(where: str, line: bytes) -> tuple[bytes, bytes]:
     return (id.encode(), line) if isinstance(id, str) and id else _checked(where, line)
 
 
-def _flag(settings: Settings, given: list[str] | None, pause: bool, answers: Answering) -> None:
+def _flag(settings: Settings, values: list[str] | None, pause: bool, answers: Answering) -> None:
     """Pause or resume."""
-    ids = dict.fromkeys(ids_of(given))
-    found = last_written(subscriptions_topic(settings)(), ids, decisions(settings))
-    records = pausing.changed(found, ids, pause)
+    ids = dict.fromkeys(ids_of(values))
+    subscriptions = last_written(subscriptions_topic(settings)(), ids, decisions(settings))
+    records = pausing.changed(subscriptions, ids, pause)
     for id in (id for id in ids if id not in records):
         say(f"{plain(id)}: {'already paused' if pause else 'not paused'}; nothing was written")
     _change(settings, records.values(), "pauses" if pause else "resumptions", answers)

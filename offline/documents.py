@@ -96,10 +96,10 @@ def read(place: Place, key: str | None, document: Any) -> Document | Refusal:
         return Refusal(place, error.id or (id if isinstance(id, str) else None), str(error))
 
 
-def latest(found: Iterable[Document | Refusal], refused: Callable[[Refusal], None]) -> dict[str, Document]:
+def latest(results: Iterable[Document | Refusal], refused: Callable[[Refusal], None]) -> dict[str, Document]:
     """By id, of each the last that is not refused: as the job has them after it has read them all."""
     documents = {}
-    for document in found:
+    for document in results:
         if isinstance(document, Refusal):
             refused(document)
         else:

@@ -41,8 +41,8 @@ class Verdict:
         return f"{plain(self.document.subscription.id)} ({self.document.subscription.subscriber})"
 
     def __str__(self) -> str:
-        said = "matches" if self.matches else self.idle or "does not match"
-        return "\n".join((f"{self.who}: {said}", indented(self.lines or ["held     {}: every event"])))
+        verdict = "matches" if self.matches else self.idle or "does not match"
+        return "\n".join((f"{self.who}: {verdict}", indented(self.lines or ["held     {}: every event"])))
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -97,11 +97,11 @@ def asked(documents: Mapping[str, Document], id: str | None, subscriber: str | N
     subscribers = {d.subscription.subscriber for d in documents.values()}
     if subscriber is not None and subscriber not in subscribers:
         raise InputError(f"subscriber {subscriber!r} has no subscription; {nearest(subscriber, subscribers)}")
-    found = [documents[id]] if id is not None else list(documents.values())
-    found = [d for d in found if subscriber in (None, d.subscription.subscriber)]
-    if not found:
+    selected = [documents[id]] if id is not None else list(documents.values())
+    selected = [d for d in selected if subscriber in (None, d.subscription.subscriber)]
+    if not selected:
         raise InputError(f"subscription {id!r} is not {subscriber}'s")
-    return found
+    return selected
 
 
 def event_of(argument: str) -> Event:

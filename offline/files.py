@@ -50,8 +50,8 @@ def batches(file: Path) -> Iterator[list[tuple[int, bytes]]]:
     yield list(_numbered([b"".join(pending)], number))
 
 
-def _numbered(found: list[bytes], first: int) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(found, first):
+def _numbered(lines: list[bytes], first: int) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(lines, first):
         text = (line.removeprefix(BOM_UTF8) if number == 1 else line).strip()
         if text:
             yield number, text

@@ -51,9 +51,9 @@ def load(text: bytes, name: str) -> Any:
         raise InputError(f"{name}: not UTF-8: byte {error.start + 1} is 0x{text[error.start]:02x}") from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = ", ".join(part for part in (error.context, error.problem) if part)
+        reason = ", ".join(part for part in (error.context, error.problem) if part)
         syntax = "" if isinstance(error, ConstructorError) else "not YAML: "
-        raise InputError(f"{name}, line {mark.line + 1 if mark else 1}: {syntax}{said}") from None
+        raise InputError(f"{name}, line {mark.line + 1 if mark else 1}: {syntax}{reason}") from None
     except ReaderError as error:
         raise InputError(f"{name}: not YAML: {error.reason}: {error.character!r}") from None
     except RecursionError:

@@ -55,18 +55,18 @@ class Latencies:
 
     def plus(self, other: Latencies) -> Latencies:
         """The sum as a new histogram; neither is modified."""
-        found = Latencies(dict(self.counts), self.max_ms, self.sum_ms)
-        found.update(other)
-        return found
+        total = Latencies(dict(self.counts), self.max_ms, self.sum_ms)
+        total.update(other)
+        return total
 
     def below(self, bounds_ms: Sequence[float]) -> list[int]:
         """The number of latencies at or below each of the ascending bounds, and the total. A bucket counts at its upper
         end, so a latency less than 2 % below a bound may count at the next bound."""
         ends = [floor(log(bound) / _LOG + 1e-9) for bound in bounds_ms]
-        found = [0] * (len(ends) + 1)
+        counts = [0] * (len(ends) + 1)
         for bucket, times in self.counts.items():
-            found[bisect_left(ends, bucket)] += times
-        return list(accumulate(found))
+            counts[bisect_left(ends, bucket)] += times
+        return list(accumulate(counts))
 
     def quantile(self, q: float) -> float | None:
         """The smallest bucket end that at least a share `q` of all lie at or below; None of nothing."""
@@ -80,8 +80,8 @@ class Latencies:
 
     def summary(self) -> dict[str, float | None]:
         quantiles = {f"p{round(100 * q)}": self.quantile(q) for q in (0.5, 0.95, 0.99)}
-        found = {**quantiles, "max": self.max_ms if self.counts else None}
-        return {name: None if ms is None else round(ms, 1) for name, ms in found.items()}
+        summary = {**quantiles, "max": self.max_ms if self.counts else None}
+        return {name: None if ms is None else round(ms, 1) for name, ms in summary.items()}
 
     def to_json(self) -> dict[str, object]:
         facts = {"max": round(self.max_ms, 1), "sum": round(self.sum_ms, 1)}
@@ -107,7 +107,7 @@ def by_stage(timestamps_ms: Sequence[int], times: Mapping[str, float]) -> dict[s
     `times` are seconds since the epoch: "start" of the batch, and the end of the stages "match", "publish", "commit".
     An event waits from its own timestamp to the start of the batch that takes it; the rest all events share.
     """
-    found = {stage: Latencies() for stage in (*STAGES, TOTAL)}
+    latencies = {stage: Latencies() for stage in (*STAGES, TOTAL)}
     shared = {
         "match": times["match"] - times["start"],
         "publish": times["publish"] - times["match"],
@@ -116,8 +116,8 @@ def by_stage(timestamps_ms: Sequence[int], times: Mapping[str, float]) -> dict[s
     timestamps = np.array(timestamps_ms, np.float64)
     timestamps = timestamps[credible(timestamps, times["start"])]
     for stage, end in (("wait", "start"), (TOTAL, "commit")):
-        found[stage].extend(np.maximum(0.0, times[end] * 1000 - timestamps))
+        latencies[stage].extend(np.maximum(0.0, times[end] * 1000 - timestamps))
     if len(timestamps):
         for stage, seconds in shared.items():
-            found[stage].add(seconds * 1000, len(timestamps))
-    return found
+            latencies[stage].add(seconds * 1000, len(timestamps))
+    return latencies

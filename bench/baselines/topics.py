@@ -51,7 +51,7 @@ class Topics:
         records = matches.select(*delivery()).writeStream.format("kafka").options(**self.sink())
         records.option("checkpointLocation", self.checkpoint).start().awaitTermination()
 
-    def deliver_found(self, matches: Matches[T], subscriptions: T) -> None:
+    def deliver_matches(self, matches: Matches[T], subscriptions: T) -> None:
         """The same, of what a Python UDF finds among the subscriptions, which are a broadcast variable."""
         held = self.spark.sparkContext.broadcast(subscriptions)
 
@@ -59,7 +59,7 @@ class Topics:
         def found(symbol: str, price: int, volume: int) -> dict[str, list[str]]:
             return matches(held.value, symbol, price, volume)
 
-        ids = f.explode(found("symbol", "price", "volume")).alias("subscriber", "ids")
+        ids = f.explode(matched("symbol", "price", "volume")).alias("subscriber", "ids")
         self.deliver(self.events().select("*", ids))
 
     def sink(self) -> dict[str, str]:

@@ -44,7 +44,7 @@ def candidates(names: Iterable[str], assignments: Iterable[str]) -> list[Candida
             takes = f"; {known(option, options_of(name))}" if options_of(name) else ": it takes none"
             raise BenchError(f"{name} has no option {option!r}{takes}")
         options[name][option] = _value(text)
-    return [Candidate(name, given) for name, given in options.items()]
+    return [Candidate(name, values) for name, values in options.items()]
 
 
 def options_of(algorithm: str) -> list[str]:

@@ -111,13 +111,13 @@ def measure(
 
 def _answer(workload: Prepared, matcher: Matcher, begin: int, end: int) -> tuple[MatchBatch, list[float]]:
     """Of some events, with the seconds that each step took."""
-    found = workload.part(begin, end)
+    batch = workload.part(begin, end)
     seconds = []
     for step in workload.steps(matcher).values():
         started = perf_counter()
-        found = step(found)
+        batch = step(batch)
         seconds.append(perf_counter() - started)
-    return found, seconds
+    return batch, seconds
 
 
 class _Run:

@@ -91,7 +91,7 @@ def _panel(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[st
         if isinstance(stated, Value) and stated.metric == metric and stated.x is not None:
             colour, _ = styles.get(stated.label, (COLOURS.get(stated.label, INK), ""))
             name = f"paper: {stated.label}" if metric != "selectivity" else "paper"
-            name += f"\n({stated.said})" if stated.said else ""
+            name += f"\n({stated.scope})" if stated.scope else ""
             at = [stated.x * factor], [stated.value]
             axes.plot(*at, marker="*", markersize=12, markerfacecolor="none", linestyle="", color=colour, label=name)
     axes.set_xlabel(figure.axis)
@@ -152,8 +152,8 @@ def _number(number: str) -> str:
 def _settings(outcome: Outcome) -> str:
     """What stands still."""
     varied = {name for point in outcome.figure.points for name in point.workload}
-    standing = [text for name, text in outcome.rows[0].workload.words().items() if text and name not in varied]
-    return ", ".join([*standing, f"at scale {outcome.scale:g}"])
+    fixed = [text for name, text in outcome.rows[0].workload.words().items() if text and name not in varied]
+    return ", ".join([*fixed, f"at scale {outcome.scale:g}"])
 
 
 def _caption(outcome: Outcome) -> list[str]:

@@ -90,12 +90,12 @@ class Outcome:
 
     def rivals(self) -> list[Rivals]:
         """Of each point; none where a figure has no series of its own."""
-        found = []
+        rivals = []
         for x in dict.fromkeys(row.x for row in self.rows) if self.figure.ours else ():
             here = {row.label: row for row in self.rows if row.x == x}
             ours = here.pop(self.figure.ours, None)
-            found.append(Rivals(x, min(here.values(), key=lambda row: row.value("us"), default=None), ours))
-        return found
+            rivals.append(Rivals(x, min(here.values(), key=lambda row: row.value("us"), default=None), ours))
+        return rivals
 
     def statements(self) -> list[Statement]:
         return [self._compared(stated) for stated in self.figure.stated]
@@ -103,9 +103,9 @@ class Outcome:
     def _compared(self, stated: Value | Ratio) -> Statement:
         if isinstance(stated, Value):
             at = "" if stated.x is None else f" at {stated.x:,.10g}"
-            said = f"{stated.label}{at}" + (f": {stated.said}" if stated.said else "")
-            found = self.values(stated.label, stated.metric)
-            return Statement(stated.metric, said, stated.value, None if stated.x is None else found.get(stated.x))
+            claim = f"{stated.label}{at}" + (f": {stated.scope}" if stated.scope else "")
+            values = self.values(stated.label, stated.metric)
+            return Statement(stated.metric, claim, stated.value, None if stated.x is None else values.get(stated.x))
         of, to = self.values(stated.of, stated.metric), self.values(stated.to, stated.metric)
         points = of.keys() & to.keys() if stated.x is None else {stated.x}
         ratios = [
@@ -114,8 +114,8 @@ class Outcome:
             for other in [x if stated.to_x is None else stated.to_x]
             if x in of and to.get(other)
         ]
-        said = f"{stated.of} / {stated.to}, {stated.said}"
-        return Statement(stated.metric, said, stated.value, fmean(ratios) if ratios else None)
+        claim = f"{stated.of} / {stated.to}, {stated.scope}"
+        return Statement(stated.metric, claim, stated.value, fmean(ratios) if ratios else None)
 
 
 def figures(paper: str, numbers: Iterable[str] | None) -> list[Figure]:

@@ -88,8 +88,8 @@ def _columns(outcome: Outcome, row: Row) -> dict[str, Any]:
 
 
 def _write(file: Path, rows: Iterable[dict[str, Any]]) -> None:
-    found = list(rows)
+    lines = list(rows)
     with file.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(found[0]), lineterminator="\n")
+        writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(found)
+        writer.writerows(lines)

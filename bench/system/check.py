@@ -142,13 +142,13 @@ def answers(changes: Changes, statuses: Statuses, events: Events) -> Answers:
     lowest = np.zeros((len(versions), partitions), np.int64)  # the offset after the last change of each batch
     between = np.zeros((len(versions), partitions), np.int64)  # how many that are no changes come behind that
     for p in range(partitions):
-        own = np.flatnonzero(changes.id[changes.start[p] : changes.start[p + 1]] >= 0)
-        of_batch = batch[status[changes.start[p] + own]] if len(batch) else own[:0]
-        wrong[changes.start[p] + own[1:]] |= np.diff(of_batch) < 0
-        np.maximum.at(lowest[:, p], of_batch[: len(own)], own[: len(of_batch)] + 1)
+        positions = np.flatnonzero(changes.id[changes.start[p] : changes.start[p + 1]] >= 0)
+        of_batch = batch[status[changes.start[p] + positions]] if len(batch) else positions[:0]
+        wrong[changes.start[p] + positions[1:]] |= np.diff(of_batch) < 0
+        np.maximum.at(lowest[:, p], of_batch[: len(positions)], positions[: len(of_batch)] + 1)
         lowest[:, p] = np.maximum.accumulate(lowest[:, p])
-        following = np.append(own, changes.start[p + 1] - changes.start[p])  # the next change, else the end
-        between[:, p] = following[np.searchsorted(own, lowest[:, p])] - lowest[:, p]
+        following = np.append(positions, changes.start[p + 1] - changes.start[p])  # the next change, else the end
+        between[:, p] = following[np.searchsorted(positions, lowest[:, p])] - lowest[:, p]
     low, highest = lowest.sum(axis=1), (lowest + between).sum(axis=1)
     if len(batch):
         there = changes.id >= 0
@@ -171,15 +171,15 @@ def expected(changes: Changes, statuses: Statuses, answered: Answers, events: Ev
     partition = np.repeat(np.arange(len(sizes)), sizes)
     offset = np.arange(len(events.symbol)) - events.start[partition]
 
-    found = []
+    expected = []
     for change, event in _candidates(changes, events):
         volume = events.numbers[event, 1]
         held = (changes.low[change, 1] <= volume) & (volume < changes.high[change, 1])
         change, event = change[held], event[held]
         p, o = partition[event], offset[event]
         held = (begin[change, p] <= o) & (o < end[change, p])
-        found.append((event[held], change[held]))
-    event, change = (np.concatenate(a) for a in zip(*found, strict=True))
+        expected.append((event[held], change[held]))
+    event, change = (np.concatenate(a) for a in zip(*expected, strict=True))
     subscribers = int(changes.subscriber.max(initial=0)) + 1
     key = event * subscribers + changes.subscriber[change]
     order = np.lexsort((changes.id[change], key))
@@ -212,14 +212,14 @@ def _versions(statuses: Statuses, answered: Answers, events: Events) -> Int64:
     that it may have become by records that are no changes."""
     versions, first = np.unique(statuses.version, return_index=True)
     versions, first = versions[versions >= 0], first[versions >= 0]
-    both = np.column_stack([versions, answered.highest])
-    found = np.zeros((len(events.symbol), 2), np.int64)
+    pairs = np.column_stack([versions, answered.highest])
+    versions_seen = np.zeros((len(events.symbol), 2), np.int64)
     for q in range(len(events.start) - 1):
         begins = np.maximum.accumulate(statuses.in_force_from[first, q])
         size = events.start[q + 1] - events.start[q]
         batch = np.searchsorted(begins, np.arange(size), side="right")
-        found[events.start[q] : events.start[q + 1]] = np.vstack([[[0, 0]], both])[batch]
-    return found
+        versions_seen[events.start[q] : events.start[q + 1]] = np.vstack([[[0, 0]], pairs])[batch]
+    return versions_seen
 
 
 def _compared(due: Expected, versions: Int64, events: Events, deliveries: Deliveries, wrong_statuses: int) -> Answer:

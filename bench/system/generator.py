@@ -63,7 +63,7 @@ def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscr
     if not sys.stdin.readline():
         return
     events, changes = enumerate(load.events()), load.changes()
-    began = told = before = time.monotonic()
+    began = reported_s = before = time.monotonic()
     sent, changed, pause = 0, 0, 0.0
     while True:
         now = time.monotonic()
@@ -76,8 +76,8 @@ def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscr
             writer.write(subscriptions_topic, id, document)
         writer.poll()
         sent, changed = due, due_changes
-        if now - told >= TELL_S:
-            told = now
+        if now - reported_s >= TELL_S:
+            reported_s = now
             _tell(events=sent, changes=changed)
         if elapsed >= load.seconds:
             break

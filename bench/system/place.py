@@ -35,25 +35,25 @@ class Place:
 
     def deliveries(self) -> list[str]:
         """Their topics."""
-        own = self.settings.deliveries
-        if own.layout == "shared":
-            return [own.topic]
-        return sorted(name for name in self.cluster.topics().partitions() if name.startswith(own.prefix))
+        deliveries = self.settings.deliveries
+        if deliveries.layout == "shared":
+            return [deliveries.topic]
+        return sorted(name for name in self.cluster.topics().partitions() if name.startswith(deliveries.prefix))
 
 
 @contextmanager
 def place(flags: Mapping[str, str]) -> Iterator[Place]:
     """`flags` are settings of the job, by dotted name."""
     with TemporaryDirectory(prefix="sluice-living-") as directory, EmbeddedBroker(HOME / "jars") as broker:
-        own = {
+        values = {
             "query.name": "living",
             "query.checkpoint": f"{directory}/checkpoint",
             "kafka.bootstrap_servers": broker.bootstrap_servers,
         }
-        settings = load_settings(flags={**flags, **own})
+        settings = load_settings(flags={**flags, **values})
         cluster = Cluster.of(settings)
         cluster.topics().create(_kept(layout.topics(settings, PARTITIONS, 1), settings))
-        yield Place(broker.pid, Path(directory), {**flags, **own}, settings, cluster)
+        yield Place(broker.pid, Path(directory), {**flags, **values}, settings, cluster)
 
 
 def _kept(topics: Iterable[Topic], settings: Settings) -> Iterable[Topic]:

@@ -110,12 +110,12 @@ def run(load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice"
             "everything is processed; the check begins" if course.drain_s is not None else "too slow; the check begins"
         )
         began = time.monotonic()
-        answer, own = job.checked()
+        answer, job_report = job.checked()
         dead_letters = sum(high - low for _, low, high in topics.offsets(settings.dead_letters.topic))
         latencies = {
             name: Latencies.from_json(follower.told[name]).summary() for name in ("follower", "follower_second_half")
         }
-        figures = own | {
+        figures = job_report | {
             "start_s": round(start_s, 1),
             "events": generator.told["events"],
             "changes": generator.told["changes"],
@@ -124,7 +124,7 @@ def run(load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice"
             "done_s": round(course.done_s, 1),
             "drain_s": None if course.drain_s is None else round(course.drain_s, 1),
             "check_s": round(time.monotonic() - began, 1),
-            "latency_ms": own["latency_ms"] | latencies,
+            "latency_ms": job_report["latency_ms"] | latencies,
             "memory_mb": usage.memory_mb(),
             "cpu_s": usage.cpu_s(),
         }
@@ -140,7 +140,7 @@ class Course:
 
 def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Usage, tell: Tell) -> Course:
     """Until all that was written is processed, or the system's time is over."""
-    began = changed = told = time.monotonic()
+    began = changed = told_s = time.monotonic()
     last, events_told, over, half = job.done(), 0, None, False
     while True:
         job.check()
@@ -165,11 +165,11 @@ def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Us
                 return Course(done[0], changed - began, None)
         if job.patience_s is None and now - changed > QUIET_S:
             raise JobError(f"no progress for {QUIET_S:.0f} s, at {done[0]:,} of {written[0]:,} events")
-        if now - told >= TELL_S:
-            rate = (done[0] - events_told) / (now - told)
+        if now - told_s >= TELL_S:
+            rate = (done[0] - events_told) / (now - told_s)
             behind = written[0] - done[0], written[1] - max(done[1], load.subscriptions)
             memory = ", ".join(f"{name} {taken.memory_mb:,.0f}" for name, taken in usage.samples[-1][1].items())
             late = f"behind {behind[0]:,} events, {behind[1]:,} changes"
             tell(f"{now - began:5.0f} s: {rate:,.0f} events/s; {late}; {job.told()}; MB {memory}")
-            told, events_told = now, done[0]
+            told_s, events_told = now, done[0]
         time.sleep(0.1)

@@ -92,7 +92,7 @@ class Sluice:
             raise JobError(f"the job ended with exit code {code} when it was told to stop")
 
     def checked(self) -> tuple[Answer, dict[str, Any]]:
-        settings, cluster, heard = self._place.settings, self._place.cluster, self._heard
+        settings, cluster, log = self._place.settings, self._place.cluster, self._heard
         changes = reading.read_changes(cluster, settings.subscriptions.topic)
         statuses = reading.read_statuses(cluster, settings.subscriptions.status_topic, changes, PARTITIONS)
         events = reading.read_events(cluster, settings.events.topic)
@@ -101,9 +101,9 @@ class Sluice:
         return check(changes, statuses, events, deliveries), {
             "algorithm": settings.matching.algorithm,
             "layout": settings.deliveries.layout,
-            "batches": heard.batches,
-            "latency_ms": {stage: found.summary() for stage, found in heard.latencies.items()}
-            | {"second_half": heard.second_half.summary()},
+            "batches": log.batches,
+            "latency_ms": {stage: latencies.summary() for stage, latencies in log.latencies.items()}
+            | {"second_half": log.second_half.summary()},
             "in_force_ms": _in_force_ms(changes, statuses, self._first),
         }
 
@@ -111,8 +111,8 @@ class Sluice:
 def _in_force_ms(changes: Changes, statuses: Statuses, first: Mapping[int, int]) -> dict[str, float | None]:
     """From a change's timestamp to that of its status, of all but the `first` of each partition."""
     later = np.concatenate([np.arange(changes.start[p] + n, changes.start[p + 1]) for p, n in first.items()])
-    found = np.isin(statuses.change, later)
-    ms = statuses.timestamp[found] - changes.timestamp[statuses.change[found]]
+    answered = np.isin(statuses.change, later)
+    ms = statuses.timestamp[answered] - changes.timestamp[statuses.change[answered]]
     if not len(ms):
         return {"p50": None, "p95": None, "p99": None, "max": None}
     p50, p95, p99 = (round(float(q), 1) for q in np.quantile(ms, (0.5, 0.95, 0.99)))

@@ -201,9 +201,9 @@ def _latency_table(seen: Seen) -> Table:
     for name in ("p50", "p95", "p99", "max"):
         table.add_column(name, justify="right")
     for stage in (*STAGES, TOTAL):
-        found = seen.latencies[stage].summary().values()
+        quantiles = seen.latencies[stage].summary().values()
         table.add_row(
-            stage, *("-" if ms is None else f"{ms:,.0f}" for ms in found), style="bold" if stage == TOTAL else ""
+            stage, *("-" if ms is None else f"{ms:,.0f}" for ms in quantiles), style="bold" if stage == TOTAL else ""
         )
     return table
 
@@ -212,12 +212,12 @@ def _expected(documents: list[dict[str, Any]], lines: list[bytes], events: int) 
     """The expected deliveries with their ids, computed from the definition of matching, not from an index."""
     patterns = {d["id"]: parse(d["pattern"]) for d in documents}
     subscriber_of = {d["id"]: d["subscriber"] for d in documents}
-    found: dict[Delivery, list[str]] = {}
+    expected: dict[Delivery, list[str]] = {}
     matched = naive.match(patterns, (orjson.loads(line) for line in lines[:events]))
     for number in range(events):
         for id in matched[number % len(lines)]:
-            found.setdefault((number, subscriber_of[id]), []).append(id)
-    return found
+            expected.setdefault((number, subscriber_of[id]), []).append(id)
+    return expected
 
 
 def _summary(console: Console, seen: Seen, expected: dict[Delivery, list[str]], subscriptions: int) -> dict[str, Any]:

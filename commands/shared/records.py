@@ -35,17 +35,17 @@ def write(
         tell(f"{counted(written, what)} written to {topic}")
 
 
-def changed(settings: Settings, records: Iterable[clients.Writable], what: str, asked: Answering) -> int:
+def changed(settings: Settings, records: Iterable[clients.Writable], what: str, answering: Answering) -> int:
     """Write to the subscriptions topic and, if asked to wait, print the job's answers. Returns the number refused."""
     outstanding = activation.Outstanding()
-    starts = activation.starts(Cluster.of(settings), settings.subscriptions.status_topic) if asked.wait else {}
-    taken = outstanding.take if asked.wait else lambda _: None
-    write(settings, settings.subscriptions.topic, records, what, asked.as_json and not asked.wait, taken)
+    starts = activation.starts(Cluster.of(settings), settings.subscriptions.status_topic) if answering.wait else {}
+    taken = outstanding.take if answering.wait else lambda _: None
+    write(settings, settings.subscriptions.topic, records, what, answering.as_json and not answering.wait, taken)
     refused = 0
-    for answer in activation.answers(Cluster.of(settings), starts, outstanding, asked.timeout_s):
+    for answer in activation.answers(Cluster.of(settings), starts, outstanding, answering.timeout_s):
         refused += answer.refused
-        if asked.as_json:
-            show(answer, asked.as_json)
+        if answering.as_json:
+            show(answer, answering.as_json)
         else:
             say(f"{plain(answer.id)}: {answer}")
     return refused

@@ -44,10 +44,10 @@ class Segment:
         cls, subscriptions: Iterable[tuple[str, Sequence[Conjunction]]], notes: Mapping[str, Note] | None = None
     ) -> Segment:
         """From ids, each once, with what their patterns lower to."""
-        given = list(subscriptions)
-        rows = [conjunction for _, conjunctions in given for conjunction in conjunctions]
+        listed = list(subscriptions)
+        rows = [conjunction for _, conjunctions in listed for conjunction in conjunctions]
         vocabulary = Vocabulary.of(rows)
-        owner = np.repeat(np.arange(len(given), dtype=np.int32), [len(conjunctions) for _, conjunctions in given])
+        owner = np.repeat(np.arange(len(listed), dtype=np.int32), [len(conjunctions) for _, conjunctions in listed])
         position = vocabulary.position
         subscription, column, low, high = [], [], [], []
         for row, conjunction in enumerate(rows):
@@ -62,7 +62,7 @@ class Segment:
             subscription, column, low, high, n_subscriptions=len(rows), n_columns=len(vocabulary.columns)
         )
         residuals = {row: conjunction.residual for row, conjunction in enumerate(rows) if conjunction.residual}
-        return cls(Texts.of(id for id, _ in given), owner, vocabulary, table, residuals, notes or {})
+        return cls(Texts.of(id for id, _ in listed), owner, vocabulary, table, residuals, notes or {})
 
     @classmethod
     def merge(cls, parts: Sequence[tuple[Segment, Int32]]) -> Segment:
@@ -135,9 +135,9 @@ class Segment:
         group: dict[str, int] = {}
         top = np.array([group.setdefault(path[0], len(group)) for path, _ in self.vocabulary.columns], np.int32)
         other = np.flatnonzero((np.diff(table.column) != 0) & (np.diff(table.subscription) == 0))
-        beside = other[top[table.column[other]] == top[table.column[other + 1]]]  # columns are ascending by path
+        shared = other[top[table.column[other]] == top[table.column[other + 1]]]  # columns are ascending by path
         doubt = np.zeros(table.n_subscriptions, np.uint8)
-        doubt[table.subscription[beside]] = _ARRAYS
+        doubt[table.subscription[shared]] = _ARRAYS
         doubt[list(self.residuals)] = _ALWAYS
         return doubt
 
@@ -177,8 +177,8 @@ def _joined(parts: Sequence[tuple[Note, Int64]]) -> Note:
 def _united(vocabularies: Sequence[Vocabulary]) -> Vocabulary:
     cuts: dict[Column, set[bytes]] = {}
     for vocabulary in vocabularies:
-        for column, own in zip(vocabulary.columns, vocabulary.cuts, strict=True):
-            cuts.setdefault(column, set()).update(own)
+        for column, old_cuts in zip(vocabulary.columns, vocabulary.cuts, strict=True):
+            cuts.setdefault(column, set()).update(old_cuts)
     return Vocabulary(tuple(sorted(cuts)), tuple(tuple(sorted(cuts[c])) for c in sorted(cuts)))
 
 
@@ -212,7 +212,7 @@ class _Intervals:
         wanted[low] = wanted[high] = True
         named = np.bincount(self.column, minlength=len(self.vocabulary.columns)) > 0
         cuts = iter(wanted.tolist())
-        left = [tuple(cut for cut in own if next(cuts)) for own in self.vocabulary.cuts]
+        left = [tuple(cut for cut in column_cuts if next(cuts)) for column_cuts in self.vocabulary.cuts]
         columns = [c for c, is_named in enumerate(named.tolist()) if is_named]
         return Vocabulary(tuple(self.vocabulary.columns[c] for c in columns), tuple(left[c] for c in columns))
 

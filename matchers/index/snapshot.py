@@ -67,9 +67,9 @@ class Part:
             rows = self.matcher.match(encoded, false_positives=false_positives)
         else:
             rows = self.matcher.match(encoded)
-        found = self.segment.subscriptions(self.segment.confirmed(rows, values.several, document))
-        event = np.repeat(np.arange(len(values), dtype=np.int32), np.diff(found.offsets))
-        position = found.subscription
+        matched = self.segment.subscriptions(self.segment.confirmed(rows, values.several, document))
+        event = np.repeat(np.arange(len(values), dtype=np.int32), np.diff(matched.offsets))
+        position = matched.subscription
         if len(removed):
             alive = ~_among(position, removed)
             event, position = event[alive], position[alive]
@@ -231,8 +231,8 @@ def _among(position: Int32, removed: Int32) -> NDArray[np.bool_]:
         gone = np.zeros(max(int(position.max()), int(removed[-1])) + 1, bool)
         gone[removed] = True
         return gone[position]
-    found: NDArray[np.bool_] = removed[np.minimum(np.searchsorted(removed, position), len(removed) - 1)] == position
-    return found
+    mask: NDArray[np.bool_] = removed[np.minimum(np.searchsorted(removed, position), len(removed) - 1)] == position
+    return mask
 
 
 def _with(removed: Int32, positions: Int32) -> Int32:

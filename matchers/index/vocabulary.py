@@ -89,14 +89,14 @@ class Vocabulary:
             zone[c] = [base + bisect_left(cuts, bytes([tag])) for tag in range(_END)]
             simple[c] = [bisect_right(cuts, bytes([tag])) for tag in range(4)]
             base += len(cuts)
-        joined = [cut[1:] for cuts in self.cuts for cut in cuts]
-        length = np.array([len(cut) for cut in joined], np.int32)
-        head = np.frombuffer(b"".join(cut[:8].ljust(8, b"\0") for cut in joined), ">u8").astype(np.uint64)
-        text = np.frombuffer(b"".join(joined), np.uint8)
-        found = Cuts(zone, simple, head, np.cumsum(length, dtype=np.int64) - length, length, text)
-        for array in found:
+        texts = [cut[1:] for cuts in self.cuts for cut in cuts]
+        length = np.array([len(cut) for cut in texts], np.int32)
+        head = np.frombuffer(b"".join(cut[:8].ljust(8, b"\0") for cut in texts), ">u8").astype(np.uint64)
+        text = np.frombuffer(b"".join(texts), np.uint8)
+        coded = Cuts(zone, simple, head, np.cumsum(length, dtype=np.int64) - length, length, text)
+        for array in coded:
             array.flags.writeable = False
-        return found
+        return coded
 
     def __getstate__(self) -> dict[str, object]:
         return {k: v for k, v in self.__dict__.items() if k in ("columns", "cuts", "coded")}

@@ -124,12 +124,12 @@ def on_tokens(regions: Mapping[str, Region]) -> dict[str, Sequence[Range]]:
 
 def both(a: Term, b: Term) -> Term:
     """The conjunction of both."""
-    one, two = a.regions, b.regions
-    if (NUMBER in one) != (NUMBER in two) and (TOKEN in one or TOKEN in two):
-        one, two = on_tokens(one), on_tokens(two)
-    regions = {**one, **two}
-    for facet in one.keys() & two.keys():
-        regions[facet] = intersection(cast("Sequence[Range]", one[facet]), cast("Sequence[Range]", two[facet]))
+    left, right = a.regions, b.regions
+    if (NUMBER in left) != (NUMBER in right) and (TOKEN in left or TOKEN in right):
+        left, right = on_tokens(left), on_tokens(right)
+    regions = {**left, **right}
+    for facet in left.keys() & right.keys():
+        regions[facet] = intersection(cast("Sequence[Range]", left[facet]), cast("Sequence[Range]", right[facet]))
     return Term(regions, a.residual + b.residual)
 
 
@@ -152,26 +152,26 @@ def complement(ranges: Iterable[Range]) -> list[Range]:
 
 def union(ranges: Iterable[Range]) -> list[Range]:
     """The same set as disjoint ascending ranges that do not touch."""
-    joined: list[Range] = []
+    merged: list[Range] = []
     for low, high in sorted(ranges):
-        if joined and low <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(high, joined[-1][1]))
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
-            joined.append((low, high))
-    return joined
+            merged.append((low, high))
+    return merged
 
 
 def intersection(a: Sequence[tuple[Bound, Bound]], b: Sequence[tuple[Bound, Bound]]) -> list[tuple[Bound, Bound]]:
     """The intersection of both. It may contain an empty range [k, k), which does no harm."""
     a, b = sorted(a), sorted(b)
-    both = []
+    common = []
     i = j = 0
     while i < len(a) and j < len(b):
         low, high = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
         if low <= high:
-            both.append((low, high))
+            common.append((low, high))
         if a[i][1] < b[j][1]:
             i += 1
         else:
             j += 1
-    return both
+    return common

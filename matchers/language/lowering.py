@@ -56,31 +56,31 @@ def _all(pattern: Pattern) -> tuple[list[Alternative], int]:
 
 
 def _one_of(part: OneOf) -> tuple[list[Alternative], int]:
-    found: list[Alternative] = []
+    lowered: list[Alternative] = []
     ranges = written = 0
     for pattern in part.patterns:
         alternatives, within = _all(pattern)
-        found += alternatives
+        lowered += alternatives
         written += within
         ranges += _ranges(alternatives)
-        _check(part, len(found), ranges)
-    return found, written
+        _check(part, len(lowered), ranges)
+    return lowered, written
 
 
 def _terms(predicate: Predicate) -> list[Alternative]:
     """The operators as alternatives: those that need one facet only, and the same, become one region of it."""
     regions: dict[str, list[object]] = {}
-    found: list[Alternative] = []
+    terms: list[Alternative] = []
     for operator in predicate.operators:
         term = operator.term()
         if term.residual or len(term.regions) > 1:
-            found.append([(predicate.path, term)])
+            terms.append([(predicate.path, term)])
             continue
         for facet, region in term.regions.items():
             regions.setdefault(facet, []).extend(region)
     if TOKEN in regions and NUMBER in regions:
         regions[TOKEN] += facets.as_tokens(regions.pop(NUMBER))  # type: ignore[arg-type]
-    return [*([(predicate.path, Term({facet: region}))] for facet, region in regions.items()), *found]  # type: ignore[dict-item]
+    return [*([(predicate.path, Term({facet: region}))] for facet, region in regions.items()), *terms]  # type: ignore[dict-item]
 
 
 def _conjunction(alternative: Alternative) -> Conjunction:

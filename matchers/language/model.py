@@ -90,7 +90,7 @@ def values_at(event: Any, path: Path) -> list[Scalar]:
 
     An empty array, an object and what is missing are ABSENT.
     """
-    found: list[Scalar] = []
+    values: list[Scalar] = []
     stack = [(event, 0)]
     while stack:
         node, depth = stack.pop()
@@ -99,9 +99,9 @@ def values_at(event: Any, path: Path) -> list[Scalar]:
         elif depth < len(path):
             child = node.get(path[depth], ABSENT) if isinstance(node, Mapping) else ABSENT
             if child is ABSENT:
-                found.append(ABSENT)
+                values.append(ABSENT)
             else:
                 stack.append((child, depth + 1))
         else:
-            found.append(ABSENT if isinstance(node, Mapping | list | tuple) else node)
-    return found
+            values.append(ABSENT if isinstance(node, Mapping | list | tuple) else node)
+    return values

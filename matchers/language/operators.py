@@ -138,10 +138,10 @@ class Wildcard:
         if at > end or not value.startswith(first) or not value.endswith(last):
             return False
         for piece in middle:
-            found = value.find(piece, at, end)
-            if found < 0:
+            begin = value.find(piece, at, end)
+            if begin < 0:
                 return False
-            at = found + len(piece)
+            at = begin + len(piece)
         return True
 
     @cached_property

@@ -26,8 +26,8 @@ def seen(node: Any, conditions: Sequence[Condition], path: Path = ()) -> View | 
     ways there are to see it.
     """
     if isinstance(node, list | tuple):
-        found = (seen(element, conditions, path) for element in (node or (ABSENT,)))
-        return next((view for view in found if view is not None), None)
+        results = (seen(element, conditions, path) for element in (node or (ABSENT,)))
+        return next((view for view in results if view is not None), None)
     value = ABSENT if isinstance(node, Mapping) else node
     view: dict[Path, Scalar] = {path: value}
     below: dict[str, list[Condition]] = {}

@@ -102,8 +102,8 @@ class Outstanding:
             while waiting and waiting[0] < end:
                 offset = waiting.pop(0)
                 self._count -= 1
-                own = (partition, offset) == (change["partition"], change["offset"])
-                yield Answer(id, partition, offset, status, superseded=not own or "superseded_by" in status)
+                is_its_own = (partition, offset) == (change["partition"], change["offset"])
+                yield Answer(id, partition, offset, status, superseded=not is_its_own or "superseded_by" in status)
             if not waiting:
                 ids.pop(id, None)
 

@@ -26,9 +26,9 @@ def row(letter: Letter, redriven: bool, width: int) -> str:
         at = f"{origin.partition}:{origin.offset}"
         where = f"{cut(origin.topic, max(SHORTEST, width - sum(WIDTHS) - len(at) - 1))} {at}"
     facts = (str(letter.place), time_of(letter.time_ms)[:19], letter.reason, str(letter.attempts), where)
-    said = f"for {letter.subscriber}: {letter.detail}" if letter.subscriber else letter.detail
-    said = f"(redriven) {said}" if redriven else said
-    return f"{_columns(facts)}\n{cut(f'  {plain(said, quoted=False)}', width)}"
+    detail = f"for {letter.subscriber}: {letter.detail}" if letter.subscriber else letter.detail
+    detail = f"(redriven) {detail}" if redriven else detail
+    return f"{_columns(facts)}\n{cut(f'  {plain(detail, quoted=False)}', width)}"
 
 
 def page(letter: Letter, redriven: bool) -> Iterator[str]:
@@ -50,9 +50,9 @@ def page(letter: Letter, redriven: bool) -> Iterator[str]:
         **letter.about,
         "key": None if letter.key is None else _short(letter.key),
     }
-    given = {name: value for name, value in facts.items() if value is not None}
-    width = max(map(len, given))
-    yield from (f"{plain(name, quoted=False):{width}}  {plain(value, quoted=False)}" for name, value in given.items())
+    known = {name: value for name, value in facts.items() if value is not None}
+    width = max(map(len, known))
+    yield from (f"{plain(name, quoted=False):{width}}  {plain(value, quoted=False)}" for name, value in known.items())
     yield ""
     yield f"{len(letter.headers)} headers" + (":" if letter.headers else "")
     yield from (

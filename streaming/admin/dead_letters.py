@@ -36,9 +36,9 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Place:
         """Raises ValueError."""
-        if not (found := _PLACE.fullmatch(text)):
+        if not (match := _PLACE.fullmatch(text)):
             raise ValueError(f"{text!r} is not the place of a letter, PARTITION:OFFSET, such as 0:12")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
         return f"{self.partition}:{self.offset}"
@@ -124,7 +124,7 @@ def read_letter(message: Message) -> Letter:
     place, (_, time_ms) = Place(*place_of(message)), message.timestamp()
     key, value, headers = message.key(), message.value(), headers_of(message)
     try:
-        own, facts = _divided(headers)
+        kept, facts = _divided(headers)
         return Letter(
             place,
             time_ms,
@@ -132,7 +132,7 @@ def read_letter(message: Message) -> Letter:
             facts.pop("detail"),
             key,
             value,
-            own,
+            kept,
             Origin(
                 facts.pop("origin_topic"),
                 _number(facts.pop("origin_partition")),

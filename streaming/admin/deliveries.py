@@ -39,8 +39,8 @@ def received(settings: Settings, subscriber: str, *, follow: bool, from_now: boo
         "subscribers; or are deliveries.prefix and deliveries.layout not those of the job?",
     )
     starts = {(topic, partition): end for partition, _, end in topics.offsets(topic)} if from_now else None
-    found = clients.read(cluster, [topic], follow=follow, starts=starts)
-    return (one for one in found if one is None or not shared or one.key() == subscriber.encode())
+    records = clients.read(cluster, [topic], follow=follow, starts=starts)
+    return (record for record in records if record is None or not shared or record.key() == subscriber.encode())
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,16 @@ class Delivery:
 
     @classmethod
     def of(cls, message: Message) -> Delivery:
-        said = {name: (value or b"").decode(errors="replace") for name, value in headers_of(message)}
+        headers = {name: (value or b"").decode(errors="replace") for name, value in headers_of(message)}
         written_ms = message.timestamp()[1]
         return cls(
             *place_of(message),
             written_ms,
             message.value(),
-            _ids(said.get("ce_subscriptionids", "")),
-            int(version) if (version := said.get("ce_matchversion", "")).isdecimal() else None,
-            said.get(REPLAY),
-            _since(said.get("ce_time", ""), written_ms),
+            _ids(headers.get("ce_subscriptionids", "")),
+            int(version) if (version := headers.get("ce_matchversion", "")).isdecimal() else None,
+            headers.get(REPLAY),
+            _since(headers.get("ce_time", ""), written_ms),
         )
 
     def parts(self, width: int) -> tuple[str, str, str, str, str]:
@@ -96,10 +96,10 @@ class Delivery:
 
 def _ids(text: str) -> list[str]:
     try:
-        found = orjson.loads(text)
+        ids = orjson.loads(text)
     except orjson.JSONDecodeError:
         return []
-    return [str(id) for id in found] if isinstance(found, list) else []
+    return [str(id) for id in ids] if isinstance(ids, list) else []
 
 
 def _since(text: str, now_ms: int) -> int | None:

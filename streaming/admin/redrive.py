@@ -88,11 +88,11 @@ class Summary:
         return not self.as_data()["skipped"]
 
     def __str__(self) -> str:
-        found = self.as_data()
-        lines = [f"{found['redriven']:,} {'would be redriven' if self.dry else 'redriven'}"]
-        if found["already"]:
-            lines.append(f"{found['already']:,} redriven already")
-        lines += [f"{count:,} skipped: {why}" for why, count in found["skipped"].items()]
+        data = self.as_data()
+        lines = [f"{data['redriven']:,} {'would be redriven' if self.dry else 'redriven'}"]
+        if data["already"]:
+            lines.append(f"{data['already']:,} redriven already")
+        lines += [f"{count:,} skipped: {why}" for why, count in data["skipped"].items()]
         return "\n".join(lines)
 
 
@@ -204,8 +204,8 @@ class Redrive:
 
     def _as_it_was(self, letter: Letter, origin: Origin, topic: str) -> Record:
         partition = origin.partition if 0 <= origin.partition < self.partitions[topic] else -1
-        own = [(name, value) for name, value in letter.headers if name != ATTEMPTS]
-        headers = [*own, (ATTEMPTS, b"%d" % letter.attempts)]
+        kept = [(name, value) for name, value in letter.headers if name != ATTEMPTS]
+        headers = [*kept, (ATTEMPTS, b"%d" % letter.attempts)]
         return Record(topic, letter.key, letter.value, headers, partition)
 
     def _delivery(self, letter: Letter, origin: Origin) -> Record | Outcome:
@@ -231,23 +231,23 @@ class Redrive:
         """The refused subscriptions of whose key there is a later record. The order of two records counts only within
         a partition; where somebody writes a key to several, their times decide."""
         topic = self.settings.subscriptions.topic
-        asked: dict[bytes, list[tuple[Place, Origin]]] = {}
+        refused: dict[bytes, list[tuple[Place, Origin]]] = {}
         for letter in letters:
             if letter.reason != REFUSED_SUBSCRIPTION or letter.origin is None or letter.value_left_out:
                 continue
             if id := id_of(letter.key, letter.value):
-                asked.setdefault(id, []).append((letter.place, letter.origin))
-        if not asked:
+                refused.setdefault(id, []).append((letter.place, letter.origin))
+        if not refused:
             return set()
-        oldest_ms = min(origin.timestamp_ms for letters in asked.values() for _, origin in letters)
+        oldest_ms = min(origin.timestamp_ms for letters in refused.values() for _, origin in letters)
         with closing(Consumer(self.cluster.client(group_id="unused"))) as consumer:
             since = times.first_since(consumer, topic, self.partitions[topic], max(0, oldest_ms))
         starts = {(topic, partition): offset for partition, offset in since.items()}
-        found = set()
+        superseded = set()
         for message in clients.read(self.cluster, [topic], follow=False, starts=starts, settled=True):
-            if message is not None and (id := id_of(message.key(), message.value())) in asked:
-                found |= {place for place, origin in asked[id] if _is_later(message, origin)}
-        return found
+            if message is not None and (id := id_of(message.key(), message.value())) in refused:
+                superseded |= {place for place, origin in refused[id] if _is_later(message, origin)}
+        return superseded
 
     def _redriven(self) -> set[Place]:
         return deadletters.redriven(self.cluster, self.settings.dead_letters.topic)

@@ -104,9 +104,9 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
                 spans = times.spans(bounds, since, until)
                 notes = {p: Note(id, digest, *span) for p, span in spans.items()}
             name = name or _name(id, notes)
-            own = f"{settings.query.name}.replay.{name}"
-            cluster.topics().check_group(own)
-            with closing(TransactionalSink(cluster.bootstrap_servers, cluster.options, own)) as sink:
+            group = f"{settings.query.name}.replay.{name}"
+            cluster.topics().check_group(group)
+            with closing(TransactionalSink(cluster.bootstrap_servers, cluster.options, group)) as sink:
                 every = [(topic, p) for p in bounds]
                 noted = {p: Note(**orjson.loads(note)) for (_, p), note in sink.notes(every).items()}
                 at = {p: offset for (_, p), offset in sink.committed(every).items()}
@@ -262,19 +262,19 @@ class Replay:
         headers = [[{"key": k, "value": v} for k, v in headers_of(event)] for event in events]
         columns = [pa.array([event.value() for event in events], pa.binary()), pa.array(headers, HEADERS)]
         reading = read_events(pa.RecordBatch.from_arrays(columns, ["value", "headers"]), self._fields, self._decode)
-        found, _ = self._part.match(reading.values, self._encoder, reading.document, self._removed)
+        matched, _ = self._part.match(reading.values, self._encoder, reading.document, self._removed)
         summary.events += len(events)
         summary.undecodable += len(reading.undecodable)
         made = []
-        for i in found.tolist():
+        for i in matched.tolist():
             event = events[i]
             origin = Origin(topic_of(event), *place_of(event), event.timestamp()[1])
             if i in reading.undecodable or not subscription.in_force(origin.timestamp_ms):
                 continue
-            own = records.event_headers(headers_of(event), origin, replay=self.name)
+            event_headers = records.event_headers(headers_of(event), origin, replay=self.name)
             key = subscription.subscriber.encode() if deliveries.layout == "shared" else event.key()
             partition = layout.delivery_partition(self.settings, origin.partition, self.partitions)
-            made.append(records.delivery(topic, key, event.value(), own, ids, partition))
+            made.append(records.delivery(topic, key, event.value(), event_headers, ids, partition))
         fitting = [record for record in made if record.size() <= deliveries.max_bytes]
         summary.matched += len(made)
         summary.delivered += len(fitting)

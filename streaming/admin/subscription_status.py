@@ -43,8 +43,8 @@ class Standing:
         if self.status is None:
             return f"its change at {at} waits for the job's answer"
         change = self.status["change"]
-        said = str(Answer(self.id, change["partition"], change["offset"], self.status, superseded=False))
-        return f"{said}; a later change at {at} waits for the job's answer" if at else said
+        answer = str(Answer(self.id, change["partition"], change["offset"], self.status, superseded=False))
+        return f"{answer}; a later change at {at} waits for the job's answer" if at else answer
 
 
 def standings(

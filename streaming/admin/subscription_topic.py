@@ -34,8 +34,8 @@ class Registered(NamedTuple):
     @property
     def document(self) -> dict[str, Any]:
         """Of one that is not withdrawn."""
-        found: dict[str, Any] = orjson.loads(self.value or b"null")
-        return found
+        document: dict[str, Any] = orjson.loads(self.value or b"null")
+        return document
 
     @property
     def line(self) -> bytes:

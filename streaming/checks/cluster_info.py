@@ -41,32 +41,32 @@ class Real:
 
     def rights(self, topics: Sequence[str]) -> Mapping[str, Rights]:
         """Of those that are there. What may not even be seen has none."""
-        found = {}
-        asked = self._admin.describe_topics(
+        rights = {}
+        futures = self._admin.describe_topics(
             TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=TIMEOUT_S
         )
-        for name, future in asked.items() if topics else ():
+        for name, future in futures.items() if topics else ():
             try:
-                found[name] = _names(future.result(TIMEOUT_S).authorized_operations)
+                rights[name] = _names(future.result(TIMEOUT_S).authorized_operations)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    found[name] = Rights()
-        return found
+                    rights[name] = Rights()
+        return rights
 
     def rights_of_group(self, group: str) -> Rights | None:
-        asked = self._admin.describe_consumer_groups(
+        futures = self._admin.describe_consumer_groups(
             [group], include_authorized_operations=True, request_timeout=TIMEOUT_S
         )
         try:
-            return _names(asked[group].result(TIMEOUT_S).authorized_operations)
+            return _names(futures[group].result(TIMEOUT_S).authorized_operations)
         except KafkaException as error:
             return Rights() if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED else None
 
     def refuses_to_create(self, topic: str) -> str:
         """Why the broker would not make it, or ""."""
-        asked = self._admin.create_topics([NewTopic(topic, 1)], validate_only=True, request_timeout=TIMEOUT_S)
+        futures = self._admin.create_topics([NewTopic(topic, 1)], validate_only=True, request_timeout=TIMEOUT_S)
         try:
-            asked[topic].result(TIMEOUT_S)
+            futures[topic].result(TIMEOUT_S)
         except KafkaException as error:
             return str(error.args[0].str())
         return ""
@@ -77,21 +77,21 @@ class Real:
     def most_bytes(self) -> int | None:
         """Of a batch of records, where a topic does not say it."""
         broker = min(self._brokers())
-        found = self._configs(ConfigResource(ConfigResource.Type.BROKER, str(broker)))
-        return int(found["message.max.bytes"]) if found and "message.max.bytes" in found else None
+        configs = self._configs(ConfigResource(ConfigResource.Type.BROKER, str(broker)))
+        return int(configs["message.max.bytes"]) if configs and "message.max.bytes" in configs else None
 
     def newest_ms(self, topics: Mapping[str, int]) -> int | None:
         """The latest time that a record of these topics claims."""
-        asked = [TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)]
-        found = []
+        partitions = [TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)]
+        times = []
         for future in self._admin.list_offsets(
-            {at: OffsetSpec.max_timestamp() for at in asked}, request_timeout=TIMEOUT_S
+            {at: OffsetSpec.max_timestamp() for at in partitions}, request_timeout=TIMEOUT_S
         ).values():
             try:
-                found.append(future.result(TIMEOUT_S).timestamp)
+                times.append(future.result(TIMEOUT_S).timestamp)
             except KafkaException:
                 continue
-        return max((ms for ms in found if ms >= 0), default=None)
+        return max((ms for ms in times if ms >= 0), default=None)
 
     def _brokers(self) -> list[int]:
         try:
@@ -101,10 +101,12 @@ class Real:
 
     def _configs(self, of: ConfigResource) -> Mapping[str, str] | None:
         try:
-            found: dict[str, Any] = self._admin.describe_configs([of], request_timeout=TIMEOUT_S)[of].result(TIMEOUT_S)
+            configs: dict[str, Any] = self._admin.describe_configs([of], request_timeout=TIMEOUT_S)[of].result(
+                TIMEOUT_S
+            )
         except KafkaException:
             return None
-        return {name: entry.value for name, entry in found.items() if entry.value is not None}
+        return {name: entry.value for name, entry in configs.items() if entry.value is not None}
 
 
 def _names(operations: Any) -> Rights:

@@ -69,15 +69,15 @@ class Avro:
         named: dict[str, Any] = {}
         recursive = self._add_references(schema, named, set())
         try:
-            own = as_json(orjson.loads(schema.text))
-            parsed = fastavro.parse_schema(own, named)
+            definition = as_json(orjson.loads(schema.text))
+            parsed = fastavro.parse_schema(definition, named)
             avro_bounds.check(parsed, named)
         except Undecodable as error:
             raise Undecodable(f"schema {id} cannot be used: {error}") from None
         except Exception as error:
             raise Undecodable(f"schema {id} cannot be used: {type(error).__name__}: {error}") from None
         # The compiled reader uses the stack of C, and what is nested deeply ends the process instead of the record.
-        if recursive or is_recursive(own):
+        if recursive or is_recursive(definition):
             names = {"writer": named, "reader": {}}
             # fastavro's decoder has no types.
             self._reads[id] = lambda data: read_data(_Decoder(data), parsed, names, None, {})  # type: ignore[no-untyped-call]
@@ -97,9 +97,9 @@ class Avro:
             other = self._registry.referenced(reference)
             recursive |= self._add_references(other, named, done)
             try:
-                own = as_json(orjson.loads(other.text))
-                fastavro.parse_schema(own, named)
+                definition = as_json(orjson.loads(other.text))
+                fastavro.parse_schema(definition, named)
             except Exception as error:
                 raise Undecodable(f"the schema {reference.name!r} cannot be used: {error}") from None
-            recursive |= is_recursive(own)
+            recursive |= is_recursive(definition)
         return recursive

@@ -50,14 +50,14 @@ class Protobuf:
             except Exception as error:
                 raise Undecodable(f"schema {id} cannot be used: {type(error).__name__}: {error}") from None
         file, _ = self._files[id]
-        found: Any = None
+        descriptor: Any = None
         within = list(file.message_types_by_name.values())
         for index in path:
             if not 0 <= index < len(within):
                 raise Undecodable(f"schema {id} has no message {list(path)}")
-            found = within[index]
-            within = found.nested_types
-        self._reads[id, path] = GetMessageClass(found).FromString
+            descriptor = within[index]
+            within = descriptor.nested_types
+        self._reads[id, path] = GetMessageClass(descriptor).FromString
         return self._reads[id, path]
 
 

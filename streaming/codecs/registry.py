@@ -95,9 +95,9 @@ class Registry:
     def _get(self, path: str, what: str, **options: str) -> Schema:
         path = f"{path}?{urlencode(options)}" if options else path
         if path not in self._answers:
-            until, said = self._unknown.get(path, (0.0, ""))
+            until, reason = self._unknown.get(path, (0.0, ""))
             if time.monotonic() < until:
-                raise Undecodable(said)
+                raise Undecodable(reason)
             self._answers[path] = self._asked(path, what)
         return self._answers[path]
 
@@ -111,16 +111,16 @@ class Registry:
         if status in BUSY:
             raise RegistryUnreachable(f"the schema registry at {self._url} cannot answer now: status {status}")
         document = _document(response.data)
-        said = ""
+        reason = ""
         if status == 404 and document.get("error_code") in UNKNOWN:
-            said = f"{what} is not known to the registry"
+            reason = f"{what} is not known to the registry"
         if len(response.data) > MAX_BYTES:
-            said = f"{what} is larger than {MAX_BYTES:,} bytes"
-        if said:
+            reason = f"{what} is larger than {MAX_BYTES:,} bytes"
+        if reason:
             now = time.monotonic()
             self._unknown = {p: known for p, known in self._unknown.items() if known[0] > now}
-            self._unknown[path] = now + REMEMBER_UNKNOWN_S, said
-            raise Undecodable(said)
+            self._unknown[path] = now + REMEMBER_UNKNOWN_S, reason
+            raise Undecodable(reason)
         if status in (401, 403):
             raise JobError(
                 f"the schema registry refuses {where}: status {status}; credentials belong into schema_registry.options"

@@ -74,8 +74,8 @@ class Decisions:
         return ((id, decision) for id, (_, _, decision) in self._by_id.items())
 
     def get(self, id: bytes) -> Decision | None:
-        found = self._by_id.get(id)
-        return found and found[2]
+        decision = self._by_id.get(id)
+        return decision and decision[2]
 
     def _take(self, status: Message, value: bytes) -> None:
         try:

@@ -124,9 +124,9 @@ def event_headers(
     if origin.timestamp_ms != NO_TIMESTAMP and (date := _second(second)):
         made.append(("ce_time", b"%b.%03dZ" % (date, ms)))
     if headers:
-        own = [(k, v) for k, v in headers if k not in _OURS]
-        present = {name for name, _ in own}
-        made = own + [header for header in made if header[0] not in present]
+        kept = [(k, v) for k, v in headers if k not in _OURS]
+        present = {name for name, _ in kept}
+        made = kept + [header for header in made if header[0] not in present]
     made.append((_VERSION, b"%d" % version) if version is not None else (REPLAY, (replay or "").encode()))
     if false_positives:
         made.append((APPROXIMATE, str(false_positives).encode()))
@@ -191,8 +191,8 @@ def _letter(topic: str, key: bytes | None, value: bytes | None, headers: Headers
 
 def _attempts(headers: Headers) -> int:
     """How often a record has been a dead letter, from the header of its last redrive; 0 if it is not a number."""
-    said = next((value for name, value in reversed(headers) if name == ATTEMPTS), None) or b""
-    return int(said) if said.isdigit() and len(said) < 10 else 0
+    digits = next((value for name, value in reversed(headers) if name == ATTEMPTS), None) or b""
+    return int(digits) if digits.isdigit() and len(digits) < 10 else 0
 
 
 def status(

@@ -78,8 +78,8 @@ class Isolation(Generic[Batch, Row]):
             places = self.places(batch)
             cuts = _cuts(places)
             if len(cuts) > 1:
-                for own in cuts:
-                    yield from self._piece(self.only(batch, own), own)
+                for piece in cuts:
+                    yield from self._piece(self.only(batch, piece), piece)
                 return
         yield from self._piece(batch, None)
 

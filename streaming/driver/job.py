@@ -111,11 +111,11 @@ class _Start:
         store = Store(checkpoint.state(settings.query.checkpoint, self.scratch))
         with (
             assembly.monitored(settings, watch, past) as (monitor, url),
-            ThreadPoolExecutor(1) as beside,
+            ThreadPoolExecutor(1) as restorer,
             processes(1, BACKGROUND) as background,
             ExitStack() as last,
         ):
-            restoring = beside.submit(
+            restoring = restorer.submit(
                 assembly.restored, settings, names, empty, store, topics, sink
             )  # while Spark starts
             spark = self._spark()
@@ -235,8 +235,8 @@ def _bring(spark: SparkSession, state: State, scratch: Path) -> None:
 
 
 def _source_options(settings: Settings) -> dict[str, str]:
-    own = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
-    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **own}
+    options = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
+    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
 
 
 class _Batches:

@@ -192,20 +192,20 @@ class Pipeline:
         reading begins. Of each id the last word has a status, and every change that is refused; what is superseded has
         none. A crash before the end repeats it: statuses may come twice then, each the same."""
         self.state.positions.update(positions)
-        refused = [row for one in slices for row in _refused(one)]
+        refused = [row for slice_ in slices for row in _refused(slice_)]
         last = _last_words(slices, chosen, {row.id for row in refused if row.id})
         composition = self._composition(positions, last)
         late = [row for row in refused if _is_later(row, last)]
         early = [row for row in refused if not _is_later(row, last)]
         self._answer(chain.from_iterable(map(composition.answer, early)))
-        for one, mine in zip(slices, chosen, strict=True):
-            kept = np.flatnonzero(mine.subscriptions)
-            subscribers = notes.subscribers(one.segment).at(kept)
+        for slice_, chosen_rows in zip(slices, chosen, strict=True):
+            kept = np.flatnonzero(chosen_rows.subscriptions)
+            subscribers = notes.subscribers(slice_.segment).at(kept)
             self._make_topics(set(subscribers))
-            offsets = notes.numbers(one.segment, "offset")[kept].tolist()
-            changes = zip(one.segment.ids.at(kept), subscribers, offsets, one.paused[kept].tolist(), strict=True)
-            self._answer(records.statuses(self.names.statuses, one.partition, changes, composition.standing))
-            self._answer(chain.from_iterable(map(composition.answer, _withdrawals(one, mine))))
+            offsets = notes.numbers(slice_.segment, "offset")[kept].tolist()
+            changes = zip(slice_.segment.ids.at(kept), subscribers, offsets, slice_.paused[kept].tolist(), strict=True)
+            self._answer(records.statuses(self.names.statuses, slice_.partition, changes, composition.standing))
+            self._answer(chain.from_iterable(map(composition.answer, _withdrawals(slice_, chosen_rows))))
         self._answer(chain.from_iterable(map(composition.answer, late)))
         self._commit(lambda _: [], positions)
 
@@ -227,9 +227,9 @@ class Pipeline:
             except (PySparkException, Py4JJavaError) as error:
                 if not exact and misread(str(error)):
                     raise Misread(BEYOND_SPARK) from error
-                found = of_worker(str(error)) or lost(str(error)) or error
-                report.counts["workers_lost"] += isinstance(found, Lost)
-                raise found from error
+                cause = of_worker(str(error)) or lost(str(error)) or error
+                report.counts["workers_lost"] += isinstance(cause, Lost)
+                raise cause from error
         if not exact and any(isinstance(row, MisreadTimes) for row in rows):
             raise Misread(OF_ANOTHER_CALENDAR)
         return united(rows) if len(works) > 1 else rows
@@ -420,15 +420,15 @@ def _last_words(slices: Sequence[Slice], chosen: Sequence[Chosen], ids: Iterable
     """The last word on each of these ids that has one."""
     wanted = Texts.of(ids)
     last: dict[str, Last] = {}
-    for one, mine in zip(slices, chosen, strict=True):
+    for slice_, chosen_rows in zip(slices, chosen, strict=True):
         for texts, is_last, offset, withdrawn in (
-            (one.segment.ids, mine.subscriptions, notes.numbers(one.segment, "offset"), False),
-            (one.withdrawn, mine.withdrawn, one.withdrawn_offset, True),
+            (slice_.segment.ids, chosen_rows.subscriptions, notes.numbers(slice_.segment, "offset"), False),
+            (slice_.withdrawn, chosen_rows.withdrawn, slice_.withdrawn_offset, True),
         ):
             place = texts.find(wanted)
             for i in np.flatnonzero(place >= 0).tolist():
                 if is_last[place[i]]:
-                    last[wanted[i]] = Last((one.partition, int(offset[place[i]])), withdrawn)
+                    last[wanted[i]] = Last((slice_.partition, int(offset[place[i]])), withdrawn)
     return last
 
 
@@ -440,14 +440,14 @@ def _is_later(row: Refusal, last: Mapping[str, Last]) -> bool:
     return partition == row.record.partition and offset < row.record.offset
 
 
-def _withdrawals(one: Slice, mine: Chosen) -> Iterator[Change]:
-    gone = np.flatnonzero(mine.withdrawn)
-    for id, offset in zip(one.withdrawn.at(gone), one.withdrawn_offset[gone].tolist(), strict=True):
-        yield Change(ConsumerRecord(one.partition, offset, timestamp_ms=0), id, subscriber=None)
+def _withdrawals(slice_: Slice, chosen_rows: Chosen) -> Iterator[Change]:
+    gone = np.flatnonzero(chosen_rows.withdrawn)
+    for id, offset in zip(slice_.withdrawn.at(gone), slice_.withdrawn_offset[gone].tolist(), strict=True):
+        yield Change(ConsumerRecord(slice_.partition, offset, timestamp_ms=0), id, subscriber=None)
 
 
-def _refused(one: Slice) -> Iterator[Refusal]:
-    for row in one.refused:
+def _refused(slice_: Slice) -> Iterator[Refusal]:
+    for row in slice_.refused:
         record = ConsumerRecord(
             partition=row["partition"],
             offset=row["offset"],

@@ -86,16 +86,16 @@ class DeliveryQuota:
         if not self.most:
             return repeat(True)  # without a look at what is wanted: that can be a million
         counts: Counter[tuple[str, int]] = Counter()
-        found = []
+        allowed = []
         for subscriber, time_ms in wanted:
             if time_ms == NO_TIMESTAMP:
-                found.append(True)
+                allowed.append(True)
                 continue
             second = time_ms // 1000
             before = self._count[second][subscriber] if second in self._count else 0
             counts[subscriber, second] += 1
-            found.append(before + counts[subscriber, second] <= self.most)
-        return found
+            allowed.append(before + counts[subscriber, second] <= self.most)
+        return allowed
 
     def count(self, wanted: Iterable[tuple[str, int]]) -> None:
         """All that was wanted of a batch is committed, as far as it was allowed."""

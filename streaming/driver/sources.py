@@ -67,8 +67,8 @@ def planned(spark: SparkSession, checkpoint: str, number: int) -> dict[tuple[str
     finally:
         file.close()
     _, _, *of_sources = text.splitlines()  # after a version and what Spark says of the batch
-    found = [json.loads(line) for line in of_sources if line != "-"]
-    return {(topic, int(p)): end for ends in found for topic, by_p in ends.items() for p, end in by_p.items()}
+    plans = [json.loads(line) for line in of_sources if line != "-"]
+    return {(topic, int(p)): end for ends in plans for topic, by_p in ends.items() for p, end in by_p.items()}
 
 
 def _rows(records: DataFrame, source: Source) -> DataFrame:

@@ -34,8 +34,8 @@ def kernels(state: State) -> None:
     """Do here what workers do, so that what they need is compiled and in the cache."""
     here = replace(state, broadcast=_Kept, share=None, worker_memory_mb=0, _handles={})
     rows = _rows(1)
-    for own in here.work():
-        for work in (own, replace(own, codec="json")):
+    for shard in here.work():
+        for work in (shard, replace(shard, codec="json")):
             assert sum(batch.num_rows for batch in work(rows.to_batches()))
     parts.forget()
 
@@ -53,9 +53,9 @@ def workers(spark: SparkSession, state: State) -> None:
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
     rows = spark.createDataFrame(_rows(n)).repartition(n)
-    for own in state.work():
-        match = replace(own, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
-        for work in (own, match, match):
+    for shard in state.work():
+        match = replace(shard, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
+        for work in (shard, match, match):
             result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
             assert result.num_rows
 

@@ -196,10 +196,10 @@ class EmbeddedBroker:
 
 
 def java() -> str:
-    found = shutil.which("java")
-    if found is None:
+    path = shutil.which("java")
+    if path is None:
         raise JobError("there is no java on the PATH; Sluice needs Java 17 or newer")
-    return found
+    return path
 
 
 def free_port() -> int:

@@ -35,8 +35,8 @@ class Cluster:
     def topics(self) -> Topics:
         return Topics(self.bootstrap_servers, self.options)
 
-    def client(self, **own: Any) -> dict[str, Any]:
-        settings = {name.replace("_", "."): value for name, value in own.items()}
+    def client(self, **options: Any) -> dict[str, Any]:
+        settings = {name.replace("_", "."): value for name, value in options.items()}
         return {**CLIENT, "bootstrap.servers": self.bootstrap_servers, **settings, **self.options}
 
 

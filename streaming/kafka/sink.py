@@ -109,12 +109,12 @@ class TransactionalSink:
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The committed offsets; partitions without one are left out."""
         self._partitions = partitions
-        found = {at: offset for at, (offset, _) in self._standing(partitions).items()}
+        offsets = {at: offset for at, (offset, _) in self._standing(partitions).items()}
         if not self.owner:
-            self._last = self._own(found)
-        elif found:
-            self.publish([], found)
-        return found
+            self._last = self._own(offsets)
+        elif offsets:
+            self.publish([], offsets)
+        return offsets
 
     def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
         """The metadata of the committed offsets; partitions without any are left out."""
@@ -176,8 +176,8 @@ class TransactionalSink:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
-                found = self._consumer.committed([TopicPartition(t, p) for t, p in partitions], TIMEOUT_S)
-                return [tp for tp in found if tp.offset >= 0]
+                committed = self._consumer.committed([TopicPartition(t, p) for t, p in partitions], TIMEOUT_S)
+                return [tp for tp in committed if tp.offset >= 0]
             except KafkaException as error:
                 if error.args[0].code() not in STARTING or time.monotonic() > deadline:
                     raise self._translated(error) from error
@@ -256,18 +256,18 @@ class TransactionalSink:
             raise self._fenced()
         before, after = self._last, {**self._last, **self._own(tried)}
         for attempt in range(2):
-            found = self._standing({*self._partitions, *after})
-            if found not in (before, after):
+            committed = self._standing({*self._partitions, *after})
+            if committed not in (before, after):
                 raise self._fenced()
             if attempt == 0:  # another may have taken over just before this
                 self._producer = self._opened()
-        self._last = found
-        return found == after != before
+        self._last = committed
+        return committed == after != before
 
     def _standing(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
         """The owner of each committed offset, if its metadata names one."""
-        found = self._found(partitions)
-        return {(tp.topic, tp.partition): (tp.offset, (tp.metadata or "") if self.owner else "") for tp in found}
+        committed = self._found(partitions)
+        return {(tp.topic, tp.partition): (tp.offset, (tp.metadata or "") if self.owner else "") for tp in committed}
 
     def _own(self, offsets: Offsets) -> dict[tuple[str, int], tuple[int, str]]:
         return {at: (offset, self.owner) for at, offset in offsets.items()}

@@ -42,9 +42,9 @@ class Topics:
         self._address = bootstrap_servers
         self._config: dict[str, Any] = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
         self._hearing = Hearing()
-        hearing: dict[str, Any] = {**self._config, "error_cb": self._hearing}
+        config: dict[str, Any] = {**self._config, "error_cb": self._hearing}
         try:
-            self._admin = AdminClient(hearing)
+            self._admin = AdminClient(config)
         except KafkaException as error:
             raise JobError(f"kafka.client cannot be used: {error.args[0].str()}") from None
 
@@ -130,15 +130,15 @@ class Topics:
             there = {name: self._admin.list_topics(name, timeout_s).topics[name].partitions for name in names}
             latest = {TopicPartition(name, p): OffsetSpec.latest() for name, ps in there.items() for p in ps}
             committed = IsolationLevel.READ_COMMITTED
-            found = self._admin.list_offsets(latest, isolation_level=committed, request_timeout=timeout_s)
-            return {(tp.topic, tp.partition): future.result(2 * timeout_s).offset for tp, future in found.items()}
+            futures = self._admin.list_offsets(latest, isolation_level=committed, request_timeout=timeout_s)
+            return {(tp.topic, tp.partition): future.result(2 * timeout_s).offset for tp, future in futures.items()}
 
     def firsts(self, name: str, partitions: Iterable[int]) -> dict[int, int]:
         """The first offset there is, by partition. Raises JobError."""
         with self._answering("where topics begin"):
             earliest = {TopicPartition(name, partition): OffsetSpec.earliest() for partition in partitions}
-            found = self._admin.list_offsets(earliest, request_timeout=TIMEOUT_S)
-            return {tp.partition: future.result(2 * TIMEOUT_S).offset for tp, future in found.items()}
+            futures = self._admin.list_offsets(earliest, request_timeout=TIMEOUT_S)
+            return {tp.partition: future.result(2 * TIMEOUT_S).offset for tp, future in futures.items()}
 
     def ids(self, names: Iterable[str], timeout_s: float) -> dict[str, str]:
         """The ids that distinguish topics of the same name; missing topics are left out. Raises JobError."""

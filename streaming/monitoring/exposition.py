@@ -114,8 +114,8 @@ def families(view: View) -> Iterator[Metric]:
     lag = GaugeMetricFamily(
         "sluice_lag_records", "Records that are there and not taken into account.", labels=["topic", "partition"]
     )
-    for one in view.lag:
-        lag.add_metric([one.topic, str(one.partition)], one.records)
+    for partition in view.lag:
+        lag.add_metric([partition.topic, str(partition.partition)], partition.records)
     yield lag
     if broker.answered_at is not None:
         help = "When the broker last said where the topics end."

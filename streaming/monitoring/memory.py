@@ -23,12 +23,12 @@ def resident_bytes(pid: int, proc: Path = PROC) -> Mapping[str, int]:
         of, _, name = head.partition(" (")
         numbers = rest.split()
         below.setdefault(int(numbers[1]), []).append((int(of), name, int(numbers[21]) * _PAGE))
-    found: Counter[str] = Counter()
+    resident: Counter[str] = Counter()
     open_ends = [(pid, "")]
     while open_ends:
         parent, of_parent = open_ends.pop()
         for child, name, size in below.get(parent, ()):
             kind = "workers" if of_parent in ("jvm", "workers") else "jvm" if name == "java" else "beside"
-            found[kind] += size
+            resident[kind] += size
             open_ends.append((child, kind))
-    return found
+    return resident

@@ -191,9 +191,9 @@ class Monitor:
             return []
         positions: Mapping[Position, int] = self._state.positions
         read = self._progress.ends
-        found = []
+        lags = []
         for source, topic in self._topics.items():
             for of, partition in sorted(at for at in ends if at[0] == topic):
                 position = max(positions.get((source, partition), 0), read.get((of, partition), 0))
-                found.append(Lag(topic, partition, position, ends[of, partition]))
-        return found
+                lags.append(Lag(topic, partition, position, ends[of, partition]))
+        return lags

@@ -127,7 +127,7 @@ class Report:
             "false_positives": self.false_positives,
             **{name: round(ms, 1) for name, ms in self.spent_ms.items()},
             "latency_ms": self.latencies[TOTAL].summary(),
-            "latencies": {stage: found.to_json() for stage, found in self.latencies.items()},
+            "latencies": {stage: latencies.to_json() for stage, latencies in self.latencies.items()},
             **self.state,
         }
 

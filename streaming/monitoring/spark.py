@@ -35,9 +35,9 @@ def progress(query: StreamingQuery, spark: SparkSession) -> Progress:
     )
 
 
-def _offsets(given: Any) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = (json.loads(given) if isinstance(given, str) else given) or {}
-    return found
+def _offsets(value: Any) -> dict[str, dict[str, int]]:
+    offsets: dict[str, dict[str, int]] = (json.loads(value) if isinstance(value, str) else value) or {}
+    return offsets
 
 
 def _finite(rate: float | None) -> float:

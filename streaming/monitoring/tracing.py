@@ -115,8 +115,8 @@ class _Collector(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self._heard.reason = None
-        found = SpanExportResult.FAILURE if self._ended else self._exporter.export(spans)
-        failing = found is not SpanExportResult.SUCCESS
+        result = SpanExportResult.FAILURE if self._ended else self._exporter.export(spans)
+        failing = result is not SpanExportResult.SUCCESS
         if failing != self._failing:
             self._failing = failing
             fields = {"endpoint": self._endpoint}
@@ -125,7 +125,7 @@ class _Collector(SpanExporter):
                 log.warning("traces are lost", **(fields | reason))
             else:
                 log.info("traces are taken again", **fields)
-        return found
+        return result
 
     def shutdown(self) -> None:
         if not self._ended:
@@ -147,10 +147,10 @@ class _Heard(logging.Handler):
         self._of.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        said = record.getMessage()
-        log.debug("OpenTelemetry", said=said)
+        message = record.getMessage()
+        log.debug("OpenTelemetry", said=message)
         if record.name.startswith("opentelemetry.exporter"):
-            self.reason = self.reason or said
+            self.reason = self.reason or message
 
     def close(self) -> None:
         self._of.removeHandler(self)
@@ -166,8 +166,8 @@ def _operation(name: str, kind: str) -> dict[str, str]:
 def _links(report: Report) -> list[Link]:
     """To the spans that events of the batch belong to. What is no trace context, OpenTelemetry leaves out."""
     read = TraceContextTextMapPropagator()
-    found = (get_current_span(read.extract(given, Context())) for given in report.trace_contexts)
-    return [Link(span.get_span_context()) for span in found]
+    contexts = (get_current_span(read.extract(carrier, Context())) for carrier in report.trace_contexts)
+    return [Link(span.get_span_context()) for span in contexts]
 
 
 def _ns(epoch_s: float) -> int:

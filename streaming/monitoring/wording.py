@@ -72,10 +72,10 @@ def moment(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def lags(found: Document) -> list[tuple[str, str, str]]:
+def lags(document: Document) -> list[tuple[str, str, str]]:
     """Topic, partition and records. In their order, so that no line moves; of many partitions those that are furthest
     behind, and what the others are together."""
-    shown = found["lag"]
+    shown = document["lag"]
     if len(shown) > LAGS:
         shown = sorted(shown, key=lambda lag: -lag["records"])
     rows = [(lag["topic"], str(lag["partition"]), number(lag["records"])) for lag in shown[:LAGS]]
@@ -84,15 +84,17 @@ def lags(found: Document) -> list[tuple[str, str, str]]:
     return rows
 
 
-def memory(found: Document) -> list[tuple[str, str]]:
+def memory(document: Document) -> list[tuple[str, str]]:
     """Whose, and how much."""
-    heap = found["spark"]["heap_bytes"]
-    rows = [(what, size(found["resident_bytes"][of])) for of, what in MEMORY.items() if of in found["resident_bytes"]]
+    heap = document["spark"]["heap_bytes"]
+    rows = [
+        (what, size(document["resident_bytes"][of])) for of, what in MEMORY.items() if of in document["resident_bytes"]
+    ]
     if {"used", "max"} <= heap.keys():
         rows.append(("heap", f"{size(heap['used'])} of {size(heap['max'])}"))
     return rows
 
 
-def last_batch(found: Document) -> str:
-    at = found["last_batch_at"]
+def last_batch(document: Document) -> str:
+    at = document["last_batch_at"]
     return f"last batch {moment(at)}" if at else "no batch yet"

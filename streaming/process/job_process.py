@@ -37,8 +37,8 @@ class JobProcess:
         on_line: Callable[[dict[str, Any]], None],
         start_timeout_s: float = 120.0,
     ) -> None:
-        given = {**flags, "log.format": "json"}
-        assignments = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
+        arguments = {**flags, "log.format": "json"}
+        assignments = [part for name, value in arguments.items() for part in ("--set", f"{name}={value}")]
         self._command = [sys.executable, str(home / "run_stream.py"), "run", *assignments]
         self._checkpoint = flags["query.checkpoint"]
         self._log = log
@@ -121,9 +121,9 @@ class JobProcess:
                 copy.write(line)
                 copy.flush()
                 try:
-                    found = orjson.loads(line)
+                    record = orjson.loads(line)
                 except orjson.JSONDecodeError:
                     continue  # Spark's own lines
-                self._on_line(found)
-                if found.get("event") == "running":
+                self._on_line(record)
+                if record.get("event") == "running":
                     running.set()

@@ -84,9 +84,9 @@ class Upkeep:
             with self._lock:
                 self._files[new] = path
             took_s = time.monotonic() - joining.began
-            one = Latencies()
-            one.add(1000 * took_s)
-            self.joins = self.joins.plus(one)
+            lengths = Latencies()
+            lengths.add(1000 * took_s)
+            self.joins = self.joins.plus(lengths)
             fields = {"subscriptions": len(new.segment.ids), "parts": len(joining.parts), "s": round(took_s, 1)}
             log.info("parts compacted", **fields)
         due = snapshot.due()

@@ -97,38 +97,41 @@ def load(
 def words(slices: Sequence[Slice], decisions: Decisions) -> LastWords[tuple[int, int]]:
     """The last words on all ids; each is the number of its slice and its place among that one's subscriptions, or
     behind these among its withdrawals."""
-    found: LastWords[tuple[int, int]] = LastWords(decisions)
-    for number, one in enumerate(slices):
-        ids = Texts.joined([one.segment.ids, one.withdrawn])
-        offset = np.concatenate([notes.numbers(one.segment, "offset"), one.withdrawn_offset]).tolist()
-        timestamp = np.concatenate([one.timestamp, one.withdrawn_timestamp]).tolist()
+    last: LastWords[tuple[int, int]] = LastWords(decisions)
+    for number, slice_ in enumerate(slices):
+        ids = Texts.joined([slice_.segment.ids, slice_.withdrawn])
+        offset = np.concatenate([notes.numbers(slice_.segment, "offset"), slice_.withdrawn_offset]).tolist()
+        timestamp = np.concatenate([slice_.timestamp, slice_.withdrawn_timestamp]).tolist()
         for place, id in enumerate(ids):
-            found.take(id.encode(), one.partition, offset[place], timestamp[place], (number, place))
-    return found
+            last.take(id.encode(), slice_.partition, offset[place], timestamp[place], (number, place))
+    return last
 
 
 def choose(slices: Sequence[Slice], last: LastWords[tuple[int, int]]) -> list[Chosen]:
-    masks = [np.zeros(len(one.segment.ids) + len(one.withdrawn), bool) for one in slices]
+    masks = [np.zeros(len(slice_.segment.ids) + len(slice_.withdrawn), bool) for slice_ in slices]
     for _, _, _, (number, place) in last:
         masks[number][place] = True
-    splits = [np.split(mask, [len(one.segment.ids)]) for one, mask in zip(slices, masks, strict=True)]
+    splits = [np.split(mask, [len(slice_.segment.ids)]) for slice_, mask in zip(slices, masks, strict=True)]
     return [Chosen(subscriptions, withdrawn) for subscriptions, withdrawn in splits]
 
 
 def joined(slices: Sequence[Slice], chosen: Sequence[Chosen], shard: int = 0, shards: int = 1) -> Segment:
     """The subscriptions that are there after all slices, or a shard of them."""
     live = [
-        (one.segment, np.flatnonzero(~mine.subscriptions).astype(np.int32))
-        for one, mine in zip(slices, chosen, strict=True)
+        (slice_.segment, np.flatnonzero(~chosen_rows.subscriptions).astype(np.int32))
+        for slice_, chosen_rows in zip(slices, chosen, strict=True)
     ]
-    own = live[shard::shards]
-    return Segment.merge(own) if own else nothing()
+    of_shard = live[shard::shards]
+    return Segment.merge(of_shard) if of_shard else nothing()
 
 
 def withdrawn(slices: Sequence[Slice], chosen: Sequence[Chosen]) -> Texts:
     """The ids whose last word is a withdrawal."""
     return Texts.joined(
-        [one.withdrawn.take(np.flatnonzero(mine.withdrawn)) for one, mine in zip(slices, chosen, strict=True)]
+        [
+            slice_.withdrawn.take(np.flatnonzero(chosen_rows.withdrawn))
+            for slice_, chosen_rows in zip(slices, chosen, strict=True)
+        ]
     )
 
 
@@ -187,7 +190,7 @@ def _write_slice(
     there = set(compiled.segment.ids)
     gone = {o.id for o in compiled.outcomes if isinstance(o, Withdrawn)} - there
     withdrawn = sorted(gone, key=lambda id: place_of(last[id])[1])
-    one = Slice(
+    slice_ = Slice(
         partition,
         compiled.segment,
         _timestamps(last[id] for id in compiled.segment.ids),
@@ -197,7 +200,7 @@ def _write_slice(
         _timestamps(last[id] for id in withdrawn),
         refused,
     )
-    packing.write(to, one)
+    packing.write(to, slice_)
 
 
 def _timestamps(records: Iterable[Message]) -> Int64:
@@ -239,8 +242,8 @@ def _records(kafka: dict[str, Any], topic: str, partition: int, low: int, high: 
 
 @lru_cache(maxsize=1)
 def _consumer(kafka: tuple[tuple[str, Any], ...]) -> Consumer:
-    own = {"group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True}
-    return Consumer({**own, "isolation.level": "read_committed", "queued.max.messages.kbytes": 4096, **dict(kafka)})
+    config = {"group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True}
+    return Consumer({**config, "isolation.level": "read_committed", "queued.max.messages.kbytes": 4096, **dict(kafka)})
 
 
 def _row(record: Message) -> dict[str, Any]:

@@ -90,7 +90,11 @@ def restore(
         _warn_of_lost(decisions, last, ends)
     elif slices:
         gone = [
-            id for one in slices for ids in (one.segment.ids, one.withdrawn) for id in ids if id.encode() not in last
+            id
+            for slice_ in slices
+            for ids in (slice_.segment.ids, slice_.withdrawn)
+            for id in ids
+            if id.encode() not in last
         ]
         snapshot = snapshot.update(joined(slices, chosen), [*withdrawn(slices, chosen), *gone], version=version)
     fields = {"subscriptions": len(snapshot), "s": round(time.monotonic() - began, 1)}
@@ -126,12 +130,12 @@ def _pool(n: int, few: bool) -> AbstractContextManager[Executor]:
 
 def _load(topic: Topic, ranges: Ranges, store: Store, decisions: Decisions) -> list[Path]:
     kafka = Cluster(topic.bootstrap_servers, topic.options).client()
-    said = time.monotonic()
+    logged_s = time.monotonic()
 
     def progress(done: int, total: int) -> None:
-        nonlocal said
-        if time.monotonic() - said > SAY_EVERY_S:
-            said = time.monotonic()
+        nonlocal logged_s
+        if time.monotonic() - logged_s > SAY_EVERY_S:
+            logged_s = time.monotonic()
             log.info("reading subscriptions", done=done, of=total)
 
     few = sum(end - begin for begin, end in ranges.values()) <= SLICE

@@ -101,8 +101,8 @@ def _compile(changes: Changes) -> Compiled:
         if change.conjunctions is None:
             outcomes[row] = Withdrawn(change.subscription.id)
         else:
-            own = change.subscription
-            outcomes[row] = Paused(own.id, own.subscriber) if change.paused else own
+            subscription = change.subscription
+            outcomes[row] = Paused(subscription.id, subscription.subscriber) if change.paused else subscription
             conjunctions.append((change.subscription, change.conjunctions))
             rows.append(row)
     segment = Segment.build(
@@ -138,16 +138,16 @@ def _by_shape(changes: Changes, values: pa.BinaryArray, outcomes: list[Any]) -> 
 
     What is not plainly right is left to `read_change`, which says what is wrong.
     """
-    found = Skeletons.of(*bytes_of(values))
+    skeletons = Skeletons.of(*bytes_of(values))
     parts = []
-    for shape, count in sorted(Counter(found.shape.tolist()).items()):
-        form = _form(found.shapes[shape]) if shape >= 0 and count >= WORTHWHILE else None
+    for shape, count in sorted(Counter(skeletons.shape.tolist()).items()):
+        form = _form(skeletons.shapes[shape]) if shape >= 0 and count >= WORTHWHILE else None
         if form is None:
             continue
-        documents = np.flatnonzero(found.shape == shape)
-        first = found.offsets[documents]
-        subscribers = [t.decode() for t in found.texts(first + form.subscriber)]
-        ids = [None] * len(documents) if form.id is None else found.texts(first + form.id)
+        documents = np.flatnonzero(skeletons.shape == shape)
+        first = skeletons.offsets[documents]
+        subscribers = [t.decode() for t in skeletons.texts(first + form.subscriber)]
+        ids = [None] * len(documents) if form.id is None else skeletons.texts(first + form.id)
         valid = {s for s in set(subscribers) if SUBSCRIBER.fullmatch(s)}
         taken, rows, subscriptions = [], [], []
         for i, (row, written, subscriber) in enumerate(zip(documents.tolist(), ids, subscribers, strict=True)):
@@ -161,7 +161,7 @@ def _by_shape(changes: Changes, values: pa.BinaryArray, outcomes: list[Any]) -> 
         if not taken:
             continue
         kept = Texts.of(s.id for s in subscriptions)
-        parts.append((form.template.segment(kept, found, first[taken], changes.notes(subscriptions, rows)), rows))
+        parts.append((form.template.segment(kept, skeletons, first[taken], changes.notes(subscriptions, rows)), rows))
     return parts
 
 

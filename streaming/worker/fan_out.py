@@ -33,12 +33,12 @@ def packed(matches: Iterable[tuple[int, Int32]]) -> bytes:
 
 def unpacked(matches: bytes) -> Matches:
     numbers = np.frombuffer(matches, np.int32)
-    found, at = [], 0
+    lists, at = [], 0
     while at < len(numbers):
         part, n = numbers[at : at + 2].tolist()
-        found.append((part, numbers[at + 2 : at + 2 + n]))
+        lists.append((part, numbers[at + 2 : at + 2 + n]))
         at += 2 + n
-    return found
+    return lists
 
 
 def size(matches: bytes) -> int:
@@ -48,19 +48,19 @@ def size(matches: bytes) -> int:
 
 def deliveries(parts: Sequence[Part], matches: bytes, more: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """(subscriber, ids as a JSON list), each subscriber once. `more` are others of the same event."""
-    found = [(parts[number].segment, position) for number, position in unpacked(matches)]
-    subscribers = Texts.joined([notes.subscribers(segment).take(position) for segment, position in found])
+    matched = [(parts[number].segment, position) for number, position in unpacked(matches)]
+    subscribers = Texts.joined([notes.subscribers(segment).take(position) for segment, position in matched])
     group, names = _grouped(subscribers)
     order = np.argsort(group, kind="stable")
     begin = np.searchsorted(group[order], np.arange(len(names) + 1))
-    ids = Texts.joined([segment.ids.take(position) for segment, position in found])
+    ids = Texts.joined([segment.ids.take(position) for segment, position in matched])
     left = dict(more)
     for first in range(0, len(names), SLICE):
         last = min(first + SLICE, len(names))
-        own = ids.at(order[begin[first] : begin[last]])
+        matched_ids = ids.at(order[begin[first] : begin[last]])
         ends = (begin[first : last + 1] - begin[first]).tolist()
         for i, name in enumerate(names.at(np.arange(first, last))):
-            listed = own[ends[i] : ends[i + 1]]
+            listed = matched_ids[ends[i] : ends[i + 1]]
             if name in left:
                 listed += orjson.loads(left.pop(name))
             yield name, orjson.dumps(sorted(listed)).decode()

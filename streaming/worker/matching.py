@@ -97,11 +97,11 @@ class Work:
             batch = batch.filter(self._fresh(batch))
             is_event = pc.equal(batch["source"], EVENTS)
             events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
-            found = self._match(events, parts, removed, reading, decode)
+            matched = self._match(events, parts, removed, reading, decode)
             if self.shard:
-                yield _packed(found.filter(pc.not_equal(found["kind"], Kind.DEAD_LETTER)))
+                yield _packed(matched.filter(pc.not_equal(matched["kind"], Kind.DEAD_LETTER)))
                 continue
-            yield _packed(found)
+            yield _packed(matched)
             yield _packed(pa.RecordBatch.from_pylist([*_compile(changes), *_progress(batch)], schema=OUTPUT))
         _settle()
 
@@ -112,7 +112,7 @@ class Work:
         return pa.array(np.asarray(batch["offset"]) >= begin[of])
 
     def _match(
-        self, rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], asked: Reading, decode: Decode
+        self, rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], plan: Reading, decode: Decode
     ) -> pa.RecordBatch:
         """DELIVERY and DEAD_LETTER rows, made of the input's columns: no row becomes a Python object."""
         length = pc.fill_null(pc.binary_length(rows["value"]), 0)
@@ -124,7 +124,7 @@ class Work:
             )
         else:
             held = rows
-        reading = read_events(held, asked.fields, decode)
+        reading = read_events(held, plan.fields, decode)
         dead = {row: (records.UNDECODABLE_EVENT, reason) for row, reason in reading.undecodable.items()}
         for row in oversize:
             detail = f"{length[row].as_py()} bytes; events.max_bytes is {self.max_event_bytes}"
@@ -132,18 +132,18 @@ class Work:
         timestamps = np.asarray(rows["timestamp"])
         spoiled = np.zeros(len(rows), bool)
         spoiled[list(dead)] = True
-        found, total = [], np.zeros(len(rows), np.int64)
-        for part, gone, encoder in zip(parts, removed, asked.encoders, strict=True):
+        matched, total = [], np.zeros(len(rows), np.int64)
+        for part, gone, encoder in zip(parts, removed, plan.encoders, strict=True):
             event, position = part.match(reading.values, encoder, reading.document, gone, self.false_positives)
             ends = notes.numbers(part.segment, "expires_at_ms")[position]
             # A timestamp can be as large as NEVER.
             counts = ((timestamps[event] < ends) | (ends == NEVER)) & ~spoiled[event]
-            found.append((event[counts], position[counts]))
+            matched.append((event[counts], position[counts]))
             total += np.bincount(event[counts], minlength=len(rows))
         many = np.flatnonzero(total >= fan_out.MANY).tolist()
-        matches = [self._where(found, event) for event in many]
+        matches = [self._where(matched, event) for event in many]
         events, subscribers, ids = [np.empty(0, np.int32)], list[str](), list[str]()
-        for part, (event, position) in zip(parts, found, strict=True):
+        for part, (event, position) in zip(parts, matched, strict=True):
             if many:
                 few = total[event] < fan_out.MANY
                 event, position = event[few], position[few]
@@ -169,14 +169,14 @@ class Work:
             schema=OUTPUT,
         )
 
-    def _where(self, found: Sequence[tuple[Int32, Int32]], event: int) -> bytes:
+    def _where(self, matched: Sequence[tuple[Int32, Int32]], event: int) -> bytes:
         """The matches of one event, for `fan_out`. Parts are numbered as in the whole state."""
-        own = []
-        for part, (of, position) in enumerate(found):
+        places = []
+        for part, (of, position) in enumerate(matched):
             first, last = np.searchsorted(of, (event, event + 1))
             if first < last:
-                own.append((self.shard + part * self.shards, position[first:last]))
-        return fan_out.packed(own)
+                places.append((self.shard + part * self.shards, position[first:last]))
+        return fan_out.packed(places)
 
 
 def _grouped(
@@ -189,19 +189,19 @@ def _grouped(
     order = np.argsort(event, kind="stable").tolist()
     begins = np.flatnonzero(np.diff(event[order], prepend=-1)).tolist()
     for begin, end in pairwise([*begins, len(order)]):
-        found: dict[str, list[str]] = {}
+        by_subscriber: dict[str, list[str]] = {}
         for i in order[begin:end]:
-            found.setdefault(subscribers[i], []).append(ids[i])
+            by_subscriber.setdefault(subscribers[i], []).append(ids[i])
         delivered.append(int(event[order[begin]]))
-        to.append(list(found))
-        lists.append([orjson.dumps(sorted(own)).decode() for own in found.values()])
+        to.append(list(by_subscriber))
+        lists.append([orjson.dumps(sorted(of_subscriber)).decode() for of_subscriber in by_subscriber.values()])
     return delivered, to, lists
 
 
 def _after(nothing: int, lists: Sequence[Sequence[str]], empty: int) -> pa.ListArray:
     """The lists as a column, after some nulls and before some that are empty."""
-    ends = np.cumsum([0] * (nothing + 1) + [len(own) for own in lists] + [0] * empty, dtype=np.int32)
-    flat = pa.array([text for own in lists for text in own], pa.string())
+    ends = np.cumsum([0] * (nothing + 1) + [len(texts) for texts in lists] + [0] * empty, dtype=np.int32)
+    flat = pa.array([text for texts in lists for text in texts], pa.string())
     mask = pa.array(np.arange(len(ends) - 1) < nothing)
     return pa.ListArray.from_arrays(pa.array(ends), flat, mask=mask)
 
@@ -216,8 +216,8 @@ def _compile(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         return
     # Only the driver sees the whole batch, and says which partition has the last word: it gets that of each.
     for partition in pc.unique(rows["partition"]):
-        own = rows.filter(pc.equal(rows["partition"], partition))
-        yield from _outcomes(own, _compiled(own))
+        changes = rows.filter(pc.equal(rows["partition"], partition))
+        yield from _outcomes(changes, _compiled(changes))
 
 
 def _compiled(rows: pa.RecordBatch) -> Compiled:
@@ -276,6 +276,6 @@ def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 def _places(rows: pa.RecordBatch) -> tuple[list[Position], Int64]:
     """The (source, partition) that there are, and which of them each row is of."""
-    both = np.asarray(rows["source"]).astype(np.int64) * _MANY + np.asarray(rows["partition"])
-    found, of = np.unique(both, return_inverse=True)
-    return [(Source(place // _MANY), place % _MANY) for place in found.tolist()], of
+    keys = np.asarray(rows["source"]).astype(np.int64) * _MANY + np.asarray(rows["partition"])
+    distinct, of = np.unique(keys, return_inverse=True)
+    return [(Source(place // _MANY), place % _MANY) for place in distinct.tolist()], of

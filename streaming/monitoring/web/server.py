@@ -67,9 +67,9 @@ def _answers(view: Callable[[], View]) -> dict[str, Callable[[str], Answer]]:
 
     def verdict(reasons: Callable[[View], list[str]]) -> Callable[[str], Answer]:
         def answer(_: str) -> Answer:
-            found = reasons(view())
-            code = HTTPStatus.SERVICE_UNAVAILABLE if found else HTTPStatus.OK
-            return code, JSON, status.as_json(status.verdict(found))
+            problems = reasons(view())
+            code = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
+            return code, JSON, status.as_json(status.verdict(problems))
 
         return answer
 
@@ -145,11 +145,11 @@ class _Request(BaseHTTPRequestHandler):
             self._send(HTTPStatus.NOT_FOUND, "text/plain", f"nothing is here; known: {known}\n".encode())
         else:
             try:
-                found = answer(self.headers.get("Accept", ""))
+                reply = answer(self.headers.get("Accept", ""))
             except Exception:  # the job goes on, whatever is wrong here
                 log.exception("a request could not be answered", path=path)
-                found = (HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"could not be answered; see the log\n")
-            self._send(*found)
+                reply = (HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"could not be answered; see the log\n")
+            self._send(*reply)
 
     def do_HEAD(self) -> None:
         self.do_GET()
