@@ -33,7 +33,7 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
     styles = {checks.OK: "green", checks.WARNING: "yellow", checks.FAILURE: "bold red", checks.SKIPPED: "dim"}
     counts: Counter[str] = Counter()
     try:
-        cluster_says = cluster.findings(settings, asked.Real(Cluster.of(settings)), int(time.time() * 1000))
+        cluster_says = cluster.findings(settings, asked.KafkaClusterInfo(Cluster.of(settings)), int(time.time() * 1000))
     except JobError as error:
         cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
     for finding in chain(machine.findings(settings, HOME), cluster_says):

@@ -27,7 +27,7 @@ from streaming import text_format as readable
 from streaming.admin import pause as pausing
 from streaming.admin import subscription_table as listing
 from streaming.admin.import_plan import Import
-from streaming.admin.subscription_status import standings
+from streaming.admin.subscription_status import statuses_of
 from streaming.admin.subscription_topic import Registered, last_written, registered
 from streaming.documents.subscriptions import Refused
 from streaming.errors import JobError
@@ -105,7 +105,7 @@ def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> Non
     """
     wanted = list(dict.fromkeys(ids_of(ids)))
     statuses = reader(settings, settings.subscriptions.status_topic, "statuses read")()
-    statuses_by_id = standings(statuses, subscriptions_topic(settings)(), wanted)
+    statuses_by_id = statuses_of(statuses, subscriptions_topic(settings)(), wanted)
     for status in statuses_by_id.values():
         if as_json:
             show(status, as_json)

@@ -26,7 +26,7 @@ from streaming.rows import EVENTS, SUBSCRIPTIONS, Position, of_source
 from streaming.state import compaction as upkeeping
 from streaming.state import first_load as loading
 from streaming.state import restore as restoring
-from streaming.state.compaction import Upkeep
+from streaming.state.compaction import Compactor
 from streaming.state.restore import Topic, restore
 from streaming.state.state import State
 from streaming.state.store import Store
@@ -165,8 +165,8 @@ class Job:
         lows = {p: 0 for p, _ in world.logs(SUBSCRIPTIONS)}
         topic = Topic("", {}, names.subscriptions, lows, names.statuses, names.subscriptions_id, names.query)
         restored = restore(empty, store, topic, positions, first_start=not committed)
-        self.upkeep = Upkeep(store, processes, restored.files)
-        self.state = State(restored.snapshot, Value, dict(restored.positions), upkeep=self.upkeep)
+        self.compactor = Compactor(store, processes, restored.files)
+        self.state = State(restored.snapshot, Value, dict(restored.positions), compactor=self.compactor)
         self.pipeline = Pipeline(self.state, sink, outputs, world.names, SubscriptionQuota(world.quota))
         self.pipeline.subscription_quota.begin(self.state.snapshot)
         if restored.first_start:

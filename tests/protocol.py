@@ -233,7 +233,7 @@ class History:
         job = one.job
         self._spoiled_write = crash or None
         try:
-            self._run(one, lambda: [work.work() for work in (job.upkeep._joins, job.upkeep._saves)], ())
+            self._run(one, lambda: [work.work() for work in (job.compactor._joins, job.compactor._saves)], ())
         finally:
             self._spoiled_write = None
 
@@ -332,7 +332,7 @@ class History:
         one.job = job
         self.replaced = max(self.replaced, one.opened)
         self._compare(job)
-        self.seen["from a saved state"] += any(job.upkeep.file(part) for part in job.state.snapshot.parts)
+        self.seen["from a saved state"] += any(job.compactor.file(part) for part in job.state.snapshot.parts)
 
     def _address(self) -> tuple[str, Mapping[str, str]]:
         return getattr(self.broker, "bootstrap_servers", ""), self.options

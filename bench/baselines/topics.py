@@ -56,10 +56,10 @@ class Topics:
         held = self.spark.sparkContext.broadcast(subscriptions)
 
         @f.udf("map<string, array<string>>", useArrow=True)
-        def found(symbol: str, price: int, volume: int) -> dict[str, list[str]]:
+        def matched_by_subscriber(symbol: str, price: int, volume: int) -> dict[str, list[str]]:
             return matches(held.value, symbol, price, volume)
 
-        ids = f.explode(matched("symbol", "price", "volume")).alias("subscriber", "ids")
+        ids = f.explode(matched_by_subscriber("symbol", "price", "volume")).alias("subscriber", "ids")
         self.deliver(self.events().select("*", ids))
 
     def sink(self) -> dict[str, str]:

@@ -161,16 +161,16 @@ def _caption(outcome: Outcome) -> list[str]:
     shown = [s for s, star in zip(outcome.statements(), stars, strict=True) if not star]
     lines = []
     if shown:
-        wide = max(len(_said(s, outcome)) for s in shown)
+        wide = max(len(_claim(s, outcome)) for s in shown)
         lines.append(f"{'what the text states':{wide}}  {'paper':>11}  {'here':>11}")
-        lines += [f"{_said(s, outcome):{wide}}  {_short(s.paper):>11}  {_short(s.ours):>11}" for s in shown]
+        lines += [f"{_claim(s, outcome):{wide}}  {_short(s.paper):>11}  {_short(s.ours):>11}" for s in shown]
     if any(isinstance(s, Value) and s.metric in ("us", "memory") for s in outcome.figure.stated):
         lines.append("Times and bytes of the paper are of all its subscriptions, on its machine.")
     return [*lines, *chain.from_iterable(wrap(note, NOTE_LETTERS * len(outcome.metrics())) for note in outcome.notes)]
 
 
-def _said(statement: Statement, outcome: Outcome) -> str:
-    return statement.said + (f" ({METRICS[statement.metric].column})" if len(outcome.metrics()) > 1 else "")
+def _claim(statement: Statement, outcome: Outcome) -> str:
+    return statement.claim + (f" ({METRICS[statement.metric].column})" if len(outcome.metrics()) > 1 else "")
 
 
 def _short(value: float | None) -> str:

@@ -62,7 +62,7 @@ class Value:
     x: float | None  # None: it is of no point that is drawn
     value: float
     metric: str = "us"
-    said: str = ""  # what it is, if not just what the axes say
+    scope: str = ""  # the case, where the axes do not name it
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Ratio:
     x: float | None = None
     to_x: float | None = None  # where the other is, if it is not at the same point
     metric: str = "us"
-    said: str = "on average"
+    scope: str = "on average"
 
 
 @dataclass(frozen=True)

@@ -183,8 +183,8 @@ FIGURES = (
             Value("be_tree", None, 44, scope="version 1.3, zipf"),
             *times((135.6, 15.2), (184.9, 20.7), 1, "zipf"),
             *(
-                Value(name, x, ms * 1_000 / FILTERS, "insertion", said)
-                for name, x, ms, said in (
+                Value(name, x, ms * 1_000 / FILTERS, "insertion", scope)
+                for name, x, ms, scope in (
                     ("ccm", 0, 4_141, "4,141 ms in all"),
                     ("ocm", 0, 1_088, "1,088 ms in all"),
                     ("sff", 0, 992.2, "992.2 ms in all"),

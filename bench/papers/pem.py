@@ -88,8 +88,8 @@ FIGURES = (
             *(Series(f"SP = {split}", "pem", {"split": split, "window": NEVER}) for split in (0.4, 0.5, 0.6)),
         ),
         stated=tuple(
-            Ratio("adjusted", f"SP = {split}", round(1 - share, 4), n, scope=said)
-            for n, said, shares in (
+            Ratio("adjusted", f"SP = {split}", round(1 - share, 4), n, scope=scope)
+            for n, scope, shares in (
                 (200_000, "N = 200k", (0.505, 0.273, 0.364)),
                 (1_000_000, "N = 1M", (0.312, 0.066, 0.208)),
             )

@@ -52,7 +52,7 @@ class Statement:
     """What the paper states, and what came out here if it could be measured."""
 
     metric: str
-    said: str
+    claim: str
     paper: float
     ours: float | None
 

@@ -26,7 +26,7 @@ def write(outcome: Outcome, directory: Path) -> list[Path]:
         (
             {
                 "metric": METRICS[s.metric].column,
-                "statement": s.said,
+                "statement": s.claim,
                 "paper": s.paper,
                 "ours": "" if s.ours is None else s.ours,
             }

@@ -18,7 +18,7 @@ from streaming.process.job_process import JobProcess
 
 
 @dataclass
-class Heard:
+class JobLog:
     """What the job's log lines add up to."""
 
     version: int = 0
@@ -57,9 +57,9 @@ class Sluice:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._heard = Heard()
+        self._job_log = JobLog()
         flags, log = place.flags, place.directory / "job.log"
-        self._job = JobProcess(HOME, flags, log, self._heard.hear, START_TIMEOUT_S)
+        self._job = JobProcess(HOME, flags, log, self._job_log.hear, START_TIMEOUT_S)
 
     def __enter__(self) -> Sluice:
         topic = self._place.settings.subscriptions.topic
@@ -78,13 +78,13 @@ class Sluice:
         self._job.check()
 
     def done(self) -> tuple[int, int]:
-        return self._heard.events, self._heard.version
+        return self._job_log.events, self._job_log.version
 
     def told(self) -> str:
-        return self._heard.told()
+        return self._job_log.told()
 
     def halfway(self) -> None:
-        self._heard.halfway = True
+        self._job_log.halfway = True
 
     def stop(self) -> None:
         code = self._job.stopped()
@@ -92,7 +92,7 @@ class Sluice:
             raise JobError(f"the job ended with exit code {code} when it was told to stop")
 
     def checked(self) -> tuple[Answer, dict[str, Any]]:
-        settings, cluster, log = self._place.settings, self._place.cluster, self._heard
+        settings, cluster, log = self._place.settings, self._place.cluster, self._job_log
         changes = reading.read_changes(cluster, settings.subscriptions.topic)
         statuses = reading.read_statuses(cluster, settings.subscriptions.status_topic, changes, PARTITIONS)
         events = reading.read_events(cluster, settings.events.topic)

@@ -37,12 +37,12 @@ def write(
 
 def changed(settings: Settings, records: Iterable[clients.Writable], what: str, answering: Answering) -> int:
     """Write to the subscriptions topic and, if asked to wait, print the job's answers. Returns the number refused."""
-    outstanding = activation.Outstanding()
+    pending = activation.PendingChanges()
     starts = activation.starts(Cluster.of(settings), settings.subscriptions.status_topic) if answering.wait else {}
-    taken = outstanding.take if answering.wait else lambda _: None
+    taken = pending.take if answering.wait else lambda _: None
     write(settings, settings.subscriptions.topic, records, what, answering.as_json and not answering.wait, taken)
     refused = 0
-    for answer in activation.answers(Cluster.of(settings), starts, outstanding, answering.timeout_s):
+    for answer in activation.answers(Cluster.of(settings), starts, pending, answering.timeout_s):
         refused += answer.refused
         if answering.as_json:
             show(answer, answering.as_json)

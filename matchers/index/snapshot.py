@@ -120,11 +120,11 @@ class Snapshot:
         remove: Iterable[str] = (),
         version: int | None = None,
         *,
-        held: int = 0,
+        frozen: int = 0,
     ) -> Snapshot:
         """The next version: `remove`, then `add`, which replaces an id that is there. Unknown ids do not matter.
 
-        The `held` oldest parts are not joined with others.
+        The `frozen` oldest parts are not joined with others.
         """
         fresh = add if isinstance(add, Segment) else Segment.build(add)
         gone = Texts.joined([Texts.of(remove), fresh.ids])
@@ -134,9 +134,9 @@ class Snapshot:
         parts = [
             (part, positions)
             for i, (part, positions) in enumerate(zip(self.parts, removed, strict=True))
-            if len(positions) < len(part.segment.ids) or i < held
+            if len(positions) < len(part.segment.ids) or i < frozen
         ]
-        stay = max(self._first_due(parts, len(fresh.ids)), held)
+        stay = max(self._first_due(parts, len(fresh.ids)), frozen)
         while self.most is not None and stay < len(parts) and _live(parts[stay:]) + len(fresh.ids) > self.most:
             stay += 1
         joining = [(part.segment, positions) for part, positions in parts[stay:]]
@@ -146,7 +146,9 @@ class Snapshot:
         if joining:
             segment = fresh if joining[0][0] is fresh else Segment.merge(joining)
             parts.append((Part.of(segment, self.algorithm, self.options), _NONE))
-        return self.of(parts if held else self._longest_first(parts), self.version + 1 if version is None else version)
+        return self.of(
+            parts if frozen else self._longest_first(parts), self.version + 1 if version is None else version
+        )
 
     def due(self) -> slice:
         """Which parts ought to be joined; none if that is empty."""

@@ -36,7 +36,7 @@ from streaming.documents.subscriptions import Change, Refused, id_of, read_chang
 from streaming.errors import Fenced, JobError
 from streaming.kafka import clients, layout, times
 from streaming.kafka.clients import Cluster
-from streaming.kafka.errors import is_without_group, meant
+from streaming.kafka.errors import is_without_group, translate
 from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.times import Span
 from streaming.rows import HEADERS
@@ -117,7 +117,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
                     replay.begin()
                 yield replay
     except KafkaException as error:
-        raise meant(error.args[0], "the topics cannot be read") from error
+        raise translate(error.args[0], "the topics cannot be read") from error
 
 
 def latest(cluster: Cluster, settings: Settings, id: str) -> tuple[Change, str]:

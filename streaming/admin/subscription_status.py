@@ -15,7 +15,7 @@ from streaming.documents.subscriptions import id_of
 
 
 @dataclass(frozen=True)
-class Standing:
+class SubscriptionStatus:
     """Of one id; `status` as the job wrote it."""
 
     id: str
@@ -47,9 +47,9 @@ class Standing:
         return f"{answer}; a later change at {at} waits for the job's answer" if at else answer
 
 
-def standings(
+def statuses_of(
     statuses: Iterable[Message | None], changes: Iterable[Message | None], ids: Collection[str]
-) -> dict[str, Standing]:
+) -> dict[str, SubscriptionStatus]:
     """Of each id, from both topics: the statuses are read first, so that what they answer is among the changes."""
     wanted = {id.encode(): id for id in ids}
     last: dict[str, Mapping[str, Any]] = {}
@@ -65,7 +65,7 @@ def standings(
         id = None if record is None else wanted.get(id_of(record.key(), record.value()) or b"")
         if record is not None and id is not None and (id not in last or _is_later(record, last[id])):
             waiting[id] = place_of(record)
-    return {id: Standing(id, last.get(id), waiting.get(id)) for id in ids}
+    return {id: SubscriptionStatus(id, last.get(id), waiting.get(id)) for id in ids}
 
 
 def _is_later(change: Message, status: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding
-from streaming.checks.cluster_info import Asked
+from streaming.checks.cluster_info import ClusterInfo
 from streaming.documents.records import MAX_LETTER_BYTES
 from streaming.errors import JobError
 from streaming.kafka import layout
@@ -23,7 +23,7 @@ AHEAD_MS = 5_000
 NO_TOPIC = "sluice-doctor"  # what the name of a delivery topic ends in that is never made
 
 
-def findings(settings: Settings, cluster: Asked, now_ms: int) -> Iterator[Finding]:
+def findings(settings: Settings, cluster: ClusterInfo, now_ms: int) -> Iterator[Finding]:
     where = settings.kafka.bootstrap_servers
     try:
         there = cluster.partitions()
@@ -38,7 +38,7 @@ def findings(settings: Settings, cluster: Asked, now_ms: int) -> Iterator[Findin
         yield Finding("topics", SKIPPED, "without a broker, neither topics, rights nor the clock can be looked at")
 
 
-def _topics(settings: Settings, cluster: Asked, there: Mapping[str, int]) -> Iterator[Finding]:
+def _topics(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Iterator[Finding]:
     for name in layout.needed(settings):
         what = f"topic {name}"
         if name not in there:
@@ -80,7 +80,7 @@ def _faults(settings: Settings, name: str, options: Mapping[str, str]) -> Iterat
             yield WARNING, text, "max.message.bytes", str(2 * MAX_LETTER_BYTES)
 
 
-def _rights(settings: Settings, cluster: Asked, there: Mapping[str, int]) -> Iterator[Finding]:
+def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Iterator[Finding]:
     """The rights of the job, as SECURITY.md lists them."""
     deliveries = settings.deliveries
     shared = deliveries.layout == "shared"
@@ -117,7 +117,7 @@ def _rights(settings: Settings, cluster: Asked, there: Mapping[str, int]) -> Ite
     yield Finding("right on the transactional id", SKIPPED, text, "the job says so when it starts")
 
 
-def _largest_delivery(settings: Settings, cluster: Asked, there: Mapping[str, int]) -> Finding:
+def _largest_delivery(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Finding:
     what, deliveries = "largest delivery", settings.deliveries
     shared = deliveries.layout == "shared"
     of_topic = cluster.settings(deliveries.topic) if shared and deliveries.topic in there else None
@@ -131,7 +131,7 @@ def _largest_delivery(settings: Settings, cluster: Asked, there: Mapping[str, in
     return Finding(what, WARNING, text, mend)
 
 
-def _clock(settings: Settings, cluster: Asked, there: Mapping[str, int], now_ms: int) -> Finding:
+def _clock(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int], now_ms: int) -> Finding:
     """A broker does not tell its time, but those that wrote to it did: none of them is later than now."""
     ours = {name: there[name] for name in layout.needed(settings) if name in there}
     newest = cluster.newest_ms(ours) if ours else None

@@ -9,13 +9,13 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPa
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from streaming.kafka.clients import Cluster
-from streaming.kafka.errors import meant
+from streaming.kafka.errors import translate
 from streaming.kafka.topics import TIMEOUT_S
 
 Rights = frozenset[str]  # Kafka's names of operations: READ, WRITE, ...
 
 
-class Asked(Protocol):
+class ClusterInfo(Protocol):
     """Each raises JobError where nobody answers. What may not be known, or is not there, is left out or None."""
 
     def partitions(self) -> Mapping[str, int]: ...
@@ -28,7 +28,7 @@ class Asked(Protocol):
     def newest_ms(self, topics: Mapping[str, int]) -> int | None: ...
 
 
-class Real:
+class KafkaClusterInfo:
     def __init__(self, cluster: Cluster) -> None:
         self._topics = cluster.topics()
         self._admin = AdminClient(cluster.client())
@@ -97,7 +97,7 @@ class Real:
         try:
             return list(self._admin.list_topics(timeout=TIMEOUT_S).brokers)
         except KafkaException as error:
-            raise meant(error.args[0], "the brokers do not say how many they are") from None
+            raise translate(error.args[0], "the brokers do not say how many they are") from None
 
     def _configs(self, of: ConfigResource) -> Mapping[str, str] | None:
         try:

@@ -39,7 +39,7 @@ from streaming.monitoring.web.server import Server
 from streaming.process import checkpoint
 from streaming.process.supervision import Past
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source
-from streaming.state.compaction import Upkeep
+from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, Topic, restore
 from streaming.state.state import AT_ONCE, State
 from streaming.state.store import Store
@@ -138,7 +138,7 @@ def state(settings: Settings, restored: Restored, store: Store, background: Exec
         positions=dict(restored.positions),
         codec=settings.events.codec,
         registry=_registry(settings),
-        upkeep=Upkeep(store, background, restored.files),
+        compactor=Compactor(store, background, restored.files),
         share=partial(SharedFile, spark) if session.on_cluster(settings.spark.master) else None,
         max_event_bytes=settings.events.max_bytes,
         worker_memory_mb=settings.spark.worker_memory_mb,

@@ -68,7 +68,7 @@ class Composition:
     outputs: Outputs
     quota: DeliveryQuota
     version: int
-    standing: records.Standing
+    since: records.InForceFrom
     parts: Sequence[Part]
     false_positives: float
     last: Mapping[str, Last] = field(default_factory=dict)  # of ids that these rows change, or fail to change
@@ -99,7 +99,7 @@ class Composition:
         last = self.last.get(id) if id else None
         if isinstance(row, Refusal):
             in_force = None if last is None or last.withdrawn else last.place
-            yield records.status(names.statuses, id, origin, self.standing, refused=row.reason, in_force=in_force)
+            yield records.refused_status(names.statuses, id, origin, self.since, row.reason, in_force)
             yield self._dead_letter(row.record, origin, records.REFUSED_SUBSCRIPTION, row.reason)
             return
         place = last.place if last is not None else None
@@ -107,9 +107,8 @@ class Composition:
             names.statuses,
             id,
             origin,
-            self.standing,
+            self.since,
             subscriber=row.subscriber,
-            withdrawn=row.subscriber is None,
             paused=row.paused,
             superseded_by=place if place != (origin.partition, origin.offset) else None,
         )
@@ -182,11 +181,11 @@ def wanted(rows: Iterable[Row], parts: Sequence[Part]) -> Iterator[tuple[str, in
     )
 
 
-def standing(positions: Mapping[Position, int], names: Names) -> records.Standing:
+def since(positions: Mapping[Position, int], names: Names) -> records.InForceFrom:
     """Of the changes that bring the state to these positions."""
     events, subscriptions = of_source(positions, EVENTS), of_source(positions, SUBSCRIPTIONS)
     version = sum(subscriptions.values())
-    return records.Standing(
+    return records.InForceFrom(
         version=version,
         in_force_from={str(p): offset for p, offset in events.items()},
         read_up_to={str(p): offset for p, offset in subscriptions.items()},

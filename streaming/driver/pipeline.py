@@ -39,7 +39,7 @@ from streaming.errors import SparkFailed, of_worker
 from streaming.index import notes
 from streaming.kafka.sink import Aborted, Offsets
 from streaming.log import logger
-from streaming.monitoring.reporting import Nobody, Observer, Published, Report
+from streaming.monitoring.reporting import CommittedTransaction, Nobody, Observer, Report
 from streaming.rows import (
     EVENTS,
     PACKED,
@@ -146,7 +146,7 @@ class Pipeline:
             partial(self._matched, report, exact), partial(self._places, report), _only, partial(self._aside, exact)
         )
 
-    def take(self, rows: Sequence[Row]) -> list[Published]:
+    def take(self, rows: Sequence[Row]) -> list[CommittedTransaction]:
         """Publish what the workers made of a batch, and take its changes into account. Much that is to be delivered
         becomes several transactions, each with the events up to some offset."""
         positions: dict[Position, int] = {
@@ -204,7 +204,7 @@ class Pipeline:
             self._make_topics(set(subscribers))
             offsets = notes.numbers(slice_.segment, "offset")[kept].tolist()
             changes = zip(slice_.segment.ids.at(kept), subscribers, offsets, slice_.paused[kept].tolist(), strict=True)
-            self._answer(records.statuses(self.names.statuses, slice_.partition, changes, composition.standing))
+            self._answer(records.statuses(self.names.statuses, slice_.partition, changes, composition.since))
             self._answer(chain.from_iterable(map(composition.answer, _withdrawals(slice_, chosen_rows))))
         self._answer(chain.from_iterable(map(composition.answer, late)))
         self._commit(lambda _: [], positions)
@@ -279,7 +279,7 @@ class Pipeline:
         detail = f"{row.matched:,} subscriptions match it; matching.max_per_event is {self.max_matches:,}"
         return DeadLetter(row.record, records.TOO_MANY_MATCHES, detail)
 
-    def _publish(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> Published:
+    def _publish(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> CommittedTransaction:
         began = time.time()
         self._begin("publish")
         self._make_topics({r.subscriber for r in rows if isinstance(r, Change) and r.subscriber is not None})
@@ -288,7 +288,7 @@ class Pipeline:
         composition = self._composition(positions, {**last, **last_changes(rows)})
         made_of = partial(composition.records, rows)
         aborted, sent, committed = self._commit(lambda refused: self._told(made_of(refused)), positions)
-        return Published(
+        return CommittedTransaction(
             rows=rows,
             delivered=composition.delivered,
             over_quota=composition.over_quota,
@@ -343,7 +343,7 @@ class Pipeline:
             outputs=self.outputs,
             quota=self.delivery_quota,
             version=state.version,
-            standing=composing.standing({**state.positions, **positions}, self.names),
+            since=composing.since({**state.positions, **positions}, self.names),
             parts=state.snapshot.parts,
             false_positives=self.precision.false_positives,
             last=last,

@@ -19,7 +19,7 @@ from streaming.documents.messages import headers_of, place_of
 from streaming.driver.isolation import PIECE_BYTES, RAISED
 from streaming.errors import BrokerUnreachable
 from streaming.kafka.clients import Cluster
-from streaming.kafka.errors import is_without_group, meant
+from streaming.kafka.errors import is_without_group, translate
 from streaming.rows import EVENTS, INPUT, SUBSCRIPTIONS, Position, Source
 
 ROWS = 10_000  # of a piece
@@ -80,7 +80,7 @@ class Rereading:
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         if error.retriable() or is_without_group(error):
                             continue
-                        raise meant(error, f"{topic} cannot be read")
+                        raise translate(error, f"{topic} cannot be read")
                     partition, offset = place_of(message)
                     if partition not in left:
                         continue

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from streaming.documents.messages import place_of, topic_of
 from streaming.documents.records import BY_KEY
 from streaming.errors import BrokerUnreachable
-from streaming.kafka.errors import is_without_group, meant
+from streaming.kafka.errors import is_without_group, translate
 from streaming.kafka.topics import CLIENT, TIMEOUT_S, Topics
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def write(
             progress(written)
         left = producer.flush(TIMEOUT_S)
     except KafkaException as error:
-        raise meant(error.args[0], f"records were not taken by {topic}") from error
+        raise translate(error.args[0], f"records were not taken by {topic}") from error
     if failed:
-        raise meant(failed[0], f"{left + len(failed)} of {written} records were not taken by {topic}")
+        raise translate(failed[0], f"{left + len(failed)} of {written} records were not taken by {topic}")
     if left:
         raise BrokerUnreachable(f"{left} of {written} records were not taken by {topic}: no answer")
     return written
@@ -134,7 +134,7 @@ def read(
             if follow and not messages:
                 yield None
     except KafkaException as error:
-        raise meant(error.args[0], f"{', '.join(topics)} cannot be read") from error
+        raise translate(error.args[0], f"{', '.join(topics)} cannot be read") from error
     finally:
         consumer.close()
 

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from streaming.documents.messages import topic_of
 from streaming.documents.records import Record
 from streaming.errors import BrokerUnreachable, Fenced, JobError
-from streaming.kafka.errors import meant
+from streaming.kafka.errors import translate
 from streaming.kafka.topics import CLIENT
 
 TIMEOUT_S = 60.0
@@ -102,14 +102,14 @@ class TransactionalSink:
         self._partitions: Sequence[tuple[str, int]] = ()  # where another may have committed
         self._refused: dict[str, str] = {}  # of the transaction in hand
         self._asked = False  # in the transaction in hand: which topics there are
-        if claimed and any(by != owner for _, by in self._standing(claimed).values()):
+        if claimed and any(by != owner for _, by in self._committed_offsets(claimed).values()):
             raise self._fenced()
         self._producer = self._opened()
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The committed offsets; partitions without one are left out."""
         self._partitions = partitions
-        offsets = {at: offset for at, (offset, _) in self._standing(partitions).items()}
+        offsets = {at: offset for at, (offset, _) in self._committed_offsets(partitions).items()}
         if not self.owner:
             self._last = self._own(offsets)
         elif offsets:
@@ -153,7 +153,7 @@ class TransactionalSink:
                 raise self._translated(error) from error
             self._abort(offsets)
             if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and not self._refused:
-                raise meant(error.args[0], "a topic cannot be written to") from error
+                raise translate(error.args[0], "a topic cannot be written to") from error
             raise Aborted(error.args[0].str(), self._refused) from error
         self._last |= self._own(offsets)
         return sent, time.time()
@@ -256,7 +256,7 @@ class TransactionalSink:
             raise self._fenced()
         before, after = self._last, {**self._last, **self._own(tried)}
         for attempt in range(2):
-            committed = self._standing({*self._partitions, *after})
+            committed = self._committed_offsets({*self._partitions, *after})
             if committed not in (before, after):
                 raise self._fenced()
             if attempt == 0:  # another may have taken over just before this
@@ -264,7 +264,7 @@ class TransactionalSink:
         self._last = committed
         return committed == after != before
 
-    def _standing(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
+    def _committed_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
         """The owner of each committed offset, if its metadata names one."""
         committed = self._found(partitions)
         return {(tp.topic, tp.partition): (tp.offset, (tp.metadata or "") if self.owner else "") for tp in committed}

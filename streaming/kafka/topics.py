@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec
 
 from streaming.errors import BrokerUnreachable, JobError, TopicMissing
-from streaming.kafka.errors import Hearing, meant
+from streaming.kafka.errors import AuthErrorListener, translate
 
 TIMEOUT_S = 30.0
 
@@ -41,8 +41,8 @@ class Topics:
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str]) -> None:
         self._address = bootstrap_servers
         self._config: dict[str, Any] = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
-        self._hearing = Hearing()
-        config: dict[str, Any] = {**self._config, "error_cb": self._hearing}
+        self._auth_errors = AuthErrorListener()
+        config: dict[str, Any] = {**self._config, "error_cb": self._auth_errors}
         try:
             self._admin = AdminClient(config)
         except KafkaException as error:
@@ -56,7 +56,7 @@ class Topics:
             except KafkaException as error:
                 why = error.args[0].str()
                 self._admin.poll(0)
-                self._hearing.check(self._address)
+                self._auth_errors.check(self._address)
             else:
                 return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
         protocol = self._config.get("security.protocol", "plaintext")
@@ -82,7 +82,7 @@ class Topics:
                 future.result(TIMEOUT_S)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise meant(error.args[0], f"the topic {name} cannot be used") from None
+                    raise translate(error.args[0], f"the topic {name} cannot be used") from None
 
     def check_group(self, name: str) -> None:
         """Raises Forbidden. librdkafka itself would wait for an answer about a group that it may not know of."""
@@ -90,7 +90,7 @@ class Topics:
             self._admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                raise meant(error.args[0], f"the group {name} cannot be used") from None
+                raise translate(error.args[0], f"the group {name} cannot be used") from None
 
     def check_readable_and_writable(self, name: str) -> None:
         """Raises Forbidden. Either right shows that there is the topic, so a list of topics does not tell."""
@@ -103,7 +103,7 @@ class Topics:
             if operation not in allowed:
                 right = operation.name.lower()
                 refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-                raise meant(refused, f"the topic {name} cannot be used (the right {right!r} is missing)")
+                raise translate(refused, f"the topic {name} cannot be used (the right {right!r} is missing)")
 
     def create(self, topics: Iterable[Topic]) -> dict[str, str]:
         """Make those that are not there yet; returns the reason for each that could not be made."""
@@ -158,7 +158,7 @@ class Topics:
         try:
             yield
         except KafkaException as error:
-            raise meant(error.args[0], f"the broker at {self._address} does not say {what}") from error
+            raise translate(error.args[0], f"the broker at {self._address} does not say {what}") from error
         except TimeoutError:
             raise BrokerUnreachable(f"the broker at {self._address} does not answer") from None
 

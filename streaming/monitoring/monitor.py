@@ -179,8 +179,8 @@ class Monitor:
         state = self._state
         if state is None:
             return None
-        snapshot, upkeep = state.snapshot, state.upkeep
-        joins, joining = (upkeep.joins, upkeep.held > 0) if upkeep else (Latencies(), False)
+        snapshot, compactor = state.snapshot, state.compactor
+        joins, joining = (compactor.joins, compactor.frozen > 0) if compactor else (Latencies(), False)
         size = sum(self._sizes.values())
         return Holding(state.version, len(snapshot), len(snapshot.parts), size, joins, joining)
 

@@ -39,7 +39,7 @@ class Stage(NamedTuple):
     parts: tuple[Stage, ...] = ()
 
 
-class Published(NamedTuple):
+class CommittedTransaction(NamedTuple):
     """A transaction that was committed: its rows as they were decided on, and when it came to what."""
 
     rows: Sequence[Row]
@@ -82,7 +82,7 @@ class Report:
         finally:
             self.stages.append(Stage(name, began, time.time(), failed))
 
-    def add(self, published: Published, matched_at: float) -> None:
+    def add(self, published: CommittedTransaction, matched_at: float) -> None:
         """A transaction, and when its matching ended (epoch s)."""
         sent, committed = published.sent, published.committed
         parts = (Stage("send", published.began, sent), Stage("commit", sent, committed))

@@ -110,7 +110,7 @@ class _Collector(SpanExporter):
         self._endpoint = endpoint
         self._failing = False
         self._ended = False
-        self._heard = _Heard()
+        self._heard = _LogHandler()
         self._exporter = OTLPSpanExporter(endpoint)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -136,7 +136,7 @@ class _Collector(SpanExporter):
         self._heard.close()
 
 
-class _Heard(logging.Handler):
+class _LogHandler(logging.Handler):
     """Captures OpenTelemetry's log. `reason` is the first error of its exporter since it was set to None."""
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ LATE_MS = DAY_MS  # no event is later than that: what expired before is forgotte
 
 
 @dataclass(frozen=True, eq=False)
-class _Joining:
+class _Compaction:
     parts: tuple[Part, ...]
     removed: tuple[Int32, ...]
     end: int  # how many parts of the snapshot are these or older
@@ -38,7 +38,7 @@ class _Joining:
     future: Future[tuple[Part, Path]]
 
 
-class Upkeep:
+class Compactor:
     """Called between batches, by one thread, and never makes them wait: what takes long is done elsewhere.
 
     Readers of a version have its parts, whatever happens here: a part's file goes only when neither the version in
@@ -52,32 +52,32 @@ class Upkeep:
         self._lock = threading.Lock()  # of _files; held for a moment only, since batches wait for it
         self._writing = threading.Lock()  # one at a time, so that no part is written twice
         self._joins, self._saves = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-        self._joining: _Joining | None = None
+        self._compaction: _Compaction | None = None
         self._saving: Future[None] | None = None
         self._saved: Snapshot | None = None
         self._saved_at = time.monotonic()
-        self._tired_until = 0.0  # nothing is joined before
+        self._backoff_until = 0.0  # nothing is joined before
         self.joins = Latencies()  # how long each took; replaced by another when one more is done
 
     @property
-    def held(self) -> int:
+    def frozen(self) -> int:
         """The number of oldest parts that must not change for now."""
-        return self._joining.end if self._joining else 0
+        return self._compaction.end if self._compaction else 0
 
     def file(self, part: Part) -> Path | None:
         with self._lock:
             return self._files.get(part)
 
-    def tend(self, snapshot: Snapshot) -> Snapshot:
+    def step(self, snapshot: Snapshot) -> Snapshot:
         """Take what was joined meanwhile into the snapshot, and begin to join what is due."""
-        if self._joining is not None and self._joining.future.done():
-            joining, self._joining = self._joining, None
+        if self._compaction is not None and self._compaction.future.done():
+            joining, self._compaction = self._compaction, None
             try:
                 new, path = joining.future.result()
             except BrokenExecutor as error:
                 raise ProcessLost(f"the process that joins parts has ended: {error}") from error
             except OSError as error:
-                self._tired_until = time.monotonic() + SAVE_EVERY_S
+                self._backoff_until = time.monotonic() + SAVE_EVERY_S
                 log.warning("parts not compacted", reason=str(error))
                 return snapshot
             snapshot = snapshot.swapped(joining.parts, joining.removed, new)
@@ -90,17 +90,17 @@ class Upkeep:
             fields = {"subscriptions": len(new.segment.ids), "parts": len(joining.parts), "s": round(took_s, 1)}
             log.info("parts compacted", **fields)
         due = snapshot.due()
-        if self._joining is None and time.monotonic() >= self._tired_until and (parts := snapshot.parts[due]):
+        if self._compaction is None and time.monotonic() >= self._backoff_until and (parts := snapshot.parts[due]):
             long_ago = 1000 * time.time() - LATE_MS
             removed = tuple(map(_with_expired, parts, snapshot.removed[due], repeat(long_ago)))
             future = self._joins.submit(self._join, parts, removed, snapshot)
-            self._joining = _Joining(parts, removed, due.stop, time.monotonic(), future)
+            self._compaction = _Compaction(parts, removed, due.stop, time.monotonic(), future)
         return snapshot
 
     def refuse(self, changes: Iterable[tuple[int, int]]) -> None:
         self._store.refuse(changes)
 
-    def save_now_and_then(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
+    def save_if_due(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
         if (saving := self._saving) is not None and saving.done():
             self._saving = None
             with _warning():
@@ -121,7 +121,7 @@ class Upkeep:
     def _retired(self, snapshot: Snapshot) -> list[Part]:
         """The parts that are no longer in use, and never will be. A part that comes into use later, even during the
         save, is not among them."""
-        in_use = {*snapshot.parts, *(self._joining.parts if self._joining else ())}
+        in_use = {*snapshot.parts, *(self._compaction.parts if self._compaction else ())}
         with self._lock:
             return [part for part in self._files if part not in in_use]
 

@@ -24,7 +24,7 @@ from streaming.documents.messages import headers_of, place_of
 from streaming.documents.subscriptions import Refused, id_of
 from streaming.errors import BrokerUnreachable
 from streaming.index import notes, packing
-from streaming.kafka.errors import is_without_group, meant
+from streaming.kafka.errors import is_without_group, translate
 from streaming.worker.compiling import Changes, Paused, Withdrawn, compile_changes, nothing
 
 SLICE = 25_000  # offsets
@@ -233,7 +233,7 @@ def _records(kafka: dict[str, Any], topic: str, partition: int, low: int, high: 
                 consumer.unassign()
                 return records
             if not error.retriable() and not is_without_group(error):
-                raise meant(error, f"{topic} cannot be read")
+                raise translate(error, f"{topic} cannot be read")
         if time.monotonic() > deadline:
             raise BrokerUnreachable(
                 f"the broker does not give records of {topic}, partition {partition}, from {low} on"

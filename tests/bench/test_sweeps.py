@@ -30,7 +30,7 @@ TOY = Figure(
     metrics=("us", "memory"),
     stated=(
         Value("scan", 1_000, 10.0),
-        Value("scan", None, 20.0, said="elsewhere"),
+        Value("scan", None, 20.0, scope="elsewhere"),
         Ratio("scan", "counting", 2.0),
         Ratio("counting", "counting", 0.5, 2_000, 1_000, "memory", "twice as many"),
         Ratio("nobody", "scan", 0.1),

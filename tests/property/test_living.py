@@ -65,7 +65,7 @@ class LaterJob(Job):
 
     def join(self) -> None:
         """What is being joined is done before the next batch ends."""
-        joining = self.upkeep._joining
+        joining = self.compactor._compaction
         while joining is not None and not joining.future.done():
             self.later.work()
             time.sleep(0.0005)
@@ -73,8 +73,8 @@ class LaterJob(Job):
     def end(self) -> None:
         """A crash: nothing is saved that was not."""
         self.later.shutdown()
-        self.upkeep._joins.shutdown(wait=True, cancel_futures=True)
-        self.upkeep._saves.shutdown(wait=True, cancel_futures=True)
+        self.compactor._joins.shutdown(wait=True, cancel_futures=True)
+        self.compactor._saves.shutdown(wait=True, cancel_futures=True)
 
 
 def subscription(r: Random) -> Any:
@@ -134,13 +134,13 @@ def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
         for _ in range(batches):
             if job is None:
                 job = LaterJob(world, empty, directory)
-                seen["from disk"] += any(part in job.upkeep._files for part in job.state.snapshot.parts)
+                seen["from disk"] += any(part in job.compactor._files for part in job.state.snapshot.parts)
             grow(world, r)
             before = dict(job.state.positions)
             truth.note(before)
             rows = next_batch(world, job, r)
             world.crash_after_commit = r.random() < 0.1
-            parts = job.upkeep._joining
+            parts = job.compactor._compaction
             try:
                 job.batch(rows, r.randint(0, len(rows)))
                 world.crash_after_commit = False
@@ -152,7 +152,7 @@ def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
                 low, high = before.get((EVENTS, p), 0), world.committed.get((EVENTS, p), 0)
                 began.setdefault((EVENTS, p), {}).update(dict.fromkeys(range(low, high), world.version(before)))
             if job is not None:
-                seen["joined"] += parts is not None and job.upkeep._joining is not parts
+                seen["joined"] += parts is not None and job.compactor._compaction is not parts
                 if r.random() < 0.4:
                     job.join()
                 if r.random() < 0.1:

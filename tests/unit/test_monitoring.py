@@ -30,7 +30,7 @@ from streaming.monitoring.exposition import BOUNDS_S, Exposition
 from streaming.monitoring.figures import SLOT_S, SLOTS, Figures
 from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.reporting import Nobody, Published, Report, Stage
+from streaming.monitoring.reporting import CommittedTransaction, Nobody, Report, Stage
 from streaming.monitoring.verdicts import BEAT_S, BROKER_S, ailing, waiting
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About, Broker, Lag, Progress, Trouble, View
 from streaming.monitoring.web import page
@@ -79,7 +79,7 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
     given = {"over_quota": 0, "dead_letters": {}, "aborted": 0} | more
     own.stages.append(Stage("prepare", start, committed))
     times = {"began": start, "sent": committed, "committed": committed, "applied": committed}
-    own.add(Published(rows, 2 * n, **times, **given), start)
+    own.add(CommittedTransaction(rows, 2 * n, **times, **given), start)
     own.fields()
     return own
 

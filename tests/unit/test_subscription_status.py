@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaming.admin.subscription_status import standings
+from streaming.admin.subscription_status import statuses_of
 from tests.topic import Record
 
 DOCUMENT = {"subscriber": "alice", "pattern": {}}
@@ -46,13 +46,13 @@ CASES: dict[str, tuple[list[Any], list[Any], str, bool]] = {
 def test_the_last_status_counts_and_what_came_after_it_waits(
     statuses: Any, changes: Any, text: str, known: bool
 ) -> None:
-    (found,) = standings(statuses, changes, ["s"]).values()
+    (found,) = statuses_of(statuses, changes, ["s"]).values()
     assert (str(found), found.known, found.refused) == (text, known, text.startswith("refused"))
 
 
 def test_a_program_reads_the_status_as_the_job_wrote_it() -> None:
     changes = [Record("s", DOCUMENT, 0, 4), Record("t", DOCUMENT, 0, 5)]
-    one, two, three = (found.as_data() for found in standings([ACCEPTED], changes, ["s", "t", "u"]).values())
+    one, two, three = (found.as_data() for found in statuses_of([ACCEPTED], changes, ["s", "t", "u"]).values())
     assert one == {
         "id": "s",
         "status": "accepted",
