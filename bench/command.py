@@ -266,7 +266,7 @@ def living(
     Starts a broker and the job, and stops both. Exit code 1 if any delivery is missing, duplicated or wrong.
     """
     from bench.system import report  # what the stream needs, no other command does
-    from bench.system import run as running
+    from bench.system.run import run
 
     flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries, **_assigned(set_)}
     with _wrong_flags():
@@ -281,7 +281,7 @@ def living(
             seed=seed,
         )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
-    outcome = running.run(load, flags, lambda what: err.print(Text(what)))
+    outcome = run(load, flags, lambda what: err.print(Text(what)))
     report.show(outcome, err)
     if as_json:
         typer.echo(json.dumps(outcome.as_data()))
@@ -317,7 +317,7 @@ def system(
     The baselines know only the subscriptions that existed when they started, and deliver at least once.
     Broker, generator and checker share the machine. Exit code 1 if any delivery is wrong.
     """
-    from bench.system import ramp as measuring  # what the stream needs, no other command does
+    from bench.system import ramp  # what the stream needs, no other command does
     from bench.system.run import SYSTEMS
 
     with _wrong_flags():
@@ -340,19 +340,19 @@ def system(
             raise BenchError("the baselines only support --layout shared")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
     rows = []
-    for row in measuring.ramp(load, chosen, numbers, wanted, flags, lambda what: err.print(Text(what))):
+    for row in ramp.ramp(load, chosen, numbers, wanted, flags, lambda what: err.print(Text(what))):
         rows.append(row)
         if as_json:
             typer.echo(json.dumps(row.as_data()))
     if not as_json and sys.stdout.isatty():
-        Console().print(measuring.table(rows))
+        Console().print(ramp.table(rows))
     elif not as_json:
-        typer.echo(measuring.markdown(rows), nl=False)
+        typer.echo(ramp.markdown(rows), nl=False)
     if directory:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "system.json").write_text(json.dumps([row.as_data() for row in rows], indent=1) + "\n")
-        (directory / "system.md").write_text(measuring.markdown(rows))
-        measuring.draw(rows, directory / "system.png")
+        (directory / "system.md").write_text(ramp.markdown(rows))
+        ramp.draw(rows, directory / "system.png")
     raise typer.Exit(0 if all(row.right for row in rows) else 1)
 
 

@@ -15,7 +15,7 @@ from commands.shared.terminal import out, show, tell
 from config import Settings
 from streaming import checks
 from streaming.checks import cluster, machine
-from streaming.checks import cluster_info as asked
+from streaming.checks.cluster_info import KafkaClusterInfo
 from streaming.errors import JobError
 from streaming.kafka.clients import Cluster
 from streaming.text_format import plain
@@ -33,7 +33,7 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
     styles = {checks.OK: "green", checks.WARNING: "yellow", checks.FAILURE: "bold red", checks.SKIPPED: "dim"}
     counts: Counter[str] = Counter()
     try:
-        cluster_says = cluster.findings(settings, asked.KafkaClusterInfo(Cluster.of(settings)), int(time.time() * 1000))
+        cluster_says = cluster.findings(settings, KafkaClusterInfo(Cluster.of(settings)), int(time.time() * 1000))
     except JobError as error:
         cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
     for finding in chain(machine.findings(settings, HOME), cluster_says):

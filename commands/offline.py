@@ -15,12 +15,12 @@ from commands.shared.flags import Json
 from commands.shared.terminal import out, show, tell
 from matchers import ALGORITHMS
 from matchers.index.snapshot import Snapshot
-from offline import cases as case_files
-from offline import explain as explaining
-from offline import match as matching
-from offline import validate as validating
+from offline.cases import run
 from offline.documents import Refusal, events, latest, subscriptions
+from offline.explain import event_of, explain_all, select
 from offline.files import STDIN
+from offline.match import Directory, match_batches
+from offline.validate import validate_files
 
 app = typer.Typer()
 
@@ -51,7 +51,7 @@ def validate(
 ) -> None:
     """List the subscriptions that the job would refuse, and why. Exit code 1 if there are any."""
     code = 0
-    for result in validating.validate(files, datetime.now(UTC)):
+    for result in validate_files(files, datetime.now(UTC)):
         if isinstance(result, Refusal):
             code = 1
         if isinstance(result, Refusal) or as_json:
@@ -83,8 +83,8 @@ def match(
     refused = _Complaints()
     now = datetime.now(UTC)
     counting = [d for d in latest(subscriptions(file), refused).values() if not d.idle(now)]
-    directory = matching.Directory.of(counting, algorithm)
-    for batch in matching.match(directory, events(events_file)):
+    directory = Directory.of(counting, algorithm)
+    for batch in match_batches(directory, events(events_file)):
         for deliveries in batch:
             if isinstance(deliveries, Refusal):
                 refused(deliveries)
@@ -115,8 +115,8 @@ def explain(
     """
     if file == STDIN == Path(event):
         raise typer.BadParameter("subscriptions and the event cannot both come from standard input")
-    documents = explaining.asked(latest(subscriptions(file), _Complaints()), id, subscriber)
-    verdicts = explaining.explained(documents, explaining.event_of(event), datetime.now(UTC))
+    documents = select(latest(subscriptions(file), _Complaints()), id, subscriber)
+    verdicts = explain_all(documents, event_of(event), datetime.now(UTC))
     show(verdicts, as_json)
     raise typer.Exit(0 if verdicts.matches else 1)
 
@@ -137,7 +137,7 @@ def run_cases(
     """
     summary = {"passed": 0, "failed": 0}
     for file in files:
-        for outcome in case_files.run(file, algorithm):
+        for outcome in run(file, algorithm):
             summary["passed" if outcome.passed else "failed"] += 1
             if as_json:
                 show(outcome, as_json)

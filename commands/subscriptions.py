@@ -23,11 +23,12 @@ from commands.shared.terminal import counted, out, progress_of, say, show, tell
 from config import Settings
 from offline.documents import Place, Refusal
 from offline.files import STDIN, InputError, lines, name_of
-from streaming import text_format as readable
-from streaming.admin import pause as pausing
-from streaming.admin import subscription_table as listing
+from streaming import text_format
+from streaming.admin import subscription_table
 from streaming.admin.import_plan import Import
+from streaming.admin.pause import missing
 from streaming.admin.subscription_status import statuses_of
+from streaming.admin.subscription_table import ACTIVE, state
 from streaming.admin.subscription_topic import Registered, last_written, registered
 from streaming.documents.subscriptions import Refused
 from streaming.errors import JobError
@@ -66,18 +67,16 @@ def list_them(
         subscriptions_topic(settings), decisions(settings), prefix, of_them
     )
     if paused is False:
-        subscriptions = (
-            subscription for subscription in subscriptions if listing.state(subscription, now_ms) == listing.ACTIVE
-        )
+        subscriptions = (each for each in subscriptions if state(each, now_ms) == ACTIVE)
     width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize
     count = 0
     for subscription in islice(subscriptions, limit):
         if as_json:
-            print(orjson.dumps(listing.as_data(subscription, now_ms)).decode())
+            print(orjson.dumps(subscription_table.as_data(subscription, now_ms)).decode())
         else:
             if not count:
-                print(listing.heading())
-            print(listing.row(subscription, now_ms, width))
+                print(subscription_table.heading())
+            print(subscription_table.row(subscription, now_ms, width))
         count += 1
     tell(counted(count, "subscriptions") if count else "no subscriptions")
 
@@ -91,9 +90,9 @@ def get(
     (id,) = ids_of([id])
     documents = last_written(subscriptions_topic(settings)(), [id], decisions(settings))
     if id not in documents or documents[id].value is None:
-        why = pausing.missing(id, documents)
+        why = missing(id, documents)
         raise JobError(f"{why} in {settings.subscriptions.topic}; `subscriptions list` shows all ids")
-    print(documents[id].line.decode() if as_json else "\n".join(readable.pretty(documents[id].value or b"")))
+    print(documents[id].line.decode() if as_json else "\n".join(text_format.pretty(documents[id].value or b"")))
 
 
 @app.command()

@@ -14,7 +14,7 @@ from commands.shared.inputs import ids_of, lines_of
 from commands.shared.records import changed, decisions, subscriptions_topic, write
 from commands.shared.terminal import say
 from config import Settings
-from streaming.admin import pause as pausing
+from streaming.admin.pause import changed as changed_documents
 from streaming.admin.subscription_topic import last_written
 from streaming.documents.subscriptions import Refused, read_change
 from streaming.errors import JobError
@@ -135,7 +135,7 @@ def _flag(settings: Settings, values: list[str] | None, pause: bool, answers: An
     """Pause or resume."""
     ids = dict.fromkeys(ids_of(values))
     subscriptions = last_written(subscriptions_topic(settings)(), ids, decisions(settings))
-    records = pausing.changed(subscriptions, ids, pause)
+    records = changed_documents(subscriptions, ids, pause)
     for id in (id for id in ids if id not in records):
         say(f"{plain(id)}: {'already paused' if pause else 'not paused'}; nothing was written")
     _change(settings, records.values(), "pauses" if pause else "resumptions", answers)

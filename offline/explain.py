@@ -79,7 +79,7 @@ class Explained:
         return {"matches": self.matches, "subscriptions": [v.as_data() for v in self.verdicts]}
 
 
-def explained(documents: Iterable[Document], event: Event, now: datetime) -> Explained:
+def explain_all(documents: Iterable[Document], event: Event, now: datetime) -> Explained:
     return Explained([verdict(document, event, now) for document in documents])
 
 
@@ -88,7 +88,7 @@ def verdict(document: Document, event: Event, now: datetime | None = None) -> Ve
     return Verdict(document, explain(parse(document.pattern), event), document.idle(now))
 
 
-def asked(documents: Mapping[str, Document], id: str | None, subscriber: str | None) -> list[Document]:
+def select(documents: Mapping[str, Document], id: str | None, subscriber: str | None) -> list[Document]:
     """The subscriptions with this id and this subscriber, if given. Raises InputError if there are none."""
     if not documents:
         raise InputError("there is no subscription to explain")

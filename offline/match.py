@@ -56,7 +56,7 @@ class Directory:
         return [by_subscriber(self.subscriptions[id] for id in ids) for ids in self.snapshot.match(events)]
 
 
-def match(
+def match_batches(
     directory: Directory, batches: Iterable[list[tuple[int, Event | Refusal]]]
 ) -> Iterator[list[Delivered | Refusal]]:
     for batch in batches:

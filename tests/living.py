@@ -23,9 +23,8 @@ from streaming.documents.subscriptions import Change, Refused, read_change
 from streaming.driver.pipeline import Names, Outputs, Pipeline, Sink
 from streaming.driver.quotas import SubscriptionQuota
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Position, of_source
-from streaming.state import compaction as upkeeping
-from streaming.state import first_load as loading
-from streaming.state import restore as restoring
+from streaming.state import compaction, first_load
+from streaming.state import restore as restore_module
 from streaming.state.compaction import Compactor
 from streaming.state.restore import Topic, restore
 from streaming.state.state import State
@@ -94,15 +93,15 @@ class World:
         return False
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(loading, "_records", self.records)
-        patch.setattr(restoring, "read", self.statuses)
-        patch.setattr(loading, "SLICE", 5)
-        patch.setattr(restoring, "processes", _at_once)
-        patch.setattr(upkeeping, "SAVE_EVERY_S", 0.0)
-        patch.setattr(upkeeping, "LATE_MS", 1e15)  # events are of 1970
+        patch.setattr(first_load, "_records", self.records)
+        patch.setattr(restore_module, "read", self.statuses)
+        patch.setattr(first_load, "SLICE", 5)
+        patch.setattr(restore_module, "processes", _at_once)
+        patch.setattr(compaction, "SAVE_EVERY_S", 0.0)
+        patch.setattr(compaction, "LATE_MS", 1e15)  # events are of 1970
 
     def records(self, kafka: Any, topic: str, partition: int, low: int, high: int) -> list[Any]:
-        """As `loading._records` gives them."""
+        """As `first_load._records` gives them."""
         return [
             SimpleNamespace(
                 key=partial(dict.get, row, "key"),
@@ -170,7 +169,7 @@ class Job:
         self.pipeline = Pipeline(self.state, sink, outputs, world.names, SubscriptionQuota(world.quota))
         self.pipeline.subscription_quota.begin(self.state.snapshot)
         if restored.first_start:
-            slices = [loading.packing.read(path, loading.Slice) for path in restored.slices]
+            slices = [first_load.packing.read(path, first_load.Slice) for path in restored.slices]
             self.pipeline.adopt(slices, restored.chosen, restored.positions)
         restored.forget_slices()
 

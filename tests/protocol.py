@@ -22,7 +22,7 @@ from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.topics import Topic
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Position
-from streaming.state import compaction as upkeeping
+from streaming.state import compaction
 from tests.living import PARTITIONS, Crash, Job, Truth, World, check, check_statuses
 from tests.stage import NAMES, AtOnce, Later, change, event
 
@@ -185,7 +185,7 @@ class History:
         assert broker.create([Topic(name) for name in topics]) == {}
         broker.on_commit = self._look
         self.world.install(patch)
-        patch.setattr(upkeeping, "ThreadPoolExecutor", Beside)
+        patch.setattr(compaction, "ThreadPoolExecutor", Beside)
         self._owners: dict[Any, Running] = {}
         broker.install(patch, self._wrapped)
         write = packing.write

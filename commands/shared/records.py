@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from commands.shared.flags import Answering
 from commands.shared.terminal import counted, out, progress_of, say, show, tell
 from config import Settings
-from streaming.admin import change_acks as activation
+from streaming.admin import change_acks
 from streaming.admin.subscription_topic import Read, decided
 from streaming.documents.change_order import Decisions
 from streaming.kafka import clients
@@ -37,12 +37,12 @@ def write(
 
 def changed(settings: Settings, records: Iterable[clients.Writable], what: str, answering: Answering) -> int:
     """Write to the subscriptions topic and, if asked to wait, print the job's answers. Returns the number refused."""
-    pending = activation.PendingChanges()
-    starts = activation.starts(Cluster.of(settings), settings.subscriptions.status_topic) if answering.wait else {}
+    pending = change_acks.PendingChanges()
+    starts = change_acks.starts(Cluster.of(settings), settings.subscriptions.status_topic) if answering.wait else {}
     taken = pending.take if answering.wait else lambda _: None
     write(settings, settings.subscriptions.topic, records, what, answering.as_json and not answering.wait, taken)
     refused = 0
-    for answer in activation.answers(Cluster.of(settings), starts, pending, answering.timeout_s):
+    for answer in change_acks.answers(Cluster.of(settings), starts, pending, answering.timeout_s):
         refused += answer.refused
         if answering.as_json:
             show(answer, answering.as_json)

@@ -90,14 +90,14 @@ class Wanted:
         )
 
 
-def letters(cluster: Cluster, topic: str, wanted: Wanted) -> Iterator[Letter]:
+def read_letters(cluster: Cluster, topic: str, wanted: Wanted) -> Iterator[Letter]:
     """In the order of each partition, up to the present end. Raises JobError."""
     for message in clients.read(cluster, [topic], follow=False, settled=True):
         if message is not None and marked(message) is None and wanted(letter := read_letter(message)):
             yield letter
 
 
-def redriven(cluster: Cluster, topic: str) -> set[Place]:
+def redriven_places(cluster: Cluster, topic: str) -> set[Place]:
     """The places of the letters that were sent again. Raises JobError."""
     read = clients.read(cluster, [topic], follow=False, settled=True)
     return {place for message in read if message is not None and (place := marked(message)) is not None}

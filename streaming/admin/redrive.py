@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Message
 
-from streaming.admin import dead_letters as deadletters
-from streaming.admin.dead_letters import Letter, Place, Wanted
+from streaming.admin.dead_letters import Letter, Place, Wanted, marker, read_letters, redriven_places
 from streaming.documents import records
 from streaming.documents.messages import place_of
 from streaming.documents.records import ATTEMPTS, REFUSED_SUBSCRIPTION, Origin, Record
@@ -140,7 +139,7 @@ class Redrive:
         """The outcome for each letter, once it is committed. Raises JobError."""
         waiting: list[Letter] = []
         unseen, size = set(wanted.places), 0
-        for letter in deadletters.letters(self.cluster, self.settings.dead_letters.topic, wanted):
+        for letter in read_letters(self.cluster, self.settings.dead_letters.topic, wanted):
             unseen.discard(letter.place)
             if letter.place in self._done:
                 yield Outcome(letter.place, ALREADY)
@@ -171,7 +170,7 @@ class Redrive:
             return
         topic = self.settings.dead_letters.topic
         try:
-            self.publish([one for place, record in sent for one in (record, deadletters.marker(topic, place))])
+            self.publish([one for place, record in sent for one in (record, marker(topic, place))])
         except Aborted as aborted:
             if len(sent) == 1:
                 yield Outcome(sent[0][0], NOT_TAKEN, str(aborted))
@@ -250,7 +249,7 @@ class Redrive:
         return superseded
 
     def _redriven(self) -> set[Place]:
-        return deadletters.redriven(self.cluster, self.settings.dead_letters.topic)
+        return redriven_places(self.cluster, self.settings.dead_letters.topic)
 
 
 def _unless_made(settings: Settings, ready: OutputTopics) -> Callable[[str], bool]:

@@ -27,9 +27,8 @@ from matchers.contract.tables import Int64
 from matchers.index.texts import Texts
 from streaming.documents import records
 from streaming.documents.records import Record
-from streaming.driver import composition as composing
 from streaming.driver.batch_order import Last, in_order, last_changes
-from streaming.driver.composition import Composition, Names, Outputs, wanted
+from streaming.driver.composition import Composition, Names, Outputs, in_force_from, wanted
 from streaming.driver.isolation import Isolation, Lost, lost, ranges
 from streaming.driver.load_shedding import Precision
 from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota
@@ -343,7 +342,7 @@ class Pipeline:
             outputs=self.outputs,
             quota=self.delivery_quota,
             version=state.version,
-            since=composing.since({**state.positions, **positions}, self.names),
+            since=in_force_from({**state.positions, **positions}, self.names),
             parts=state.snapshot.parts,
             false_positives=self.precision.false_positives,
             last=last,

@@ -40,7 +40,7 @@ SHOWN = {
 }
 
 
-def asked(url: str) -> Document:
+def fetch(url: str) -> Document:
     """Fetch the status of the job at an address. Raises NotRunning."""
     where = f"{readable(url).rstrip('/').removesuffix('/status.json')}/status.json"
     if not where.startswith(("http://", "https://")):
@@ -65,18 +65,18 @@ def asked(url: str) -> Document:
     return document
 
 
-def looks(where: Callable[[], str], every_s: float, stop: threading.Event) -> Iterator[Document | NotRunning]:
+def poll(where: Callable[[], str], every_s: float, stop: threading.Event) -> Iterator[Document | NotRunning]:
     """The status again and again until `stop`, and while no job answers the reason: one that is started again may
     answer at another address. Raises NotRunning if none answers the first time."""
-    yield asked(where())
+    yield fetch(where())
     while not stop.wait(every_s):
         try:
-            yield asked(where())
+            yield fetch(where())
         except NotRunning as error:
             yield error
 
 
-def shown(document: Document | NotRunning) -> RenderableType:
+def render(document: Document | NotRunning) -> RenderableType:
     """No text in it can be more than text on its line."""
     if isinstance(document, NotRunning):
         return _text(document, "bold red")

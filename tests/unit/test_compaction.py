@@ -20,7 +20,7 @@ from matchers.language.parsing import parse
 from streaming.errors import ProcessLost
 from streaming.index import packing, parts
 from streaming.rows import SUBSCRIPTIONS
-from streaming.state import compaction as upkeeping
+from streaming.state import compaction
 from streaming.state.compaction import Compactor
 from streaming.state.pool import processes
 from streaming.state.state import State
@@ -42,7 +42,7 @@ def threads() -> Iterator[Executor]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every version is saved, as far as none is just being saved."""
-    monkeypatch.setattr(upkeeping, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(compaction, "SAVE_EVERY_S", 0.0)
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def test_a_version_is_saved_once(tmp_path: Path, threads: Executor, always: None
 def test_a_full_disk_stops_nothing_and_what_is_due_is_done_when_there_is_room(
     tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(upkeeping, "SAVE_EVERY_S", 0.2)
+    monkeypatch.setattr(compaction, "SAVE_EVERY_S", 0.2)
     state = started(Store(tmp_path / "state"), threads)
     room = state.compactor._store.new_path  # type: ignore[union-attr]
 

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming import rows as travelling
 from streaming.documents.records import REASONS
 from streaming.errors import BrokerUnreachable
 from streaming.latencies import STAGES, TOTAL, Latencies
@@ -37,6 +36,7 @@ from streaming.monitoring.web import page
 from streaming.monitoring.wording import LAGS, TOTALS, seconds
 from streaming.process.supervision import Past
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, Delivery, Row
+from streaming.rows import Progress as ProgressRow
 from streaming.version import VERSION
 from tests.stage import ALICE, ListSink, change, event, pipeline, state, step, work
 
@@ -74,7 +74,7 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
         Delivery(ConsumerRecord(0, i, 1000 * committed - ms), ["a", "b"], ['["a","b"]', '["c"]'], matched=3)  # type: ignore[arg-type]
         for i, ms in enumerate(latencies_ms)
     ]
-    rows.append(travelling.Progress(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=1000 * start))  # type: ignore[arg-type]
+    rows.append(ProgressRow(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=1000 * start))  # type: ignore[arg-type]
     own = Report(1, 0.0, start=start)
     given = {"over_quota": 0, "dead_letters": {}, "aborted": 0} | more
     own.stages.append(Stage("prepare", start, committed))

@@ -41,7 +41,7 @@ def text(view: View, columns: int = 200) -> str:
     """As lines, as a terminal gets them."""
     console = Console(width=columns, color_system=None, file=io.StringIO())
     with console.capture() as captured:
-        console.print(top.shown(json.loads(status.as_json(status.document(view)))))
+        console.print(top.render(json.loads(status.as_json(status.document(view)))))
     return captured.get()
 
 
@@ -174,7 +174,7 @@ def saying(code: int, body: bytes, **headers: str) -> Iterator[str]:
 def test_the_status_is_that_of_the_job(end: str) -> None:
     view = busy()
     with Server("127.0.0.1", 0, lambda: view) as server:
-        assert top.asked(server.url + end) == json.loads(status.as_json(status.document(view)))
+        assert top.fetch(server.url + end) == json.loads(status.as_json(status.document(view)))
 
 
 @pytest.mark.parametrize(
@@ -192,13 +192,13 @@ def test_the_status_is_that_of_the_job(end: str) -> None:
 )
 def test_another_server_is_taken_for_no_job(code: int, body: bytes, said: str) -> None:
     with saying(code, body, Location="/elsewhere") as url, pytest.raises(NotRunning, match=said):
-        top.asked(url)
+        top.fetch(url)
 
 
 @pytest.mark.parametrize("url", ["", "http://", "nonsense\x1b[2J", "ftp://127.0.0.1", "http://127.0.0.1:99999999"])
 def test_what_is_no_address_is_said(url: str) -> None:
     with pytest.raises(NotRunning, match="no job answers at") as raised:
-        top.asked(url)
+        top.fetch(url)
     assert "\x1b" not in str(raised.value)
 
 
@@ -213,7 +213,7 @@ def test_the_checkpoint_says_where_the_job_answers(tmp_path: Path) -> None:
 
 def test_a_job_that_is_started_again_is_found_again() -> None:
     where = ""
-    looks = top.looks(lambda: where, 0.0, threading.Event())
+    looks = top.poll(lambda: where, 0.0, threading.Event())
     for _ in range(2):
         with Server("127.0.0.1", 0, busy) as server:
             where = server.url
@@ -223,7 +223,7 @@ def test_a_job_that_is_started_again_is_found_again() -> None:
 
 def test_if_none_runs_at_first_that_is_an_error_which_may_pass() -> None:
     with pytest.raises(NotRunning) as raised:
-        next(top.looks(lambda: f"http://127.0.0.1:{free_port()}", 0.0, threading.Event()))
+        next(top.poll(lambda: f"http://127.0.0.1:{free_port()}", 0.0, threading.Event()))
     assert raised.value.retry
 
 
