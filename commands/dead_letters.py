@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from commands.shared.flags import Json, with_flags, with_settings
-from commands.shared.terminal import say, show, tell
+from commands.shared.terminal import emit, eprint, note
 from commands.shared.times import moment
 from config import Settings
 from streaming.admin import dead_letter_view
@@ -86,7 +86,7 @@ def list_them(
                 print(dead_letter_view.heading())
             print(dead_letter_view.row(letter, redriven, width))
         counts[letter.reason] += 1
-    tell(", ".join(f"{count:,} {reason}" for reason, count in counts.most_common()) or "no dead letters")
+    note(", ".join(f"{count:,} {reason}" for reason, count in counts.most_common()) or "no dead letters")
 
 
 @app.command("show")
@@ -139,10 +139,10 @@ def redrive(
         for outcome in open_redrive.run(wanted):
             summary.counts[outcome.what] += 1
             if as_json and outcome.what != ALREADY:
-                show(outcome, as_json)
+                emit(outcome, as_json)
             elif outcome.skipped:
-                say(plain(str(outcome)))
-    show(summary, as_json)
+                eprint(plain(str(outcome)))
+    emit(summary, as_json)
     raise typer.Exit(0 if summary.complete else 1)
 
 

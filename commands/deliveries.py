@@ -14,7 +14,7 @@ from rich.text import Text
 
 from commands.shared.flags import Json, with_settings
 from commands.shared.signals import stop_on_signals
-from commands.shared.terminal import out, tell
+from commands.shared.terminal import note, out
 from config import Settings
 from streaming.admin.deliveries import Delivery, received
 
@@ -68,7 +68,7 @@ def tap(
     ends = None if timeout is None else time.monotonic() + timeout
     seen, late = 0, False
     deliveries = received(settings, subscriber, follow=True, from_now=not from_beginning)
-    tell(f"watching deliveries of {subscriber}; Ctrl-C ends it")
+    note(f"watching deliveries of {subscriber}; Ctrl-C ends it")
     for message in deliveries:
         if stop.is_set() or seen == limit or (late := ends is not None and time.monotonic() > ends):
             break

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from commands import HOME
 from commands.shared.flags import Json, with_settings
-from commands.shared.terminal import out, show, tell
+from commands.shared.terminal import emit, note, out
 from config import Settings
 from streaming import checks
 from streaming.checks import cluster, machine
@@ -39,12 +39,12 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
     for finding in chain(machine.findings(settings, HOME), cluster_says):
         counts[finding.state] += 1
         if as_json:
-            show(finding, as_json)
+            emit(finding, as_json)
         else:
             out.print(
                 Text(f"{finding.state:8}", styles[finding.state]), Text(f"{plain(finding.what)}: {plain(finding.text)}")
             )
             if finding.mend:
                 out.print(Text(f"{'':9}{plain(finding.mend)}"))
-    tell(", ".join(f"{counts[state]} {state}" for state in styles if counts[state]))
+    note(", ".join(f"{counts[state]} {state}" for state in styles if counts[state]))
     raise typer.Exit(1 if counts[checks.FAILURE] else 0)

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from commands.shared.flags import Json
-from commands.shared.terminal import out, show, tell
+from commands.shared.terminal import emit, note, out
 from matchers import ALGORITHMS
 from matchers.index.snapshot import Snapshot
 from offline.cases import run
@@ -55,9 +55,9 @@ def validate(
         if isinstance(result, Refusal):
             code = 1
         if isinstance(result, Refusal) or as_json:
-            show(result, as_json)
+            emit(result, as_json)
         else:
-            tell(str(result))
+            note(str(result))
     raise typer.Exit(code)
 
 
@@ -89,7 +89,7 @@ def match(
             if isinstance(deliveries, Refusal):
                 refused(deliveries)
             else:
-                show(deliveries, as_json)
+                emit(deliveries, as_json)
         sys.stdout.flush()
     raise typer.Exit(1 if refused.count else 0)
 
@@ -117,7 +117,7 @@ def explain(
         raise typer.BadParameter("subscriptions and the event cannot both come from standard input")
     documents = select(latest(subscriptions(file), _Complaints()), id, subscriber)
     verdicts = explain_all(documents, event_of(event), datetime.now(UTC))
-    show(verdicts, as_json)
+    emit(verdicts, as_json)
     raise typer.Exit(0 if verdicts.matches else 1)
 
 
@@ -140,7 +140,7 @@ def run_cases(
         for outcome in run(file, algorithm):
             summary["passed" if outcome.passed else "failed"] += 1
             if as_json:
-                show(outcome, as_json)
+                emit(outcome, as_json)
             elif not outcome.passed:
                 out.print(Text("failed", "bold red"), Text(f"{outcome.case.file}: {outcome.case.name}\n{outcome}"))
     if as_json:
@@ -158,4 +158,4 @@ class _Complaints:
 
     def __call__(self, refusal: Refusal) -> None:
         self.count += 1
-        tell(str(refusal))
+        note(str(refusal))

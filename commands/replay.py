@@ -9,7 +9,7 @@ import typer
 
 from commands.shared.flags import Json, with_settings
 from commands.shared.signals import STOPPED, stop_on_signals
-from commands.shared.terminal import progress_of, show, tell
+from commands.shared.terminal import emit, note, progress_of
 from commands.shared.times import moment
 from config import Settings
 from streaming.admin.replay import NAME, opened
@@ -51,12 +51,12 @@ def replay(
         raise typer.BadParameter(f"--from must be before {'now' if to_ms is None else '--to'}")
     stop = stop_on_signals()
     with opened(settings, subscription, from_ms, to_ms, name) as open_replay:
-        tell(str(open_replay))
+        note(str(open_replay))
         with progress_of(f"of {open_replay.size:,} offsets", open_replay.size) as progress:
             summary = open_replay.run(stop, rate, progress)
-    tell(str(summary))
+    note(str(summary))
     if as_json:
-        show(summary, as_json)
+        emit(summary, as_json)
     if not summary.finished:
-        tell(f"stopped; `replay {subscription} --name {summary.name}` resumes it")
+        note(f"stopped; `replay {subscription} --name {summary.name}` resumes it")
     raise typer.Exit(0 if summary.finished else STOPPED)

@@ -19,7 +19,7 @@ import typer
 from commands.shared.flags import Answering, Ids, Json, Timeout, Wait, with_settings
 from commands.shared.inputs import ids_of
 from commands.shared.records import changed, decisions, reader, subscriptions_topic
-from commands.shared.terminal import counted, out, progress_of, say, show, tell
+from commands.shared.terminal import counted, emit, eprint, note, out, progress_of
 from config import Settings
 from offline.documents import Place, Refusal
 from offline.files import STDIN, InputError, lines, name_of
@@ -29,7 +29,7 @@ from streaming.admin.import_plan import Import
 from streaming.admin.pause import missing
 from streaming.admin.subscription_status import statuses_of
 from streaming.admin.subscription_table import ACTIVE, state
-from streaming.admin.subscription_topic import Registered, last_written, registered
+from streaming.admin.subscription_topic import StoredSubscription, last_written, stored_subscriptions
 from streaming.documents.subscriptions import Refused
 from streaming.errors import JobError
 from streaming.text_format import plain
@@ -63,7 +63,7 @@ def list_them(
         by = subscriber is None or document.get("subscriber") == subscriber
         return by and (paused is None or document.get("paused", False) is paused)
 
-    subscriptions: Iterator[Registered] = registered(
+    subscriptions: Iterator[StoredSubscription] = stored_subscriptions(
         subscriptions_topic(settings), decisions(settings), prefix, of_them
     )
     if paused is False:
@@ -78,7 +78,7 @@ def list_them(
                 print(subscription_table.heading())
             print(subscription_table.row(subscription, now_ms, width))
         count += 1
-    tell(counted(count, "subscriptions") if count else "no subscriptions")
+    note(counted(count, "subscriptions") if count else "no subscriptions")
 
 
 @app.command()
@@ -107,7 +107,7 @@ def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> Non
     statuses_by_id = statuses_of(statuses, subscriptions_topic(settings)(), wanted)
     for status in statuses_by_id.values():
         if as_json:
-            show(status, as_json)
+            emit(status, as_json)
         else:
             print(f"{plain(status.id)}: {plain(str(status))}")
     raise typer.Exit(1 if any(status.refused or not status.known for status in statuses_by_id.values()) else 0)
@@ -129,10 +129,10 @@ def export(
     """
     count = 0
     with _written(file) as stream:
-        for subscription in registered(subscriptions_topic(settings), decisions(settings)):
+        for subscription in stored_subscriptions(subscriptions_topic(settings), decisions(settings)):
             stream.write(subscription.line + b"\n")
             count += 1
-    tell(f"{counted(count, 'subscriptions')} exported")
+    note(f"{counted(count, 'subscriptions')} exported")
 
 
 @app.command("import")
@@ -168,7 +168,7 @@ def import_file(
                     plan.take(number, line)
                 except Refused as error:
                     refused += 1
-                    say(str(Refusal(Place(name_of(file or STDIN), "line", number), error.id, str(error))))
+                    eprint(str(Refusal(Place(name_of(file or STDIN), "line", number), error.id, str(error))))
                 progress(plan.taken + refused)
         if refused and not keep_going:
             raise JobError(
@@ -184,7 +184,7 @@ def import_file(
     if as_json:
         print(orjson.dumps(summary).decode())
     else:
-        tell(", ".join(f"{count:,} {what}" for what, count in summary.items() if what != "dry_run"))
+        note(", ".join(f"{count:,} {what}" for what, count in summary.items() if what != "dry_run"))
     raise typer.Exit(1 if refused or answered else 0)
 
 

@@ -20,7 +20,7 @@ from rich.live import Live
 
 from commands.shared.flags import with_settings
 from commands.shared.signals import stop_on_signals
-from commands.shared.terminal import out, tell
+from commands.shared.terminal import note, out
 from config import Settings
 from streaming.errors import JobError, NotRunning
 from streaming.monitoring.top import poll, render
@@ -58,7 +58,7 @@ def top(
     if as_json:
         for document in chain([first], () if once else documents):
             if isinstance(document, JobError):
-                tell(str(document))
+                note(str(document))
             else:
                 print(json.dumps(document), flush=True)
     elif once or not out.is_terminal:

@@ -12,7 +12,7 @@ import typer
 from commands.shared.flags import Answering, Ids, Json, answering, with_flags, with_settings
 from commands.shared.inputs import ids_of, lines_of
 from commands.shared.records import changed, decisions, subscriptions_topic, write
-from commands.shared.terminal import say
+from commands.shared.terminal import eprint
 from config import Settings
 from streaming.admin.pause import changed as changed_documents
 from streaming.admin.subscription_topic import last_written
@@ -137,7 +137,7 @@ def _flag(settings: Settings, values: list[str] | None, pause: bool, answers: An
     subscriptions = last_written(subscriptions_topic(settings)(), ids, decisions(settings))
     records = changed_documents(subscriptions, ids, pause)
     for id in (id for id in ids if id not in records):
-        say(f"{plain(id)}: {'already paused' if pause else 'not paused'}; nothing was written")
+        eprint(f"{plain(id)}: {'already paused' if pause else 'not paused'}; nothing was written")
     _change(settings, records.values(), "pauses" if pause else "resumptions", answers)
 
 

@@ -70,7 +70,7 @@ OUTPUT = pa.schema(
 # would cost more than all of the matching.
 PACKED = pa.schema([("rows", pa.binary())])
 
-Position = tuple[Source, int]  # (source, partition)
+SourcePartition = tuple[Source, int]  # (source, partition)
 
 
 class ConsumerRecord(NamedTuple):
@@ -145,7 +145,7 @@ class MisreadTimes(NamedTuple):
 Row = Delivery | DeadLetter | Change | Refusal | CompiledSegment | Progress | MisreadTimes
 
 
-def of_source(positions: Mapping[Position, int], source: Source) -> dict[int, int]:
+def of_source(positions: Mapping[SourcePartition, int], source: Source) -> dict[int, int]:
     """By partition, ascending."""
     return {p: offset for (s, p), offset in sorted(positions.items()) if s == source}
 

@@ -22,7 +22,7 @@ from streaming.documents.records import MISSING_TOPIC, UNDECODABLE_EVENT, Record
 from streaming.documents.subscriptions import Change, Refused, read_change
 from streaming.driver.pipeline import Names, Outputs, Pipeline, Sink
 from streaming.driver.quotas import SubscriptionQuota
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Position, of_source
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_source
 from streaming.state import compaction, first_load
 from streaming.state import restore as restore_module
 from streaming.state.compaction import Compactor
@@ -46,10 +46,10 @@ class World:
 
     names: Names = NAMES
     quota: int = 0
-    topics: dict[Position, list[dict[str, Any]]] = field(
+    topics: dict[SourcePartition, list[dict[str, Any]]] = field(
         default_factory=lambda: {(source, p): [] for source in (EVENTS, SUBSCRIPTIONS) for p in PARTITIONS}
     )
-    committed: dict[Position, int] = field(default_factory=dict)
+    committed: dict[SourcePartition, int] = field(default_factory=dict)
     batches: list[dict[int, int]] = field(default_factory=list)  # where each ended in the subscriptions topic
     compacted: set[tuple[int, int]] = field(default_factory=set)  # changes that the topic has no more
     rebuilt: int = 0  # how often statuses were asked
@@ -57,7 +57,7 @@ class World:
     def written(self) -> list[Record]:
         raise NotImplementedError
 
-    def note_batch(self, positions: Mapping[Position, int]) -> None:
+    def note_batch(self, positions: Mapping[SourcePartition, int]) -> None:
         """Call with all positions as they are committed."""
         ends = of_source(positions, SUBSCRIPTIONS)
         if ends and (not self.batches or self.batches[-1] != ends):
@@ -133,7 +133,7 @@ class World:
         """Changes, as (partition, offset), of which the job said so."""
         return {tuple(s["change"].values()) for s in self.said() if s["status"] == "refused"}
 
-    def version(self, positions: Mapping[Position, int]) -> int:
+    def version(self, positions: Mapping[SourcePartition, int]) -> int:
         return sum(offset for (source, _), offset in positions.items() if source == SUBSCRIPTIONS)
 
 
@@ -151,7 +151,7 @@ class Job:
         world: World,
         empty: Snapshot,
         directory: Path,
-        committed: Mapping[Position, int],
+        committed: Mapping[SourcePartition, int],
         sink: Sink,
         outputs: Outputs,
         processes: Executor,
@@ -196,7 +196,7 @@ class Truth:
     subscriptions: dict[int, dict[str, tuple[str, Pattern | None, int | None]]] = field(default_factory=dict)
     places: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)  # where their documents lie
 
-    def note(self, positions: Mapping[Position, int]) -> None:
+    def note(self, positions: Mapping[SourcePartition, int]) -> None:
         current: dict[str, tuple[str, Pattern | None, int | None]] = {}
         places: dict[str, tuple[int, int]] = {}
         upto = of_source(positions, SUBSCRIPTIONS)
@@ -265,7 +265,7 @@ def is_event(row: Mapping[str, Any]) -> bool:
     return True
 
 
-def check(world: World, truth: Truth, began: Mapping[Position, Mapping[int, int]]) -> None:
+def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[int, int]]) -> None:
     """`began`: of each event, the version that was in force when it was committed."""
     names = world.names
     delivered: dict[tuple[int, int], dict[str, list[str]]] = {}
@@ -307,7 +307,7 @@ def check(world: World, truth: Truth, began: Mapping[Position, Mapping[int, int]
     assert sorted(undecodable) == wrong
 
 
-def check_statuses(world: World, truth: Truth, began: Mapping[Position, Mapping[int, int]]) -> None:
+def check_statuses(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[int, int]]) -> None:
     """A change counts for the events from `in_force_from` on, which are those matched by its version or a later one.
     Each has one status, unless it was there at the first start: of these the last word on each id has one, or several
     that agree, and so has each that is refused."""

@@ -21,7 +21,7 @@ from streaming.index import packing
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.topics import Topic
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Position
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
 from streaming.state import compaction
 from tests.living import PARTITIONS, Crash, Job, Truth, World, check, check_statuses
 from tests.stage import NAMES, AtOnce, Later, change, event
@@ -164,8 +164,8 @@ class History:
         self.options = dict(options or {})
         self.empty = Snapshot(algorithm=algorithm, most=4, shards=shards)
         self.truth = Truth(self.world)
-        self.began: dict[Position, dict[int, int]] = {at: {} for at in self.world.topics}
-        self.versions: dict[int, dict[Position, int]] = {}
+        self.began: dict[SourcePartition, dict[int, int]] = {at: {} for at in self.world.topics}
+        self.versions: dict[int, dict[SourcePartition, int]] = {}
         self.commits: list[Running] = []  # who made each
         self.running: list[Running] = []
         self.directories: list[Path] = []

@@ -111,10 +111,10 @@ class Application:
     def done(self) -> tuple[int, int]:
         return sum(self._reached().values()), self._subscriptions
 
-    def told(self) -> str:
+    def progress(self) -> str:
         return f"{len(self._batches())} batches"
 
-    def halfway(self) -> None:
+    def midpoint(self) -> None:
         """It does not matter to it."""
 
     def stop(self) -> None:

@@ -25,7 +25,7 @@ class Child:
     def __init__(self, module: str, task: Mapping[str, Any]) -> None:
         self._module = module
         self._command = [sys.executable, "-m", f"bench.system.{module}", orjson.dumps(task).decode()]
-        self.told: dict[str, Any] = {}  # the last word on each thing
+        self.report: dict[str, Any] = {}  # the last word on each thing
 
     def __enter__(self) -> Child:
         self._process = subprocess.Popen(
@@ -60,10 +60,10 @@ class Child:
 
     def wait_for(self, what: str) -> Any:
         """Until it tells of it."""
-        while what not in self.told:
+        while what not in self.report:
             self.check()
             time.sleep(0.05)
-        return self.told[what]
+        return self.report[what]
 
     def end(self) -> None:
         """Let it end by itself, and hear its last words."""
@@ -89,4 +89,4 @@ class Child:
         assert self._process.stdout is not None
         with self._process.stdout as output:
             for line in output:
-                self.told.update(orjson.loads(line))
+                self.report.update(orjson.loads(line))

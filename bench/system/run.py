@@ -48,10 +48,10 @@ class System(Protocol):
     def done(self) -> tuple[int, int]:
         """How many events and changes."""
 
-    def told(self) -> str:
+    def progress(self) -> str:
         """For people to watch: how it does, as far as it says so."""
 
-    def halfway(self) -> None:
+    def midpoint(self) -> None:
         """Called once, when half of the time is over."""
 
     def stop(self) -> None:
@@ -113,13 +113,13 @@ def run(load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice"
         answer, job_report = job.checked()
         dead_letters = sum(high - low for _, low, high in topics.offsets(settings.dead_letters.topic))
         latencies = {
-            name: Latencies.from_json(follower.told[name]).summary() for name in ("follower", "follower_second_half")
+            name: Latencies.from_json(follower.report[name]).summary() for name in ("follower", "follower_second_half")
         }
         figures = job_report | {
             "start_s": round(start_s, 1),
-            "events": generator.told["events"],
-            "changes": generator.told["changes"],
-            "longest_pause_of_generator_ms": generator.told["longest_pause_ms"],
+            "events": generator.report["events"],
+            "changes": generator.report["changes"],
+            "longest_pause_of_generator_ms": generator.report["longest_pause_ms"],
             "events_done": course.events,
             "done_s": round(course.done_s, 1),
             "drain_s": None if course.drain_s is None else round(course.drain_s, 1),
@@ -149,11 +149,11 @@ def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Us
         now = time.monotonic()
         if not half and now - began >= load.seconds / 2:
             half = True
-            job.halfway()
+            job.midpoint()
             follower.go()
-        if over is None and "done" in generator.told:
+        if over is None and "done" in generator.report:
             over = now
-        written = generator.told.get("events", 0), load.subscriptions + generator.told.get("changes", 0)
+        written = generator.report.get("events", 0), load.subscriptions + generator.report.get("changes", 0)
         done = job.done()
         if done != last:
             last, changed = done, now
@@ -170,6 +170,6 @@ def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Us
             behind = written[0] - done[0], written[1] - max(done[1], load.subscriptions)
             memory = ", ".join(f"{name} {taken.memory_mb:,.0f}" for name, taken in usage.samples[-1][1].items())
             late = f"behind {behind[0]:,} events, {behind[1]:,} changes"
-            tell(f"{now - began:5.0f} s: {rate:,.0f} events/s; {late}; {job.told()}; MB {memory}")
+            tell(f"{now - began:5.0f} s: {rate:,.0f} events/s; {late}; {job.progress()}; MB {memory}")
             told_s, events_told = now, done[0]
         time.sleep(0.1)

@@ -26,8 +26,8 @@ class JobLog:
     deliveries: int = 0
     batches: int = 0
     latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
-    recent: Latencies = field(default_factory=Latencies)  # in total, since it was last told
-    halfway: bool = False
+    recent: Latencies = field(default_factory=Latencies)  # in total, since the last progress line
+    midpoint: bool = False
     second_half: Latencies = field(default_factory=Latencies)  # in total, once warm
 
     def hear(self, line: dict[str, Any]) -> None:
@@ -41,10 +41,10 @@ class JobLog:
             self.latencies[stage].update(Latencies.from_json(latencies))
         total = Latencies.from_json(line["latencies"][TOTAL])
         self.recent.update(total)
-        if self.halfway:
+        if self.midpoint:
             self.second_half.update(total)
 
-    def told(self) -> str:
+    def progress(self) -> str:
         """For people to watch: latencies since the last time."""
         recent, self.recent = self.recent.summary(), Latencies()
         return "ms " + " ".join(f"{name} {_ms(value)}" for name, value in recent.items())
@@ -80,11 +80,11 @@ class Sluice:
     def done(self) -> tuple[int, int]:
         return self._job_log.events, self._job_log.version
 
-    def told(self) -> str:
-        return self._job_log.told()
+    def progress(self) -> str:
+        return self._job_log.progress()
 
-    def halfway(self) -> None:
-        self._job_log.halfway = True
+    def midpoint(self) -> None:
+        self._job_log.midpoint = True
 
     def stop(self) -> None:
         code = self._job.stopped()

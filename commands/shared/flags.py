@@ -35,7 +35,7 @@ Answers = Annotated[
 
 
 class Answering(NamedTuple):
-    """Flags that say how to report the changes that were written."""
+    """Flags that set how to report the changes that were written."""
 
     wait: bool
     timeout_s: float

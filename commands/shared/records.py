@@ -9,7 +9,7 @@ import orjson
 from confluent_kafka import Message
 
 from commands.shared.flags import Answering
-from commands.shared.terminal import counted, out, progress_of, say, show, tell
+from commands.shared.terminal import counted, emit, eprint, note, out, progress_of
 from config import Settings
 from streaming.admin import change_acks
 from streaming.admin.subscription_topic import Read, decided
@@ -32,7 +32,7 @@ def write(
     if as_json:
         print(orjson.dumps({"written": written, "topic": topic}).decode())
     else:
-        tell(f"{counted(written, what)} written to {topic}")
+        note(f"{counted(written, what)} written to {topic}")
 
 
 def changed(settings: Settings, records: Iterable[clients.Writable], what: str, answering: Answering) -> int:
@@ -45,9 +45,9 @@ def changed(settings: Settings, records: Iterable[clients.Writable], what: str, 
     for answer in change_acks.answers(Cluster.of(settings), starts, pending, answering.timeout_s):
         refused += answer.refused
         if answering.as_json:
-            show(answer, answering.as_json)
+            emit(answer, answering.as_json)
         else:
-            say(f"{plain(answer.id)}: {answer}")
+            eprint(f"{plain(answer.id)}: {answer}")
     return refused
 
 

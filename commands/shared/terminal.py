@@ -16,12 +16,12 @@ out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True)
 
 
-def show(what: Any, as_json: bool) -> None:
+def emit(what: Any, as_json: bool) -> None:
     """Print on standard output."""
     print(orjson.dumps(what.as_data()).decode() if as_json else what)
 
 
-def tell(text: str) -> None:
+def note(text: str) -> None:
     """Print on standard error."""
     err.print(Text(text))
 
@@ -31,7 +31,7 @@ def counted(n: int, nouns: str) -> str:
     return f"{n:,} {nouns.removesuffix('s') if n == 1 else nouns}"
 
 
-def say(text: str) -> None:
+def eprint(text: str) -> None:
     """The same, faster, for up to a million lines."""
     print(text, file=sys.stderr)
 

@@ -111,8 +111,8 @@ class Snapshot:
         return any(len(which) for which, _ in self.found(Texts.of([id])))
 
     @cached_property
-    def _reading(self) -> Reading:
-        return Reading.of(self.parts)
+    def _plan(self) -> FieldPlan:
+        return FieldPlan.of(self.parts)
 
     def update(
         self,
@@ -198,9 +198,9 @@ class Snapshot:
     def match(self, events: Sequence[Event]) -> list[list[str]]:
         """For each event the ids it satisfies, in no particular order."""
         matched: list[list[str]] = [[] for _ in events]
-        reading = self._reading
-        values = read_documents(events, reading.fields)
-        for part, encoder, removed in zip(self.parts, reading.encoders, self.removed, strict=True):
+        plan = self._plan
+        values = read_documents(events, plan.fields)
+        for part, encoder, removed in zip(self.parts, plan.encoders, self.removed, strict=True):
             event, position = part.match(values, encoder, events.__getitem__, removed)
             for e, id in zip(event.tolist(), part.segment.ids.at(position), strict=True):
                 matched[e].append(id)
@@ -208,14 +208,14 @@ class Snapshot:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class FieldPlan:
     """The fields of an event that some parts need, and the encoding of each part."""
 
     fields: Fields
     encoders: tuple[Encoder, ...]
 
     @classmethod
-    def of(cls, parts: Sequence[Part], before: Reading | None = None) -> Reading:
+    def of(cls, parts: Sequence[Part], before: FieldPlan | None = None) -> FieldPlan:
         """Reuses the encodings of the plan `before` that still fit."""
         vocabularies = [part.segment.vocabulary for part in parts]
         fields = Fields.of(path for vocabulary in vocabularies for path, _ in vocabulary.columns)

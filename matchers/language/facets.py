@@ -19,7 +19,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from math import inf, nextafter
 from typing import TypeVar, cast
 
-from matchers.language.model import Absent, Interval, Range, Region, Scalar, Term
+from matchers.language.model import Absent, Constraint, Interval, Range, Region, Scalar
 
 NUMBER = "number"
 TOKEN = "token"
@@ -122,15 +122,15 @@ def on_tokens(regions: Mapping[str, Region]) -> dict[str, Sequence[Range]]:
     return on
 
 
-def both(a: Term, b: Term) -> Term:
-    """The conjunction of both."""
+def conjoin(a: Constraint, b: Constraint) -> Constraint:
+    """The conjunction of two constraints."""
     left, right = a.regions, b.regions
     if (NUMBER in left) != (NUMBER in right) and (TOKEN in left or TOKEN in right):
         left, right = on_tokens(left), on_tokens(right)
     regions = {**left, **right}
     for facet in left.keys() & right.keys():
         regions[facet] = intersection(cast("Sequence[Range]", left[facet]), cast("Sequence[Range]", right[facet]))
-    return Term(regions, a.residual + b.residual)
+    return Constraint(regions, a.residual + b.residual)
 
 
 def interval(low: float, low_closed: bool, high: float, high_closed: bool) -> tuple[Interval, ...]:

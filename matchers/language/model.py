@@ -32,11 +32,11 @@ class Operator(Protocol):
 
     def holds(self, value: Scalar) -> bool: ...
 
-    def term(self) -> Term: ...
+    def constraint(self) -> Constraint: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Constraint:
     """Conditions on one value: it lies in the region of each named facet and satisfies the other conditions."""
 
     regions: Mapping[str, Region]

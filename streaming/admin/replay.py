@@ -26,7 +26,7 @@ import orjson
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from matchers.index.snapshot import Reading, Snapshot
+from matchers.index.snapshot import FieldPlan, Snapshot
 from streaming.admin.subscription_topic import decided, last_written
 from streaming.codecs import RegistrySettings, open_codec
 from streaming.documents import records
@@ -169,7 +169,7 @@ class Replay:
         self._decode = open_codec(self.settings.events.codec, registry)
         snapshot = Snapshot().update([(self.change.subscription.id, self.change.conjunctions or ())])
         (self._part,), (self._removed,) = snapshot.parts, snapshot.removed
-        reading = Reading.of(snapshot.parts)
+        reading = FieldPlan.of(snapshot.parts)
         self._fields, (self._encoder,) = reading.fields, reading.encoders
 
     @property

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from streaming.admin.subscription_topic import Registered
+from streaming.admin.subscription_topic import StoredSubscription
 from streaming.text_format import cut, plain, time_of
 
 ACTIVE, PAUSED, EXPIRED = "active", "paused", "expired"
@@ -15,7 +15,7 @@ SHORTEST = 20  # characters of the pattern
 HEADING = ("ID", "SUBSCRIBER", "STATE", "PATTERN")
 
 
-def state(subscription: Registered, now_ms: int) -> str:
+def state(subscription: StoredSubscription, now_ms: int) -> str:
     if subscription.change.paused:
         return PAUSED
     return ACTIVE if subscription.change.subscription.in_force(now_ms) else EXPIRED
@@ -25,14 +25,14 @@ def heading() -> str:
     return _columns(HEADING)
 
 
-def row(subscription: Registered, now_ms: int, width: int) -> str:
+def row(subscription: StoredSubscription, now_ms: int, width: int) -> str:
     """A line; of the pattern as much as `width` has room for, and some of it at least."""
     facts = _columns((subscription.id, subscription.change.subscription.subscriber, state(subscription, now_ms), ""))
     pattern = orjson.dumps(subscription.document["pattern"]).decode()
     return facts + cut(plain(pattern, quoted=False), max(SHORTEST, width - len(facts)))
 
 
-def as_data(subscription: Registered, now_ms: int) -> dict[str, Any]:
+def as_data(subscription: StoredSubscription, now_ms: int) -> dict[str, Any]:
     return {
         "id": subscription.id,
         "subscriber": subscription.change.subscription.subscriber,

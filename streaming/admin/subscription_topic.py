@@ -21,7 +21,7 @@ Read = Callable[[], Iterable[Message | None]]  # a topic, from its first record 
 _PARTITION_BITS = 20
 
 
-class Registered(NamedTuple):
+class StoredSubscription(NamedTuple):
     """The last word on an id, and where it lies."""
 
     id: str
@@ -54,10 +54,10 @@ def decided(topics: Topics, settings: Settings, statuses: Read) -> Decisions:
 
 def last_written(
     records: Iterable[Message | None], ids: Collection[str], decisions: Decisions
-) -> dict[str, Registered]:
+) -> dict[str, StoredSubscription]:
     """The last word on each of these ids that has one."""
     wanted = {id.encode() for id in ids}
-    last: LastWords[Registered] = LastWords(decisions)
+    last: LastWords[StoredSubscription] = LastWords(decisions)
     for record in records:
         if record is None or (record.key() and record.key() not in wanted):
             continue
@@ -70,9 +70,9 @@ def last_written(
     return {word.id: word for _, _, _, word in last}
 
 
-def registered(
+def stored_subscriptions(
     read: Read, decisions: Decisions, prefix: str = "", wanted: Callable[[dict[str, Any]], bool] = lambda document: True
-) -> Iterator[Registered]:
+) -> Iterator[StoredSubscription]:
     """The subscriptions in the topic whose id begins with `prefix` and whose document is `wanted`.
 
     Reads the topic twice: first for the place of each id's last record, which is all that is kept (about 300 bytes
@@ -122,10 +122,10 @@ def _place(record: Message) -> int:
     return offset << _PARTITION_BITS | partition
 
 
-def _word(record: Message) -> Registered:
+def _word(record: Message) -> StoredSubscription:
     """Raises Refused."""
     change = read_change(record.key(), record.value())
-    return Registered(change.subscription.id, *place_of(record), record.timestamp()[1], record.value(), change)
+    return StoredSubscription(change.subscription.id, *place_of(record), record.timestamp()[1], record.value(), change)
 
 
 def _is_wanted(value: bytes, wanted: Callable[[dict[str, Any]], bool]) -> bool:

@@ -19,10 +19,10 @@ from streaming.rows import (
     ConsumerRecord,
     DeadLetter,
     Delivery,
-    Position,
     Refusal,
     Row,
     Source,
+    SourcePartition,
     of_source,
 )
 from streaming.worker import fan_out
@@ -181,7 +181,7 @@ def wanted(rows: Iterable[Row], parts: Sequence[Part]) -> Iterator[tuple[str, in
     )
 
 
-def in_force_from(positions: Mapping[Position, int], names: Names) -> records.InForceFrom:
+def in_force_from(positions: Mapping[SourcePartition, int], names: Names) -> records.InForceFrom:
     """Of the changes that bring the state to these positions."""
     events, subscriptions = of_source(positions, EVENTS), of_source(positions, SUBSCRIPTIONS)
     version = sum(subscriptions.values())

@@ -32,7 +32,7 @@ from streaming.monitoring.spark import progress
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING
 from streaming.process import checkpoint
 from streaming.process.supervision import Past
-from streaming.rows import Position, of_source
+from streaming.rows import SourcePartition, of_source
 from streaming.state.first_load import Slice
 from streaming.state.pool import BACKGROUND, processes
 from streaming.state.restore import Restored
@@ -171,7 +171,7 @@ class _Start:
         checkpoint.own(self.settings.query.checkpoint, self.lineage)
 
     def _query(
-        self, spark: SparkSession, batches: _Batches, pipeline: Pipeline, positions: Mapping[Position, int]
+        self, spark: SparkSession, batches: _Batches, pipeline: Pipeline, positions: Mapping[SourcePartition, int]
     ) -> StreamingQuery:
         """Start it. Its first batch waits until the workers are warm."""
         _forget(spark, self.spark_checkpoint)
@@ -179,7 +179,7 @@ class _Start:
         pipeline.reread = Rereading(
             cluster=Cluster.of(settings), topics=topics, ends=partial(sources.planned, spark, self.spark_checkpoint)
         )
-        stream = sources.live(
+        stream = sources.event_and_change_stream(
             spark,
             kafka=_source_options(settings),
             starts={topic: of_source(positions, source) for source, topic in topics.items()},

@@ -47,11 +47,11 @@ from streaming.rows import (
     DeadLetter,
     Delivery,
     MisreadTimes,
-    Position,
     Progress,
     Refusal,
     Row,
     Source,
+    SourcePartition,
     consumer_records,
     unpacked,
 )
@@ -100,7 +100,7 @@ class Pipeline:
     # The first offset there is of each of these partitions of the events topic.
     firsts: Callable[[Iterable[int]], Mapping[int, int]] = lambda partitions: {}
     # The rows of a batch, by its number, from some positions on, without Spark (`rereading.Rereading`).
-    reread: Callable[[int, Mapping[Position, int]], Iterable[pa.Table]] | None = None
+    reread: Callable[[int, Mapping[SourcePartition, int]], Iterable[pa.Table]] | None = None
     _number: int = field(default=0, init=False)  # of the batch in hand
 
     def __call__(self, batch: DataFrame, number: int) -> None:
@@ -148,7 +148,7 @@ class Pipeline:
     def take(self, rows: Sequence[Row]) -> list[CommittedTransaction]:
         """Publish what the workers made of a batch, and take its changes into account. Much that is to be delivered
         becomes several transactions, each with the events up to some offset."""
-        positions: dict[Position, int] = {
+        positions: dict[SourcePartition, int] = {
             (r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, Progress)
         }
         if not positions:
@@ -186,7 +186,9 @@ class Pipeline:
                 total += deleted
         return total
 
-    def adopt(self, slices: Sequence[Slice], chosen: Sequence[Chosen], positions: Mapping[Position, int]) -> None:
+    def adopt(
+        self, slices: Sequence[Slice], chosen: Sequence[Chosen], positions: Mapping[SourcePartition, int]
+    ) -> None:
         """Tell the owners of the subscriptions that are there at the first start what became of these, and commit where
         reading begins. Of each id the last word has a status, and every change that is refused; what is superseded has
         none. A crash before the end repeats it: statuses may come twice then, each the same."""
@@ -278,7 +280,7 @@ class Pipeline:
         detail = f"{row.matched:,} subscriptions match it; matching.max_per_event is {self.max_matches:,}"
         return DeadLetter(row.record, records.TOO_MANY_MATCHES, detail)
 
-    def _publish(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> CommittedTransaction:
+    def _publish(self, rows: Sequence[Row], positions: Mapping[SourcePartition, int]) -> CommittedTransaction:
         began = time.time()
         self._begin("publish")
         self._make_topics({r.subscriber for r in rows if isinstance(r, Change) and r.subscriber is not None})
@@ -312,7 +314,7 @@ class Pipeline:
         self.outputs.missing({self.names.delivery_topic(s) for s in subscribers})
 
     def _commit(
-        self, make: Callable[[Mapping[str, str]], Iterable[Record]], positions: Mapping[Position, int]
+        self, make: Callable[[Mapping[str, str]], Iterable[Record]], positions: Mapping[SourcePartition, int]
     ) -> tuple[int, float, float]:
         """The number of aborts, and the sink's result. `make` composes the records again for each attempt, because the
         existing topics may have changed; it gets the topics for which the broker refused records."""
@@ -335,7 +337,7 @@ class Pipeline:
                 refused |= aborted.refused
                 self.outputs.refresh()
 
-    def _composition(self, positions: Mapping[Position, int], last: Mapping[str, Last]) -> Composition:
+    def _composition(self, positions: Mapping[SourcePartition, int], last: Mapping[str, Last]) -> Composition:
         state = self.state
         return Composition(
             names=self.names,
@@ -390,8 +392,8 @@ def _only(batch: DataFrame, places: Int64) -> DataFrame:
 
 
 def _slices(
-    rows: Sequence[Row], positions: Mapping[Position, int]
-) -> Iterator[tuple[Sequence[Row], Mapping[Position, int]]]:
+    rows: Sequence[Row], positions: Mapping[SourcePartition, int]
+) -> Iterator[tuple[Sequence[Row], Mapping[SourcePartition, int]]]:
     """The rows of one transaction after the other, and what each reaches; all but events are of the last."""
     if sum(map(_matches, rows)) <= DELIVERED_AT_ONCE:
         yield rows, positions

@@ -20,7 +20,7 @@ from streaming.driver.isolation import PIECE_BYTES, RAISED
 from streaming.errors import BrokerUnreachable
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import is_without_group, translate
-from streaming.rows import EVENTS, INPUT, SUBSCRIPTIONS, Position, Source
+from streaming.rows import EVENTS, INPUT, SUBSCRIPTIONS, Source, SourcePartition
 
 ROWS = 10_000  # of a piece
 TIMEOUT_S = 60.0
@@ -45,7 +45,7 @@ class Rereading:
     topics: Mapping[Source, str]
     ends: Callable[[int], Ends]
 
-    def __call__(self, number: int, positions: Mapping[Position, int]) -> Iterator[pa.Table]:
+    def __call__(self, number: int, positions: Mapping[SourcePartition, int]) -> Iterator[pa.Table]:
         """The rows of a batch from these positions on, in pieces (rows.INPUT) that are in the order of each
         partition: the events first, since the changes of a batch are not in force for them. Raises JobError."""
         ends = self.ends(number)

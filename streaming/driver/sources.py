@@ -35,7 +35,7 @@ def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
         )
 
 
-def live(
+def event_and_change_stream(
     spark: SparkSession, kafka: Mapping[str, str], starts: Mapping[str, Mapping[int, int]], caps: Mapping[str, int]
 ) -> DataFrame:
     """A stream of both topics. `starts` (topic -> partition -> offset, the events topic first) count only for a new

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from pyspark import SparkContext
 from pyspark.core.broadcast import Broadcast
 
-from matchers.index.snapshot import Part, Reading
+from matchers.index.snapshot import FieldPlan, Part
 from streaming.index import packing
 
 
@@ -51,17 +51,17 @@ class Handle:
             self.broadcast.destroy()
 
 
-_open: dict[int, tuple[dict[str, Part], Reading]] = {}  # what this worker used last of each shard
+_open: dict[int, tuple[dict[str, Part], FieldPlan]] = {}  # what this worker used last of each shard
 
 
-def opened(handles: tuple[Handle, ...], shard: int) -> tuple[list[Part], Reading]:
+def opened(handles: tuple[Handle, ...], shard: int) -> tuple[list[Part], FieldPlan]:
     """The parts, each opened once in a process for as long as batch after batch uses it; and what to read for them."""
-    before, reading = _open.get(shard, ({}, None))
+    before, plan = _open.get(shard, ({}, None))
     parts = {handle.name: before.get(handle.name) or handle.open() for handle in handles}
-    if reading is None or list(parts) != list(before):
-        reading = Reading.of(list(parts.values()), reading)
-        _open[shard] = parts, reading
-    return list(parts.values()), reading
+    if plan is None or list(parts) != list(before):
+        plan = FieldPlan.of(list(parts.values()), plan)
+        _open[shard] = parts, plan
+    return list(parts.values()), plan
 
 
 def forget() -> None:

@@ -20,7 +20,7 @@ from streaming.monitoring.reporting import Report
 from streaming.monitoring.troubles import Troubles
 from streaming.monitoring.verdicts import LOOK_AT, stuck, without_progress_s
 from streaming.monitoring.view import RESTORING, RUNNING, About, Broker, Holding, InHand, Lag, Progress, View
-from streaming.rows import Position, Source
+from streaming.rows import Source, SourcePartition
 from streaming.state.state import State
 
 log = logger("sluice.monitoring")
@@ -189,7 +189,7 @@ class Monitor:
         those; while a batch is worked on, only the state knows how far it has come."""
         if self._state is None:
             return []
-        positions: Mapping[Position, int] = self._state.positions
+        positions: Mapping[SourcePartition, int] = self._state.positions
         read = self._progress.ends
         lags = []
         for source, topic in self._topics.items():

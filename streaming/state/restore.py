@@ -17,7 +17,7 @@ from streaming.documents.change_order import Decisions, LastWords
 from streaming.index import packing
 from streaming.kafka.clients import Cluster, read
 from streaming.log import logger
-from streaming.rows import SUBSCRIPTIONS, Position, of_source
+from streaming.rows import SUBSCRIPTIONS, SourcePartition, of_source
 from streaming.state.first_load import SLICE, Chosen, Ranges, Slice, assemble, choose, joined, load, withdrawn, words
 from streaming.state.pool import processes
 from streaming.state.store import Store
@@ -45,7 +45,7 @@ class Topic:
 class Restored:
     snapshot: Snapshot
     files: Mapping[Part, Path]
-    positions: Mapping[Position, int]
+    positions: Mapping[SourcePartition, int]
     first_start: bool
     slices: tuple[Path, ...]  # of which it was made, as far as they were read
     chosen: tuple[Chosen, ...]  # of each slice, what counts
@@ -56,7 +56,7 @@ class Restored:
 
 
 def restore(
-    empty: Snapshot, store: Store, topic: Topic, positions: Mapping[Position, int], *, first_start: bool
+    empty: Snapshot, store: Store, topic: Topic, positions: Mapping[SourcePartition, int], *, first_start: bool
 ) -> Restored:
     """The state that takes into account what lies before `positions`. Raises BrokerUnreachable."""
     began = time.monotonic()

@@ -17,7 +17,7 @@ from streaming.codecs import RegistrySettings
 from streaming.documents.change_order import Place
 from streaming.index import notes, packing
 from streaming.index.parts import Handle
-from streaming.rows import SUBSCRIPTIONS, Change, CompiledSegment, Position, Row, of_source
+from streaming.rows import SUBSCRIPTIONS, Change, CompiledSegment, Row, SourcePartition, of_source
 from streaming.state.compaction import Compactor
 from streaming.worker.matching import Work
 
@@ -35,7 +35,7 @@ class State:
 
     snapshot: Snapshot
     broadcast: Callable[[Any], Any]
-    positions: dict[Position, int]  # (source, partition) -> offset of the first row not yet taken into account
+    positions: dict[SourcePartition, int]  # (source, partition) -> offset of the first row not yet taken into account
     codec: str = "json"
     registry: RegistrySettings | None = None
     compactor: Compactor | None = None
@@ -76,7 +76,7 @@ class State:
         if changes and self.compactor is not None:
             self.compactor.refuse(changes)
 
-    def apply(self, rows: Iterable[Row], positions: Mapping[Position, int]) -> None:
+    def apply(self, rows: Iterable[Row], positions: Mapping[SourcePartition, int]) -> None:
         """Take the changes and segments among the rows of a batch, as `batch_order.in_order` has them, into account.
         Call only between batches."""
         added, removed = _net(rows)

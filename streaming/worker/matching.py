@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from matchers.contract.tables import Int32, Int64
-from matchers.index.snapshot import Part, Reading
+from matchers.index.snapshot import FieldPlan, Part
 from streaming.codecs import Decode, RegistrySettings, open_codec
 from streaming.documents import records
 from streaming.documents.subscriptions import Refused
@@ -30,7 +30,7 @@ from streaming.index import notes, packing
 from streaming.index.notes import NEVER
 from streaming.index.parts import Handle, opened
 from streaming.latencies import credible
-from streaming.rows import EVENTS, OUTPUT, PACKED, PAUSED, SUBSCRIPTIONS, Kind, Position, Source
+from streaming.rows import EVENTS, OUTPUT, PACKED, PAUSED, SUBSCRIPTIONS, Kind, Source, SourcePartition
 from streaming.worker import fan_out
 from streaming.worker.compiling import Changes, Compiled, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.reading import read_events
@@ -78,7 +78,7 @@ class Work:
     """The workers' input for one batch, or for one shard of it. The first shard also does all work except matching."""
 
     parts: tuple[tuple[Handle, Int32], ...]  # with the removed positions of each
-    positions: Mapping[Position, int]  # rows below these were committed already and are dropped
+    positions: Mapping[SourcePartition, int]  # rows below these were committed already and are dropped
     codec: str = "json"  # how events are written
     registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
     false_positives: float = 0.0  # `Part.match`
@@ -112,7 +112,7 @@ class Work:
         return pa.array(np.asarray(batch["offset"]) >= begin[of])
 
     def _match(
-        self, rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], plan: Reading, decode: Decode
+        self, rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], plan: FieldPlan, decode: Decode
     ) -> pa.RecordBatch:
         """DELIVERY and DEAD_LETTER rows, made of the input's columns: no row becomes a Python object."""
         length = pc.fill_null(pc.binary_length(rows["value"]), 0)
@@ -274,7 +274,7 @@ def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
             yield {"kind": Kind.MISREAD}
 
 
-def _places(rows: pa.RecordBatch) -> tuple[list[Position], Int64]:
+def _places(rows: pa.RecordBatch) -> tuple[list[SourcePartition], Int64]:
     """The (source, partition) that there are, and which of them each row is of."""
     keys = np.asarray(rows["source"]).astype(np.int64) * _MANY + np.asarray(rows["partition"])
     distinct, of = np.unique(keys, return_inverse=True)

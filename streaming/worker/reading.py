@@ -17,13 +17,13 @@ from streaming.worker.buffers import bytes_of
 
 
 @dataclass(frozen=True)
-class Reading:
+class DecodedBatch:
     values: Values
     undecodable: dict[int, str]  # row -> reason; these rows hold nothing, and must match nothing
     document: Callable[[int], dict[str, Any]]  # of another row: the whole event
 
 
-def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Reading:
+def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> DecodedBatch:
     """JSON by the kernel; what it leaves, and all other codecs' events, one by one."""
     value = rows["value"]
     if decode is decode_event:
@@ -45,4 +45,4 @@ def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Reading
         except Undecodable as error:
             undecodable[row] = str(error)
     at = np.array(list(documents), np.int64)
-    return Reading(spliced(values, at, read_documents(list(documents.values()), fields)), undecodable, document)
+    return DecodedBatch(spliced(values, at, read_documents(list(documents.values()), fields)), undecodable, document)

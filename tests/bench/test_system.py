@@ -128,17 +128,17 @@ class Slow:
 
     def check(self) -> None: ...
 
-    def told(self) -> str:
+    def progress(self) -> str:
         return ""
 
     def done(self) -> tuple[int, int]:
         return 10 * (self._now >= self._batch_s), LOAD.subscriptions
 
-    def halfway(self) -> None: ...
+    def midpoint(self) -> None: ...
 
 
-def child(**told: Any) -> Any:
-    return SimpleNamespace(told=told, check=lambda: None, go=lambda: told.update(went=True))
+def child(**report: Any) -> Any:
+    return SimpleNamespace(report=report, check=lambda: None, go=lambda: report.update(went=True))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from matchers.index.snapshot import Snapshot
 from streaming.documents.records import Record
 from streaming.kafka.sink import Offsets
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Position
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
 from tests import workloads
 from tests.living import Crash, Job, Truth, World, check, check_statuses
 from tests.stage import NAMES, Later, SomeTopics, change, event
@@ -126,7 +126,7 @@ def live(r: Random, directory: Path, batches: int) -> dict[str, int]:
     empty = Snapshot(algorithm=algorithm, options=options, most=4, shards=r.choice([1, 1, 2, 3]))
     world = Sink(quota=r.choice([0, 3]))
     truth = Truth(world)
-    began: dict[Position, dict[int, int]] = {at: {} for at in world.topics}
+    began: dict[SourcePartition, dict[int, int]] = {at: {} for at in world.topics}
     seen = {"joined": 0, "crashed": 0, "crashed after the commit": 0, "delivered": 0, "from disk": 0, "compacted": 0}
     job = None
     with pytest.MonkeyPatch.context() as patch:
