@@ -100,7 +100,7 @@ class World:
         patch.setattr(compaction, "SAVE_EVERY_S", 0.0)
         patch.setattr(compaction, "LATE_MS", 1e15)  # events are of 1970
 
-    def records(self, kafka: Any, topic: str, partition: int, low: int, high: int) -> list[Any]:
+    def records(self, span: first_load.Span) -> list[Any]:
         """As `first_load._records` gives them."""
         return [
             SimpleNamespace(
@@ -111,8 +111,8 @@ class World:
                 timestamp=lambda row=row: (0, row["timestamp"]),
                 headers=lambda: None,
             )
-            for row in self.topics[SUBSCRIPTIONS, partition][low:high]
-            if (partition, row["offset"]) not in self.compacted
+            for row in self.topics[SUBSCRIPTIONS, span.partition][span.begin : span.end]
+            if (span.partition, row["offset"]) not in self.compacted
         ]
 
     def statuses(self, *_: Any, **__: Any) -> list[Any]:

@@ -34,7 +34,7 @@ from matchers.language.lowering import Conjunction
 from matchers.language.model import Event
 
 FANOUT = 4
-MANY = 1_000  # positions
+BITMAP_FROM = 1_000  # positions
 _NONE: Int32 = np.empty(0, np.int32)
 
 
@@ -98,7 +98,7 @@ class Snapshot:
         """The parts, each with its removed positions."""
         return list(zip(self.parts, self.removed, strict=True))
 
-    def found(self, ids: Texts) -> list[tuple[Int32, Int32]]:
+    def locate(self, ids: Texts) -> list[tuple[Int32, Int32]]:
         """Of each part: which of these ids it has, and at which positions, without those removed."""
         places = []
         for part, removed in self._pairs:
@@ -108,7 +108,7 @@ class Snapshot:
         return places
 
     def __contains__(self, id: str) -> bool:
-        return any(len(which) for which, _ in self.found(Texts.of([id])))
+        return any(len(which) for which, _ in self.locate(Texts.of([id])))
 
     @cached_property
     def _plan(self) -> FieldPlan:
@@ -129,7 +129,7 @@ class Snapshot:
         fresh = add if isinstance(add, Segment) else Segment.build(add)
         gone = Texts.joined([Texts.of(remove), fresh.ids])
         removed = [
-            _with(before, positions) for before, (_, positions) in zip(self.removed, self.found(gone), strict=True)
+            _with(before, positions) for before, (_, positions) in zip(self.removed, self.locate(gone), strict=True)
         ]
         parts = [
             (part, positions)
@@ -229,7 +229,7 @@ class FieldPlan:
 def _among(position: Int32, removed: Int32) -> NDArray[np.bool_]:
     if not len(removed):
         return np.zeros(len(position), bool)
-    if len(position) > MANY:  # a bit of memory each is then cheaper than a search each
+    if len(position) > BITMAP_FROM:  # a bit of memory each is then cheaper than a search each
         gone = np.zeros(max(int(position.max()), int(removed[-1])) + 1, bool)
         gone[removed] = True
         return gone[position]

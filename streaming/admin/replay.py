@@ -35,7 +35,7 @@ from streaming.documents.records import Origin, Record
 from streaming.documents.subscriptions import Change, Refused, id_of, read_change
 from streaming.errors import Fenced, JobError
 from streaming.kafka import clients, layout, times
-from streaming.kafka.clients import Cluster
+from streaming.kafka.clients import EARLIEST, Cluster
 from streaming.kafka.errors import is_without_group, translate
 from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.times import Span
@@ -95,7 +95,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
         change, digest = latest(cluster, settings, id)
         to = layout.delivery_topic(settings, change.subscription.subscriber)
         there = cluster.topics().required([topic, to])
-        with closing(_consumer(cluster)) as consumer:
+        with closing(cluster.reader(auto_offset_reset=EARLIEST)) as consumer:
             bounds = times.bounds(consumer, topic, there[topic])
             notes: dict[int, Note] = {}
             if from_ms is not None:
@@ -297,18 +297,6 @@ class Replay:
                 f"the transaction in hand was given up, and nothing of it is visible: {aborted}; "
                 f"--name {self.name} goes on before it"
             ) from aborted
-
-
-def _consumer(cluster: Cluster) -> Consumer:
-    return Consumer(
-        cluster.client(
-            group_id="unused",
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            enable_partition_eof=True,
-            auto_offset_reset="earliest",  # what retention removed meanwhile is gone
-        )
-    )
 
 
 def _name(id: str, notes: Mapping[int, Note]) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
-from streaming.kafka.topics import TIMEOUT_S
-
-Rights = frozenset[str]  # Kafka's names of operations: READ, WRITE, ...
+from streaming.kafka.topics import TIMEOUT_S, Rights, rights_of
 
 
 class ClusterInfo(Protocol):
@@ -40,25 +38,14 @@ class KafkaClusterInfo:
         return len(self._brokers())
 
     def rights(self, topics: Sequence[str]) -> Mapping[str, Rights]:
-        """Of those that are there. What may not even be seen has none."""
-        rights = {}
-        futures = self._admin.describe_topics(
-            TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=TIMEOUT_S
-        )
-        for name, future in futures.items() if topics else ():
-            try:
-                rights[name] = _names(future.result(TIMEOUT_S).authorized_operations)
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    rights[name] = Rights()
-        return rights
+        return self._topics.rights(topics)
 
     def rights_of_group(self, group: str) -> Rights | None:
         futures = self._admin.describe_consumer_groups(
             [group], include_authorized_operations=True, request_timeout=TIMEOUT_S
         )
         try:
-            return _names(futures[group].result(TIMEOUT_S).authorized_operations)
+            return rights_of(futures[group].result(TIMEOUT_S).authorized_operations or ())
         except KafkaException as error:
             return Rights() if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED else None
 
@@ -107,7 +94,3 @@ class KafkaClusterInfo:
         except KafkaException:
             return None
         return {name: entry.value for name, entry in configs.items() if entry.value is not None}
-
-
-def _names(operations: Any) -> Rights:
-    return Rights(operation.name for operation in operations or ())

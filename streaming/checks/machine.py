@@ -41,7 +41,7 @@ def findings(settings: Settings, home: Path) -> Iterator[Finding]:
     yield from jars(home / "config" / "ivy.xml", home / "jars")
     yield checkpoint(settings.query.checkpoint, settings.query.name)
     yield space("temporary files", Path(tempfile.gettempdir()), "TMPDIR names a directory with more room")
-    yield kernels(home / "matchers" / "kernels")
+    yield kernels(home / "matchers")
     yield memory(_driver_bytes(settings) if settings.spark.master.startswith("local") else None)
 
 
@@ -149,16 +149,17 @@ def space(what: str, directory: Path, mend: str) -> Finding:
 
 
 def kernels(directory: Path) -> Finding:
-    """The directory of compiled kernels."""
+    """Whether numba can keep compiled kernels: in its cache directory, or beside each module of a directory."""
     import numba  # a second that no other command needs
 
     named: str = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # numba sets it when it is imported
-    kept = Path(named) if named else directory / "__pycache__"
-    there = _nearest(kept)
-    if os.access(there, os.W_OK | os.X_OK):
-        return Finding("compiled kernels", OK, f"kept in {kept}")
+    modules = {file.parent for file in directory.rglob("*.py")}
+    caches = [Path(named)] if named else sorted(module / "__pycache__" for module in modules)
+    refused = [there for there in map(_nearest, caches) if not os.access(there, os.W_OK | os.X_OK)]
+    if not refused:
+        return Finding("compiled kernels", OK, f"kept in {named or f'{directory}, in __pycache__ beside each module'}")
     mend = "NUMBA_CACHE_DIR names a directory that the job's user may write"
-    return Finding("compiled kernels", WARNING, f"{there} cannot be written: each start may compile anew", mend)
+    return Finding("compiled kernels", WARNING, f"{refused[0]} cannot be written: each start may compile anew", mend)
 
 
 def memory(driver_bytes: int | None, source: Path = Path("/proc/meminfo")) -> Finding:

@@ -193,7 +193,7 @@ class Pipeline:
         reading begins. Of each id the last word has a status, and every change that is refused; what is superseded has
         none. A crash before the end repeats it: statuses may come twice then, each the same."""
         self.state.positions.update(positions)
-        refused = [row for slice_ in slices for row in _refused(slice_)]
+        refused = [row for slice_ in slices for row in slice_.refusals]
         last = _last_words(slices, chosen, {row.id for row in refused if row.id})
         composition = self._composition(positions, last)
         late = [row for row in refused if _is_later(row, last)]
@@ -445,16 +445,3 @@ def _withdrawals(slice_: Slice, chosen_rows: Chosen) -> Iterator[Change]:
     gone = np.flatnonzero(chosen_rows.withdrawn)
     for id, offset in zip(slice_.withdrawn.at(gone), slice_.withdrawn_offset[gone].tolist(), strict=True):
         yield Change(ConsumerRecord(slice_.partition, offset, timestamp_ms=0), id, subscriber=None)
-
-
-def _refused(slice_: Slice) -> Iterator[Refusal]:
-    for row in slice_.refused:
-        record = ConsumerRecord(
-            partition=row["partition"],
-            offset=row["offset"],
-            timestamp_ms=row["timestamp"],
-            key=row["key"],
-            value=row["value"],
-            headers=[(header["key"], header["value"]) for header in row["headers"]],
-        )
-        yield Refusal(record, row["id"] or None, row["reason"])

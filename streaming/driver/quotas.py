@@ -115,7 +115,7 @@ def owners(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, str]:
     """The subscribers of the ids that exist."""
     wanted = Texts.of(ids)
     owner: dict[str, str] = {}
-    for part, (which, position) in zip(snapshot.parts, snapshot.found(wanted), strict=True):
+    for part, (which, position) in zip(snapshot.parts, snapshot.locate(wanted), strict=True):
         subscribers = notes.subscribers(part.segment).at(position)
         owner.update(zip(wanted.at(which), subscribers, strict=True))
     return owner

@@ -13,12 +13,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from streaming.documents.messages import headers_of, place_of
 from streaming.driver.isolation import PIECE_BYTES, RAISED
 from streaming.errors import BrokerUnreachable
-from streaming.kafka.clients import Cluster
+from streaming.kafka.clients import EARLIEST, Cluster
 from streaming.kafka.errors import is_without_group, translate
 from streaming.rows import EVENTS, INPUT, SUBSCRIPTIONS, Source, SourcePartition
 
@@ -60,19 +60,11 @@ class Rereading:
                 yield _table(source, messages)
 
     def _read(self, topic: str, spans: Mapping[int, tuple[int, int]]) -> Iterator[list[Message]]:
-        config = self.cluster.client(
-            group_id="unused",
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            enable_partition_eof=True,
-            auto_offset_reset="earliest",  # what was deleted meanwhile is gone
-            queued_max_messages_kbytes=4096,
-        )
         left = {partition: end for partition, (_, end) in spans.items()}
         piece: list[Message] = []
         size = 0
         deadline = time.monotonic() + TIMEOUT_S
-        with closing(Consumer(config)) as consumer:
+        with closing(self.cluster.reader(auto_offset_reset=EARLIEST, queued_max_messages_kbytes=4096)) as consumer:
             consumer.assign([TopicPartition(topic, partition, begin) for partition, (begin, _) in spans.items()])
             while left:
                 for message in consumer.consume(ROWS - len(piece), 0.2):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
 
+EARLIEST = "earliest"  # `auto_offset_reset`: read on with the first record that is left, if retention removed some
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -38,6 +40,18 @@ class Cluster:
     def client(self, **options: Any) -> dict[str, Any]:
         settings = {name.replace("_", "."): value for name, value in options.items()}
         return {**CLIENT, "bootstrap.servers": self.bootstrap_servers, **settings, **self.options}
+
+    def reader(self, **options: Any) -> Consumer:
+        """A consumer of committed records from assigned partitions, which reports the end of each. It joins no group:
+        librdkafka only requires the name of one."""
+        config = self.client(
+            group_id="unused",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            enable_partition_eof=True,
+            **options,
+        )
+        return Consumer(config)
 
 
 def write(
@@ -98,15 +112,8 @@ def read(
     `idle_s`. The end is before the first transaction that is open; with `settled` it is where the log ends now, and
     transactions that are open before it are waited for. Raises JobError."""
     there = cluster.topics().required(topics)
-    consumer = Consumer(
-        cluster.client(
-            group_id="unused",
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            enable_partition_eof=True,
-            fetch_wait_max_ms=500 if follow else 10,  # a bounded read must not wait for more data at the end
-        )
-    )
+    # A bounded read must not wait for more data at the end.
+    consumer = cluster.reader(fetch_wait_max_ms=500 if follow else 10)
     try:
         partitions = [TopicPartition(topic, p) for topic in topics for p in range(there[topic])]
         for partition in partitions:

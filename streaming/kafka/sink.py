@@ -118,7 +118,7 @@ class TransactionalSink:
 
     def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
         """The metadata of the committed offsets; partitions without any are left out."""
-        return {(tp.topic, tp.partition): tp.metadata for tp in self._found(partitions) if tp.metadata}
+        return {(tp.topic, tp.partition): tp.metadata for tp in self._committed(partitions) if tp.metadata}
 
     def publish(
         self, records: Iterable[Record], offsets: Offsets, notes: Notes = MappingProxyType({})
@@ -172,7 +172,7 @@ class TransactionalSink:
         if left := self._producer.flush(TIMEOUT_S - GONE_S):
             raise BrokerUnreachable(f"{left:,} records were not taken within {TIMEOUT_S:.0f} s")
 
-    def _found(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
+    def _committed(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
@@ -266,7 +266,7 @@ class TransactionalSink:
 
     def _committed_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
         """The owner of each committed offset, if its metadata names one."""
-        committed = self._found(partitions)
+        committed = self._committed(partitions)
         return {(tp.topic, tp.partition): (tp.offset, (tp.metadata or "") if self.owner else "") for tp in committed}
 
     def _own(self, offsets: Offsets) -> dict[tuple[str, int], tuple[int, str]]:

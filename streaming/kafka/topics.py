@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +25,13 @@ CLIENT = {
 }
 WAITS_S = (0.5, 1.0, 3.0, 6.0)  # for an answer; between them we hear why there is none
 MAX_PER_REQUEST = 1_000
+
+Rights = frozenset[str]  # Kafka's names of operations: READ, WRITE, ...
+NEEDED = ("READ", "WRITE")
+
+
+def rights_of(operations: Iterable[AclOperation]) -> Rights:
+    return Rights(operation.name for operation in operations)
 
 
 @dataclass(frozen=True)
@@ -93,17 +100,33 @@ class Topics:
                 raise translate(error.args[0], f"the group {name} cannot be used") from None
 
     def check_readable_and_writable(self, name: str) -> None:
-        """Raises Forbidden. Either right shows that there is the topic, so a list of topics does not tell."""
+        """Raises Forbidden. A list of topics does not tell: a topic is in it if the user has either right."""
+        allowed = self.rights([name]).get(name, NEEDED)
+        for right in NEEDED:
+            if right not in allowed:
+                refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+                raise translate(refused, f"the topic {name} cannot be used (the right {right.lower()!r} is missing)")
+
+    def rights(self, names: Collection[str]) -> dict[str, Rights]:
+        """The user's operations on these topics. A topic that the user may not see has none; missing topics, and all
+        of a broker that does not tell, are left out. Raises JobError."""
+        rights: dict[str, Rights] = {}
         with self._answering("who may use its topics"):
             described = self._admin.describe_topics(
-                TopicCollection([name]), include_authorized_operations=True, request_timeout=TIMEOUT_S
+                TopicCollection(list(names)), include_authorized_operations=True, request_timeout=TIMEOUT_S
             )
-            allowed = described[name].result(2 * TIMEOUT_S).authorized_operations
-        for operation in (AclOperation.READ, AclOperation.WRITE) if allowed is not None else ():
-            if operation not in allowed:
-                right = operation.name.lower()
-                refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-                raise translate(refused, f"the topic {name} cannot be used (the right {right!r} is missing)")
+            for name, future in described.items() if names else ():
+                try:
+                    operations = future.result(2 * TIMEOUT_S).authorized_operations
+                except KafkaException as error:
+                    if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        rights[name] = Rights()
+                    elif error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+                else:
+                    if operations is not None:
+                        rights[name] = rights_of(operations)
+        return rights
 
     def create(self, topics: Iterable[Topic]) -> dict[str, str]:
         """Make those that are not there yet; returns the reason for each that could not be made."""

@@ -18,7 +18,20 @@ from streaming.index import packing
 from streaming.kafka.clients import Cluster, read
 from streaming.log import logger
 from streaming.rows import SUBSCRIPTIONS, SourcePartition, of_source
-from streaming.state.first_load import SLICE, Chosen, Ranges, Slice, assemble, choose, joined, load, withdrawn, words
+from streaming.state.first_load import (
+    SLICE,
+    Chosen,
+    Ranges,
+    RefusedChanges,
+    Slice,
+    assemble,
+    choose,
+    joined,
+    load,
+    spans,
+    withdrawn,
+    words,
+)
 from streaming.state.pool import processes
 from streaming.state.store import Store
 
@@ -129,7 +142,8 @@ def _pool(n: int, few: bool) -> AbstractContextManager[Executor]:
 
 
 def _load(topic: Topic, ranges: Ranges, store: Store, decisions: Decisions) -> list[Path]:
-    kafka = Cluster(topic.bootstrap_servers, topic.options).client()
+    cluster = Cluster(topic.bootstrap_servers, dict(topic.options))
+    refused = {p: RefusedChanges.of(p, store.refused(), decisions) for p in ranges}
     logged_s = time.monotonic()
 
     def progress(done: int, total: int) -> None:
@@ -140,7 +154,7 @@ def _load(topic: Topic, ranges: Ranges, store: Store, decisions: Decisions) -> l
 
     few = sum(end - begin for begin, end in ranges.values()) <= SLICE
     with _pool(os.cpu_count() or 1, few) as pool:
-        return load(pool, kafka, topic.name, ranges, store.directory, progress, store.refused(), decisions)
+        return load(pool, spans(cluster, topic.name, ranges), store.directory, refused, progress)
 
 
 def _built(

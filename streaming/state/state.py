@@ -94,7 +94,7 @@ class State:
         if not len(wanted):  # as in nearly every batch
             return {}
         places: dict[str, Place] = {}
-        for part, (which, position) in zip(self.snapshot.parts, self.snapshot.found(wanted), strict=True):
+        for part, (which, position) in zip(self.snapshot.parts, self.snapshot.locate(wanted), strict=True):
             partition, offset = (
                 notes.numbers(part.segment, name)[position].tolist() for name in ("partition", "offset")
             )

@@ -17,7 +17,7 @@ from matchers.index.snapshot import Part
 from matchers.index.texts import Texts
 from streaming.index import notes
 
-MANY = 4_096  # matches of one event
+FAN_OUT_FROM = 4_096  # matches of one event
 SLICE = 10_000  # subscribers
 
 Matches = Sequence[tuple[int, Int32]]  # number of a part -> positions in its segment

@@ -35,7 +35,7 @@ from streaming.worker import fan_out
 from streaming.worker.compiling import Changes, Compiled, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.reading import read_events
 
-_MANY = 1 << 32  # more than there are partitions
+_SOURCE_STRIDE = 1 << 32  # more than there are partitions
 
 # Spark takes a timestamp for one of the Julian calendar, before 1900 also of the local mean time of the JVM's zone.
 # From then on, with two days to spare, it is right.
@@ -140,12 +140,12 @@ class Work:
             counts = ((timestamps[event] < ends) | (ends == NEVER)) & ~spoiled[event]
             matched.append((event[counts], position[counts]))
             total += np.bincount(event[counts], minlength=len(rows))
-        many = np.flatnonzero(total >= fan_out.MANY).tolist()
+        many = np.flatnonzero(total >= fan_out.FAN_OUT_FROM).tolist()
         matches = [self._where(matched, event) for event in many]
         events, subscribers, ids = [np.empty(0, np.int32)], list[str](), list[str]()
         for part, (event, position) in zip(parts, matched, strict=True):
             if many:
-                few = total[event] < fan_out.MANY
+                few = total[event] < fan_out.FAN_OUT_FROM
                 event, position = event[few], position[few]
             events.append(event)
             subscribers += notes.subscribers(part.segment).at(position)
@@ -276,6 +276,6 @@ def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 def _places(rows: pa.RecordBatch) -> tuple[list[SourcePartition], Int64]:
     """The (source, partition) that there are, and which of them each row is of."""
-    keys = np.asarray(rows["source"]).astype(np.int64) * _MANY + np.asarray(rows["partition"])
+    keys = np.asarray(rows["source"]).astype(np.int64) * _SOURCE_STRIDE + np.asarray(rows["partition"])
     distinct, of = np.unique(keys, return_inverse=True)
-    return [(Source(place // _MANY), place % _MANY) for place in distinct.tolist()], of
+    return [(Source(place // _SOURCE_STRIDE), place % _SOURCE_STRIDE) for place in distinct.tolist()], of

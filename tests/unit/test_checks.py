@@ -14,9 +14,9 @@ import pytest
 from config.model import Settings
 from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding, machine
 from streaming.checks.cluster import findings
-from streaming.checks.cluster_info import Rights
 from streaming.errors import BrokerUnreachable
 from streaming.kafka import layout
+from streaming.kafka.topics import Rights
 from tests.integration.conftest import HOME
 
 SETTINGS = Settings()

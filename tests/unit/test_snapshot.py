@@ -170,5 +170,5 @@ def test_texts_and_fields_that_nobody_needs_any_more_are_forgotten(most: int | N
 
 def test_ids_are_found_where_they_are_and_not_where_they_were() -> None:
     snapshot = updated(updated(Snapshot(most=0), {"a": {}, "b": {}, "c": {}}), {"b": {}}, ["c"])
-    found = snapshot.found(Texts.of(["c", "b", "a", "b", "nobody"]))
+    found = snapshot.locate(Texts.of(["c", "b", "a", "b", "nobody"]))
     assert [(which.tolist(), position.tolist()) for which, position in found] == [([2], [0]), ([1, 3], [0, 0])]
