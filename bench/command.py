@@ -367,7 +367,7 @@ def _numbers(name: str, text: str) -> list[int]:
 
 
 def _assigned(assignments: list[str] | None) -> dict[str, str]:
-    """Settings of the job, by name."""
+    """The settings of the job by name, from `--set` flags."""
     values = {}
     for assignment in assignments or ():
         name, equals, value = assignment.partition("=")
@@ -378,7 +378,7 @@ def _assigned(assignments: list[str] | None) -> dict[str, str]:
 
 
 def _refuse_intervals(context: typer.Context, scenario: str) -> None:
-    """Refuse flags of another scenario."""
+    """Refuse flags that belong to another scenario."""
     takes = ", ".join(_flags(context, WORKLOAD).values())
     for name, flag in _flags(context, INTERVALS).items():
         source = context.get_parameter_source(name)
@@ -387,7 +387,7 @@ def _refuse_intervals(context: typer.Context, scenario: str) -> None:
 
 
 def _flags(context: typer.Context, heading: str) -> dict[str, str]:
-    """Under a heading of the help, by the names of their parameters."""
+    """Functions for typer's flags under a heading of the help, by the names of their parameters."""
     flags = [flag for flag in context.command.params if getattr(flag, "rich_help_panel", None) == heading]
     return {flag.name: flag.opts[0] for flag in flags if flag.name}
 
@@ -410,7 +410,7 @@ def _wrong_flags() -> Iterator[None]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Drawn only when there is something to tell: a spinner would turn in the time that is measured."""
+    """Print progress only when there is some: a spinner would run within the measured time."""
     columns = (TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=err, transient=True, auto_refresh=False, disable=not err.is_terminal) as bar:
         task = bar.add_task("", total=None)

@@ -26,7 +26,7 @@ _WITH_SCHEMAS = ("avro", "protobuf")
 
 
 class ConfigError(Exception):
-    """All that is wrong with the settings, a line each: where, what, and what would work."""
+    """The errors in the settings, one per line: the setting, the reason and what would work."""
 
 
 def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Settings:
@@ -63,7 +63,8 @@ def show(settings: Settings) -> dict[str, Any]:
 
 
 def _clashes(settings: Settings) -> Iterator[str]:
-    """A subscriber's name is of the subscriber's choice, and must not make the topic of something else.
+    """Topic settings that could equal a delivery topic: the name of a subscriber is free and must not name another
+    topic.
 
     Kafka allows no two topics that differ in dots and underscores only.
     """

@@ -81,7 +81,7 @@ class Outcome:
 
 
 def run(file: Path, algorithm: str) -> Iterator[Outcome]:
-    """Raises InputError with all that is wrong with the file before any case is tried."""
+    """Run the cases of a file. Raises InputError with all errors of the file before any case is tried."""
     documents, cases = _read(file)
     directory = Directory.of(documents.values(), algorithm)
     subscriptions = {d.subscription.id: d.subscription for d in documents.values()}

@@ -33,7 +33,7 @@ class Verdict:
 
     @property
     def near_miss(self) -> bool:
-        """All but one line held."""
+        """Whether all but one line held."""
         return not self.idle and len(self.failed) == 1
 
     @property
@@ -58,13 +58,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Explained:
-    """One event, and what each of the subscriptions asked for makes of it."""
+    """The verdicts of the selected subscriptions on one event."""
 
     verdicts: list[Verdict]
 
     @property
     def matches(self) -> bool:
-        """At least one does."""
+        """Whether at least one matches."""
         return any(v.matches for v in self.verdicts)
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ def explain_all(documents: Iterable[Document], event: Event, now: datetime) -> E
 
 
 def verdict(document: Document, event: Event, now: datetime | None = None) -> Verdict:
-    """Without a time, nothing has expired."""
+    """The verdict of one subscription. Without a time, nothing has expired."""
     return Verdict(document, explain(parse(document.pattern), event), document.idle(now))
 
 
@@ -105,7 +105,7 @@ def select(documents: Mapping[str, Document], id: str | None, subscriber: str | 
 
 
 def event_of(argument: str) -> Event:
-    """The event that an argument is, or that the file of this name or standard input holds. Raises InputError."""
+    """The event in an argument, in the file of this name, or on standard input. Raises InputError."""
     if argument.lstrip().startswith("{"):
         place, text = Place("EVENT"), argument.encode(errors="surrogateescape")
     else:

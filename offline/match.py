@@ -33,14 +33,15 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Directory:
-    """Subscriptions, and whom each of them is for."""
+    """Subscriptions and their subscribers."""
 
     snapshot: Snapshot
     subscriptions: Mapping[str, Subscription]
 
     @classmethod
     def of(cls, documents: Iterable[Document], algorithm: str) -> Directory:
-        """Of documents with different ids, and exact whatever the algorithm. Raises InputError on an unknown one."""
+        """A directory of documents with different ids; exact with any algorithm. Raises InputError for an unknown
+        algorithm."""
         listed = list(documents)
         try:
             empty = Snapshot(
@@ -52,7 +53,7 @@ class Directory:
         return cls(snapshot, {d.subscription.id: d.subscription for d in listed})
 
     def deliveries(self, events: Sequence[Event]) -> list[Deliveries]:
-        """For each event who gets it."""
+        """The subscribers of each event."""
         return [by_subscriber(self.subscriptions[id] for id in ids) for ids in self.snapshot.match(events)]
 
 

@@ -24,7 +24,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class _Resolver(VersionedResolver):
-    """Tells by a plain word what it is, whichever version of YAML a file claims."""
+    """Resolve plain scalars by YAML 1.2, whichever version a file claims."""
 
     @property
     def versioned_resolver(self) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
@@ -32,7 +32,7 @@ class _Resolver(VersionedResolver):
 
 
 class _Constructor(SafeConstructor):
-    """Makes only what is named below."""
+    """Make only the types named below."""
 
     def construct_object(self, node: Node, deep: bool = False) -> Any:
         if node in self.recursive_objects:
@@ -70,7 +70,7 @@ def _text(loader: _Constructor, node: ScalarNode) -> str:
 
 
 def _number(loader: _Constructor, node: ScalarNode) -> float:
-    """As from JSON: an integer beyond 64 bits is read as a double."""
+    """A number as JSON has it: an integer beyond 64 bits is read as a double."""
     text: str = loader.construct_scalar(node)
     try:
         number = int(text) if re.fullmatch(r"[-+]?[0-9]{1,20}", text) else float(text)

@@ -22,12 +22,12 @@ TOTAL = "total"  # from the event's Kafka timestamp to the commit of its deliver
 
 # A producer may claim any time. Only one between these says when an event was written, and so how late it is.
 OLDEST_MS = 366 * 86_400_000  # before now
-NEWEST_MS = 3_600_000  # after now: brokers refuse what is later, unless they are told not to
+NEWEST_MS = 3_600_000  # after now: brokers refuse later timestamps by default
 
 
 @dataclass
 class Latencies:
-    """Milliseconds, by bucket."""
+    """A histogram of milliseconds."""
 
     counts: dict[int, int] = field(default_factory=dict)
     max_ms: float = 0.0
@@ -40,7 +40,7 @@ class Latencies:
         self.sum_ms += ms * times
 
     def extend(self, ms: Float64) -> None:
-        """Add each of them."""
+        """Add each of these latencies."""
         if not len(ms):
             return
         buckets, times = np.unique(np.ceil(np.log(np.maximum(ms, 1.0)) / _LOG).astype(int), return_counts=True)
@@ -69,7 +69,7 @@ class Latencies:
         return list(accumulate(counts))
 
     def quantile(self, q: float) -> float | None:
-        """The smallest bucket end that at least a share `q` of all lie at or below; None of nothing."""
+        """The smallest bucket end that at least a share `q` of the latencies lie at or below; None if there are none."""
         wanted = q * sum(self.counts.values())
         seen = 0
         for bucket in sorted(self.counts):
@@ -96,7 +96,7 @@ class Latencies:
 
 
 def credible(timestamps_ms: Float64, now_s: float) -> NDArray[np.bool_]:
-    """Which of them can be the time at which an event was written: of the last year, and at most an hour ahead."""
+    """Which timestamps can be the time at which an event was written: within the last year, at most an hour ahead."""
     late_ms = 1000 * now_s - timestamps_ms
     return (late_ms <= OLDEST_MS) & (late_ms >= -NEWEST_MS)
 

@@ -8,7 +8,7 @@ from bench.baselines.topics import Subscription, started
 
 
 def matches(subscriptions: Iterable[Subscription], symbol: str, price: int, volume: int) -> dict[str, list[str]]:
-    """By subscriber, the ids of subscriptions."""
+    """The ids of the matching subscriptions, by subscriber."""
     matches: dict[str, list[str]] = {}
     for id, subscriber, wanted, low, high, least, most in subscriptions:
         if wanted == symbol and low <= price < high and least <= volume < most:

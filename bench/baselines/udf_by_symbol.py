@@ -18,7 +18,7 @@ def by_symbol(subscriptions: Iterable[Subscription]) -> BySymbol:
 
 
 def matches(subscriptions: BySymbol, symbol: str, price: int, volume: int) -> dict[str, list[str]]:
-    """By subscriber, the ids of subscriptions."""
+    """The ids of the matching subscriptions, by subscriber."""
     matches: dict[str, list[str]] = {}
     for id, subscriber, low, high, least, most in subscriptions.get(symbol, ()):
         if low <= price < high and least <= volume < most:

@@ -12,7 +12,7 @@ from matchers.contract.tables import MatchBatch
 
 @dataclass(frozen=True)
 class Answer:
-    """Of events that both matched."""
+    """The comparison of two answers for the events that both matched."""
 
     listed: int = 0
     missed: int = 0  # matches that are not listed
@@ -37,7 +37,7 @@ class Answer:
 
 
 def compare(answer: MatchBatch, reference: MatchBatch) -> Answer:
-    """The events of both from the first on, as far as both go. Raises BenchError if that is none."""
+    """Compare two answers, as many events as both have. Raises BenchError if that is none."""
     common = min(len(answer), len(reference))
     if not common:
         raise BenchError("nothing to check: no event was matched by both the algorithm and scan")

@@ -12,7 +12,7 @@ from bench.matching.measure import BASELINE, Measurement
 
 
 def show(measured: Sequence[Measurement], out: Console) -> None:
-    """An algorithm and row; below, what is the same for all, and what was counted."""
+    """Print a row for each algorithm, then the settings that all share, then the counters."""
     out.print(_times(measured))
     if measured[0].compile_s is not None:
         out.print(f"\npatterns to a table: {measured[0].compile_s:,.3f} s")

@@ -44,7 +44,7 @@ LINE_INCHES = 0.16
 
 
 def draw(outcome: Outcome, directory: Path) -> Path:
-    """`PAPER-NUMBER.png`."""
+    """Draw a figure to `PAPER-NUMBER.png`."""
     figure, metrics = outcome.figure, outcome.metrics()
     lines = _caption(outcome)
     below = LINE_INCHES * len(lines)
@@ -121,7 +121,7 @@ def _scatter(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[
 
 
 def _logarithmic(axes: Axes) -> None:
-    """With numbers that people read, and enough of them."""
+    """Make an axis logarithmic, with enough ticks in plain numbers."""
     axes.set_yscale("log")
     least, most = axes.get_ylim()
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most / least < 300 else (1,)))
@@ -150,7 +150,7 @@ def _number(number: str) -> str:
 
 
 def _settings(outcome: Outcome) -> str:
-    """What stands still."""
+    """The settings that are the same for all points."""
     varied = {name for point in outcome.figure.points for name in point.workload}
     fixed = [text for name, text in outcome.rows[0].workload.words().items() if text and name not in varied]
     return ", ".join([*fixed, f"at scale {outcome.scale:g}"])

@@ -27,7 +27,7 @@ LEVELS = (1, 2, 5, 10, 20, 50)
 
 
 def less(rein: float, ada_rein: float, x: float | None = None, scope: str = "on average") -> tuple[Ratio, ...]:
-    """By how much WPA-REIN reduces the matching time of the others."""
+    """The share by which WPA-REIN reduces the matching time of the others."""
     return (
         Ratio("wpa_rein", "rein", round(1 - rein, 4), x, scope=scope),
         Ratio("wpa_rein", "ada_rein", round(1 - ada_rein, 4), x, scope=scope),

@@ -21,7 +21,7 @@ SIZES = replace(DEFAULT, attributes=30, width=0.7)
 
 
 def less(rein: float, tama: float, ada_rein: float, opindex: float) -> tuple[Ratio, ...]:
-    """By how much HEM reduces the matching time of the others."""
+    """The share by which HEM reduces the matching time of the others."""
     others = {"rein": rein, "tama": tama, "ada_rein": ada_rein, "opindex": opindex}
     return tuple(Ratio("hem", name, round(1 - share, 4)) for name, share in others.items())
 

@@ -23,17 +23,17 @@ MEAN_SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9)
 
 
 def around(mean: int) -> tuple[int, int]:
-    """As 3-5 is around 4."""
+    """The bounds around a number, in the ratio of 3-5 to 4."""
     return (mean - 1, mean + 1) if mean > 1 else (mean, mean)
 
 
 def filters(mean: float) -> dict[str, object]:
-    """Behind an interface, as 22,500 to 27,500 are around 25,000."""
+    """The bounds of filters behind an interface, in the ratio of 22,500-27,500 to 25,000."""
     return {"filters": (round(0.9 * mean), round(1.1 * mean))}
 
 
 def constraints(in_all: int) -> tuple[Point, ...]:
-    """Points that differ in the constraints of a filter, with so many in all."""
+    """Points that differ in the constraints of a filter, with the same number of constraints in all."""
     return tuple(
         Point(mean, {"constraints": around(mean), **filters(in_all / mean / DEFAULT.interfaces)}) for mean in MEAN_SIZES
     )
@@ -42,7 +42,7 @@ def constraints(in_all: int) -> tuple[Point, ...]:
 def times(
     ccm: tuple[float, float], ocm: tuple[float, float], x: float | None = None, scope: str = "on average"
 ) -> tuple[Ratio, ...]:
-    """How much longer SFF and BETree take than each of PCM's."""
+    """The time of SFF and of BETree as a multiple of each algorithm of PCM."""
     return tuple(
         Ratio(to, of, value, x, scope=scope)
         for of, values in (("ccm", ccm), ("ocm", ocm))

@@ -19,7 +19,7 @@ MILLIONS = (1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000)
 
 
 def less(x: float, comat: float, rein: float, tama: float, scope: str) -> tuple[Ratio, ...]:
-    """By how much PEM reduces the matching time of the others."""
+    """The share by which PEM reduces the matching time of the others."""
     others = {"comat": comat, "rein": rein, "tama": tama}
     return tuple(Ratio("pem", name, round(1 - share, 4), x, scope=scope) for name, share in others.items())
 

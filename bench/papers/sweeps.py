@@ -49,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Statement:
-    """What the paper states, and what came out here if it could be measured."""
+    """A claim of the paper and our figure for it, if it could be measured."""
 
     metric: str
     claim: str
@@ -80,16 +80,16 @@ class Outcome:
         return list(dict.fromkeys(row.label for row in self.rows))
 
     def values(self, label: str, metric: str) -> dict[float, float]:
-        """By x, where there are any."""
+        """The values of a metric by x."""
         values = {row.x: row.value(metric) for row in self.rows if row.label == label}
         return {x: value for x, value in values.items() if not isnan(value)}
 
     def metrics(self) -> list[str]:
-        """Those of the figure that something was measured of."""
+        """The metrics of the figure that have measurements."""
         return [m for m in self.figure.metrics if any(self.values(label, m) for label in self.labels)]
 
     def rivals(self) -> list[Rivals]:
-        """Of each point; none where a figure has no series of its own."""
+        """One entry for each point; none if a figure has no series of its own."""
         rivals = []
         for x in dict.fromkeys(row.x for row in self.rows) if self.figure.ours else ():
             here = {row.label: row for row in self.rows if row.x == x}
@@ -119,7 +119,7 @@ class Outcome:
 
 
 def figures(paper: str, numbers: Iterable[str] | None) -> list[Figure]:
-    """Those of these numbers, or all. Raises BenchError."""
+    """The figures with these numbers, or all. Raises BenchError."""
     if paper not in PAPERS:
         raise BenchError(f"unknown paper {paper!r}; {known(paper, PAPERS)}")
     there = {figure.number: figure for figure in PAPERS[paper]}
@@ -138,7 +138,7 @@ def run(
     seed: int = 1,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """With `scale` of the paper's subscriptions. Raises BenchError."""
+    """Measure a figure with a share `scale` of the paper's subscriptions. Raises BenchError."""
     if not scale > 0:
         raise BenchError(f"scale cannot be {scale:g}; it must be above 0, the share of the paper's subscriptions")
     if figure.real and data is None:
@@ -176,6 +176,6 @@ def run(
 
 
 def _unknown(series: Series, points: Iterable[Point]) -> list[str]:
-    """Options that it should have here and its algorithm does not take."""
+    """Options that a point needs and the algorithm does not have."""
     wanted: list[Mapping[str, Any]] = [series.options, *(point.options for point in points)]
     return sorted({option for options in wanted for option in options} - set(options_of(series.algorithm)))

@@ -14,7 +14,7 @@ from bench.papers.sweeps import Outcome, Rivals, Row
 
 
 def write(outcome: Outcome, directory: Path) -> list[Path]:
-    """`PAPER-NUMBER.csv`, and `PAPER-NUMBER-stated.csv` if the paper's text has numbers."""
+    """Write `PAPER-NUMBER.csv`, and `PAPER-NUMBER-stated.csv` if the paper's text has numbers."""
     measured = directory / f"{outcome.figure.name}.csv"
     _write(measured, (_columns(outcome, row) for row in outcome.rows))
     statements = outcome.statements()
@@ -37,7 +37,7 @@ def write(outcome: Outcome, directory: Path) -> list[Path]:
 
 
 def write_rivals(outcomes: Sequence[Outcome], directory: Path) -> list[Path]:
-    """`PAPER-fastest.csv`: of each point of the figures that have a series of their own, it and the fastest other."""
+    """Write `PAPER-fastest.csv`: for each point, the figure's own series and the fastest other algorithm."""
     rows = [_rivals(outcome, rivals) for outcome in outcomes for rivals in outcome.rivals()]
     if not rows:
         return []

@@ -53,20 +53,20 @@ class Child:
         return self._process.pid
 
     def go(self) -> None:
-        """What it waits for, if it does."""
+        """Send the line that the child waits for, if it waits."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
         self._process.stdin.flush()
 
     def wait_for(self, what: str) -> Any:
-        """Until it tells of it."""
+        """Wait until the child reports `what`."""
         while what not in self.report:
             self.check()
             time.sleep(0.05)
         return self.report[what]
 
     def end(self) -> None:
-        """Let it end by itself, and hear its last words."""
+        """Close its standard input, wait until it ends, and read its last reports."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

@@ -19,7 +19,7 @@ EVERY = 4  # of so many deliveries one is looked at, so that the reader keeps up
 
 
 def run(cluster: Cluster, topics: Sequence[str]) -> None:
-    """Until standard input ends. Once it has a line, those that come count for the second half too."""
+    """Read until standard input ends. After the first line of input, latencies count for the second half too."""
     midpoint = threading.Event()
     input = threading.Thread(target=_listen, args=(midpoint,), daemon=True)
     input.start()

@@ -19,7 +19,7 @@ TELL_S = 1.0
 
 
 class Writer:
-    """A producer that waits when its queue is full, and remembers what was not taken."""
+    """A producer that waits while its queue is full and remembers the records that were not taken."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._failed: list[str] = []
@@ -32,7 +32,7 @@ class Writer:
     def write(
         self, topic: str, key: bytes | None, value: bytes | None, partition: int = -1, timestamp_ms: int = 0
     ) -> None:
-        """Of now, unless another time is given."""
+        """Write a record with the present time, unless another is given."""
         while True:
             try:
                 self._producer.produce(topic, value, key, partition, timestamp=timestamp_ms)

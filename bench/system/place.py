@@ -30,11 +30,11 @@ class Place:
     cluster: Cluster
 
     def where(self) -> dict[str, Any]:
-        """For a process that reads or writes."""
+        """The arguments of a process that reads or writes."""
         return {"bootstrap_servers": self.cluster.bootstrap_servers, "client": self.cluster.options}
 
     def deliveries(self) -> list[str]:
-        """Their topics."""
+        """The names of the delivery topics."""
         deliveries = self.settings.deliveries
         if deliveries.layout == "shared":
             return [deliveries.topic]
@@ -43,7 +43,7 @@ class Place:
 
 @contextmanager
 def place(flags: Mapping[str, str]) -> Iterator[Place]:
-    """`flags` are settings of the job, by dotted name."""
+    """Start a broker and create the topics. `flags` are settings of the job, by dotted name."""
     with TemporaryDirectory(prefix="sluice-living-") as directory, EmbeddedBroker(HOME / "jars") as broker:
         values = {
             "query.name": "living",
@@ -57,7 +57,7 @@ def place(flags: Mapping[str, str]) -> Iterator[Place]:
 
 
 def _kept(topics: Iterable[Topic], settings: Settings) -> Iterable[Topic]:
-    """No status may be compacted away before it is checked."""
+    """Override the retention of the status topic, so that no status is compacted away before the check."""
     for topic in topics:
         forgets = topic.name == settings.subscriptions.status_topic
         yield replace(topic, config={"retention.ms": "-1"}) if forgets else topic

@@ -25,7 +25,7 @@ QUANTILES = ("p50", "p95", "p99")
 
 @dataclass(frozen=True)
 class Row:
-    """One rate with so many subscriptions."""
+    """The figures for one rate and number of subscriptions."""
 
     system: str
     load: Load
@@ -76,7 +76,7 @@ def ramp(
     flags: Mapping[str, str],
     tell: Callable[[str], None],
 ) -> Iterator[Row]:
-    """Ascending rates for each number of subscriptions and system, up to the first that is not sustained.
+    """Run ascending rates for each number of subscriptions and system, up to the first rate that is not sustained.
     Raises BenchError."""
     for n, system in product(subscriptions, systems):
         for rate in sorted(rates):
@@ -88,7 +88,7 @@ def ramp(
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """For people."""
+    """The rows as a table for the terminal."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     columns, texts = _texts(rows)
     for name in columns:
@@ -136,7 +136,8 @@ def _texts(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 
 
 def draw(rows: Sequence[Row], file: Path) -> None:
-    """Latency over rate, a line for each system and number of subscriptions; an open mark is of what was too much."""
+    """Draw latency over rate, one line for each system and number of subscriptions; an open mark is a rate that was not
+    sustained."""
     from matplotlib.figure import Figure  # half a second that only who draws pays
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")

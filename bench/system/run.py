@@ -27,13 +27,13 @@ Tell = Callable[[str], None]
 
 
 class System(Protocol):
-    """What is measured. `with` it: entered when it runs, with the subscriptions that are on their topic by then, and
-    nothing of it is left afterwards."""
+    """A system under measurement, used in `with`. Once entered it runs and has read the subscriptions in its topic;
+    after the end nothing of it is left."""
 
     @property
     def patience_s(self) -> float | None:
-        """If it is not done so long after the last event, it is stopped; None for never. If no batch has ended since
-        that event, it has LONGEST times as long: a rate can only be told of whole batches."""
+        """The longest time after the last event before it is stopped; None for no limit. If no batch has ended since
+        that event, LONGEST times as long, because rates are known by whole batches only."""
 
     @property
     def pid(self) -> int: ...
@@ -46,19 +46,19 @@ class System(Protocol):
         """Raises JobError if it has ended."""
 
     def done(self) -> tuple[int, int]:
-        """How many events and changes."""
+        """The numbers of processed events and changes."""
 
     def progress(self) -> str:
-        """For people to watch: how it does, as far as it says so."""
+        """Progress for the user, as far as the system reports it."""
 
     def midpoint(self) -> None:
-        """Called once, when half of the time is over."""
+        """Called once, after half of the time."""
 
     def stop(self) -> None:
-        """Called once; it has ended then."""
+        """Called once; the system has ended when it returns."""
 
     def checked(self) -> tuple[Answer, dict[str, Any]]:
-        """Called when it has ended: its answer to the events that it was done with, and its own figures."""
+        """Called after the end: the checked answer for the processed events, and the system's own figures."""
 
 
 SYSTEMS: Mapping[str, Callable[[Place], System]] = MappingProxyType(
@@ -83,7 +83,8 @@ class Outcome:
 
 
 def run(load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice") -> Outcome:
-    """`flags` are settings of the job, by dotted name. Everything that it starts has ended by then."""
+    """Measure one system under a load. `flags` are settings of the job, by dotted name. All processes that it starts
+    have ended when it returns."""
     with place(flags) as here:
         settings, topics = here.settings, here.cluster.topics()
         wanted = {
@@ -139,7 +140,7 @@ class Course:
 
 
 def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Usage, tell: Tell) -> Course:
-    """Until all that was written is processed, or the system's time is over."""
+    """Wait until everything written is processed, or the system's time is over."""
     began = changed = told_s = time.monotonic()
     last, events_told, over, half = job.done(), 0, None, False
     while True:

@@ -19,7 +19,7 @@ from streaming.process.job_process import JobProcess
 
 @dataclass
 class JobLog:
-    """What the job's log lines add up to."""
+    """Totals of the job's log lines."""
 
     version: int = 0
     events: int = 0
@@ -45,7 +45,7 @@ class JobLog:
             self.second_half.update(total)
 
     def progress(self) -> str:
-        """For people to watch: latencies since the last time."""
+        """Latencies since the last call, for the user."""
         recent, self.recent = self.recent.summary(), Latencies()
         return "ms " + " ".join(f"{name} {_ms(value)}" for name, value in recent.items())
 
@@ -109,7 +109,7 @@ class Sluice:
 
 
 def _in_force_ms(changes: Changes, statuses: Statuses, first: Mapping[int, int]) -> dict[str, float | None]:
-    """From a change's timestamp to that of its status, of all but the `first` of each partition."""
+    """Milliseconds from a change's timestamp to that of its status, without the `first` changes of each partition."""
     later = np.concatenate([np.arange(changes.start[p] + n, changes.start[p + 1]) for p, n in first.items()])
     answered = np.isin(statuses.change, later)
     ms = statuses.timestamp[answered] - changes.timestamp[statuses.change[answered]]

@@ -21,7 +21,7 @@ JOB = ("driver JVM", "driver Python", "Python workers")
 
 @dataclass
 class Taken:
-    """By one kind of process."""
+    """Memory and processor time of one kind of process."""
 
     memory_mb: float = 0.0  # resident; what several share counts for each
     cpu_s: float = 0.0
@@ -29,10 +29,10 @@ class Taken:
 
 @dataclass
 class Usage:
-    """`with Usage(job, others) as usage`: looks every five seconds, and at the end.
+    """`with Usage(job, others) as usage`: measure every five seconds and at the end.
 
     The processes below `job` are of three kinds: its JVM, the driver's Python, and the Python workers. Each of `others`
-    is one process of its own name.
+    is one process with a name of its own.
     """
 
     job: int
@@ -51,8 +51,8 @@ class Usage:
         self._thread.join()
 
     def memory_mb(self) -> dict[str, dict[str, float]]:
-        """Of what is still there: at the start, in the middle and at the end, and by how much a line through the second
-        half rises."""
+        """Memory of the processes that still run: at the start, in the middle and at the end, and the rise of a
+        straight line through the second half."""
         half = len(self.samples) // 2
         memory = {}
         for name in self.samples[-1][1]:
@@ -64,7 +64,7 @@ class Usage:
         return memory
 
     def cpu_s(self) -> dict[str, float]:
-        """Also of those that have ended by now, as far as it was seen."""
+        """Processor seconds, with those of processes that have ended, as far as they were seen."""
         last = {name: taken for _, sample in self.samples for name, taken in sample.items()}
         return {
             name: round(taken.cpu_s - self.samples[0][1].get(name, Taken()).cpu_s, 1) for name, taken in last.items()
@@ -87,7 +87,7 @@ class Usage:
                 continue
             taken = usage.setdefault(name, Taken())
             taken.memory_mb += process.memory_mb
-            # Workers come and go: the time of those that are gone is with the one that made them.
+            # Workers come and go: the processor time of a finished worker is counted in its parent.
             taken.cpu_s += process.cpu_s + (process.cpu_of_children_s if name == JOB[2] else 0.0)
         self.samples.append((time.monotonic(), usage))
 

@@ -15,7 +15,8 @@ from matchers.language.parsing import parse
 
 
 def compiled(patterns: Documents) -> Segment:
-    """The id of a pattern is its position. All must have shapes that templates know."""
+    """Compile patterns through templates; the id of a pattern is its position. All must have shapes that templates
+    know."""
     skeletons = Skeletons.of(patterns.text, patterns.begins, patterns.ends)
     assert (skeletons.shape >= 0).all()
     parts = []

@@ -24,7 +24,7 @@ class Distribution:
 
     @classmethod
     def parse(cls, text: str) -> Distribution:
-        """Raises BenchError."""
+        """Parse a distribution. Raises BenchError."""
         name, colon, parameters = text.partition(":")
         if name not in PARAMETERS:
             raise BenchError(f"unknown distribution {name!r}; {known(name, PARAMETERS)}")
@@ -61,7 +61,7 @@ class Distribution:
         return rng.random(n)
 
     def weights(self, n: int) -> Float64:
-        """[n]: how likely each attribute is, against the others. Raises BenchError."""
+        """[n]: the relative weight of each attribute. Raises BenchError."""
         if self.name == "uniform":
             return np.ones(n)
         if self.name == "zipf":

@@ -30,7 +30,7 @@ from streaming.kafka.clients import Cluster
 from streaming.latencies import STAGES, TOTAL, Latencies
 from streaming.process.job_process import JobProcess
 
-QUIET_S = 60.0  # without any progress, the demo gives up
+QUIET_S = 60.0  # the demo gives up after this time without progress
 
 Delivery = tuple[int, str]  # (number of the event, subscriber)
 
@@ -46,7 +46,7 @@ class Seen:
     latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
 
     def hear(self, line: dict[str, Any]) -> None:
-        """Take a log line of the job."""
+        """Add a log line of the job."""
         if line["event"] == "batch":
             for stage, latencies in line["latencies"].items():
                 self.latencies[stage].update(Latencies.from_json(latencies))
@@ -156,7 +156,7 @@ def _reading(cluster: Cluster, settings: Settings, subscribers: list[str], seen:
 
 
 def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_plug: bool) -> None:
-    """Until all events are done. A batch that a crash cut off between commit and log line is counted by deliveries."""
+    """Wait until all events are done. The deliveries count for a batch whose log line was lost in a crash."""
     changed = time.monotonic()
     last = (0, 0, 0)
     with Live(console=console, refresh_per_second=4, get_renderable=lambda: _picture(seen, events)) as live:
@@ -221,7 +221,7 @@ def _expected(documents: list[dict[str, Any]], lines: list[bytes], events: int) 
 
 
 def _summary(console: Console, seen: Seen, expected: dict[Delivery, list[str]], subscriptions: int) -> dict[str, Any]:
-    """An unexpected delivery, or one with other ids, counts as `duplicated`."""
+    """The summary. An unexpected delivery, or one with other ids, counts as `duplicated`."""
     copies = Counter({delivery: len(lists) for delivery, lists in seen.deliveries.items()})
     right = {
         d

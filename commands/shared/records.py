@@ -62,8 +62,10 @@ def decisions(settings: Settings) -> Decisions:
 
 
 def reader(settings: Settings, topic: str, what: str) -> Read:
-    """A topic from its first record to its present end, as often as it is called. The first time it shows how far it
-    is; later what was found may be on the terminal already."""
+    """A function that reads a topic from its first record to its present end, as often as it is called.
+
+    The first call shows progress; later calls do not, since results may be on the terminal already.
+    """
     calls = 0
 
     def read() -> Iterator[Message | None]:

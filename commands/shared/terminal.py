@@ -32,7 +32,7 @@ def counted(n: int, nouns: str) -> str:
 
 
 def eprint(text: str) -> None:
-    """The same, faster, for up to a million lines."""
+    """Print on standard error without markup: faster, for up to a million lines."""
     print(text, file=sys.stderr)
 
 
@@ -41,7 +41,7 @@ def progress_of(what: str, total: int | None = None, quiet: bool = False) -> Ite
     kind = SpinnerColumn() if total is None else BarColumn()
     columns = (kind, TextColumn("{task.completed:,} {task.description}"), TimeElapsedColumn())
     hidden = quiet or not err.is_terminal
-    # Standard output stays what it is: rich would lead it to where the bar is.
+    # Leave standard output alone: rich would redirect it to the console of the bar.
     with Progress(*columns, console=err, transient=True, disable=hidden, redirect_stdout=False) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)

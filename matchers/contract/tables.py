@@ -107,7 +107,7 @@ class EventBatch:
 
     @property
     def arrays(self) -> Events:
-        """As kernels take them."""
+        """The arrays as kernels take them."""
         return Events(self.offsets, self.column, self.value)
 
     @classmethod
@@ -154,7 +154,7 @@ class MatchBatch:
 
     @classmethod
     def joined(cls, parts: Sequence[MatchBatch]) -> MatchBatch:
-        """Of the events of one batch after the other."""
+        """Concatenate the matches of consecutive parts of a batch."""
         counts = [np.diff(part.offsets) for part in parts]
         return cls(
             offsets_of(np.concatenate([np.empty(0, np.int64), *counts])),
@@ -177,7 +177,7 @@ def _ids(name: str, values: ArrayLike, n: int) -> Int32:
 
 
 def offsets_of(counts: ArrayLike) -> Int64:
-    """[N + 1]: where each of N runs of these lengths begins, one behind the other, and where the last ends."""
+    """[N + 1]: the offsets of N consecutive runs with these lengths, with the end of the last."""
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
 

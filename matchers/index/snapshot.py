@@ -99,7 +99,7 @@ class Snapshot:
         return list(zip(self.parts, self.removed, strict=True))
 
     def locate(self, ids: Texts) -> list[tuple[Int32, Int32]]:
-        """Of each part: which of these ids it has, and at which positions, without those removed."""
+        """For each part: the indexes of the given ids that it has, and their positions, without the removed ones."""
         places = []
         for part, removed in self._pairs:
             position = part.segment.ids.find(ids)
@@ -122,9 +122,9 @@ class Snapshot:
         *,
         frozen: int = 0,
     ) -> Snapshot:
-        """The next version: `remove`, then `add`, which replaces an id that is there. Unknown ids do not matter.
+        """The next version: `remove`, then `add`, which replaces an id that is there. Unknown ids are ignored.
 
-        The `frozen` oldest parts are not joined with others.
+        The `frozen` oldest parts are not compacted.
         """
         fresh = add if isinstance(add, Segment) else Segment.build(add)
         gone = Texts.joined([Texts.of(remove), fresh.ids])
@@ -151,7 +151,7 @@ class Snapshot:
         )
 
     def due(self) -> slice:
-        """Which parts ought to be joined; none if that is empty."""
+        """The parts to compact; an empty slice if there are none."""
         parts = self._pairs
         first = self._first_due(parts, 0)
         if first == len(parts):
@@ -160,8 +160,10 @@ class Snapshot:
         return slice(first, len(parts))
 
     def _first_due(self, parts: Sequence[tuple[Part, Int32]], added: int) -> int:
-        """The first part that is not FANOUT times as long as all after it, or of which most is removed; not one of
-        those that are only joined with themselves."""
+        """The first part that is not FANOUT times as long as all after it, or that is mostly removed.
+
+        The first `shards - 1` parts are only compacted by themselves.
+        """
         newer = added
         first = len(parts)
         for i in reversed(range(self.shards - 1, len(parts))):
@@ -171,8 +173,10 @@ class Snapshot:
         return first
 
     def swapped(self, old: Sequence[Part], removed: Sequence[Int32], new: Part) -> Snapshot:
-        """The same version with `new` in the place of `old`, parts in a row of which it was made when `removed` were
-        their removed positions."""
+        """The same version with `new` in place of `old`.
+
+        `old` are consecutive parts, and `new` was made of them when `removed` were their removed positions.
+        """
         present = dict(self._pairs)
         gone = []
         begin = 0
@@ -186,7 +190,7 @@ class Snapshot:
         return self.of(self._longest_first([pair for pair in parts if _size(pair)]), self.version)
 
     def _longest_first(self, parts: Sequence[tuple[Part, Int32]]) -> list[tuple[Part, Int32]]:
-        """The shortest of the long parts is the last of them, with which what is new is joined."""
+        """Sort the long parts by length, descending: new subscriptions are merged into the last, shortest one."""
         return sorted(parts[: self.shards], key=_size, reverse=True) + list(parts[self.shards :])
 
     def of(self, parts: Sequence[tuple[Part, Int32]], version: int) -> Snapshot:
@@ -209,7 +213,7 @@ class Snapshot:
 
 @dataclass(frozen=True, eq=False)
 class FieldPlan:
-    """The fields of an event that some parts need, and the encoding of each part."""
+    """The fields of an event that some parts need, and the encoder of each part."""
 
     fields: Fields
     encoders: tuple[Encoder, ...]
@@ -238,7 +242,7 @@ def _among(position: Int32, removed: Int32) -> NDArray[np.bool_]:
 
 
 def _with(removed: Int32, positions: Int32) -> Int32:
-    """Both, ascending; none is in both. The cost is that of moving `removed`, not of sorting it."""
+    """Both, ascending; they share no position. The cost is that of moving `removed`, not of sorting it."""
     if not len(positions):
         return removed
     new = np.unique(positions)

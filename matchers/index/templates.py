@@ -31,7 +31,7 @@ class Template:
 
     @classmethod
     def of(cls, pattern: Pattern) -> Template | None:
-        """From a pattern whose values name their slots; None where it holds more than the simple operators."""
+        """The template of a pattern whose values name their slots; None if it holds more than the simple operators."""
         slots = []
         if sum(len(part.operators) for part in pattern.parts if isinstance(part, Predicate)) > MAX_RANGES:
             return None  # `lower` refuses it
@@ -45,7 +45,7 @@ class Template:
         return cls(tuple(sorted(slots, key=lambda p: (p[0], p[1]))))  # type: ignore[arg-type]
 
     def segment(self, ids: Texts, values: Skeletons, first: Int64, notes: Mapping[str, Note]) -> Segment:
-        """The subscriptions whose patterns have their values from first[i] on."""
+        """The segment of the subscriptions whose patterns have their values from first[i] on."""
         n = len(ids)
         cuts, columns, lows, highs = [], [], [], []
         for c, (_, facet, operators) in enumerate(self.predicates):
@@ -79,7 +79,7 @@ def _facet(operator: object) -> str | None:
 
 
 def _numbers(operator: object, values: Skeletons, first: Int64) -> tuple[Float64, Float64]:
-    """Closed intervals of all the subscriptions."""
+    """The closed intervals of all the subscriptions."""
     if isinstance(operator, Equals):
         value = values.number[first + slot_of(operator.value)]
         return value, value
@@ -99,7 +99,7 @@ def _bound(bound: float, values: Skeletons, first: Int64) -> Float64:
 def _codes(
     operators: Sequence[object], values: Skeletons, first: Int64
 ) -> tuple[list[tuple[Float64, Float64]], tuple[bytes, ...]]:
-    """Intervals of codes of all the subscriptions, and the cuts that these count."""
+    """The intervals of codes of all the subscriptions, and the cuts that these count."""
     ranges = []  # of each operator: one for each text that occurs, and which text each subscription has
     for operator in operators:
         text = operator.text if isinstance(operator, Prefix) else getattr(operator, "value", None)

@@ -39,7 +39,8 @@ class Values:
 
 
 def read_documents(events: Sequence[Event], fields: Fields) -> Values:
-    """From events as Python holds JSON: dict, list or tuple, str, float, int, bool, None; TypeError on others."""
+    """Read events given as Python's form of JSON: dict, list or tuple, str, float, int, bool, None. Raises TypeError
+    for others."""
     values: list[tuple[int, Scalar]] = []
     several = np.zeros(len(events), np.bool_)
     offsets = np.zeros(len(events) + 1, np.int64)
@@ -64,9 +65,9 @@ def read_documents(events: Sequence[Event], fields: Fields) -> Values:
 
 
 def _read(value: Any, node: Node, in_array: bool, values: list[tuple[int, Scalar]]) -> bool:
-    """Append (position, value) for what lies at a node and below; says whether an array had several elements.
+    """Append (position, value) for everything at a node and below; return whether an array had several elements.
 
-    In an array, an element that lacks a field is one way for the event not to have it, so that is appended too.
+    In an array, an element that lacks a field is one way for the event to lack it, so that is appended too.
     """
     several = False
     if isinstance(value, list | tuple):
@@ -99,8 +100,8 @@ def _read(value: Any, node: Node, in_array: bool, values: list[tuple[int, Scalar
 
 
 def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) -> tuple[Values, Int64]:
-    """From JSON events text[begins[e] : ends[e]]. Also says which of them a slower reader must take: here, they hold
-    nothing."""
+    """Read JSON events text[begins[e] : ends[e]], and tell which of them a slower reader must take; these hold nothing
+    here."""
     names = fields.names
     n = len(begins)
     room = int((ends - begins).sum()) // 2 + n + 1  # a value takes a byte and a separator
@@ -133,7 +134,7 @@ def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) ->
 
 
 def none_read(n: int) -> Values:
-    """Of n events nothing yet."""
+    """Values of n events of which nothing is read yet."""
     return Values(
         *(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0)),
         *(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.zeros(n, np.bool_)),
@@ -141,7 +142,7 @@ def none_read(n: int) -> Values:
 
 
 def spliced(values: Values, at: Int64, others: Values) -> Values:
-    """`values` with its events `at`, which must be empty there, taken from `others`, in order."""
+    """`values` with its events `at`, which must be empty, taken from `others` in order."""
     if not len(at):
         return values
     event = np.repeat(np.arange(len(values)), np.diff(values.offsets))

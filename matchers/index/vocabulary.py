@@ -46,7 +46,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, conjunctions: Iterable[Conjunction]) -> Vocabulary:
-        """The columns and cuts that these need."""
+        """The columns and cuts that these conjunctions need."""
         ends: dict[Column, set[bytes]] = {}
         for conjunction in conjunctions:
             for column, region in conjunction.regions.items():
@@ -64,11 +64,11 @@ class Vocabulary:
 
     @cached_property
     def cut_position(self) -> list[dict[bytes, int]]:
-        """Of each column: its cuts with their places."""
+        """For each column: the place of each of its cuts."""
         return [{cut: i for i, cut in enumerate(cuts)} for cuts in self.cuts]
 
     def intervals(self, column: int, region: Region) -> list[Interval]:
-        """A region of a column as closed intervals of doubles, which unless it is of doubles already are codes."""
+        """A region of a column as closed intervals of doubles. Regions that are not of doubles become codes."""
         if self.columns[column][1] == NUMBER:
             return cast("list[Interval]", region)
         at = self.cut_position[column]

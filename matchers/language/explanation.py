@@ -14,7 +14,7 @@ from matchers.language.verification import Condition, seen
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why one predicate holds, or does not."""
+    """The reason that one predicate holds, or does not."""
 
     predicate: Predicate
     held: bool
@@ -31,7 +31,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Alternatives:
-    """Why one of the patterns of an `$or` holds, or none does."""
+    """The reason that one of the patterns of an `$or` holds, or none does."""
 
     patterns: tuple[tuple[Explanation | Alternatives, ...], ...]
     held: bool

@@ -53,7 +53,7 @@ def token(value: Scalar) -> bytes:
 
 
 def number_token(value: float) -> bytes:
-    """In the order of the numbers: of negative ones all bits are turned, of the others the sign."""
+    """Bytes in the order of the numbers: all bits of negative numbers are inverted, the sign of others."""
     if value != value:
         return _NUMBER_TAG + b"\xff" * 8
     (bits,) = struct.unpack(">Q", struct.pack(">d", value + 0.0))  # + 0.0 makes -0.0 the other zero
@@ -69,7 +69,7 @@ def number(value: float) -> float:
 
 
 def fold(text: str) -> str:
-    """The same for texts that differ in case only, by Unicode's full case folding."""
+    """Equal for texts that differ in case only, by Unicode's full case folding."""
     return text.casefold()
 
 
@@ -102,7 +102,7 @@ def exactly(key: bytes) -> Range:
 
 
 def starting_with(key: bytes) -> Range:
-    """All that starts so. Neither a tag nor UTF-8 has a byte FF, so the last one can be raised."""
+    """All bytes with this prefix. Neither a tag nor UTF-8 has a byte FF, so the last byte can be raised."""
     return key, key[:-1] + bytes([key[-1] + 1])
 
 
@@ -112,7 +112,7 @@ def as_tokens(intervals: Iterable[Interval]) -> list[Range]:
 
 
 def on_tokens(regions: Mapping[str, Region]) -> dict[str, Sequence[Range]]:
-    """The same regions, with that of the doubles put on the token line. They must not hold both."""
+    """The same regions with the region of doubles moved to the token line. They must not hold both."""
     on: dict[str, Sequence[Range]] = {}
     for facet, region in regions.items():
         if facet == NUMBER:

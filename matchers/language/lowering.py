@@ -32,12 +32,13 @@ class Conjunction:
 
 
 def lower(pattern: Pattern) -> list[Conjunction]:
-    """An event satisfies the pattern when it satisfies one of these. Raises PatternError where they are too many."""
+    """The alternatives of a pattern: an event satisfies the pattern when it satisfies one. Raises PatternError if there
+    are too many."""
     return [_conjunction(alternative) for alternative in _all(pattern)[0]]
 
 
 def _all(pattern: Pattern) -> tuple[list[Alternative], int]:
-    """Every choice of one alternative of each part, and how many ranges are written."""
+    """Every choice of one alternative of each part, and the number of ranges written."""
     choices: list[list[Alternative]] = []
     alternatives, ranges, written = 1, 0, 0
     for part in pattern.parts:
@@ -68,7 +69,7 @@ def _one_of(part: OneOf) -> tuple[list[Alternative], int]:
 
 
 def _terms(predicate: Predicate) -> list[Alternative]:
-    """The operators as alternatives: those that need one facet only, and the same, become one region of it."""
+    """The operators as alternatives. Operators that need the same single facet become one region of it."""
     regions: dict[str, list[object]] = {}
     constraints: list[Alternative] = []
     for operator in predicate.operators:
@@ -102,8 +103,8 @@ def _ranges(alternatives: Sequence[Alternative]) -> int:
 
 
 def _check_growth(part: Predicate | OneOf, ranges: int, written: int) -> None:
-    """Of the parts up to this one. Those that follow cannot mend it: there are more than MAX_GROWTH alternatives then,
-    so each of their ranges adds more than it allows."""
+    """Check the growth by the parts up to this one. Later parts cannot repair it: there are more than MAX_GROWTH
+    alternatives then, so each of their ranges adds more than it allows."""
     if ranges > max(FEW_RANGES, MAX_GROWTH * written):
         path = part.path if isinstance(part, Predicate) else ("$or",)
         raise PatternError(

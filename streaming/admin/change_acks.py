@@ -30,7 +30,7 @@ _WORDS = {"accepted": "in force", "paused": "paused", "withdrawn": "withdrawn"}
 
 
 class Unanswered(JobError):
-    """The time to wait is over. What was written stays written, and a job will answer it."""
+    """The time to wait is over. The written changes stay written, and a job will answer them."""
 
     retry = True
 
@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def _by(self) -> Mapping[str, int]:
-        """The change that its status is about, or that counts in its place."""
+        """The change that its status is about, or the change that supersedes it."""
         by: Mapping[str, int] = self.status.get("superseded_by") or self.status["change"]
         return by
 
@@ -95,7 +95,7 @@ class PendingChanges:
         id, change = status["id"], status["change"]
         read_up_to = (
             {} if "superseded_by" in status else status.get("read_up_to", {})
-        )  # the one that counts comes later
+        )  # the change that supersedes it comes later
         for partition, ids in self._offsets.items():
             waiting = ids.get(id, [])
             end = change["offset"] + 1 if partition == change["partition"] else read_up_to.get(str(partition), 0)
@@ -119,7 +119,7 @@ def starts(cluster: Cluster, topic: str) -> Starts:
 
 
 def answers(cluster: Cluster, starts: Starts, pending: PendingChanges, timeout_s: float) -> Iterator[Answer]:
-    """Each as it comes, until nothing is pending. Raises Unanswered when the time is over."""
+    """Each answer as it comes, until no change is pending. Raises Unanswered when the time is over."""
     deadline = time.monotonic() + timeout_s
     topics = sorted({topic for topic, _ in starts})
     written = len(pending)

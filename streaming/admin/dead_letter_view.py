@@ -20,7 +20,7 @@ def heading() -> str:
 
 
 def row(letter: Letter, redriven: bool, width: int) -> str:
-    """Two lines: where it lies and where it came from; for whom it was and why it is here, as far as `width` goes."""
+    """Two lines: its place and its origin; its subscriber and the detail, cut to `width`."""
     where = "-"
     if origin := letter.origin:
         at = f"{origin.partition}:{origin.offset}"
@@ -32,7 +32,7 @@ def row(letter: Letter, redriven: bool, width: int) -> str:
 
 
 def page(letter: Letter, redriven: bool) -> Iterator[str]:
-    """All that is known of one, as lines."""
+    """Everything known of a letter, as lines."""
     origin = letter.origin
     facts = {
         "place": str(letter.place),
@@ -63,7 +63,7 @@ def page(letter: Letter, redriven: bool) -> Iterator[str]:
 
 
 def as_data(letter: Letter, redriven: bool) -> dict[str, Any]:
-    """The same as JSON has it; bytes that are no text are in base64, under a name that says so."""
+    """A letter as JSON; bytes that are not text are in base64, under a name that says so."""
     origin = letter.origin
     data: dict[str, Any] = {
         "place": str(letter.place),
@@ -89,7 +89,7 @@ def _columns(texts: tuple[str, ...]) -> str:
 
 
 def _short(value: bytes) -> str:
-    """On a line, all of it."""
+    """The whole value on one line: text, or hexadecimal."""
     try:
         return plain(value.decode(), quoted=False)
     except UnicodeDecodeError:

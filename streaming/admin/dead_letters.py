@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Letter:
-    """`key`, `value` and `headers` are those of the record that it was made of."""
+    """A dead letter. `key`, `value` and `headers` are those of the original record."""
 
     place: Place
     time_ms: int
@@ -70,7 +70,7 @@ class Letter:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which letters: those that all of this holds for; what is empty or None holds for each."""
+    """A filter of letters: all conditions must hold; an empty one or None holds for every letter."""
 
     reasons: frozenset[str] = frozenset()
     subscriber: str | None = None
@@ -91,7 +91,7 @@ class Wanted:
 
 
 def read_letters(cluster: Cluster, topic: str, wanted: Wanted) -> Iterator[Letter]:
-    """In the order of each partition, up to the present end. Raises JobError."""
+    """The letters in the order of each partition, up to the present end. Raises JobError."""
     for message in clients.read(cluster, [topic], follow=False, settled=True):
         if message is not None and marked(message) is None and wanted(letter := read_letter(message)):
             yield letter
@@ -104,12 +104,12 @@ def redriven_places(cluster: Cluster, topic: str) -> set[Place]:
 
 
 def marker(topic: str, place: Place) -> Record:
-    """In the letter's partition, which forgets the letter first."""
+    """A marker, in the letter's partition, where retention removes the letter first."""
     return Record(topic, None, None, [(REDRIVEN, str(place).encode())], place.partition)
 
 
 def marked(message: Message) -> Place | None:
-    """The place that a marker names; None for all else. A letter of an empty record has more headers than one."""
+    """The place that a marker names; None for other records. A letter of an empty record has more headers than one."""
     headers = headers_of(message)
     if message.key() is not None or message.value() is not None or len(headers) != 1 or headers[0][0] != REDRIVEN:
         return None

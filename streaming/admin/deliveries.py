@@ -24,8 +24,11 @@ SHORTEST = 20  # characters of an event
 
 
 def received(settings: Settings, subscriber: str, *, follow: bool, from_now: bool = False) -> Iterator[Message | None]:
-    """In either layout, to the present end or, with `follow`, for ever; then None whenever there is nothing for a
-    moment. Where it begins is settled when this returns. Raises JobError."""
+    """The deliveries of a subscriber in either layout, up to the present end.
+
+    With `follow` it never ends and yields None whenever nothing has come for a moment. The first offset is settled when
+    this returns. Raises JobError.
+    """
     deliveries = settings.deliveries
     shared = deliveries.layout == "shared"
     cluster = Cluster.of(settings)
@@ -45,7 +48,7 @@ def received(settings: Settings, subscriber: str, *, follow: bool, from_now: boo
 
 @dataclass(frozen=True)
 class Delivery:
-    """One, as far as it says these things; somebody else may have written it."""
+    """A delivery with what its headers say. Others may write to the topic too, so each of these may be missing."""
 
     partition: int
     offset: int
@@ -71,8 +74,8 @@ class Delivery:
         )
 
     def parts(self, width: int) -> tuple[str, str, str, str, str]:
-        """Of a line: when, how late, what matched it (a version or a replay), the subscriptions, and as much of the
-        event as `width` has room for."""
+        """The parts of a line: time, delay, version or replay, subscriptions, and as much of the event as `width` has
+        room for."""
         late = "-" if self.latency_ms is None else f"{self.latency_ms:,} ms"
         by = f"version {self.version}" if self.version is not None else f"replay {self.replay}" if self.replay else "-"
         ids = cut(", ".join(self.ids) or "-", MOST_IDS)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 BATCH = 1_000  # letters a transaction at most
 BATCH_BYTES = 50_000_000  # or as many as reach this
 
-# What became of a letter. All but the first two are why it was skipped.
+# The outcomes for a letter. All but the first two are reasons for skipping it.
 REDRIVEN = "redriven"
 ALREADY = "redriven already"
 SUPERSEDED = "superseded"
@@ -97,7 +97,8 @@ class Summary:
 
 @contextmanager
 def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
-    """Ends every older one of the query, unless it is `dry`: then nothing is made, sent or ended. Raises JobError."""
+    """Open a redrive, which ends every older one of the query. If it is `dry`, nothing is created, sent or ended.
+    Raises JobError."""
     cluster = Cluster.of(settings)
     topics = cluster.topics()
     there = topics.required((settings.events.topic, settings.subscriptions.topic, settings.dead_letters.topic))
@@ -122,7 +123,7 @@ def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
 
 @dataclass
 class Redrive:
-    """One that is open."""
+    """An open redrive."""
 
     settings: Settings
     cluster: Cluster
@@ -165,7 +166,7 @@ class Redrive:
         yield from self._commit(sent)
 
     def _commit(self, sent: Sequence[tuple[Place, Record]]) -> Iterator[Outcome]:
-        """Without those that Kafka takes in no transaction."""
+        """Commit the records in one transaction, without those that Kafka refuses."""
         if not sent:
             return
         topic = self.settings.dead_letters.topic
@@ -227,8 +228,10 @@ class Redrive:
         return record._replace(partition=partition)
 
     def _superseded(self, letters: Sequence[Letter]) -> set[Place]:
-        """The refused subscriptions of whose key there is a later record. The order of two records counts only within
-        a partition; where somebody writes a key to several, their times decide."""
+        """The places of refused subscriptions whose key has a later record.
+
+        The order of two records counts only within a partition; between partitions their times decide.
+        """
         topic = self.settings.subscriptions.topic
         refused: dict[bytes, list[tuple[Place, Origin]]] = {}
         for letter in letters:
@@ -253,7 +256,8 @@ class Redrive:
 
 
 def _unless_made(settings: Settings, ready: OutputTopics) -> Callable[[str], bool]:
-    """Whether a topic is missing, without an attempt to make it: if it may be made, it is none that is missing."""
+    """A function that tells whether a topic is missing, without creating it: a topic that the job may create is not
+    missing."""
     if settings.deliveries.create_topics and settings.deliveries.layout == "topic_per_subscriber":
         return lambda topic: False
     return lambda topic: bool(ready.missing([topic]))

@@ -84,10 +84,10 @@ class Summary:
 
 @contextmanager
 def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, name: str | None) -> Iterator[Replay]:
-    """The replay of that name, or without one of the name that the subscription and the range give it.
+    """The replay with that name; without a name, it is derived from the subscription and the range.
 
-    The times, to now if there is no second, are those of a new one; one that has begun has its range. Either a name or
-    the first time must be given. Raises JobError.
+    The times are the range of a new replay (to now, without the second); one that has begun keeps its range. Either a
+    name or the first time must be given. Raises JobError.
     """
     cluster = Cluster.of(settings)
     topic = settings.events.topic
@@ -121,7 +121,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
 
 
 def latest(cluster: Cluster, settings: Settings, id: str) -> tuple[Change, str]:
-    """The last word on a subscription and a digest of it. Raises JobError if it is not one to match with."""
+    """The last word on a subscription, and its digest. Raises JobError if it is not in force."""
     topic, status_topic = settings.subscriptions.topic, settings.subscriptions.status_topic
     decisions = decided(cluster.topics(), settings, lambda: clients.read(cluster, [status_topic], follow=False))
     records = [
@@ -138,7 +138,7 @@ def latest(cluster: Cluster, settings: Settings, id: str) -> tuple[Change, str]:
 
 
 def _why_none(records: Sequence[Message], id: str, topic: str) -> str:
-    """Why none of the records of an id is in force."""
+    """The reason that none of the records of an id is in force."""
     for message in reversed(records):
         try:
             read_change(message.key(), message.value())
@@ -149,8 +149,8 @@ def _why_none(records: Sequence[Message], id: str, topic: str) -> str:
 
 @dataclass
 class Replay:
-    """One that is open. `at` is what it has reached in each partition of `notes`; `partitions` is how many the topic
-    has that it delivers to."""
+    """An open replay. `at` is the offset reached in each partition of `notes`; `partitions` is the number of partitions
+    of the delivery topic."""
 
     settings: Settings
     name: str
@@ -174,7 +174,7 @@ class Replay:
 
     @property
     def size(self) -> int:
-        """Offsets that it takes. Not each of them needs to be an event."""
+        """The number of offsets in its range. Some of them may hold no event."""
         return sum(note.end - note.start for note in self.notes.values())
 
     @property
@@ -196,7 +196,7 @@ class Replay:
         self._publish([])
 
     def check(self, id: str, digest: str, bounds: Mapping[int, Span]) -> None:
-        """Whether one that has begun can go on as it began. Raises JobError."""
+        """Check that a replay that has begun can go on. Raises JobError."""
         begun = next(iter(self.notes.values()))
         if begun.subscription != id:
             raise JobError(f"the replay {self.name!r} is for the subscription {begun.subscription!r}, not for {id!r}")
@@ -213,8 +213,11 @@ class Replay:
             )
 
     def run(self, stop: threading.Event, rate: float | None, progress: Callable[[int], None]) -> Summary:
-        """Until it is finished, or `stop` is set and the transaction in hand committed. `rate` is events a second at
-        most; `progress` is told `done` after each transaction. Raises JobError."""
+        """Run until it is finished, or `stop` is set and the current transaction committed.
+
+        `rate` is the greatest number of events a second; `progress` is called with `done` after each transaction.
+        Raises JobError.
+        """
         topic, summary = self.settings.events.topic, self.summary
         going = {p for p, note in self.notes.items() if self.at[p] < note.end}
         self.consumer.assign([TopicPartition(topic, p, self.at[p]) for p in sorted(going)])
@@ -233,7 +236,7 @@ class Replay:
         return summary
 
     def _taken(self, messages: Sequence[Message], going: set[int]) -> list[Message]:
-        """The events of the range among them. Moves `at`, and takes out of `going` what is done."""
+        """The events of the range among the messages. Advances `at` and removes finished partitions from `going`."""
         events = []
         for message in messages:
             error = message.error()
@@ -247,7 +250,7 @@ class Replay:
             end = self.notes[partition].end
             if error is None and offset < end:
                 events.append(message)
-            # Up to here, or to where the partition ends by now, there are no more events than those we were given.
+            # All events up to here, or up to the partition's present end, have been received.
             self.at[partition] = min(offset + (error is None), end)
             if self.at[partition] == end:
                 going.discard(partition)
@@ -282,7 +285,7 @@ class Replay:
         return fitting
 
     def _publish(self, deliveries: Sequence[Record]) -> None:
-        """All partitions' offsets every time, so that the broker forgets them together: a while after the last."""
+        """Commit the offsets of all partitions every time, so that they expire together."""
         topic = self.settings.events.topic
         offsets = {(topic, p): offset for p, offset in self.at.items()}
         notes = {(topic, p): orjson.dumps(note).decode() for p, note in self.notes.items()}
@@ -300,6 +303,6 @@ class Replay:
 
 
 def _name(id: str, notes: Mapping[int, Note]) -> str:
-    """The same for the same subscription, as it is written, and the same range."""
+    """A name that is the same for the same document and range."""
     digest = hashlib.sha256(orjson.dumps([(p, *asdict(note).values()) for p, note in sorted(notes.items())]))
     return f"{re.sub('[^a-zA-Z0-9._-]', '_', id)[:40]}-{digest.hexdigest()[:10]}"

@@ -16,7 +16,7 @@ from streaming.documents.subscriptions import id_of
 
 @dataclass(frozen=True)
 class SubscriptionStatus:
-    """Of one id; `status` as the job wrote it."""
+    """The status of one id; `status` as the job wrote it."""
 
     id: str
     status: Mapping[str, Any] | None
@@ -50,7 +50,7 @@ class SubscriptionStatus:
 def statuses_of(
     statuses: Iterable[Message | None], changes: Iterable[Message | None], ids: Collection[str]
 ) -> dict[str, SubscriptionStatus]:
-    """Of each id, from both topics: the statuses are read first, so that what they answer is among the changes."""
+    """The status of each id. The statuses are read first, so that every change that they answer is among `changes`."""
     wanted = {id.encode(): id for id in ids}
     last: dict[str, Mapping[str, Any]] = {}
     for record in statuses:
@@ -69,7 +69,7 @@ def statuses_of(
 
 
 def _is_later(change: Message, status: Mapping[str, Any]) -> bool:
-    """Whether the job had not read it then."""
+    """Whether the job had not yet read the change."""
     partition, offset = place_of(change)
     if partition == status["change"]["partition"]:
         return bool(offset > status["change"]["offset"])

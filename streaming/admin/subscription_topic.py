@@ -22,7 +22,7 @@ _PARTITION_BITS = 20
 
 
 class StoredSubscription(NamedTuple):
-    """The last word on an id, and where it lies."""
+    """The last record of an id and its place."""
 
     id: str
     partition: int
@@ -33,13 +33,13 @@ class StoredSubscription(NamedTuple):
 
     @property
     def document(self) -> dict[str, Any]:
-        """Of one that is not withdrawn."""
+        """The document; only for an id that is not withdrawn."""
         document: dict[str, Any] = orjson.loads(self.value or b"null")
         return document
 
     @property
     def line(self) -> bytes:
-        """The document as a line: its bytes, but that it has no line breaks and says its id itself."""
+        """The document on one line: its bytes without line breaks, with the id added if only the key has it."""
         value = b" ".join((self.value or b"").split(b"\n")).replace(b"\r", b" ").strip()
         return value if "id" in self.document else orjson.dumps({"id": self.id, **self.document})
 
@@ -123,13 +123,13 @@ def _place(record: Message) -> int:
 
 
 def _word(record: Message) -> StoredSubscription:
-    """Raises Refused."""
+    """Parse a record. Raises Refused."""
     change = read_change(record.key(), record.value())
     return StoredSubscription(change.subscription.id, *place_of(record), record.timestamp()[1], record.value(), change)
 
 
 def _is_wanted(value: bytes, wanted: Callable[[dict[str, Any]], bool]) -> bool:
-    """Cheaper than to judge it: of a million, few may be wanted."""
+    """A cheap filter before the full check: of a million documents, few may be wanted."""
     try:
         document = orjson.loads(value)
     except orjson.JSONDecodeError:

@@ -132,7 +132,7 @@ def _largest_delivery(settings: Settings, cluster: ClusterInfo, there: Mapping[s
 
 
 def _clock(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int], now_ms: int) -> Finding:
-    """A broker does not tell its time, but those that wrote to it did: none of them is later than now."""
+    """Compare our clock with the newest timestamps in the topics: none of them should lie in the future."""
     ours = {name: there[name] for name in layout.needed(settings) if name in there}
     newest = cluster.newest_ms(ours) if ours else None
     if newest is None:

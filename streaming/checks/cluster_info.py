@@ -14,7 +14,8 @@ from streaming.kafka.topics import TIMEOUT_S, Rights, rights_of
 
 
 class ClusterInfo(Protocol):
-    """Each raises JobError where nobody answers. What may not be known, or is not there, is left out or None."""
+    """What the checks ask of a cluster. Each call raises JobError if no broker answers; unknown or hidden facts are
+    left out or None."""
 
     def partitions(self) -> Mapping[str, int]: ...
     def brokers(self) -> int: ...
@@ -50,7 +51,7 @@ class KafkaClusterInfo:
             return Rights() if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED else None
 
     def refuses_to_create(self, topic: str) -> str:
-        """Why the broker would not make it, or ""."""
+        """The broker's reason for refusing to create a topic, or ""."""
         futures = self._admin.create_topics([NewTopic(topic, 1)], validate_only=True, request_timeout=TIMEOUT_S)
         try:
             futures[topic].result(TIMEOUT_S)
@@ -62,13 +63,13 @@ class KafkaClusterInfo:
         return self._configs(ConfigResource(ConfigResource.Type.TOPIC, topic))
 
     def most_bytes(self) -> int | None:
-        """Of a batch of records, where a topic does not say it."""
+        """The broker's limit for a batch of records, which holds for topics without their own."""
         broker = min(self._brokers())
         configs = self._configs(ConfigResource(ConfigResource.Type.BROKER, str(broker)))
         return int(configs["message.max.bytes"]) if configs and "message.max.bytes" in configs else None
 
     def newest_ms(self, topics: Mapping[str, int]) -> int | None:
-        """The latest time that a record of these topics claims."""
+        """The latest timestamp in these topics."""
         partitions = [TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)]
         times = []
         for future in self._admin.list_offsets(

@@ -34,7 +34,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def findings(settings: Settings, home: Path) -> Iterator[Finding]:
-    """`home` is where the code, the jars and the lock are."""
+    """Check the machine; `home` is the directory of the code, the jars and the lock."""
     yield python()
     yield packages(home / "requirements.lock")
     yield java_version()
@@ -163,7 +163,7 @@ def kernels(directory: Path) -> Finding:
 
 
 def memory(driver_bytes: int | None, source: Path = Path("/proc/meminfo")) -> Finding:
-    """Against what Spark's driver asks for; None where it asks another machine."""
+    """Compare the available memory with that of Spark's driver; None if the driver runs elsewhere."""
     match = re.search(r"^MemAvailable: +(\d+) kB$", source.read_text(), re.MULTILINE) if source.exists() else None
     if match is None or driver_bytes is None:
         why = "what Spark's driver takes of it is not known" if match else "this system does not say what is available"
@@ -184,11 +184,11 @@ def _driver_bytes(settings: Settings) -> int | None:
 
 
 def bytes_of(text: str) -> int | None:
-    """As the JVM reads it: 2g, 512m. None if it would not."""
+    """A size as the JVM reads it: 2g, 512m. None if the JVM would refuse it."""
     match = re.fullmatch(r"(\d+)([kmgt]?)b?", text.lower())
     return int(match[1]) * _UNITS[match[2]] if match else None
 
 
 def _nearest(path: Path) -> Path:
-    """Itself, or the nearest above it that exists."""
+    """The nearest existing directory at or above a path."""
     return next(ancestor for ancestor in (path, *path.parents) if ancestor.exists())

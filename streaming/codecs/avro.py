@@ -21,8 +21,10 @@ Read = Callable[[BytesIO], Any]
 
 
 class _Decoder(BinaryDecoder):
-    """A number ends within 64 bits, and there is an end to how many are read. The library's would go on, and shift all
-    that came before at each further byte."""
+    """A decoder with limits: a number ends within 64 bits, and the count of numbers is bounded.
+
+    The library's decoder would go on, and shift all previous bytes at each further one.
+    """
 
     left = MAX_NUMBERS
 
@@ -47,7 +49,7 @@ class Avro:
         self._reads: dict[int, Read] = {}
 
     def decode(self, value: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
-        """Raises Undecodable, and JobError when the registry gives no answer."""
+        """Decode an event. Raises Undecodable, and JobError if the registry does not answer."""
         id = framing.schema_id(value)
         read = self._reads.get(id) or self._opened(id)
         data = BytesIO(value or b"")
@@ -86,7 +88,7 @@ class Avro:
         return self._reads[id]
 
     def _add_references(self, schema: Schema, named: dict[str, Any], done: set[Any]) -> bool:
-        """Parse the schemas that this one names, and those that they name, first. Whether one is recursive."""
+        """Parse the referenced schemas first, and those that they reference. Returns whether one is recursive."""
         recursive = False
         for reference in schema.references:
             if reference in done:

@@ -19,7 +19,7 @@ _PRIMITIVE = {"null": 0, "float": 4, "double": 8}  # bytes; one at least for all
 
 
 def check(schema: Any, named: Mapping[str, Any]) -> None:
-    """`schema` as fastavro parsed it, and the schemas that it names. Raises Undecodable."""
+    """Check the bounds of a schema, as fastavro parsed it, and of the named ones. Raises Undecodable."""
     bytes, values = _Costs(named).of(schema)
     if values > MOST_PER_BYTE * bytes + MOST_AT_ONCE:
         raise Undecodable(f"a record of {bytes} bytes would be {values} values")

@@ -47,7 +47,7 @@ LOGICAL_READERS.update(_READERS)  # fastavro has one table for the process; the 
 
 
 def as_json(schema: Any) -> Any:
-    """The same schema, as far as it says how bytes are read."""
+    """The same schema, reduced to the parts that determine how bytes are read."""
     if isinstance(schema, list):
         return [as_json(branch) for branch in schema]
     if isinstance(schema, str):
@@ -87,7 +87,7 @@ def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_recursive(schema: Any, within: tuple[str, ...] = ()) -> bool:
-    """Whether a record may hold itself. A name is compared without its namespace, so it may say so without need."""
+    """Whether a record may hold itself. Names are compared without namespaces, so the answer may be a false yes."""
     if isinstance(schema, list):
         return any(is_recursive(branch, within) for branch in schema)
     if isinstance(schema, str):

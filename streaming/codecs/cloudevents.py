@@ -25,7 +25,7 @@ _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^\s";]+)', re.IGNORECASE)
 
 
 def decode(value: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
-    """Raises Undecodable."""
+    """Decode an event. Raises Undecodable."""
     content_type = _content_type(headers)
     media = _media(content_type)
     if media.startswith(BATCH):

@@ -27,7 +27,7 @@ class Protobuf:
         self._reads: dict[tuple[int, Path], Callable[[bytes], Message]] = {}
 
     def decode(self, value: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
-        """Raises Undecodable, and JobError when the registry gives no answer."""
+        """Decode an event. Raises Undecodable, and JobError if the registry does not answer."""
         id = framing.schema_id(value)
         path, at = _path(value or b"")
         read = self._reads.get((id, path)) or self._opened(id, path)
@@ -62,7 +62,8 @@ class Protobuf:
 
 
 def _path(value: bytes) -> tuple[Path, int]:
-    """The path, and where the message begins. A count, then as many places; a count of 0 is short for the place 0."""
+    """The path of the message type, and the offset of the message. The path is a count and as many places; a count of 0
+    stands for place 0."""
     count, at = _varint(value, framing.LENGTH)
     if count == 0:
         return (0,), at
@@ -76,7 +77,7 @@ def _path(value: bytes) -> tuple[Path, int]:
 
 
 def _varint(value: bytes, at: int) -> tuple[int, int]:
-    """A signed number (zigzag), and where the next byte is."""
+    """A signed number (zigzag), and the offset of the next byte."""
     number = 0
     for shift in range(_MOST_BYTES):
         if at + shift >= len(value):

@@ -71,14 +71,14 @@ _NULL = "google.protobuf.NullValue"
 
 
 class Messages:
-    """Turns messages of one pool into plain values. What a field needs is worked out once for each message type."""
+    """Turn messages of one pool into plain values. The functions for a message type are made once."""
 
     def __init__(self) -> None:
         self._plains: dict[str, Plain] = {}
         self._left = 0
 
     def plain(self, message: Message) -> Any:
-        """Raises Undecodable."""
+        """The message as plain values. Raises Undecodable."""
         self._left = MOST_VALUES
         return self._of(message.DESCRIPTOR)(message)
 

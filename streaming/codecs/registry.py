@@ -31,7 +31,7 @@ UNKNOWN = (40401, 40402, 40403)  # the registry's own codes: no such subject, ve
 
 @dataclass(frozen=True)
 class Reference:
-    """A schema that another one needs: `name` is what the other one calls it."""
+    """A schema that another one needs; `name` is its name in that other one."""
 
     name: str
     subject: str
@@ -75,9 +75,10 @@ class Registry:
         self._unknown: dict[str, tuple[float, str]] = {}  # until when, and what the registry said
 
     def by_id(self, id: int, type: str, format: str | None = None) -> Schema:
-        """The schema of a record. `type` is the only one that the caller can use; `format` is how it is to be written.
+        """The schema of a record. `type` is the only type that the caller can use; `format` is the format to return it
+        in.
 
-        The type is asked for first: what a registry makes of a format that the type does not have is not said.
+        The type is requested first: registries do not define a `format` that the type lacks.
         """
         if id > GREATEST_ID:  # the registry would not understand the question
             raise Undecodable(f"schema {id} is not known to the registry")

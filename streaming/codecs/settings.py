@@ -43,7 +43,7 @@ class RegistrySettings:
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, str]) -> RegistrySettings | None:
-        """None without a url: there is no registry."""
+        """The settings; None without a url: there is no registry."""
         return cls(url, tuple(sorted(options.items()))) if url else None
 
 

@@ -114,8 +114,8 @@ def event_headers(
     replay: str | None = None,
     false_positives: float = 0.0,
 ) -> Headers:
-    """The event's own `headers` as they are, the CloudEvents attributes it lacks, and what matched it: a version of the
-    job's state, or a replay; and if that was not exact, the share of deliveries that may be wrong.
+    """The event's own `headers`, the CloudEvents attributes it lacks, and its match: a version of the job's state, or a
+    replay; if matching was approximate, also the share of deliveries that may be wrong.
 
     CloudEvents 1.0, Kafka protocol binding, binary mode. `ce_id` is the same whenever the event is read again.
     """
@@ -142,7 +142,7 @@ def _of_partition(topic: str, partition: int) -> tuple[bytes, tuple[str, bytes]]
 
 @lru_cache(maxsize=64)
 def _second(epoch_s: int) -> bytes:
-    """Empty where no calendar has it: a producer may have claimed any time."""
+    """ISO 8601 of a second; empty for a year outside the calendar, since a producer may have claimed any time."""
     try:
         return datetime.fromtimestamp(epoch_s, UTC).isoformat().removesuffix("+00:00").encode()
     except (ValueError, OverflowError, OSError):
@@ -156,10 +156,10 @@ def delivery(
 
 
 def dead_letter(topic: str, record: ConsumerRecord, origin: Origin, reason: str, detail: str, **about: str) -> Record:
-    """The original key, value and headers as they are; then, as headers `sluice_...`, how many of the headers are the
-    original's, why it is here, where it came from, and how often it has been here.
+    """A dead letter: the original key, value and headers, then headers `sluice_...` with the number of original
+    headers, the reason, the origin and the number of attempts.
 
-    What is too large is left out, the value first, and the letter says so; its origin still has it.
+    Parts that are too large are left out, the value first, and a header says so; the origin still has them.
     """
     key, value, headers = record.key, record.value, [*record.headers]
     facts = {

@@ -51,14 +51,16 @@ log = logger("sluice.job")
 
 
 def check(settings: Settings) -> None:
-    """Raises JobError where options cannot be used: that must show before Spark starts."""
+    """Raises JobError if options cannot be used, before Spark starts."""
     _registry(settings)
     sources.check(settings.kafka.client, settings.kafka.spark)
 
 
 def without_subscriptions(settings: Settings) -> Snapshot:
-    """The state before the first subscription. A wrong option must show here already, so it is tried; that also loads
-    what updates need. Raises JobError."""
+    """The state before the first subscription.
+
+    Tries the algorithm's options, and loads the code that updates need. Raises JobError.
+    """
     chosen = settings.matching
     try:
         empty = Snapshot(0, chosen.algorithm, chosen.options, most=AT_ONCE, shards=chosen.shards)
@@ -82,7 +84,7 @@ def source_topics(settings: Settings) -> dict[Source, str]:
 
 
 def topics(settings: Settings) -> Topics:
-    """Raises JobError where one that the job needs is missing or may not be used."""
+    """The client for topics. Raises JobError if a required one is missing or may not be used."""
     there = Cluster.of(settings).topics()
     there.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
     there.check_readable_and_writable(settings.subscriptions.status_topic)
@@ -102,8 +104,10 @@ def sink(settings: Settings, lineage: str, topics: Topics) -> TransactionalSink:
 def restored(
     settings: Settings, names: Names, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink
 ) -> tuple[Restored, int]:
-    """The state of the last committed batch: a saved one and the changes since then, else all of the topic. And how
-    many events were deleted before they were read, by their offsets. Raises JobError."""
+    """The state of the last committed batch: a saved one and the changes since then, else all of the topic.
+
+    Also returns the number of events deleted before they were read, by their offsets. Raises JobError.
+    """
     bounds = {
         (source, p): (low, high)
         for source, topic in source_topics(settings).items()
@@ -131,7 +135,7 @@ def restored(
 
 
 def state(settings: Settings, restored: Restored, store: Store, background: Executor, spark: SparkContext) -> State:
-    """`background` has the processes that compact it."""
+    """The state; `background` has the processes that compact it."""
     return State(
         snapshot=restored.snapshot,
         broadcast=spark.broadcast,
@@ -167,7 +171,7 @@ def pipeline(
 
 @contextmanager
 def monitored(settings: Settings, watch: Watch, past: Past | None) -> Iterator[tuple[Monitor, str | None]]:
-    """Who is told what the job does, and where that can be asked for, if anywhere. Raises JobError."""
+    """The monitor and the address where it answers, if any. Raises JobError."""
     options = settings.monitoring
     about = About(
         query=settings.query.name,
@@ -193,11 +197,13 @@ def monitored(settings: Settings, watch: Watch, past: Past | None) -> Iterator[t
 
 
 def observer(settings: Settings, monitor: Monitor, last: ExitStack) -> Observer:
-    """Who is told of each batch. The `last` thing is to send the traces that are left. Call it when Spark's JVM runs:
-    OpenTelemetry begins threads in every process that is forked from ours."""
+    """The observer of each batch. `last` sends the remaining traces at the end.
+
+    Call it once Spark's JVM runs: OpenTelemetry starts threads in every process that is forked from ours.
+    """
     if not settings.monitoring.traces:
         return monitor
-    from streaming.monitoring.tracing import Traces  # who wants no traces loads nothing of OpenTelemetry
+    from streaming.monitoring.tracing import Traces  # without traces, OpenTelemetry is not loaded
 
     name, topics = settings.query.name, (settings.events.topic, settings.subscriptions.topic)
     return Both(monitor, last.enter_context(Traces(settings.monitoring.traces, name, *topics)))
@@ -208,7 +214,7 @@ def _registry(settings: Settings) -> RegistrySettings | None:
 
 
 def names(settings: Settings, topics: Topics) -> Names:
-    """Asks the broker for the id of the subscriptions topic. Raises JobError."""
+    """The names; asks the broker for the id of the subscriptions topic. Raises JobError."""
     deliveries = settings.deliveries
     shared = deliveries.layout == "shared"
     subscriptions = settings.subscriptions.topic

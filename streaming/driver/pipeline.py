@@ -79,7 +79,8 @@ class Sink(Protocol):
 
 @dataclass
 class Pipeline:
-    """Called by Spark with one batch after the other, each again until it returned once (`foreachBatch`).
+    """Process batches. Spark calls it with one batch after the other, each again until it has returned once
+    (`foreachBatch`).
 
     A batch that was committed before a crash comes again after it: the workers drop its rows, which lie below
     `state.positions`, and nothing is left to do.
@@ -94,7 +95,7 @@ class Pipeline:
     precision: Precision = field(default_factory=lambda: Precision(0, ()))
     tasks: int = 1  # of a shard and batch, at most: more than there are cores would only cost
     max_matches: int = 0  # of an event; 0: any number
-    # Whether the next batch may be too large to be matched at once. We may have been started because the last one was.
+    # Whether the next batch may be too large to be matched at once: the last one may have ended the previous process.
     careful: bool = True
     observer: Observer = field(default_factory=Nobody)
     # The first offset there is of each of these partitions of the events topic.
@@ -146,8 +147,10 @@ class Pipeline:
         )
 
     def take(self, rows: Sequence[Row]) -> list[CommittedTransaction]:
-        """Publish what the workers made of a batch, and take its changes into account. Much that is to be delivered
-        becomes several transactions, each with the events up to some offset."""
+        """Publish the workers' rows of a batch and apply its changes.
+
+        Many deliveries become several transactions, each with the events up to some offset.
+        """
         positions: dict[SourcePartition, int] = {
             (r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, Progress)
         }
@@ -189,9 +192,11 @@ class Pipeline:
     def adopt(
         self, slices: Sequence[Slice], chosen: Sequence[Chosen], positions: Mapping[SourcePartition, int]
     ) -> None:
-        """Tell the owners of the subscriptions that are there at the first start what became of these, and commit where
-        reading begins. Of each id the last word has a status, and every change that is refused; what is superseded has
-        none. A crash before the end repeats it: statuses may come twice then, each the same."""
+        """Publish the statuses of all subscriptions at the first start, and commit the offsets where reading begins.
+
+        The last change of each id has a status, and so has every refused change; superseded changes have none. After a
+        crash before the end it is repeated: statuses may then be written twice, with the same content.
+        """
         self.state.positions.update(positions)
         refused = [row for slice_ in slices for row in slice_.refusals]
         last = _last_words(slices, chosen, {row.id for row in refused if row.id})
@@ -215,7 +220,8 @@ class Pipeline:
             self._commit(partial(_regardless, some), {})
 
     def _matched(self, report: Report, exact: bool, batch: DataFrame) -> list[Row]:
-        """Raises Misread unless the timestamps are exact; Lost, JobError, or what is wrong with us."""
+        """The workers' rows of a batch. Raises Misread unless the timestamps are exact; Lost, JobError, or our own
+        error."""
         self._begin("prepare")
         with report.stage("prepare"):
             works = self.state.work(report.false_positives)
@@ -236,7 +242,7 @@ class Pipeline:
         return united(rows) if len(works) > 1 else rows
 
     def _places(self, report: Report, batch: DataFrame) -> Int64:
-        """As `Isolation` wants them: without a worker."""
+        """The places of the rows, as `Isolation` takes them, found without a worker."""
         size = reduce(lambda a, b: a + b, (f.coalesce(f.length(name), f.lit(0)) for name in ("key", "value")))
         self._begin("measure")
         with report.stage("measure"):
@@ -251,7 +257,7 @@ class Pipeline:
         return places[np.lexsort(places.T[::-1])]
 
     def _aside(self, exact: bool, batch: DataFrame, reason: str) -> list[Row]:
-        """Raises Misread unless the timestamps are exact."""
+        """The dead letter of a row that kills workers. Raises Misread unless the timestamps are exact."""
         detail = f"no worker survives it ({reason})"
         rows: list[Row] = []
         for table in batch.toArrow().to_batches():
@@ -394,7 +400,8 @@ def _only(batch: DataFrame, places: Int64) -> DataFrame:
 def _slices(
     rows: Sequence[Row], positions: Mapping[SourcePartition, int]
 ) -> Iterator[tuple[Sequence[Row], Mapping[SourcePartition, int]]]:
-    """The rows of one transaction after the other, and what each reaches; all but events are of the last."""
+    """The rows of one transaction after the other, with the offsets that each reaches. The last has all rows except
+    events."""
     if sum(map(_matches, rows)) <= DELIVERED_AT_ONCE:
         yield rows, positions
         return
@@ -413,7 +420,7 @@ def _slices(
 
 
 def _matches(row: Row) -> int:
-    """About as many as it is for."""
+    """The approximate number of matches."""
     return len(row.subscribers) + fan_out.size(row.matches) if isinstance(row, Delivery) else 0
 
 

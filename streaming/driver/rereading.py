@@ -39,15 +39,17 @@ def misread(trace: str) -> bool:
 
 @dataclass(frozen=True)
 class Rereading:
-    """`ends` says where a batch of Spark ends, by its number."""
+    """Read the rows of a batch from Kafka without Spark. `ends` gives the end of a batch of Spark, by its number."""
 
     cluster: Cluster
     topics: Mapping[Source, str]
     ends: Callable[[int], Ends]
 
     def __call__(self, number: int, positions: Mapping[SourcePartition, int]) -> Iterator[pa.Table]:
-        """The rows of a batch from these positions on, in pieces (rows.INPUT) that are in the order of each
-        partition: the events first, since the changes of a batch are not in force for them. Raises JobError."""
+        """The rows of a batch from these positions on, in pieces (rows.INPUT) in the order of each partition.
+
+        The events come first, since the changes of a batch are not in force for them. Raises JobError.
+        """
         ends = self.ends(number)
         for source in (EVENTS, SUBSCRIPTIONS):
             spans = {

@@ -26,8 +26,7 @@ PROTOCOL = "security.protocol"
 
 
 def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
-    """Raises JobError where Kafka's two clients do not speak the same to the same brokers. The Java one would wait for
-    an answer for minutes."""
+    """Raises JobError if Kafka's two clients have different options. The Java one would wait minutes for an answer."""
     ours, theirs = (options.get(PROTOCOL, "plaintext") for options in (client, spark))
     if ours.lower() != theirs.lower():
         raise JobError(
@@ -58,7 +57,7 @@ def event_and_change_stream(
 
 
 def planned(spark: SparkSession, checkpoint: str, number: int) -> dict[tuple[str, int], int]:
-    """The end offsets of a batch by topic and partition: Spark records them before it starts the batch."""
+    """The end offsets of a batch by topic and partition, which Spark records before it starts the batch."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets/{number}")
     file = path.getFileSystem(spark._jsc.hadoopConfiguration()).open(path)

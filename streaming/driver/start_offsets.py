@@ -58,7 +58,7 @@ class Beginning:
 
 
 def warn_deleted(topic: str, partition: int, begin: int, end: int, offsets: int) -> None:
-    """`offsets` of the range from `begin` until before `end`."""
+    """Log the deleted offsets of a partition, from `begin` until before `end`."""
     log.warning(
         "events were deleted before they were read",
         topic=topic,

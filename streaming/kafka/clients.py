@@ -61,7 +61,7 @@ def write(
     progress: Callable[[int], None] = lambda written: None,
     taken: Callable[[Message], None] = lambda message: None,
 ) -> int:
-    """(key, value) to a topic, in order within a partition; returns how many, when the broker has them all.
+    """Write (key, value) to a topic, in order within a partition; returns the number once the broker has them all.
 
     `taken` is called with each record once it has its offset.
     """
@@ -108,9 +108,11 @@ def read(
     idle_s: float = 0.02,
 ) -> Iterator[Message | None]:
     """Committed records of topics, without a group, from the first or from `starts` (by topic and partition) on.
-    Ends at the present end, or goes on for ever with `follow`, and then yields None whenever there was nothing for
-    `idle_s`. The end is before the first transaction that is open; with `settled` it is where the log ends now, and
-    transactions that are open before it are waited for. Raises JobError."""
+
+    Ends at the present end; with `follow` it never ends, and yields None whenever nothing came for `idle_s`. The end is
+    before the first open transaction; with `settled` it is the present end of the log, and open transactions before it
+    are waited for. Raises JobError.
+    """
     there = cluster.topics().required(topics)
     # A bounded read must not wait for more data at the end.
     consumer = cluster.reader(fetch_wait_max_ms=500 if follow else 10)
@@ -135,7 +137,7 @@ def read(
                 at = topic_of(message), number
                 if error is None and (not settled or offset < ends[at]):
                     yield message
-                # Without an error it is a record, else the end, for now, of what is committed.
+                # Without an error it is a record, otherwise the present end of the committed records.
                 if (offset + (error is None) >= ends[at]) if settled else error is not None:
                     open_ends.discard(at)
             if follow and not messages:

@@ -17,7 +17,7 @@ _GONE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_D
 
 
 def translate(error: KafkaError, what: str) -> JobError:
-    """`what` could not be done."""
+    """The error to raise when `what` failed."""
     if error.code() in _FORBIDDEN:
         return Forbidden(f"{what}: {error.str()}; SECURITY.md lists the rights that are needed")
     if error.code() in _NOT_KNOWN:
@@ -39,12 +39,12 @@ class AuthErrorListener:
         self._error: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        """`error_cb` of a client."""
+        """The `error_cb` of a client."""
         if error.code() in _NOT_KNOWN:
             self._error = error
 
     def check(self, address: str) -> None:
-        """Raises Unauthenticated: to go on trying would not help."""
+        """Raises Unauthenticated if authentication failed: another try would not help."""
         if self._error is not None:
             raise translate(
                 self._error, f"the broker at {address} and this client do not trust each other (kafka.client)"

@@ -26,10 +26,10 @@ REFUSALS = (
     KafkaError.POLICY_VIOLATION,
 )
 
-# What the producer says of a topic without asking the broker.
+# Errors that the producer raises for a topic without asking the broker.
 UNKNOWN = (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
-# What a broker says that has just come up, and librdkafka does not ask again for offsets.
+# Errors of a broker that has just started; librdkafka does not repeat a request for offsets.
 STARTING = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -42,9 +42,9 @@ Notes = Mapping[tuple[str, int], str]  # metadata of such offsets
 
 
 class Aborted(JobError):
-    """The transaction was given up and nothing of it is visible; a topic may have been deleted. Worth another try.
+    """The transaction was aborted and nothing of it is visible; a topic may have been deleted. Another try may succeed.
 
-    `refused` are topics that the broker takes a record for from nobody, or not from us, and what it says.
+    `refused` maps topics for which the broker refuses records, from everybody or from us, to its reason.
     """
 
     retry = True
@@ -162,7 +162,8 @@ class TransactionalSink:
         self._consumer.close()
 
     def _flush(self, topics: set[str], offsets: Offsets) -> None:
-        """A topic that was deleted can hold up all records of a transaction, and the producer does not say why."""
+        """Send all records. A deleted topic can hold up all records of a transaction, and the producer does not say
+        why."""
         if not self._producer.flush(GONE_S):
             return
         with suppress(KafkaException):  # of a broker that does not answer
@@ -215,8 +216,8 @@ class TransactionalSink:
                 raise
 
     def _ask_for_topics(self) -> None:
-        """Once a topic was deleted, the producer refuses records for it by itself until it hears of a new one, which
-        has been made for this transaction."""
+        """Refresh the producer's metadata: after a topic was deleted it refuses records itself until it hears of the
+        new one, which has been created for this transaction."""
         self._asked = True
         with suppress(KafkaException):  # of a broker that does not answer: then the transaction is given up
             self._producer.list_topics(timeout=GONE_S)
@@ -230,7 +231,7 @@ class TransactionalSink:
             self._refused[topic] = error.str()
 
     def _commit(self) -> None:
-        """Committing may be asked again for as long as the broker says so."""
+        """Commit, and repeat the request for as long as the broker calls its error retriable."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
@@ -250,8 +251,8 @@ class TransactionalSink:
             self._reopened(offsets, error)
 
     def _reopened(self, tried: Offsets, error: KafkaException) -> bool:
-        """Go on with a new producer, since the old one is of no more use; whether what was tried was committed after
-        all. Raises Fenced if another job has taken over."""
+        """Continue with a new producer, since the old one is unusable; returns whether the transaction was committed
+        after all. Raises Fenced if another job has taken over."""
         if _fences(error) and not self.owner:
             raise self._fenced()
         before, after = self._last, {**self._last, **self._own(tried)}
@@ -290,7 +291,8 @@ class TransactionalSink:
 
 @contextmanager
 def _unveiled() -> Iterator[None]:
-    """confluent_kafka raises a fatal error before it calls `_delivered`, which Python then takes for a broken call."""
+    """The fatal error of the client. confluent_kafka raises it before it calls `_delivered`, which Python then takes
+    for a broken call."""
     try:
         yield
     except SystemError as error:

@@ -81,7 +81,7 @@ class Topics:
         return {name: there[name] for name in names}
 
     def _check_rights(self, names: Iterable[str]) -> None:
-        """A list of all topics leaves out those that we may not know of. Asked by name, the broker says so."""
+        """Raise the broker's reason: a list of all topics leaves out hidden ones, a request by name tells."""
         for name, future in self._admin.describe_topics(
             TopicCollection(list(names)), request_timeout=TIMEOUT_S
         ).items():
@@ -92,7 +92,7 @@ class Topics:
                     raise translate(error.args[0], f"the topic {name} cannot be used") from None
 
     def check_group(self, name: str) -> None:
-        """Raises Forbidden. librdkafka itself would wait for an answer about a group that it may not know of."""
+        """Raises Forbidden. librdkafka itself would wait for an answer about a group that the user may not see."""
         try:
             self._admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
         except KafkaException as error:
@@ -129,7 +129,7 @@ class Topics:
         return rights
 
     def create(self, topics: Iterable[Topic]) -> dict[str, str]:
-        """Make those that are not there yet; returns the reason for each that could not be made."""
+        """Create the missing topics; returns the reason for each that could not be created."""
         failed = {}
         wanted = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in topics]
         for begin in range(0, len(wanted), MAX_PER_REQUEST):

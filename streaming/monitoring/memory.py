@@ -12,8 +12,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_bytes(pid: int, proc: Path = PROC) -> Mapping[str, int]:
-    """ "jvm": Spark, "workers": what it started, "beside": what the driver started for itself. What processes share
-    counts in each. Empty where there is no /proc."""
+    """Resident bytes by kind of process: "jvm" is Spark, "workers" its children, "beside" the driver's other children.
+
+    Shared memory counts in each. Empty where there is no /proc.
+    """
     below: dict[int, list[tuple[int, str, int]]] = {}
     for stat in proc.glob("[0-9]*/stat"):
         try:

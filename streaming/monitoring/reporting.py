@@ -40,7 +40,7 @@ class Stage(NamedTuple):
 
 
 class CommittedTransaction(NamedTuple):
-    """A transaction that was committed: its rows as they were decided on, and when it came to what."""
+    """A committed transaction: its rows and the times of its steps."""
 
     rows: Sequence[Row]
     delivered: int
@@ -83,7 +83,7 @@ class Report:
             self.stages.append(Stage(name, began, time.time(), failed))
 
     def add(self, published: CommittedTransaction, matched_at: float) -> None:
-        """A transaction, and when its matching ended (epoch s)."""
+        """Add a transaction, and the time when its matching ended (epoch s)."""
         sent, committed = published.sent, published.committed
         parts = (Stage("send", published.began, sent), Stage("commit", sent, committed))
         self.stages.append(Stage("publish", published.began, committed, parts=parts))
@@ -114,7 +114,7 @@ class Report:
         self.dead_letters.update(published.dead_letters)
 
     def fields(self) -> dict[str, Any]:
-        """Call it at the end of the batch."""
+        """The fields of the log line. Call it at the end of the batch."""
         self.ended = time.time()
         for name in LOGGED:
             self.spent_ms[f"{name}_ms"] = 1000 * sum(s.ended - s.began for s in self.stages if s.name == name)
@@ -133,10 +133,10 @@ class Report:
 
 
 class Observer(Protocol):
-    """Told by the thread that runs the batches, which waits for it."""
+    """Called by the thread that runs the batches, which waits for it."""
 
     def doing(self, batch: int, stage: str) -> None:
-        """The batch of that number begins a stage (prepare, measure, match, publish), or goes on with it."""
+        """A batch begins a stage (prepare, measure, match, publish), or continues with it."""
 
     def idle(self) -> None:
         """No batch is in hand until `doing` is called again."""
@@ -181,6 +181,6 @@ class Both:
 
 
 def _trace_context(record: ConsumerRecord) -> dict[str, str]:
-    """Empty if it does not say."""
+    """The trace context of a record; empty if it has none."""
     headers = dict(record.headers)
     return {name: value.decode(errors="replace") for name in TRACE_CONTEXT if (value := headers.get(name))}

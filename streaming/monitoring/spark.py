@@ -12,7 +12,7 @@ from streaming.monitoring.view import Progress
 
 
 def progress(query: StreamingQuery, spark: SparkSession) -> Progress:
-    """Raises what py4j raises when the JVM has ended."""
+    """Spark's progress report. Raises py4j's errors if the JVM has ended."""
     jvm: Any = spark._jvm
     runtime = jvm.java.lang.Runtime.getRuntime()
     committed = runtime.totalMemory()

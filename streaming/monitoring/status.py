@@ -117,7 +117,7 @@ def verdict(reasons: list[str]) -> Document:
 
 
 def as_json(document: Document) -> bytes:
-    """ASCII, so that no text from outside can be unfit for it."""
+    """The document in ASCII, so that it can hold any text."""
     return (json.dumps(document, allow_nan=False) + "\n").encode("ascii")
 
 

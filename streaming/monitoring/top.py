@@ -66,8 +66,10 @@ def fetch(url: str) -> Document:
 
 
 def poll(where: Callable[[], str], every_s: float, stop: threading.Event) -> Iterator[Document | NotRunning]:
-    """The status again and again until `stop`, and while no job answers the reason: one that is started again may
-    answer at another address. Raises NotRunning if none answers the first time."""
+    """The status again and again until `stop`; while no job answers, the reason.
+
+    A restarted job may answer at another address. Raises NotRunning if none answers the first time.
+    """
     yield fetch(where())
     while not stop.wait(every_s):
         try:
@@ -77,7 +79,7 @@ def poll(where: Callable[[], str], every_s: float, stop: threading.Event) -> Ite
 
 
 def render(document: Document | NotRunning) -> RenderableType:
-    """No text in it can be more than text on its line."""
+    """The status for the terminal. Texts from outside stay plain text on their line."""
     if isinstance(document, NotRunning):
         return _text(document, "bold red")
     whys = [*document["health"]["reasons"], *document["ready"]["reasons"]]

@@ -28,10 +28,11 @@ LAST_S = 3.0  # for what is still to be sent at the end
 
 
 class Traces:
-    """An `Observer` of the batches. `with Traces(...) as traces`; at the end it takes LAST_S to send what is left.
+    """An `Observer` of the batches. `with Traces(...) as traces`; at the end it takes LAST_S to send the remaining
+    traces.
 
-    `batch` only notes. A thread of OpenTelemetry's sends it, every few seconds; what waits for that is bounded, and the
-    oldest gives way. The resource is the query: `service.instance.id` is another one in each process.
+    `batch` only records. A thread of OpenTelemetry sends every few seconds; its queue is bounded and drops the oldest.
+    The resource is the query: `service.instance.id` differs in each process.
     """
 
     def __init__(self, endpoint: str, query: str, events: str, subscriptions: str) -> None:
@@ -55,7 +56,7 @@ class Traces:
         ending = threading.Thread(target=self._provider.shutdown, name="sluice-traces", daemon=True)
         ending.start()
         ending.join(LAST_S)
-        self._collector.shutdown()  # who waits to try again does so no longer
+        self._collector.shutdown()  # end the pause before the next try
         self._collector.close()
 
     def doing(self, batch: int, stage: str) -> None: ...
@@ -164,7 +165,7 @@ def _operation(name: str, kind: str) -> dict[str, str]:
 
 
 def _links(report: Report) -> list[Link]:
-    """To the spans that events of the batch belong to. What is no trace context, OpenTelemetry leaves out."""
+    """Links to the spans that events of the batch belong to. OpenTelemetry leaves out malformed trace contexts."""
     read = TraceContextTextMapPropagator()
     contexts = (get_current_span(read.extract(carrier, Context())) for carrier in report.trace_contexts)
     return [Link(span.get_span_context()) for span in contexts]

@@ -36,7 +36,7 @@ MEMORY = {"jvm": "JVM", "workers": "workers", "beside": "others"}
 
 
 def readable(text: str) -> str:
-    """Without what is no character: half of a surrogate pair, and control characters."""
+    """The text without characters that cannot be printed: half surrogate pairs and control characters."""
     whole = text.encode(errors="replace").decode()
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in whole)
 
@@ -73,8 +73,10 @@ def moment(epoch_s: float) -> str:
 
 
 def lags(document: Document) -> list[tuple[str, str, str]]:
-    """Topic, partition and records. In their order, so that no line moves; of many partitions those that are furthest
-    behind, and what the others are together."""
+    """Topic, partition and records, in order, so that no line moves.
+
+    With many partitions, those furthest behind, and the sum of the others.
+    """
     shown = document["lag"]
     if len(shown) > LAGS:
         shown = sorted(shown, key=lambda lag: -lag["records"])
@@ -85,7 +87,7 @@ def lags(document: Document) -> list[tuple[str, str, str]]:
 
 
 def memory(document: Document) -> list[tuple[str, str]]:
-    """Whose, and how much."""
+    """Memory by kind of process."""
     heap = document["spark"]["heap_bytes"]
     rows = [
         (what, size(document["resident_bytes"][of])) for of, what in MEMORY.items() if of in document["resident_bytes"]

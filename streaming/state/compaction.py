@@ -26,7 +26,7 @@ from streaming.state.store import Manifest, Store
 log = logger("sluice.state")
 
 SAVE_EVERY_S = 30.0
-LATE_MS = DAY_MS  # no event is later than that: what expired before is forgotten when parts are joined
+LATE_MS = DAY_MS  # no event is later than that: compaction removes subscriptions that expired before
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +39,10 @@ class _Compaction:
 
 
 class Compactor:
-    """Called between batches, by one thread, and never makes them wait: what takes long is done elsewhere.
+    """Compact and save the state in the background. One thread calls it between batches, and it never makes them wait.
 
-    Readers of a version have its parts, whatever happens here: a part's file goes only when neither the version in
-    force nor a saved one has it, and even then it stays readable for who has mapped it.
+    Readers of a version have its parts in any case: a part's file is deleted only when neither the version in force nor
+    a saved one has it, and processes that have mapped it can still read it.
     """
 
     def __init__(self, store: Store, processes: Executor, files: Mapping[Part, Path] | None = None) -> None:
@@ -56,8 +56,8 @@ class Compactor:
         self._saving: Future[None] | None = None
         self._saved: Snapshot | None = None
         self._saved_at = time.monotonic()
-        self._backoff_until = 0.0  # nothing is joined before
-        self.joins = Latencies()  # how long each took; replaced by another when one more is done
+        self._backoff_until = 0.0  # no compaction starts before
+        self.joins = Latencies()  # durations of compactions; replaced by a new object after each
 
     @property
     def frozen(self) -> int:
@@ -69,7 +69,7 @@ class Compactor:
             return self._files.get(part)
 
     def step(self, snapshot: Snapshot) -> Snapshot:
-        """Take what was joined meanwhile into the snapshot, and begin to join what is due."""
+        """Put a finished compaction into the snapshot, and start the next one that is due."""
         if self._compaction is not None and self._compaction.future.done():
             joining, self._compaction = self._compaction, None
             try:
@@ -111,7 +111,7 @@ class Compactor:
             self._saving = self._saves.submit(self._save, snapshot, dict(positions), self._retired(snapshot))
 
     def close(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
-        """Save the last version; what is being joined is given up."""
+        """Save the last version; a running compaction is cancelled."""
         self._joins.shutdown(wait=False, cancel_futures=True)
         self._saves.shutdown()
         if snapshot is not self._saved:
@@ -164,7 +164,7 @@ class Compactor:
 
 @contextmanager
 def _warning() -> Iterator[None]:
-    """A full disk does not stop the job: what is not saved, the next one reads from the topic."""
+    """A full disk does not stop the job: the next start reads unsaved changes from the topic."""
     try:
         yield
     except OSError as error:
@@ -172,6 +172,6 @@ def _warning() -> Iterator[None]:
 
 
 def _with_expired(part: Part, removed: Int32, before_ms: float) -> Int32:
-    """The deleted positions, and those that expired so long ago that no event is that late."""
+    """The deleted positions, and those that expired so long ago that no event can be that late."""
     expired = np.flatnonzero(notes.numbers(part.segment, "expires_at_ms") < before_ms)
     return np.union1d(removed, expired).astype(np.int32) if len(expired) else removed

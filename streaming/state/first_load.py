@@ -55,7 +55,7 @@ class Slice:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Which words of a slice are the last ones on their ids, in the whole topic."""
+    """The words of a slice that are the last ones of their ids, in the whole topic."""
 
     subscriptions: Bools  # [subscriptions of its segment]
     withdrawn: Bools
@@ -136,8 +136,8 @@ def load(
 
 
 def words(slices: Sequence[Slice], decisions: Decisions) -> LastWords[tuple[int, int]]:
-    """The last words on all ids; each is the number of its slice and its place among that one's subscriptions, or
-    behind these among its withdrawals."""
+    """The last words of all ids. Each is the number of its slice and its position: subscriptions first, then
+    withdrawals."""
     last: LastWords[tuple[int, int]] = LastWords(decisions)
     for number, slice_ in enumerate(slices):
         ids = Texts.joined([slice_.segment.ids, slice_.withdrawn])
@@ -185,7 +185,7 @@ def assemble(
     shard: int = 0,
     shards: int = 1,
 ) -> None:
-    """One part of all that is there after the slices, or of a shard of it. Raises OSError."""
+    """Write one part of all subscriptions after the slices, or of a shard of them. Raises OSError."""
     segment = joined([packing.read(path, Slice) for path in slices], chosen, shard, shards)
     packing.write(to, Part.of(segment, algorithm, options))
 

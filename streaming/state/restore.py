@@ -71,13 +71,13 @@ class Restored:
 def restore(
     empty: Snapshot, store: Store, topic: Topic, positions: Mapping[SourcePartition, int], *, first_start: bool
 ) -> Restored:
-    """The state that takes into account what lies before `positions`. Raises BrokerUnreachable."""
+    """The state after all changes before `positions`. Raises BrokerUnreachable."""
     began = time.monotonic()
     ends = of_source(positions, SUBSCRIPTIONS)
     saved = None
     if not first_start:
         saved = store.load(empty, ends)
-    # What lies beyond was never committed and will be judged again.
+    # Refusals beyond the committed offsets will be decided again.
     store.forget_refused(lambda at: not first_start and at[1] < ends.get(at[0], 0))
     store.clean() if saved is not None else store.forget()
     snapshot, begins = empty, topic.lows
@@ -87,14 +87,14 @@ def restore(
         begins = {p: max(low, manifest.positions.get(p, 0)) for p, low in topic.lows.items()}
     ranges = {p: (begin, ends[p]) for p, begin in begins.items() if begin < ends[p]}
     version = sum(ends.values())
-    # A first start that did not come to its end has left statuses: nothing that they say was ever in force.
+    # An unfinished first start has left statuses; none of the changes in them was ever in force.
     follows = (lambda query: query != topic.query) if first_start else (lambda query: query == topic.query)
     decisions = _decisions(topic, follows) if saved is None and ranges else Decisions()
     paths = _load(topic, ranges, store, decisions) if ranges else []
     slices = [packing.read(path, Slice) for path in paths]
     last = words(slices, decisions)
     if saved is not None and last.contested:
-        # All these changes came after the saved state. Which of several partitions has the last word, statuses tell.
+        # All these changes came after the saved state. Statuses tell which of several partitions has the last word.
         decisions = _decisions(topic, follows)
         last = words(slices, decisions)
     chosen = choose(slices, last)
@@ -121,8 +121,8 @@ def _decisions(topic: Topic, follows: Callable[[str], bool]) -> Decisions:
 
 
 def _warn_of_lost(decisions: Decisions, last: LastWords[tuple[int, int]], ends: Mapping[int, int]) -> None:
-    """Compaction keeps the newest record of an id in a partition. If that was refused, the document before it, which
-    is in force, is removed after a while."""
+    """Log subscriptions that compaction has removed: it keeps the newest record of an id in a partition, and if that
+    was refused, removes the document before it, which is in force."""
     lost = [
         id.decode(errors="replace")
         for id, decision in decisions
@@ -137,7 +137,7 @@ def _warn_of_lost(decisions: Decisions, last: LastWords[tuple[int, int]], ends: 
 
 
 def _pool(n: int, few: bool) -> AbstractContextManager[Executor]:
-    """For few subscriptions a process of their own would take longer to start than they do."""
+    """An executor; for few subscriptions, starting a process would take longer than the work."""
     return ThreadPoolExecutor(1) if few else processes(n)
 
 

@@ -72,13 +72,16 @@ class State:
         return [replace(whole, parts=parts[shard::n], shard=shard) for shard in range(n)]
 
     def refuse(self, changes: list[tuple[int, int]]) -> None:
-        """These, given as (partition, offset), are not applied, now or after a crash. Call before that is published."""
+        """Do not apply these changes, given as (partition, offset), now or after a crash. Call before the refusals are
+        published."""
         if changes and self.compactor is not None:
             self.compactor.refuse(changes)
 
     def apply(self, rows: Iterable[Row], positions: Mapping[SourcePartition, int]) -> None:
-        """Take the changes and segments among the rows of a batch, as `batch_order.in_order` has them, into account.
-        Call only between batches."""
+        """Apply the changes and segments among the rows of a batch, in the order of `batch_order.in_order`.
+
+        Call only between batches.
+        """
         added, removed = _net(rows)
         after = {**self.positions, **positions}
         if added is not None or removed:
@@ -102,7 +105,7 @@ class State:
         return places
 
     def step(self) -> None:
-        """Take what was done beside the batches, begin what is due, and let go of what no batch can use any more."""
+        """Take results of background work, start the work that is due, and close parts that are no longer used."""
         if self.compactor is not None:
             self.snapshot = self.compactor.step(self.snapshot)
             self.compactor.save_if_due(self.snapshot, self.subscription_offsets())
@@ -121,9 +124,9 @@ class State:
 
 
 def _net(rows: Iterable[Row]) -> tuple[Segment | None, list[str]]:
-    """The last word of a sequence of changes on each id, as one segment and the ids withdrawn.
+    """The last change of each id, as one segment and the ids withdrawn.
 
-    What a segment has without a change was refused later on.
+    A segment's subscription without a change was refused later on.
     """
     segments: list[Segment] = []
     last: dict[str, int | None] = {}  # the segment that holds the last word on an id; None: withdrawn

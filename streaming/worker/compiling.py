@@ -46,7 +46,7 @@ class Changes:
     offset: Int64  # [C]
 
     def notes(self, subscriptions: Sequence[Subscription], rows: Sequence[int]) -> dict[str, Note]:
-        """Of the subscriptions that stand in these rows."""
+        """The payload columns of the subscriptions in these rows."""
         at = np.array(rows, np.int64)
         return notes(subscriptions, self.partition[at], self.offset[at])
 
@@ -75,7 +75,7 @@ class Compiled:
 
 def compile_changes(changes: Changes) -> Compiled:
     collecting = gc.isenabled()
-    gc.disable()  # many objects are made and none is garbage, but the collector would look at all of them many times
+    gc.disable()  # many objects are created and none is garbage, but the collector would scan them many times
     try:
         return _compile(changes)
     finally:
@@ -134,9 +134,9 @@ class _Form:
 
 
 def _by_shape(changes: Changes, values: pa.BinaryArray, outcomes: list[Any]) -> list[tuple[Segment, list[int]]]:
-    """Segments of the documents that are like many others, with the row of each subscription; fills their outcomes.
+    """Segments of the documents whose shape is frequent, with the row of each subscription; fills their outcomes.
 
-    What is not plainly right is left to `read_change`, which says what is wrong.
+    Documents that may be invalid are left to `read_change`, which gives the reason.
     """
     skeletons = Skeletons.of(*bytes_of(values))
     parts = []
@@ -166,7 +166,7 @@ def _by_shape(changes: Changes, values: pa.BinaryArray, outcomes: list[Any]) -> 
 
 
 def _form(shape: bytes) -> _Form | None:
-    """None where not all of it can be compiled by its shape, or nothing of it is right."""
+    """The form of a shape; None if some part cannot be compiled by its shape, or nothing is valid."""
     try:
         document = orjson.loads(filled(shape))
         template = Template.of(parse(document["pattern"]))

@@ -24,7 +24,7 @@ Matches = Sequence[tuple[int, Int32]]  # number of a part -> positions in its se
 
 
 def packed(matches: Iterable[tuple[int, Int32]]) -> bytes:
-    """int32: a part, how many, their positions; then the next part. Two of them may be put together."""
+    """Pack as int32: a part, a count, that many positions; then the next part. Packed bytes may be concatenated."""
     return b"".join(
         np.concatenate([np.array([number, len(position)], np.int32), position]).astype(np.int32).tobytes()
         for number, position in matches
@@ -47,7 +47,7 @@ def size(matches: bytes) -> int:
 
 
 def deliveries(parts: Sequence[Part], matches: bytes, more: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(subscriber, ids as a JSON list), each subscriber once. `more` are others of the same event."""
+    """(subscriber, ids as a JSON list), each subscriber once. `more` holds other deliveries of the same event."""
     matched = [(parts[number].segment, position) for number, position in unpacked(matches)]
     subscribers = Texts.joined([notes.subscribers(segment).take(position) for segment, position in matched])
     group, names = _grouped(subscribers)
@@ -68,6 +68,6 @@ def deliveries(parts: Sequence[Part], matches: bytes, more: Mapping[str, str]) -
 
 
 def _grouped(texts: Texts) -> tuple[Int64, Texts]:
-    """Which of the distinct ones each is, and those."""
+    """The index of each text among the distinct ones, and the distinct ones."""
     distinct = texts.take(np.flatnonzero(texts.last))
     return distinct.find(texts).astype(np.int64), distinct

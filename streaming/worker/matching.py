@@ -47,8 +47,10 @@ _calls = 0
 
 
 def _bound(memory_mb: int) -> None:
-    """This process may take so much more than it has by now: that grows with the number of cores. What is mapped
-    to be read does not count. Where there is no /proc, it may take all."""
+    """Limit the memory of this process to its present size plus `memory_mb`; that size grows with the number of cores.
+
+    Files mapped for reading do not count. Without /proc there is no limit.
+    """
     status = Path("/proc/self/status")
     if not status.exists():
         return
@@ -58,8 +60,8 @@ def _bound(memory_mb: int) -> None:
 
 
 def _settle() -> None:
-    """Spark collects garbage after every task. The first ones load kernels, which are no garbage, but 50,000 objects
-    that the collector would look at for 25 ms each time, more than matching takes."""
+    """Freeze the objects loaded so far. Spark collects garbage after every task, and the collector would scan 50,000
+    objects of loaded kernels for 25 ms each time, more than matching takes."""
     global _calls
     _calls += 1
     if _calls in FREEZE_AFTER:
@@ -106,7 +108,7 @@ class Work:
         _settle()
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Which rows were not committed before."""
+        """A mask of the rows that were not committed before."""
         places, of = _places(batch)
         begin = np.array([self.positions.get(place, 0) for place in places], np.int64)
         return pa.array(np.asarray(batch["offset"]) >= begin[of])
@@ -182,7 +184,7 @@ class Work:
 def _grouped(
     event: Int32, subscribers: Sequence[str], ids: Sequence[str]
 ) -> tuple[list[int], list[list[str]], list[list[str]]]:
-    """Matches, given side by side, as events that have any, ascending; whom each is for; and by which ids (JSON)."""
+    """Group matches by event: the events that have any, ascending; their subscribers; and the ids for each (JSON)."""
     delivered: list[int] = []
     to: list[list[str]] = []
     lists: list[list[str]] = []
@@ -199,7 +201,7 @@ def _grouped(
 
 
 def _after(nothing: int, lists: Sequence[Sequence[str]], empty: int) -> pa.ListArray:
-    """The lists as a column, after some nulls and before some that are empty."""
+    """The lists as a column, after `nothing` nulls and before `empty` empty lists."""
     ends = np.cumsum([0] * (nothing + 1) + [len(texts) for texts in lists] + [0] * empty, dtype=np.int32)
     flat = pa.array([text for texts in lists for text in texts], pa.string())
     mask = pa.array(np.arange(len(ends) - 1) < nothing)
@@ -207,14 +209,14 @@ def _after(nothing: int, lists: Sequence[Sequence[str]], empty: int) -> pa.ListA
 
 
 def _compile(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """CHANGE and REFUSAL rows, and after them the SEGMENT row that has their subscriptions."""
+    """CHANGE and REFUSAL rows, and after them the SEGMENT row with their subscriptions."""
     if not len(rows):
         return
     compiled = _compiled(rows)
     if not _is_contested(rows, compiled.outcomes):
         yield from _outcomes(rows, compiled)
         return
-    # Only the driver sees the whole batch, and says which partition has the last word: it gets that of each.
+    # Only the driver sees the whole batch and decides between partitions, so it gets the last word of each.
     for partition in pc.unique(rows["partition"]):
         changes = rows.filter(pc.equal(rows["partition"], partition))
         yield from _outcomes(changes, _compiled(changes))
@@ -275,7 +277,7 @@ def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def _places(rows: pa.RecordBatch) -> tuple[list[SourcePartition], Int64]:
-    """The (source, partition) that there are, and which of them each row is of."""
+    """The distinct (source, partition), and the index of each row's."""
     keys = np.asarray(rows["source"]).astype(np.int64) * _SOURCE_STRIDE + np.asarray(rows["partition"])
     distinct, of = np.unique(keys, return_inverse=True)
     return [(Source(place // _SOURCE_STRIDE), place % _SOURCE_STRIDE) for place in distinct.tolist()], of

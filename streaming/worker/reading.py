@@ -24,7 +24,7 @@ class DecodedBatch:
 
 
 def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> DecodedBatch:
-    """JSON by the kernel; what it leaves, and all other codecs' events, one by one."""
+    """Decode events: JSON by the kernel; the ones it leaves, and other codecs' events, one by one."""
     value = rows["value"]
     if decode is decode_event:
         values, left = read_json_values(*bytes_of(value), fields)
