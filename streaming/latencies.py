@@ -69,7 +69,7 @@ class Latencies:
         return list(accumulate(counts))
 
     def quantile(self, q: float) -> float | None:
-        """The smallest bucket end that at least a share `q` of the latencies lie at or below; None if there are none."""
+        """The smallest bucket end at or above a share `q` of the latencies; None if there are none."""
         wanted = q * sum(self.counts.values())
         seen = 0
         for bucket in sorted(self.counts):

@@ -22,7 +22,7 @@ def check(schema: Any, named: Mapping[str, Any]) -> None:
     """Check the bounds of a schema, as fastavro parsed it, and of the named ones. Raises Undecodable."""
     bytes, values = _Costs(named).of(schema)
     if values > MOST_PER_BYTE * bytes + MOST_AT_ONCE:
-        raise Undecodable(f"a record of {bytes} bytes would be {values} values")
+        raise Undecodable(f"a record of {bytes} bytes would decode to {values} values")
 
 
 class _Costs:

@@ -37,7 +37,7 @@ class Protobuf:
         except Exception as error:  # bytes that are no message, a time out of range, a text that is none
             raise Undecodable(f"not protobuf of schema {id}: {type(error).__name__}: {error}") from None
         if not isinstance(event, dict):
-            raise Undecodable(f"the message of schema {id} is no object in JSON; the value is {kind(event)}")
+            raise Undecodable(f"the message of schema {id} is not a JSON object: the value is {kind(event)}")
         return event
 
     def _opened(self, id: int, path: Path) -> Callable[[bytes], Message]:
@@ -68,7 +68,7 @@ def _path(value: bytes) -> tuple[Path, int]:
     if count == 0:
         return (0,), at
     if not 0 < count <= len(value):
-        raise Undecodable(f"the value names its message by {count} places")
+        raise Undecodable(f"the value names its message by a path of {count} places")
     path = []
     for _ in range(count):
         index, at = _varint(value, at)
@@ -81,9 +81,9 @@ def _varint(value: bytes, at: int) -> tuple[int, int]:
     number = 0
     for shift in range(_MOST_BYTES):
         if at + shift >= len(value):
-            raise Undecodable("the value ends before it has named its message")
+            raise Undecodable("the value ends within the path of its message")
         byte = value[at + shift]
         number |= (byte & 0x7F) << (7 * shift)
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), at + shift + 1
-    raise Undecodable("the value does not say which message it is: a number there has no end")
+    raise Undecodable("the path of its message has a number without an end")

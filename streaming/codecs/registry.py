@@ -84,7 +84,7 @@ class Registry:
             raise Undecodable(f"schema {id} is not known to the registry")
         schema = self._get(f"schemas/ids/{id}", f"schema {id}")
         if schema.type != type:
-            raise Undecodable(f"schema {id} is of the type {schema.type}; this stream reads {type}")
+            raise Undecodable(f"schema {id} has the type {schema.type}; this stream reads {type}")
         return self._get(f"schemas/ids/{id}", f"schema {id}", format=format) if format else schema
 
     def referenced(self, reference: Reference, format: str | None = None) -> Schema:
@@ -124,11 +124,13 @@ class Registry:
             raise Undecodable(reason)
         if status in (401, 403):
             raise JobError(
-                f"the schema registry refuses {where}: status {status}; credentials belong into schema_registry.options"
+                f"the schema registry refuses {where}: status {status}; set the credentials in schema_registry.options"
             )
         schema = _schema(document) if status == 200 else None
         if schema is None:
-            raise JobError(f"{where} is no answer of a schema registry: status {status}; is schema_registry.url right?")
+            raise JobError(
+                f"{where} is not the answer of a schema registry: status {status}; is schema_registry.url right?"
+            )
         return schema
 
 

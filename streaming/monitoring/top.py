@@ -118,7 +118,7 @@ def _facts(document: Document) -> Table:
         ("records behind", number(behind) if document["lag"] else "-", last_batch(document)),
     ]
     if state is None:
-        rows.append(("state", "-", "being restored"))
+        rows.append(("state", "-", "restoring"))
     else:
         about = f"{number(state['parts'])} parts, {size(state['bytes'])}, version {number(state['version'])}"
         rows.append(("subscriptions", number(state["subscriptions"]), about))

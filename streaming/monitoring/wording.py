@@ -15,7 +15,7 @@ STAGES = {
     "match": "matching",
     "publish": "publishing",
     "commit": "committing",
-    "total": "all of it",
+    "total": "total",
 }
 TOTALS = {
     "batches": "batches",
@@ -25,7 +25,7 @@ TOTALS = {
     "matches": "matches",
     "deliveries": "deliveries",
     "over_quota": "deliveries over quota",
-    "changes": "changes taken",
+    "changes": "changes accepted",
     "refused": "changes refused",
     "workers_lost": "workers lost",
     "transactions_aborted": "transactions aborted",

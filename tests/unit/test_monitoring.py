@@ -557,7 +557,7 @@ def test_no_text_from_outside_becomes_a_part_of_the_page(view: Callable[[], View
 
 def test_the_page_shows_what_the_status_says() -> None:
     _, found = parsed(busy())
-    for shown in ("orders", "oversize", "ready", "alive", "started again", "last after exit code -9", "addBatch"):
+    for shown in ("orders", "oversize", "ready", "alive", "restarts", "last after exit code -9", "addBatch"):
         assert shown in found.text
 
 

@@ -80,7 +80,7 @@ def hostile() -> View:
         ["workers", "lost", "0"],
         ["memory", "5", "bytes", "JVM", "5", "bytes,", "heap", "1", "bytes", "of", "2", "bytes"],
         ["latency,", "last", "5", "min", "p50", "p95", "p99", "max"],
-        ["all", "of", "it", "202", "ms", "3.00", "s", "3.00", "s", "3.00", "s"],
+        ["total", "202", "ms", "3.00", "s", "3.00", "s", "3.00", "s"],
         ["events", "0", "4"],
         ["subs", "0", "0"],
     ],
@@ -94,11 +94,11 @@ def test_it_shows_what_the_status_says(row: list[str]) -> None:
     "row",
     [
         ["the", "state", "is", "being", "restored"],
-        ["state", "-", "being", "restored"],
+        ["state", "-", "restoring"],
         ["dead", "letters", "0"],
         ["restarts", "-"],
         ["memory", "-"],
-        ["all", "of", "it", "-", "-", "-", "-"],
+        ["total", "-", "-", "-", "-"],
         ["records", "behind", "-", "no", "batch", "yet"],
     ],
     ids=lambda row: " ".join(row),
@@ -139,7 +139,7 @@ def test_what_matters_most_fits_a_terminal_of_24_lines() -> None:
     trouble = Trouble(0.0, "warning", "workers lost", {"rows": 3})
     view = replace(busy(), lag=tuple(Lag("events", n, 0, n) for n in range(100)), troubles=(trouble,) * 9)
     first = text(view, 80).splitlines()[:24]
-    for word in ("records behind", "dead letters", "all of it", "workers lost: rows: 3"):
+    for word in ("records behind", "dead letters", "total", "workers lost: rows: 3"):
         assert any(word in line for line in first)
 
 

@@ -130,7 +130,7 @@ def _late(document: Document) -> Element:
         for stage, latency in document["latency_s"].items()
     ]
     table = _table(("", *quantiles), rows)
-    return _section("How late, in the last five minutes", table, _note("of events that matched"))
+    return _section("Latency, last five minutes", table, _note("of events that matched"))
 
 
 def _lag(document: Document) -> Element:
@@ -139,20 +139,20 @@ def _lag(document: Document) -> Element:
     about = [_note(last_batch(document))]
     if document["broker"]["error"]:
         about.append(_element("div", document["broker"]["error"], **{"class": "bad"}))
-    return _section("How far behind", table, *about)
+    return _section("Lag", table, *about)
 
 
 def _what(document: Document) -> Element:
     state = document["state"]
     if state is None:
-        return _section("Subscriptions", _note("being restored"))
-    joins = f"{number(state['joins'])}{', one under way' if state['joining'] else ''}"
+        return _section("Subscriptions", _note("restoring"))
+    joins = f"{number(state['joins'])}{', one running' if state['joining'] else ''}"
     facts = [
         ("subscriptions", number(state["subscriptions"])),
         ("version", number(state["version"])),
         ("parts", number(state["parts"])),
         ("size of the parts", size(state["bytes"])),
-        ("joins of parts", joins),
+        ("compactions", joins),
     ]
     return _section("Subscriptions", _table((), facts))
 
@@ -165,11 +165,11 @@ def _who(document: Document) -> Element:
         ("codec", job["codec"]),
         ("process", str(job["pid"])),
         ("started", moment(job["started_at"])),
-        ("took to start", duration(job["start_s"]) if job["start_s"] else "-"),
+        ("start took", duration(job["start_s"]) if job["start_s"] else "-"),
     ]
     if job["restarts"] is not None:
         code = job["last_exit_code"]
-        facts.append(("started again", number(job["restarts"]) + (f", last after exit code {code}" if code else "")))
+        facts.append(("restarts", number(job["restarts"]) + (f", last after exit code {code}" if code else "")))
     return _section("Job", _table((), [*facts, *((f"memory, {whose}", much) for whose, much in memory(document))]))
 
 
@@ -181,7 +181,7 @@ def _totals(document: Document) -> Element:
 
 def _letters(document: Document) -> Element:
     rows = [(reason, number(n)) for reason, n in document["dead_letters"].items()]
-    content = (_table((), rows), _note("run_stream.py dlq list shows them")) if rows else (_note("none"),)
+    content = (_table((), rows), _note("`run_stream.py dlq list` lists them")) if rows else (_note("none"),)
     return _section("Dead letters, since the start", *content)
 
 
