@@ -170,9 +170,9 @@ def varint(n: int) -> bytes:
 def test_protobuf(payload: bytes, why: str, registry: SchemaRegistry) -> None:
     file = text_format.Parse(PROTO, descriptor_pb2.FileDescriptorProto())
     id = registry.register("events", b64encode(file.SerializeToString()).decode(), "PROTOBUF")
-    said = reason(opened("protobuf", registry), framed(id, payload))
-    assert why in said
-    assert len(said) < LONGEST
+    message = reason(opened("protobuf", registry), framed(id, payload))
+    assert why in message
+    assert len(message) < LONGEST
 
 
 def read_by(codec: str, value: bytes, headers: dict[str, bytes] | None = None, field: str = "x") -> dict[int, str]:
@@ -232,9 +232,9 @@ def test_json(value: bytes, why: str) -> None:
     ids=lambda given: str(given)[:60],
 )
 def test_cloudevents(headers: dict[str, bytes], why: str) -> None:
-    (said,) = read_by("cloudevents", b"\\ud800", headers, "data").values()
-    assert why in said
-    assert len(said) < LONGEST
+    (message,) = read_by("cloudevents", b"\\ud800", headers, "data").values()
+    assert why in message
+    assert len(message) < LONGEST
 
 
 def document(pattern: str) -> bytes:

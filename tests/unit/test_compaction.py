@@ -255,14 +255,14 @@ def test_a_full_disk_stops_nothing_and_what_is_due_is_done_when_there_is_room(
     for n in MANY:
         subscribe(state, n)
 
-    def said() -> set[str]:
+    def message() -> set[str]:
         state.step()
         return {record.getMessage() for record in caplog.records}
 
-    until(lambda: {"parts not compacted", "state not saved"} <= said())
+    until(lambda: {"parts not compacted", "state not saved"} <= message())
     state.compactor._store.new_path = room  # type: ignore[union-attr, method-assign]
     caplog.set_level("INFO", "sluice")
-    until(lambda: "parts compacted" in said())
+    until(lambda: "parts compacted" in message())
     subscribe(state, 100)
     settled(state)
     assert delivered(state, event(0, {"x": 1}))[0]["alice"] == names_of(100, *MANY)

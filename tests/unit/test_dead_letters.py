@@ -158,7 +158,7 @@ def with_headers(**changes: bytes | None) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "reported"),
     [
         (Record("dead", b"k", b"v", []), "the header sluice_headers is missing"),
         (Record("dead", b"k", b"v", [("sluice_headers", None)]), "the header sluice_headers is missing"),
@@ -182,12 +182,12 @@ def with_headers(**changes: bytes | None) -> Record:
         (Record("dead", None, None, [("sluice_redriven", b"0")]), "the header sluice_headers is missing"),
     ],
 )
-def test_what_somebody_else_wrote_is_unknown_and_stays_as_it_is(record: Record, said: str) -> None:
+def test_what_somebody_else_wrote_is_unknown_and_stays_as_it_is(record: Record, reported: str) -> None:
     assert marked(message(record)) is None
     found = letter(record)
     assert (found.reason, found.origin) == (UNKNOWN, None)
     assert found.detail.startswith("the job did not write it: ")
-    assert said in found.detail
+    assert reported in found.detail
     assert (found.key, found.value, found.headers) == (record.key, record.value, record.headers)
     assert dead_letter_view.as_data(found, False)["reason"] == UNKNOWN
     assert list(dead_letter_view.page(found, False))
@@ -262,8 +262,8 @@ def test_a_long_value_that_is_no_text_is_shown_in_part_and_one_that_was_left_out
     *_, last, rest = dead_letter_view.page(letter(made(row(value=b"\0" * 1_000))), False)
     assert last.startswith("000001f0  ")
     assert rest == "and 488 bytes more"
-    *_, said = dead_letter_view.page(letter(made(row(value=b"v" * MAX_LETTER_BYTES))), False)
-    assert said == "the value, 10000000 bytes, was left out"
+    *_, reported = dead_letter_view.page(letter(made(row(value=b"v" * MAX_LETTER_BYTES))), False)
+    assert reported == "the value, 10000000 bytes, was left out"
 
 
 def test_all_of_a_letter_is_shown_each_fact_on_its_line() -> None:
@@ -323,7 +323,7 @@ def test_a_row_of_the_list_fits_into_80_columns(reason: str, topic: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "reported"),
     [
         (["list", "--reason", "boredom"], "boredom is none of undecodable_event, oversize_event, poison_event, "),
         (["list", "--since", "noon"], "--since: 'noon' is neither"),
@@ -336,7 +336,7 @@ def test_a_row_of_the_list_fits_into_80_columns(reason: str, topic: str) -> None
         (["redrive", "0:5", "five"], "'five' is not the place of a letter"),
     ],
 )
-def test_a_wrong_command_is_refused_before_any_broker_is_asked(command: list[str], said: str) -> None:
+def test_a_wrong_command_is_refused_before_any_broker_is_asked(command: list[str], reported: str) -> None:
     refused = CliRunner().invoke(app, ["dlq", *command], env={"COLUMNS": "250"})
     assert refused.exit_code == 2
-    assert said in refused.output
+    assert reported in refused.output

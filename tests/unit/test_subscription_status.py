@@ -12,21 +12,21 @@ from tests.topic import Record
 DOCUMENT = {"subscriber": "alice", "pattern": {}}
 
 
-def said(status: str, offset: int, time_ms: int = 0, **more: Any) -> Record:
+def message(status: str, offset: int, time_ms: int = 0, **more: Any) -> Record:
     in_force = {} if status == "refused" else {"version": 7, "in_force_from": {"0": 5, "1": 9}}
     change = {"read_up_to": {"0": 5, "1": 1}, **more, "change": {"partition": 0, "offset": offset}}
     return Record("s", {"id": "s", "status": status, **in_force, **change}, time_ms=time_ms)
 
 
-ACCEPTED = said("accepted", 3, 100)
+ACCEPTED = message("accepted", 3, 100)
 WHERE = "from version 7, events 0:5, 1:9"
 CASES: dict[str, tuple[list[Any], list[Any], str, bool]] = {
     "nothing": ([], [Record("t", DOCUMENT)], "neither a subscription nor a status has this id", False),
     "not answered": ([], [None, Record("s", DOCUMENT, 1, 4)], "its change at 1:4 waits for the job's answer", True),
     "accepted": ([ACCEPTED], [Record("s", DOCUMENT, 0, 3, 999)], f"in force {WHERE}", True),
-    "the last word": ([ACCEPTED, None, said("paused", 4)], [Record("s", DOCUMENT, 0, 4)], f"paused {WHERE}", True),
-    "withdrawn": ([said("withdrawn", 4)], [], f"withdrawn {WHERE}", True),
-    "refused": ([said("refused", 4, reason="no")], [], "refused: no", True),
+    "the last word": ([ACCEPTED, None, message("paused", 4)], [Record("s", DOCUMENT, 0, 4)], f"paused {WHERE}", True),
+    "withdrawn": ([message("withdrawn", 4)], [], f"withdrawn {WHERE}", True),
+    "refused": ([message("refused", 4, reason="no")], [], "refused: no", True),
     "a later change": (
         [ACCEPTED],
         [Record("s", DOCUMENT, 0, 3), Record("s", None, 0, 5)],

@@ -178,7 +178,7 @@ def test_the_status_is_that_of_the_job(end: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "body", "said"),
+    ("code", "body", "message"),
     [
         (200, b"<html>", "it has no status"),
         (200, b'{"job": {}}', "it has no status"),
@@ -190,8 +190,8 @@ def test_the_status_is_that_of_the_job(end: str) -> None:
     ],
     ids=lambda value: str(value)[:12],
 )
-def test_another_server_is_taken_for_no_job(code: int, body: bytes, said: str) -> None:
-    with saying(code, body, Location="/elsewhere") as url, pytest.raises(NotRunning, match=said):
+def test_another_server_is_taken_for_no_job(code: int, body: bytes, message: str) -> None:
+    with saying(code, body, Location="/elsewhere") as url, pytest.raises(NotRunning, match=message):
         top.fetch(url)
 
 
