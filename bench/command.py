@@ -184,16 +184,16 @@ def matchers(
             )
         chosen = candidates((name.strip() for name in names), option or ())
         measured = measure(workload, chosen, Effort(seconds, rounds, batch), tell, profile)
-    if profile and all(one.profile is None for one in measured):
+    if profile and all(measurement.profile is None for measurement in measured):
         err.print(Text("None of the measured algorithms has a profile."))
     if as_json:
-        for one in measured:
-            typer.echo(json.dumps(one.as_data()))
+        for measurement in measured:
+            typer.echo(json.dumps(measurement.as_data()))
     else:
         out = Console()
         out.width = out.width if out.is_terminal else max(out.width, 140)  # a pipe has room
         printing.show(measured, out)
-    raise typer.Exit(0 if all(one.checked for one in measured) else 1)
+    raise typer.Exit(0 if all(measurement.checked for measurement in measured) else 1)
 
 
 @app.command()
@@ -266,7 +266,7 @@ def living(
     Starts a broker and the job, and stops both. Exit code 1 if any delivery is missing, duplicated or wrong.
     """
     from bench.system import report  # what the stream needs, no other command does
-    from bench.system import run as running
+    from bench.system.run import run
 
     flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries, **_assigned(set_)}
     with _wrong_flags():
@@ -281,7 +281,7 @@ def living(
             seed=seed,
         )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
-    outcome = running.run(load, flags, lambda what: err.print(Text(what)))
+    outcome = run(load, flags, lambda what: err.print(Text(what)))
     report.show(outcome, err)
     if as_json:
         typer.echo(json.dumps(outcome.as_data()))
@@ -317,7 +317,7 @@ def system(
     The baselines know only the subscriptions that existed when they started, and deliver at least once.
     Broker, generator and checker share the machine. Exit code 1 if any delivery is wrong.
     """
-    from bench.system import ramp as measuring  # what the stream needs, no other command does
+    from bench.system import ramp  # what the stream needs, no other command does
     from bench.system.run import SYSTEMS
 
     with _wrong_flags():
@@ -340,45 +340,45 @@ def system(
             raise BenchError("the baselines only support --layout shared")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
     rows = []
-    for row in measuring.ramp(load, chosen, numbers, wanted, flags, lambda what: err.print(Text(what))):
+    for row in ramp.ramp(load, chosen, numbers, wanted, flags, lambda what: err.print(Text(what))):
         rows.append(row)
         if as_json:
             typer.echo(json.dumps(row.as_data()))
     if not as_json and sys.stdout.isatty():
-        Console().print(measuring.table(rows))
+        Console().print(ramp.table(rows))
     elif not as_json:
-        typer.echo(measuring.markdown(rows), nl=False)
+        typer.echo(ramp.markdown(rows), nl=False)
     if directory:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "system.json").write_text(json.dumps([row.as_data() for row in rows], indent=1) + "\n")
-        (directory / "system.md").write_text(measuring.markdown(rows))
-        measuring.draw(rows, directory / "system.png")
+        (directory / "system.md").write_text(ramp.markdown(rows))
+        ramp.draw(rows, directory / "system.png")
     raise typer.Exit(0 if all(row.right for row in rows) else 1)
 
 
 def _numbers(name: str, text: str) -> list[int]:
     try:
-        found = [int(number) for number in text.split(",")]
+        numbers = [int(number) for number in text.split(",")]
     except ValueError:
         raise BenchError(f"{name} cannot be {text!r}; use comma-separated numbers") from None
-    if min(found) < 1:
+    if min(numbers) < 1:
         raise BenchError(f"{name} cannot be {text!r}; each must be 1 or more")
-    return found
+    return numbers
 
 
 def _assigned(assignments: list[str] | None) -> dict[str, str]:
-    """Settings of the job, by name."""
-    found = {}
+    """The settings of the job by name, from `--set` flags."""
+    values = {}
     for assignment in assignments or ():
         name, equals, value = assignment.partition("=")
         if not equals:
             raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
-        found[name.strip()] = value
-    return found
+        values[name.strip()] = value
+    return values
 
 
 def _refuse_intervals(context: typer.Context, scenario: str) -> None:
-    """Refuse flags of another scenario."""
+    """Refuse flags that belong to another scenario."""
     takes = ", ".join(_flags(context, WORKLOAD).values())
     for name, flag in _flags(context, INTERVALS).items():
         source = context.get_parameter_source(name)
@@ -387,7 +387,7 @@ def _refuse_intervals(context: typer.Context, scenario: str) -> None:
 
 
 def _flags(context: typer.Context, heading: str) -> dict[str, str]:
-    """Under a heading of the help, by the names of their parameters."""
+    """Functions for typer's flags under a heading of the help, by the names of their parameters."""
     flags = [flag for flag in context.command.params if getattr(flag, "rich_help_panel", None) == heading]
     return {flag.name: flag.opts[0] for flag in flags if flag.name}
 
@@ -410,7 +410,7 @@ def _wrong_flags() -> Iterator[None]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Drawn only when there is something to tell: a spinner would turn in the time that is measured."""
+    """Print progress only when there is some: a spinner would run within the measured time."""
     columns = (TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=err, transient=True, auto_refresh=False, disable=not err.is_terminal) as bar:
         task = bar.add_task("", total=None)

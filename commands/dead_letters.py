@@ -13,13 +13,12 @@ import orjson
 import typer
 
 from commands.shared.flags import Json, with_flags, with_settings
-from commands.shared.terminal import say, show, tell
+from commands.shared.terminal import emit, eprint, note
 from commands.shared.times import moment
 from config import Settings
 from streaming.admin import dead_letter_view
-from streaming.admin import dead_letters as deadletters
-from streaming.admin import redrive as redriving
-from streaming.admin.dead_letters import Place, Wanted
+from streaming.admin.dead_letters import UNKNOWN, Place, Wanted, read_letters, redriven_places
+from streaming.admin.redrive import ALREADY, Summary, opened
 from streaming.documents import records
 from streaming.errors import JobError
 from streaming.kafka.clients import Cluster
@@ -34,7 +33,7 @@ def _wanted(
         typer.Option(
             "--reason",
             help="Only letters with this reason; may be repeated.",
-            autocompletion=lambda: [*records.REASONS, deadletters.UNKNOWN],
+            autocompletion=lambda: [*records.REASONS, UNKNOWN],
         ),
     ] = None,
     subscriber: Annotated[
@@ -51,7 +50,7 @@ def _wanted(
         str | None, typer.Option(help="Only letters before a time, written like --since.", show_default=False)
     ] = None,
 ) -> Wanted:
-    known = (*records.REASONS, deadletters.UNKNOWN)
+    known = (*records.REASONS, UNKNOWN)
     if strange := [reason for reason in reasons or () if reason not in known]:
         raise typer.BadParameter(f"--reason: {', '.join(strange)} is none of {', '.join(known)}")
     now_ms = int(time.time() * 1000)
@@ -74,11 +73,11 @@ def list_them(
 ) -> None:
     """List the dead letters that were not redriven, two lines each; counts by reason go to standard error."""
     cluster, topic = Cluster.of(settings), settings.dead_letters.topic
-    done = deadletters.redriven(cluster, topic)
-    found = (one for one in deadletters.letters(cluster, topic, wanted) if every or one.place not in done)
+    done = redriven_places(cluster, topic)
+    letters = (each for each in read_letters(cluster, topic, wanted) if every or each.place not in done)
     counts: Counter[str] = Counter()
     width = shutil.get_terminal_size().columns
-    for letter in islice(found, limit):
+    for letter in islice(letters, limit):
         redriven = letter.place in done
         if as_json:
             print(orjson.dumps(dead_letter_view.as_data(letter, redriven)).decode())
@@ -87,7 +86,7 @@ def list_them(
                 print(dead_letter_view.heading())
             print(dead_letter_view.row(letter, redriven, width))
         counts[letter.reason] += 1
-    tell(", ".join(f"{count:,} {reason}" for reason, count in counts.most_common()) or "no dead letters")
+    note(", ".join(f"{count:,} {reason}" for reason, count in counts.most_common()) or "no dead letters")
 
 
 @app.command("show")
@@ -102,8 +101,8 @@ def show_one(
 ) -> None:
     """Show one dead letter in full: the reason, and the key, headers and value of the original record."""
     cluster, topic = Cluster.of(settings), settings.dead_letters.topic
-    for letter in deadletters.letters(cluster, topic, Wanted(places=_places([place]))):
-        redriven = letter.place in deadletters.redriven(cluster, topic)
+    for letter in read_letters(cluster, topic, Wanted(places=_places([place]))):
+        redriven = letter.place in redriven_places(cluster, topic)
         if as_json:
             print(orjson.dumps(dead_letter_view.as_data(letter, redriven)).decode())
         else:
@@ -135,20 +134,20 @@ def redrive(
     wanted = replace(wanted, places=_places(places))
     if (wanted == Wanted()) is not all_letters:
         raise typer.BadParameter("pass the places of letters, or filters, or --all-letters")
-    summary = redriving.Summary(dry=dry_run)
-    with redriving.opened(settings, dry_run) as opened:
-        for outcome in opened.run(wanted):
+    summary = Summary(dry=dry_run)
+    with opened(settings, dry_run) as open_redrive:
+        for outcome in open_redrive.run(wanted):
             summary.counts[outcome.what] += 1
-            if as_json and outcome.what != redriving.ALREADY:
-                show(outcome, as_json)
+            if as_json and outcome.what != ALREADY:
+                emit(outcome, as_json)
             elif outcome.skipped:
-                say(plain(str(outcome)))
-    show(summary, as_json)
+                eprint(plain(str(outcome)))
+    emit(summary, as_json)
     raise typer.Exit(0 if summary.complete else 1)
 
 
-def _places(given: list[str] | None) -> frozenset[Place]:
+def _places(places: list[str] | None) -> frozenset[Place]:
     try:
-        return frozenset(map(Place.of, given or ()))
+        return frozenset(map(Place.of, places or ()))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

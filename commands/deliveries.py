@@ -14,7 +14,7 @@ from rich.text import Text
 
 from commands.shared.flags import Json, with_settings
 from commands.shared.signals import stop_on_signals
-from commands.shared.terminal import out, tell
+from commands.shared.terminal import note, out
 from config import Settings
 from streaming.admin.deliveries import Delivery, received
 
@@ -67,9 +67,9 @@ def tap(
     stop = stop_on_signals()
     ends = None if timeout is None else time.monotonic() + timeout
     seen, late = 0, False
-    found = received(settings, subscriber, follow=True, from_now=not from_beginning)
-    tell(f"watching deliveries of {subscriber}; Ctrl-C ends it")
-    for message in found:
+    deliveries = received(settings, subscriber, follow=True, from_now=not from_beginning)
+    note(f"watching deliveries of {subscriber}; Ctrl-C ends it")
+    for message in deliveries:
         if stop.is_set() or seen == limit or (late := ends is not None and time.monotonic() > ends):
             break
         if message is None:

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from commands import HOME
 from commands.shared.flags import Json, with_settings
-from commands.shared.terminal import out, show, tell
+from commands.shared.terminal import emit, note, out
 from config import Settings
 from streaming import checks
 from streaming.checks import cluster, machine
-from streaming.checks import cluster_info as asked
+from streaming.checks.cluster_info import KafkaClusterInfo
 from streaming.errors import JobError
 from streaming.kafka.clients import Cluster
 from streaming.text_format import plain
@@ -33,16 +33,18 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
     styles = {checks.OK: "green", checks.WARNING: "yellow", checks.FAILURE: "bold red", checks.SKIPPED: "dim"}
     counts: Counter[str] = Counter()
     try:
-        cluster_says = cluster.findings(settings, asked.Real(Cluster.of(settings)), int(time.time() * 1000))
+        cluster_says = cluster.findings(settings, KafkaClusterInfo(Cluster.of(settings)), int(time.time() * 1000))
     except JobError as error:
         cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
-    for found in chain(machine.findings(settings, HOME), cluster_says):
-        counts[found.state] += 1
+    for finding in chain(machine.findings(settings, HOME), cluster_says):
+        counts[finding.state] += 1
         if as_json:
-            show(found, as_json)
+            emit(finding, as_json)
         else:
-            out.print(Text(f"{found.state:8}", styles[found.state]), Text(f"{plain(found.what)}: {plain(found.text)}"))
-            if found.mend:
-                out.print(Text(f"{'':9}{plain(found.mend)}"))
-    tell(", ".join(f"{counts[state]} {state}" for state in styles if counts[state]))
+            out.print(
+                Text(f"{finding.state:8}", styles[finding.state]), Text(f"{plain(finding.what)}: {plain(finding.text)}")
+            )
+            if finding.mend:
+                out.print(Text(f"{'':9}{plain(finding.mend)}"))
+    note(", ".join(f"{counts[state]} {state}" for state in styles if counts[state]))
     raise typer.Exit(1 if counts[checks.FAILURE] else 0)

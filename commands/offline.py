@@ -12,15 +12,15 @@ import typer
 from rich.text import Text
 
 from commands.shared.flags import Json
-from commands.shared.terminal import out, show, tell
+from commands.shared.terminal import emit, note, out
 from matchers import ALGORITHMS
 from matchers.index.snapshot import Snapshot
-from offline import cases as case_files
-from offline import explain as explaining
-from offline import match as matching
-from offline import validate as validating
+from offline.cases import run
 from offline.documents import Refusal, events, latest, subscriptions
+from offline.explain import event_of, explain_all, select
 from offline.files import STDIN
+from offline.match import Directory, match_batches
+from offline.validate import validate_files
 
 app = typer.Typer()
 
@@ -51,13 +51,13 @@ def validate(
 ) -> None:
     """List the subscriptions that the job would refuse, and why. Exit code 1 if there are any."""
     code = 0
-    for found in validating.validate(files, datetime.now(UTC)):
-        if isinstance(found, Refusal):
+    for result in validate_files(files, datetime.now(UTC)):
+        if isinstance(result, Refusal):
             code = 1
-        if isinstance(found, Refusal) or as_json:
-            show(found, as_json)
+        if isinstance(result, Refusal) or as_json:
+            emit(result, as_json)
         else:
-            tell(str(found))
+            note(str(result))
     raise typer.Exit(code)
 
 
@@ -83,13 +83,13 @@ def match(
     refused = _Complaints()
     now = datetime.now(UTC)
     counting = [d for d in latest(subscriptions(file), refused).values() if not d.idle(now)]
-    directory = matching.Directory.of(counting, algorithm)
-    for batch in matching.match(directory, events(events_file)):
-        for found in batch:
-            if isinstance(found, Refusal):
-                refused(found)
+    directory = Directory.of(counting, algorithm)
+    for batch in match_batches(directory, events(events_file)):
+        for deliveries in batch:
+            if isinstance(deliveries, Refusal):
+                refused(deliveries)
             else:
-                show(found, as_json)
+                emit(deliveries, as_json)
         sys.stdout.flush()
     raise typer.Exit(1 if refused.count else 0)
 
@@ -115,10 +115,10 @@ def explain(
     """
     if file == STDIN == Path(event):
         raise typer.BadParameter("subscriptions and the event cannot both come from standard input")
-    asked = explaining.asked(latest(subscriptions(file), _Complaints()), id, subscriber)
-    found = explaining.explained(asked, explaining.event_of(event), datetime.now(UTC))
-    show(found, as_json)
-    raise typer.Exit(0 if found.matches else 1)
+    documents = select(latest(subscriptions(file), _Complaints()), id, subscriber)
+    verdicts = explain_all(documents, event_of(event), datetime.now(UTC))
+    emit(verdicts, as_json)
+    raise typer.Exit(0 if verdicts.matches else 1)
 
 
 @app.command("test")
@@ -137,10 +137,10 @@ def run_cases(
     """
     summary = {"passed": 0, "failed": 0}
     for file in files:
-        for outcome in case_files.run(file, algorithm):
+        for outcome in run(file, algorithm):
             summary["passed" if outcome.passed else "failed"] += 1
             if as_json:
-                show(outcome, as_json)
+                emit(outcome, as_json)
             elif not outcome.passed:
                 out.print(Text("failed", "bold red"), Text(f"{outcome.case.file}: {outcome.case.name}\n{outcome}"))
     if as_json:
@@ -158,4 +158,4 @@ class _Complaints:
 
     def __call__(self, refusal: Refusal) -> None:
         self.count += 1
-        tell(str(refusal))
+        note(str(refusal))

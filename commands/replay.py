@@ -9,10 +9,10 @@ import typer
 
 from commands.shared.flags import Json, with_settings
 from commands.shared.signals import STOPPED, stop_on_signals
-from commands.shared.terminal import progress_of, show, tell
+from commands.shared.terminal import emit, note, progress_of
 from commands.shared.times import moment
 from config import Settings
-from streaming.admin import replay as replaying
+from streaming.admin.replay import NAME, opened
 
 app = typer.Typer()
 
@@ -45,18 +45,18 @@ def replay(
     from_ms, to_ms = moment("--from", start, now_ms), moment("--to", end, now_ms)
     if name is None and from_ms is None:
         raise typer.BadParameter("pass --from to start a replay, or --name to resume one")
-    if name is not None and not replaying.NAME.fullmatch(name):
+    if name is not None and not NAME.fullmatch(name):
         raise typer.BadParameter("--name takes 1 to 100 letters, digits, dots, underscores or hyphens")
     if from_ms is not None and from_ms >= (now_ms if to_ms is None else to_ms):
         raise typer.BadParameter(f"--from must be before {'now' if to_ms is None else '--to'}")
     stop = stop_on_signals()
-    with replaying.opened(settings, subscription, from_ms, to_ms, name) as opened:
-        tell(str(opened))
-        with progress_of(f"of {opened.size:,} offsets", opened.size) as progress:
-            summary = opened.run(stop, rate, progress)
-    tell(str(summary))
+    with opened(settings, subscription, from_ms, to_ms, name) as open_replay:
+        note(str(open_replay))
+        with progress_of(f"of {open_replay.size:,} offsets", open_replay.size) as progress:
+            summary = open_replay.run(stop, rate, progress)
+    note(str(summary))
     if as_json:
-        show(summary, as_json)
+        emit(summary, as_json)
     if not summary.finished:
-        tell(f"stopped; `replay {subscription} --name {summary.name}` resumes it")
+        note(f"stopped; `replay {subscription} --name {summary.name}` resumes it")
     raise typer.Exit(0 if summary.finished else STOPPED)

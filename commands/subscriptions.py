@@ -19,16 +19,17 @@ import typer
 from commands.shared.flags import Answering, Ids, Json, Timeout, Wait, with_settings
 from commands.shared.inputs import ids_of
 from commands.shared.records import changed, decisions, reader, subscriptions_topic
-from commands.shared.terminal import counted, out, progress_of, say, show, tell
+from commands.shared.terminal import counted, emit, eprint, note, out, progress_of
 from config import Settings
 from offline.documents import Place, Refusal
 from offline.files import STDIN, InputError, lines, name_of
-from streaming import text_format as readable
-from streaming.admin import pause as pausing
-from streaming.admin import subscription_table as listing
+from streaming import text_format
+from streaming.admin import subscription_table
 from streaming.admin.import_plan import Import
-from streaming.admin.subscription_status import standings
-from streaming.admin.subscription_topic import Registered, last_written, registered
+from streaming.admin.pause import missing
+from streaming.admin.subscription_status import statuses_of
+from streaming.admin.subscription_table import ACTIVE, state
+from streaming.admin.subscription_topic import StoredSubscription, last_written, stored_subscriptions
 from streaming.documents.subscriptions import Refused
 from streaming.errors import JobError
 from streaming.text_format import plain
@@ -62,20 +63,22 @@ def list_them(
         by = subscriber is None or document.get("subscriber") == subscriber
         return by and (paused is None or document.get("paused", False) is paused)
 
-    found: Iterator[Registered] = registered(subscriptions_topic(settings), decisions(settings), prefix, of_them)
+    subscriptions: Iterator[StoredSubscription] = stored_subscriptions(
+        subscriptions_topic(settings), decisions(settings), prefix, of_them
+    )
     if paused is False:
-        found = (one for one in found if listing.state(one, now_ms) == listing.ACTIVE)
+        subscriptions = (each for each in subscriptions if state(each, now_ms) == ACTIVE)
     width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize
     count = 0
-    for one in islice(found, limit):
+    for subscription in islice(subscriptions, limit):
         if as_json:
-            print(orjson.dumps(listing.as_data(one, now_ms)).decode())
+            print(orjson.dumps(subscription_table.as_data(subscription, now_ms)).decode())
         else:
             if not count:
-                print(listing.heading())
-            print(listing.row(one, now_ms, width))
+                print(subscription_table.heading())
+            print(subscription_table.row(subscription, now_ms, width))
         count += 1
-    tell(counted(count, "subscriptions") if count else "no subscriptions")
+    note(counted(count, "subscriptions") if count else "no subscriptions")
 
 
 @app.command()
@@ -85,11 +88,11 @@ def get(
 ) -> None:
     """Print a subscription's document as it is in the topic; with --json on one line. Exit code 1 if there is none."""
     (id,) = ids_of([id])
-    found = last_written(subscriptions_topic(settings)(), [id], decisions(settings))
-    if id not in found or found[id].value is None:
-        why = pausing.missing(id, found)
+    documents = last_written(subscriptions_topic(settings)(), [id], decisions(settings))
+    if id not in documents or documents[id].value is None:
+        why = missing(id, documents)
         raise JobError(f"{why} in {settings.subscriptions.topic}; `subscriptions list` shows all ids")
-    print(found[id].line.decode() if as_json else "\n".join(readable.pretty(found[id].value or b"")))
+    print(documents[id].line.decode() if as_json else "\n".join(text_format.pretty(documents[id].value or b"")))
 
 
 @app.command()
@@ -99,15 +102,15 @@ def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> Non
 
     And whether a later change still waits for an answer. Exit code 1 if one is refused or unknown.
     """
-    asked = list(dict.fromkeys(ids_of(ids)))
+    wanted = list(dict.fromkeys(ids_of(ids)))
     statuses = reader(settings, settings.subscriptions.status_topic, "statuses read")()
-    found = standings(statuses, subscriptions_topic(settings)(), asked)
-    for standing in found.values():
+    statuses_by_id = statuses_of(statuses, subscriptions_topic(settings)(), wanted)
+    for status in statuses_by_id.values():
         if as_json:
-            show(standing, as_json)
+            emit(status, as_json)
         else:
-            print(f"{plain(standing.id)}: {plain(str(standing))}")
-    raise typer.Exit(1 if any(standing.refused or not standing.known for standing in found.values()) else 0)
+            print(f"{plain(status.id)}: {plain(str(status))}")
+    raise typer.Exit(1 if any(status.refused or not status.known for status in statuses_by_id.values()) else 0)
 
 
 @app.command()
@@ -126,10 +129,10 @@ def export(
     """
     count = 0
     with _written(file) as stream:
-        for one in registered(subscriptions_topic(settings), decisions(settings)):
-            stream.write(one.line + b"\n")
+        for subscription in stored_subscriptions(subscriptions_topic(settings), decisions(settings)):
+            stream.write(subscription.line + b"\n")
             count += 1
-    tell(f"{counted(count, 'subscriptions')} exported")
+    note(f"{counted(count, 'subscriptions')} exported")
 
 
 @app.command("import")
@@ -165,7 +168,7 @@ def import_file(
                     plan.take(number, line)
                 except Refused as error:
                     refused += 1
-                    say(str(Refusal(Place(name_of(file or STDIN), "line", number), error.id, str(error))))
+                    eprint(str(Refusal(Place(name_of(file or STDIN), "line", number), error.id, str(error))))
                 progress(plan.taken + refused)
         if refused and not keep_going:
             raise JobError(
@@ -181,7 +184,7 @@ def import_file(
     if as_json:
         print(orjson.dumps(summary).decode())
     else:
-        tell(", ".join(f"{count:,} {what}" for what, count in summary.items() if what != "dry_run"))
+        note(", ".join(f"{count:,} {what}" for what, count in summary.items() if what != "dry_run"))
     raise typer.Exit(1 if refused or answered else 0)
 
 

@@ -20,10 +20,10 @@ from rich.live import Live
 
 from commands.shared.flags import with_settings
 from commands.shared.signals import stop_on_signals
-from commands.shared.terminal import out, tell
+from commands.shared.terminal import note, out
 from config import Settings
 from streaming.errors import JobError, NotRunning
-from streaming.monitoring import top as looking
+from streaming.monitoring.top import poll, render
 from streaming.process import checkpoint
 
 if TYPE_CHECKING:
@@ -53,22 +53,22 @@ def top(
     if url is not None and not url.startswith(("http://", "https://")):
         raise typer.BadParameter("--url takes http://host:port, as in the log line `running`")
     stop = stop_on_signals()
-    looks = looking.looks(lambda: url or checkpoint.announcement(settings.query.checkpoint), every, stop)
-    first = next(looks)
+    documents = poll(lambda: url or checkpoint.announcement(settings.query.checkpoint), every, stop)
+    first = next(documents)
     if as_json:
-        for found in chain([first], () if once else looks):
-            if isinstance(found, JobError):
-                tell(str(found))
+        for document in chain([first], () if once else documents):
+            if isinstance(document, JobError):
+                note(str(document))
             else:
-                print(json.dumps(found), flush=True)
+                print(json.dumps(document), flush=True)
     elif once or not out.is_terminal:
-        out.print(looking.shown(first), soft_wrap=False)
+        out.print(render(first), soft_wrap=False)
     else:
         last: Document | NotRunning = first
-        with _keys(stop), Live(looking.shown(first), console=Console(), auto_refresh=False, screen=True) as live:
-            for last in looks:
-                live.update(looking.shown(last), refresh=True)
-        out.print(looking.shown(last), soft_wrap=False)  # the screen is restored; keep the last figures below it
+        with _keys(stop), Live(render(first), console=Console(), auto_refresh=False, screen=True) as live:
+            for last in documents:
+                live.update(render(last), refresh=True)
+        out.print(render(last), soft_wrap=False)  # the screen is restored; keep the last figures below it
 
 
 @contextmanager

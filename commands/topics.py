@@ -43,5 +43,5 @@ def list_them(*, as_json: Json = False, settings: Settings) -> None:
     """List all topics with their number of partitions."""
     for name, partitions in sorted(Cluster.of(settings).topics().partitions().items()):
         if not name.startswith("__"):
-            found = {"topic": name, "partitions": partitions}
-            print(orjson.dumps(found).decode() if as_json else f"{name}\t{partitions}")
+            row = {"topic": name, "partitions": partitions}
+            print(orjson.dumps(row).decode() if as_json else f"{name}\t{partitions}")

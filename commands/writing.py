@@ -12,9 +12,9 @@ import typer
 from commands.shared.flags import Answering, Ids, Json, answering, with_flags, with_settings
 from commands.shared.inputs import ids_of, lines_of
 from commands.shared.records import changed, decisions, subscriptions_topic, write
-from commands.shared.terminal import say
+from commands.shared.terminal import eprint
 from config import Settings
-from streaming.admin import pause as pausing
+from streaming.admin.pause import changed as changed_documents
 from streaming.admin.subscription_topic import last_written
 from streaming.documents.subscriptions import Refused, read_change
 from streaming.errors import JobError
@@ -131,13 +131,13 @@ def _addressed(where: str, line: bytes) -> tuple[bytes, bytes]:
     return (id.encode(), line) if isinstance(id, str) and id else _checked(where, line)
 
 
-def _flag(settings: Settings, given: list[str] | None, pause: bool, answers: Answering) -> None:
+def _flag(settings: Settings, values: list[str] | None, pause: bool, answers: Answering) -> None:
     """Pause or resume."""
-    ids = dict.fromkeys(ids_of(given))
-    found = last_written(subscriptions_topic(settings)(), ids, decisions(settings))
-    records = pausing.changed(found, ids, pause)
+    ids = dict.fromkeys(ids_of(values))
+    subscriptions = last_written(subscriptions_topic(settings)(), ids, decisions(settings))
+    records = changed_documents(subscriptions, ids, pause)
     for id in (id for id in ids if id not in records):
-        say(f"{plain(id)}: {'already paused' if pause else 'not paused'}; nothing was written")
+        eprint(f"{plain(id)}: {'already paused' if pause else 'not paused'}; nothing was written")
     _change(settings, records.values(), "pauses" if pause else "resumptions", answers)
 
 

@@ -26,7 +26,7 @@ _WITH_SCHEMAS = ("avro", "protobuf")
 
 
 class ConfigError(Exception):
-    """All that is wrong with the settings, a line each: where, what, and what would work."""
+    """The errors in the settings, one per line: the setting, the reason and what would work."""
 
 
 def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Settings:
@@ -34,17 +34,17 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Se
 
     From the environment: SLUICE_SECTION__KEY, such as SLUICE_EVENTS__TOPIC. Raises ConfigError.
     """
-    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    set_flags = {name: value for name, value in (flags or {}).items() if value is not None}
     document = _read(file) if file else {}
     problems = [
         *_unknown(document, f"{file}: "),
-        *_unknown(_nested(given), "flags: "),
+        *_unknown(_nested(set_flags), "flags: "),
         *_unknown(_environment(), f"environment {PREFIX}…: "),
     ]
     if problems:
         raise ConfigError("\n".join(problems))
     try:
-        settings = _sources(file)(**_nested(given))
+        settings = _sources(file)(**_nested(set_flags))
     except ValidationError as error:
         raise ConfigError("\n".join(_readable(e) for e in error.errors())) from None
     if settings.events.codec in _WITH_SCHEMAS and not settings.schema_registry.url:
@@ -63,19 +63,20 @@ def show(settings: Settings) -> dict[str, Any]:
 
 
 def _clashes(settings: Settings) -> Iterator[str]:
-    """A subscriber's name is of the subscriber's choice, and must not make the topic of something else.
+    """Topic settings that could equal a delivery topic: the name of a subscriber is free and must not name another
+    topic.
 
     Kafka allows no two topics that differ in dots and underscores only.
     """
     deliveries = settings.deliveries
-    own = {
+    names = {
         "events.topic": settings.events.topic,
         "subscriptions.topic": settings.subscriptions.topic,
         "subscriptions.status_topic": settings.subscriptions.status_topic,
         "dead_letters.topic": settings.dead_letters.topic,
     }
     if deliveries.layout == "shared":
-        own["deliveries.topic"] = deliveries.topic
+        names["deliveries.topic"] = deliveries.topic
     elif len(deliveries.prefix) + LONGEST_SUBSCRIBER > LONGEST_TOPIC:
         most = LONGEST_TOPIC - LONGEST_SUBSCRIBER
         yield (
@@ -83,7 +84,7 @@ def _clashes(settings: Settings) -> Iterator[str]:
             f"{LONGEST_SUBSCRIBER} at most, it must fit into the {LONGEST_TOPIC} of a topic"
         )
     taken: dict[str, str] = {}
-    for name, topic in own.items():
+    for name, topic in names.items():
         same = taken.setdefault(_plain(topic), name)
         if same != name:
             yield f"{name} = {topic!r}: is the topic of {same} too, or differs from it in dots and underscores only"
@@ -171,8 +172,8 @@ def _nearest(name: str, known: list[str]) -> str:
 def _readable(error: Any) -> str:
     name = ".".join(str(part) for part in error["loc"])
     secret = _SECRET.search(name)
-    given = _USER_IN_URL.sub(f"//{REDACTED}@", repr(error["input"]))
-    return f"{name} = {REDACTED if secret else given}: {error['msg']}"
+    shown = _USER_IN_URL.sub(f"//{REDACTED}@", repr(error["input"]))
+    return f"{name} = {REDACTED if secret else shown}: {error['msg']}"
 
 
 def _redacted(value: Any, name: str = "") -> Any:

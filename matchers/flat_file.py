@@ -108,7 +108,7 @@ def _dtype(text: str) -> np.dtype[Any]:
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> int:
-    found = 0
+    checksum = 0
     for array in arrays.values():
-        found = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, found)
-    return found
+        checksum = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, checksum)
+    return checksum

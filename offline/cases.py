@@ -62,9 +62,9 @@ class Outcome:
         """Without its name."""
         lines = [f"    expected {key}: {_words(wanted)}" for key, wanted in self.case.expected.items()]
         lines.append(f"    found {words(self.found)}")
-        for said, verdicts in (("missing", self.missing), ("unexpected", self.unexpected)):
+        for label, verdicts in (("missing", self.missing), ("unexpected", self.unexpected)):
             for v in verdicts:
-                lines.append(f"    {said} {v.who}:{v.idle and f' {v.idle}'}")
+                lines.append(f"    {label} {v.who}:{v.idle and f' {v.idle}'}")
                 lines.append(indented(v.failed or v.lines or ["held     {}: every event"], " " * 8))
         return "\n".join(lines)
 
@@ -81,16 +81,16 @@ class Outcome:
 
 
 def run(file: Path, algorithm: str) -> Iterator[Outcome]:
-    """Raises InputError with all that is wrong with the file before any case is tried."""
+    """Run the cases of a file. Raises InputError with all errors of the file before any case is tried."""
     documents, cases = _read(file)
     directory = Directory.of(documents.values(), algorithm)
     subscriptions = {d.subscription.id: d.subscription for d in documents.values()}
-    for case, found in zip(cases, directory.deliveries([case.event for case in cases]), strict=True):
-        ids = {id for matched in found.values() for id in matched}
+    for case, deliveries in zip(cases, directory.deliveries([case.event for case in cases]), strict=True):
+        ids = {id for matched in deliveries.values() for id in matched}
         yield _outcome(case, ids, documents, by_subscriber(subscriptions[id] for id in ids))
 
 
-def _outcome(case: Case, ids: set[str], documents: Mapping[str, Document], found: dict[str, list[str]]) -> Outcome:
+def _outcome(case: Case, ids: set[str], documents: Mapping[str, Document], deliveries: dict[str, list[str]]) -> Outcome:
     missing, unexpected = case.ids("contains") - ids, case.ids("excludes") & ids
     for exactly in ("matches", "deliveries"):
         if exactly in case.expected:
@@ -100,7 +100,7 @@ def _outcome(case: Case, ids: set[str], documents: Mapping[str, Document], found
     def verdicts(of: Iterable[str]) -> list[Verdict]:
         return [verdict(documents[id], case.event) for id in sorted(of)]
 
-    return Outcome(case, found, verdicts(missing), verdicts(unexpected))
+    return Outcome(case, deliveries, verdicts(missing), verdicts(unexpected))
 
 
 def _read(file: Path) -> tuple[dict[str, Document], list[Case]]:
@@ -120,12 +120,12 @@ def _read(file: Path) -> tuple[dict[str, Document], list[Case]]:
         raise InputError(f"{name}: cases must be a list of at least one case, not {_kind(whole['cases'])}")
     cases, problems = [], []
     for number, written in enumerate(whole["cases"], 1):
-        given = written.get("name") if isinstance(written, Mapping) else None
-        title = given if isinstance(given, str) else f"case {number}"
-        found = list(_problems(written, documents))
-        label = f"case {given!r}" if title == given else title
-        problems += [f"{name}: {label}: {problem}" for problem in found]
-        if not found:
+        written_name = written.get("name") if isinstance(written, Mapping) else None
+        title = written_name if isinstance(written_name, str) else f"case {number}"
+        of_case = list(_problems(written, documents))
+        label = f"case {written_name!r}" if title == written_name else title
+        problems += [f"{name}: {label}: {problem}" for problem in of_case]
+        if not of_case:
             expected = {key: written[key] for key in _EXPECTED if key in written}
             cases.append(Case(name, title, written["event"], expected))
     if problems:

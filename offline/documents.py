@@ -24,7 +24,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Place:
-    """A file, or within it the line or document of a number, or the subscription of an id."""
+    """The place of a document: a file, and within it a line, the number of a document, or the id of a subscription."""
 
     file: str
     kind: str = ""
@@ -39,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Document:
-    """A subscription that the job would take."""
+    """A subscription that the job would accept."""
 
     place: Place
     change: Change
@@ -50,7 +50,7 @@ class Document:
         return self.change.subscription
 
     def idle(self, now: datetime | None) -> str:
-        """Why it matches nothing, in words, or "". Without a time nothing has expired."""
+        """The reason that it matches nothing, or "". Without a time nothing has expired."""
         if self.change.paused:
             return "paused"
         if now is None or self.subscription.in_force(at(now)):
@@ -74,7 +74,7 @@ class Refusal:
 
 
 def nearest(name: str, names: Collection[str]) -> str:
-    """The end of an error about an unknown name. There may be many names."""
+    """The end of an error about an unknown name, with the nearest known one."""
     text = known(name, names)
     return text if len(text) <= 200 else f"there are {len(names):,} others"
 
@@ -88,7 +88,7 @@ def subscriptions(file: Path) -> Iterator[Document | Refusal]:
 
 
 def read(place: Place, key: str | None, document: Any) -> Document | Refusal:
-    """A subscription as JSON gives it; the key is the id that it has from elsewhere."""
+    """Read a subscription given as Python's form of JSON; `key` is the id that it has from elsewhere."""
     try:
         return Document(place, read_document(key, document), document["pattern"])
     except Refused as error:
@@ -96,10 +96,10 @@ def read(place: Place, key: str | None, document: Any) -> Document | Refusal:
         return Refusal(place, error.id or (id if isinstance(id, str) else None), str(error))
 
 
-def latest(found: Iterable[Document | Refusal], refused: Callable[[Refusal], None]) -> dict[str, Document]:
-    """By id, of each the last that is not refused: as the job has them after it has read them all."""
+def latest(results: Iterable[Document | Refusal], refused: Callable[[Refusal], None]) -> dict[str, Document]:
+    """The last valid document of each id, by id: the same as the job has after it has read them all."""
     documents = {}
-    for document in found:
+    for document in results:
         if isinstance(document, Refusal):
             refused(document)
         else:

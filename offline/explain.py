@@ -33,7 +33,7 @@ class Verdict:
 
     @property
     def near_miss(self) -> bool:
-        """All but one line held."""
+        """Whether all but one line held."""
         return not self.idle and len(self.failed) == 1
 
     @property
@@ -41,8 +41,8 @@ class Verdict:
         return f"{plain(self.document.subscription.id)} ({self.document.subscription.subscriber})"
 
     def __str__(self) -> str:
-        said = "matches" if self.matches else self.idle or "does not match"
-        return "\n".join((f"{self.who}: {said}", indented(self.lines or ["held     {}: every event"])))
+        verdict = "matches" if self.matches else self.idle or "does not match"
+        return "\n".join((f"{self.who}: {verdict}", indented(self.lines or ["held     {}: every event"])))
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -58,13 +58,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Explained:
-    """One event, and what each of the subscriptions asked for makes of it."""
+    """The verdicts of the selected subscriptions on one event."""
 
     verdicts: list[Verdict]
 
     @property
     def matches(self) -> bool:
-        """At least one does."""
+        """Whether at least one matches."""
         return any(v.matches for v in self.verdicts)
 
     def __str__(self) -> str:
@@ -79,16 +79,16 @@ class Explained:
         return {"matches": self.matches, "subscriptions": [v.as_data() for v in self.verdicts]}
 
 
-def explained(documents: Iterable[Document], event: Event, now: datetime) -> Explained:
+def explain_all(documents: Iterable[Document], event: Event, now: datetime) -> Explained:
     return Explained([verdict(document, event, now) for document in documents])
 
 
 def verdict(document: Document, event: Event, now: datetime | None = None) -> Verdict:
-    """Without a time, nothing has expired."""
+    """The verdict of one subscription. Without a time, nothing has expired."""
     return Verdict(document, explain(parse(document.pattern), event), document.idle(now))
 
 
-def asked(documents: Mapping[str, Document], id: str | None, subscriber: str | None) -> list[Document]:
+def select(documents: Mapping[str, Document], id: str | None, subscriber: str | None) -> list[Document]:
     """The subscriptions with this id and this subscriber, if given. Raises InputError if there are none."""
     if not documents:
         raise InputError("there is no subscription to explain")
@@ -97,15 +97,15 @@ def asked(documents: Mapping[str, Document], id: str | None, subscriber: str | N
     subscribers = {d.subscription.subscriber for d in documents.values()}
     if subscriber is not None and subscriber not in subscribers:
         raise InputError(f"subscriber {subscriber!r} has no subscription; {nearest(subscriber, subscribers)}")
-    found = [documents[id]] if id is not None else list(documents.values())
-    found = [d for d in found if subscriber in (None, d.subscription.subscriber)]
-    if not found:
+    selected = [documents[id]] if id is not None else list(documents.values())
+    selected = [d for d in selected if subscriber in (None, d.subscription.subscriber)]
+    if not selected:
         raise InputError(f"subscription {id!r} is not {subscriber}'s")
-    return found
+    return selected
 
 
 def event_of(argument: str) -> Event:
-    """The event that an argument is, or that the file of this name or standard input holds. Raises InputError."""
+    """The event in an argument, in the file of this name, or on standard input. Raises InputError."""
     if argument.lstrip().startswith("{"):
         place, text = Place("EVENT"), argument.encode(errors="surrogateescape")
     else:

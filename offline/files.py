@@ -15,7 +15,7 @@ CHUNK_BYTES = 1 << 18  # about a thousand events
 
 
 class InputError(Exception):
-    """A file, or what was asked of it, cannot be used; the text names it, the reason and what would work."""
+    """A file or an argument cannot be used; the text names it, the reason and what would work."""
 
 
 def name_of(file: Path) -> str:
@@ -23,7 +23,7 @@ def name_of(file: Path) -> str:
 
 
 def content(file: Path) -> bytes:
-    """All of it. Raises InputError."""
+    """The whole file. Raises InputError."""
     with _opened(file) as stream:
         text: bytes = stream.read()
     return text.removeprefix(BOM_UTF8)
@@ -36,7 +36,7 @@ def lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def batches(file: Path) -> Iterator[list[tuple[int, bytes]]]:
-    """The same in as many lists as reads, so that what comes slowly through a pipe does not wait for more."""
+    """The lines in one list per read, so that lines that come slowly through a pipe need not wait for more."""
     number, pending = 1, [b""]
     with _opened(file) as stream:
         while chunk := stream.read1(CHUNK_BYTES):
@@ -50,8 +50,8 @@ def batches(file: Path) -> Iterator[list[tuple[int, bytes]]]:
     yield list(_numbered([b"".join(pending)], number))
 
 
-def _numbered(found: list[bytes], first: int) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(found, first):
+def _numbered(lines: list[bytes], first: int) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(lines, first):
         text = (line.removeprefix(BOM_UTF8) if number == 1 else line).strip()
         if text:
             yield number, text

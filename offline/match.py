@@ -33,30 +33,31 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Directory:
-    """Subscriptions, and whom each of them is for."""
+    """Subscriptions and their subscribers."""
 
     snapshot: Snapshot
     subscriptions: Mapping[str, Subscription]
 
     @classmethod
     def of(cls, documents: Iterable[Document], algorithm: str) -> Directory:
-        """Of documents with different ids, and exact whatever the algorithm. Raises InputError on an unknown one."""
-        given = list(documents)
+        """A directory of documents with different ids; exact with any algorithm. Raises InputError for an unknown
+        algorithm."""
+        listed = list(documents)
         try:
             empty = Snapshot(
                 algorithm=algorithm, options=ALGORITHMS[algorithm].exactly if algorithm in ALGORITHMS else {}
             )
-            snapshot = empty.update((d.subscription.id, d.change.conjunctions or ()) for d in given)
+            snapshot = empty.update((d.subscription.id, d.change.conjunctions or ()) for d in listed)
         except MatchingError as error:
             raise InputError(str(error)) from None
-        return cls(snapshot, {d.subscription.id: d.subscription for d in given})
+        return cls(snapshot, {d.subscription.id: d.subscription for d in listed})
 
     def deliveries(self, events: Sequence[Event]) -> list[Deliveries]:
-        """For each event who gets it."""
+        """The subscribers of each event."""
         return [by_subscriber(self.subscriptions[id] for id in ids) for ids in self.snapshot.match(events)]
 
 
-def match(
+def match_batches(
     directory: Directory, batches: Iterable[list[tuple[int, Event | Refusal]]]
 ) -> Iterator[list[Delivered | Refusal]]:
     for batch in batches:
@@ -65,11 +66,11 @@ def match(
 
 
 def by_subscriber(subscriptions: Iterable[Subscription]) -> Deliveries:
-    found: Deliveries = {}
+    deliveries: Deliveries = {}
     for subscription in sorted(subscriptions, key=lambda s: (s.subscriber, s.id)):
-        found.setdefault(subscription.subscriber, []).append(subscription.id)
-    return found
+        deliveries.setdefault(subscription.subscriber, []).append(subscription.id)
+    return deliveries
 
 
-def words(found: Deliveries) -> str:
-    return ", ".join(f"{who} ({', '.join(map(plain, ids))})" for who, ids in found.items() if ids) or "nobody"
+def words(deliveries: Deliveries) -> str:
+    return ", ".join(f"{who} ({', '.join(map(plain, ids))})" for who, ids in deliveries.items() if ids) or "nobody"

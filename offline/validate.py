@@ -41,7 +41,7 @@ class Summary:
         return {"accepted": self.accepted, "refused": self.refused, "notes": [note.as_data() for note in self.notes]}
 
 
-def validate(files: Iterable[Path], now: datetime) -> Iterator[Refusal | Summary]:
+def validate_files(files: Iterable[Path], now: datetime) -> Iterator[Refusal | Summary]:
     """Refusals and warnings while reading, and the summary at the end. Raises InputError."""
     accepted = refused = 0
     notes: list[Note] = []

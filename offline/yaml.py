@@ -24,7 +24,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class _Resolver(VersionedResolver):
-    """Tells by a plain word what it is, whichever version of YAML a file claims."""
+    """Resolve plain scalars by YAML 1.2, whichever version a file claims."""
 
     @property
     def versioned_resolver(self) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
@@ -32,7 +32,7 @@ class _Resolver(VersionedResolver):
 
 
 class _Constructor(SafeConstructor):
-    """Makes only what is named below."""
+    """Make only the types named below."""
 
     def construct_object(self, node: Node, deep: bool = False) -> Any:
         if node in self.recursive_objects:
@@ -51,9 +51,9 @@ def load(text: bytes, name: str) -> Any:
         raise InputError(f"{name}: not UTF-8: byte {error.start + 1} is 0x{text[error.start]:02x}") from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = ", ".join(part for part in (error.context, error.problem) if part)
+        reason = ", ".join(part for part in (error.context, error.problem) if part)
         syntax = "" if isinstance(error, ConstructorError) else "not YAML: "
-        raise InputError(f"{name}, line {mark.line + 1 if mark else 1}: {syntax}{said}") from None
+        raise InputError(f"{name}, line {mark.line + 1 if mark else 1}: {syntax}{reason}") from None
     except ReaderError as error:
         raise InputError(f"{name}: not YAML: {error.reason}: {error.character!r}") from None
     except RecursionError:
@@ -70,7 +70,7 @@ def _text(loader: _Constructor, node: ScalarNode) -> str:
 
 
 def _number(loader: _Constructor, node: ScalarNode) -> float:
-    """As from JSON: an integer beyond 64 bits is read as a double."""
+    """A number as JSON has it: an integer beyond 64 bits is read as a double."""
     text: str = loader.construct_scalar(node)
     try:
         number = int(text) if re.fullmatch(r"[-+]?[0-9]{1,20}", text) else float(text)

@@ -6,7 +6,7 @@ import re
 
 
 class JobError(Exception):
-    """The job cannot start or continue. `retry` says whether the same may work later without a change."""
+    """The job cannot start or continue. `retry` tells whether another try may succeed later without a change."""
 
     retry = False
 
@@ -16,7 +16,7 @@ class BrokerUnreachable(JobError):
 
 
 class Unauthenticated(JobError):
-    """Wrong user, password or certificate, the broker's or ours."""
+    """The user, password or certificate is wrong, the broker's or ours."""
 
 
 class Forbidden(JobError):

@@ -22,12 +22,12 @@ TOTAL = "total"  # from the event's Kafka timestamp to the commit of its deliver
 
 # A producer may claim any time. Only one between these says when an event was written, and so how late it is.
 OLDEST_MS = 366 * 86_400_000  # before now
-NEWEST_MS = 3_600_000  # after now: brokers refuse what is later, unless they are told not to
+NEWEST_MS = 3_600_000  # after now: brokers refuse later timestamps by default
 
 
 @dataclass
 class Latencies:
-    """Milliseconds, by bucket."""
+    """A histogram of milliseconds."""
 
     counts: dict[int, int] = field(default_factory=dict)
     max_ms: float = 0.0
@@ -40,7 +40,7 @@ class Latencies:
         self.sum_ms += ms * times
 
     def extend(self, ms: Float64) -> None:
-        """Add each of them."""
+        """Add each of these latencies."""
         if not len(ms):
             return
         buckets, times = np.unique(np.ceil(np.log(np.maximum(ms, 1.0)) / _LOG).astype(int), return_counts=True)
@@ -55,21 +55,21 @@ class Latencies:
 
     def plus(self, other: Latencies) -> Latencies:
         """The sum as a new histogram; neither is modified."""
-        found = Latencies(dict(self.counts), self.max_ms, self.sum_ms)
-        found.update(other)
-        return found
+        total = Latencies(dict(self.counts), self.max_ms, self.sum_ms)
+        total.update(other)
+        return total
 
     def below(self, bounds_ms: Sequence[float]) -> list[int]:
         """The number of latencies at or below each of the ascending bounds, and the total. A bucket counts at its upper
         end, so a latency less than 2 % below a bound may count at the next bound."""
         ends = [floor(log(bound) / _LOG + 1e-9) for bound in bounds_ms]
-        found = [0] * (len(ends) + 1)
+        counts = [0] * (len(ends) + 1)
         for bucket, times in self.counts.items():
-            found[bisect_left(ends, bucket)] += times
-        return list(accumulate(found))
+            counts[bisect_left(ends, bucket)] += times
+        return list(accumulate(counts))
 
     def quantile(self, q: float) -> float | None:
-        """The smallest bucket end that at least a share `q` of all lie at or below; None of nothing."""
+        """The smallest bucket end at or above a share `q` of the latencies; None if there are none."""
         wanted = q * sum(self.counts.values())
         seen = 0
         for bucket in sorted(self.counts):
@@ -80,8 +80,8 @@ class Latencies:
 
     def summary(self) -> dict[str, float | None]:
         quantiles = {f"p{round(100 * q)}": self.quantile(q) for q in (0.5, 0.95, 0.99)}
-        found = {**quantiles, "max": self.max_ms if self.counts else None}
-        return {name: None if ms is None else round(ms, 1) for name, ms in found.items()}
+        summary = {**quantiles, "max": self.max_ms if self.counts else None}
+        return {name: None if ms is None else round(ms, 1) for name, ms in summary.items()}
 
     def to_json(self) -> dict[str, object]:
         facts = {"max": round(self.max_ms, 1), "sum": round(self.sum_ms, 1)}
@@ -96,7 +96,7 @@ class Latencies:
 
 
 def credible(timestamps_ms: Float64, now_s: float) -> NDArray[np.bool_]:
-    """Which of them can be the time at which an event was written: of the last year, and at most an hour ahead."""
+    """Which timestamps can be the time at which an event was written: within the last year, at most an hour ahead."""
     late_ms = 1000 * now_s - timestamps_ms
     return (late_ms <= OLDEST_MS) & (late_ms >= -NEWEST_MS)
 
@@ -107,7 +107,7 @@ def by_stage(timestamps_ms: Sequence[int], times: Mapping[str, float]) -> dict[s
     `times` are seconds since the epoch: "start" of the batch, and the end of the stages "match", "publish", "commit".
     An event waits from its own timestamp to the start of the batch that takes it; the rest all events share.
     """
-    found = {stage: Latencies() for stage in (*STAGES, TOTAL)}
+    latencies = {stage: Latencies() for stage in (*STAGES, TOTAL)}
     shared = {
         "match": times["match"] - times["start"],
         "publish": times["publish"] - times["match"],
@@ -116,8 +116,8 @@ def by_stage(timestamps_ms: Sequence[int], times: Mapping[str, float]) -> dict[s
     timestamps = np.array(timestamps_ms, np.float64)
     timestamps = timestamps[credible(timestamps, times["start"])]
     for stage, end in (("wait", "start"), (TOTAL, "commit")):
-        found[stage].extend(np.maximum(0.0, times[end] * 1000 - timestamps))
+        latencies[stage].extend(np.maximum(0.0, times[end] * 1000 - timestamps))
     if len(timestamps):
         for stage, seconds in shared.items():
-            found[stage].add(seconds * 1000, len(timestamps))
-    return found
+            latencies[stage].add(seconds * 1000, len(timestamps))
+    return latencies

@@ -10,7 +10,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:
-    """Over the standard library's logger of this name, whose handlers and levels hold."""
+    """A logger over the standard library's logger of this name, with its handlers and levels."""
     bound: structlog.stdlib.BoundLogger = structlog.wrap_logger(
         logging.getLogger(name),
         processors=[structlog.stdlib.filter_by_level, _as_record],

@@ -27,7 +27,7 @@ EVENTS, SUBSCRIPTIONS = Source.EVENTS, Source.SUBSCRIPTIONS
 
 
 class Kind(IntEnum):
-    """What an output row says; column `kind`. The class of each says which columns it has (`_READERS`)."""
+    """The kinds of output rows; column `kind`. The class of each tells which columns it has (`_READERS`)."""
 
     DELIVERY = 0
     DEAD_LETTER = 1
@@ -70,7 +70,7 @@ OUTPUT = pa.schema(
 # would cost more than all of the matching.
 PACKED = pa.schema([("rows", pa.binary())])
 
-Position = tuple[Source, int]  # (source, partition)
+SourcePartition = tuple[Source, int]  # (source, partition)
 
 
 class ConsumerRecord(NamedTuple):
@@ -128,7 +128,7 @@ class CompiledSegment(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How many records of (source, partition) were seen, the last at `offset`."""
+    """The number of records of (source, partition) that were read, the last at `offset`."""
 
     source: Source
     partition: int
@@ -139,14 +139,14 @@ class Progress(NamedTuple):
 
 
 class MisreadTimes(NamedTuple):
-    """There are records with timestamps that are wrong if Spark read them (`rereading`)."""
+    """Some records have timestamps that are wrong if Spark read them (`rereading`)."""
 
 
 Row = Delivery | DeadLetter | Change | Refusal | CompiledSegment | Progress | MisreadTimes
 
 
-def of_source(positions: Mapping[Position, int], source: Source) -> dict[int, int]:
-    """By partition, ascending."""
+def of_source(positions: Mapping[SourcePartition, int], source: Source) -> dict[int, int]:
+    """The offsets of one source by partition, ascending."""
     return {p: offset for (s, p), offset in sorted(positions.items()) if s == source}
 
 
@@ -160,13 +160,13 @@ def unpacked(table: pa.Table) -> list[Row]:
 
 
 def consumer_records(rows: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-    """Of rows that have the columns of INPUT."""
+    """The records in rows that have the columns of INPUT."""
     columns = [rows[name].to_pylist() for name in ("partition", "offset", "timestamp", "key", "value")]
     return map(ConsumerRecord._make, zip(*columns, _headers(rows["headers"]), strict=True))
 
 
 def _read(rows: pa.RecordBatch) -> list[Row]:
-    """Kind by kind, column by column: a dictionary for each row would cost more than the object."""
+    """Read the rows kind by kind and column by column: a dictionary for each row would cost more than the object."""
     kinds = rows["kind"].to_pylist()
     there = set(kinds)
     if len(there) == 1:
@@ -235,7 +235,7 @@ def _texts(column: pa.ListArray) -> Sequence[Sequence[str]]:
 
 
 def _divided(column: pa.ListArray, items: list[Any]) -> Sequence[Sequence[Any]]:
-    """The items of all lists as the lists; a null is an empty one."""
+    """The items of all lists, divided into lists again; a null is an empty one."""
     lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
     ends = np.concatenate([[0], np.cumsum(lengths)]).tolist()
     return [items[begin:end] for begin, end in pairwise(ends)]

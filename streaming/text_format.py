@@ -12,9 +12,9 @@ PIECE = 16  # bytes a line
 
 
 def plain(text: str, *, quoted: bool = True) -> str:
-    """A text that stays on its line and holds nothing that a terminal would obey: if need be as JSON writes it.
+    """A text on one line without anything that a terminal would obey: if need be as JSON writes it.
 
-    Without JSON's quotes where `quoted` is False, for columns of a table.
+    `quoted=False` leaves out JSON's quotes, for columns of a table.
     """
     if text.isprintable():
         return text

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from matchers.index.snapshot import Reading, Snapshot
+from matchers.index.snapshot import FieldPlan, Snapshot
 from matchers.language import naive
 from matchers.language.parsing import parse
 from streaming.codecs import Undecodable, decode_event
@@ -117,7 +117,7 @@ def run(seed: int) -> None:
 
     parts = Snapshot().update(compiled.segment).parts
     schema = {"value": pa.array(events, pa.binary()), "headers": pa.array([None] * len(events), pa.list_(pa.null()))}
-    asked = Reading.of(parts)
+    asked = FieldPlan.of(parts)
     reading = read_events(pa.record_batch(schema), asked.fields, decode_event)
     found: list[set[str]] = [set() for _ in events]
     for part, encoder in zip(parts, asked.encoders, strict=True):

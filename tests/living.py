@@ -22,11 +22,10 @@ from streaming.documents.records import MISSING_TOPIC, UNDECODABLE_EVENT, Record
 from streaming.documents.subscriptions import Change, Refused, read_change
 from streaming.driver.pipeline import Names, Outputs, Pipeline, Sink
 from streaming.driver.quotas import SubscriptionQuota
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Position, of_source
-from streaming.state import compaction as upkeeping
-from streaming.state import first_load as loading
-from streaming.state import restore as restoring
-from streaming.state.compaction import Upkeep
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_source
+from streaming.state import compaction, first_load
+from streaming.state import restore as restore_module
+from streaming.state.compaction import Compactor
 from streaming.state.restore import Topic, restore
 from streaming.state.state import State
 from streaming.state.store import Store
@@ -47,10 +46,10 @@ class World:
 
     names: Names = NAMES
     quota: int = 0
-    topics: dict[Position, list[dict[str, Any]]] = field(
+    topics: dict[SourcePartition, list[dict[str, Any]]] = field(
         default_factory=lambda: {(source, p): [] for source in (EVENTS, SUBSCRIPTIONS) for p in PARTITIONS}
     )
-    committed: dict[Position, int] = field(default_factory=dict)
+    committed: dict[SourcePartition, int] = field(default_factory=dict)
     batches: list[dict[int, int]] = field(default_factory=list)  # where each ended in the subscriptions topic
     compacted: set[tuple[int, int]] = field(default_factory=set)  # changes that the topic has no more
     rebuilt: int = 0  # how often statuses were asked
@@ -58,7 +57,7 @@ class World:
     def written(self) -> list[Record]:
         raise NotImplementedError
 
-    def note_batch(self, positions: Mapping[Position, int]) -> None:
+    def note_batch(self, positions: Mapping[SourcePartition, int]) -> None:
         """Call with all positions as they are committed."""
         ends = of_source(positions, SUBSCRIPTIONS)
         if ends and (not self.batches or self.batches[-1] != ends):
@@ -94,15 +93,15 @@ class World:
         return False
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(loading, "_records", self.records)
-        patch.setattr(restoring, "read", self.statuses)
-        patch.setattr(loading, "SLICE", 5)
-        patch.setattr(restoring, "processes", _at_once)
-        patch.setattr(upkeeping, "SAVE_EVERY_S", 0.0)
-        patch.setattr(upkeeping, "LATE_MS", 1e15)  # events are of 1970
+        patch.setattr(first_load, "_records", self.records)
+        patch.setattr(restore_module, "read", self.statuses)
+        patch.setattr(first_load, "SLICE", 5)
+        patch.setattr(restore_module, "processes", _at_once)
+        patch.setattr(compaction, "SAVE_EVERY_S", 0.0)
+        patch.setattr(compaction, "LATE_MS", 1e15)  # events are of 1970
 
-    def records(self, kafka: Any, topic: str, partition: int, low: int, high: int) -> list[Any]:
-        """As `loading._records` gives them."""
+    def records(self, span: first_load.Span) -> list[Any]:
+        """As `first_load._records` gives them."""
         return [
             SimpleNamespace(
                 key=partial(dict.get, row, "key"),
@@ -112,8 +111,8 @@ class World:
                 timestamp=lambda row=row: (0, row["timestamp"]),
                 headers=lambda: None,
             )
-            for row in self.topics[SUBSCRIPTIONS, partition][low:high]
-            if (partition, row["offset"]) not in self.compacted
+            for row in self.topics[SUBSCRIPTIONS, span.partition][span.begin : span.end]
+            if (span.partition, row["offset"]) not in self.compacted
         ]
 
     def statuses(self, *_: Any, **__: Any) -> list[Any]:
@@ -134,7 +133,7 @@ class World:
         """Changes, as (partition, offset), of which the job said so."""
         return {tuple(s["change"].values()) for s in self.said() if s["status"] == "refused"}
 
-    def version(self, positions: Mapping[Position, int]) -> int:
+    def version(self, positions: Mapping[SourcePartition, int]) -> int:
         return sum(offset for (source, _), offset in positions.items() if source == SUBSCRIPTIONS)
 
 
@@ -152,7 +151,7 @@ class Job:
         world: World,
         empty: Snapshot,
         directory: Path,
-        committed: Mapping[Position, int],
+        committed: Mapping[SourcePartition, int],
         sink: Sink,
         outputs: Outputs,
         processes: Executor,
@@ -165,12 +164,12 @@ class Job:
         lows = {p: 0 for p, _ in world.logs(SUBSCRIPTIONS)}
         topic = Topic("", {}, names.subscriptions, lows, names.statuses, names.subscriptions_id, names.query)
         restored = restore(empty, store, topic, positions, first_start=not committed)
-        self.upkeep = Upkeep(store, processes, restored.files)
-        self.state = State(restored.snapshot, Value, dict(restored.positions), upkeep=self.upkeep)
+        self.compactor = Compactor(store, processes, restored.files)
+        self.state = State(restored.snapshot, Value, dict(restored.positions), compactor=self.compactor)
         self.pipeline = Pipeline(self.state, sink, outputs, world.names, SubscriptionQuota(world.quota))
         self.pipeline.subscription_quota.begin(self.state.snapshot)
         if restored.first_start:
-            slices = [loading.packing.read(path, loading.Slice) for path in restored.slices]
+            slices = [first_load.packing.read(path, first_load.Slice) for path in restored.slices]
             self.pipeline.adopt(slices, restored.chosen, restored.positions)
         restored.forget_slices()
 
@@ -197,7 +196,7 @@ class Truth:
     subscriptions: dict[int, dict[str, tuple[str, Pattern | None, int | None]]] = field(default_factory=dict)
     places: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)  # where their documents lie
 
-    def note(self, positions: Mapping[Position, int]) -> None:
+    def note(self, positions: Mapping[SourcePartition, int]) -> None:
         current: dict[str, tuple[str, Pattern | None, int | None]] = {}
         places: dict[str, tuple[int, int]] = {}
         upto = of_source(positions, SUBSCRIPTIONS)
@@ -266,7 +265,7 @@ def is_event(row: Mapping[str, Any]) -> bool:
     return True
 
 
-def check(world: World, truth: Truth, began: Mapping[Position, Mapping[int, int]]) -> None:
+def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[int, int]]) -> None:
     """`began`: of each event, the version that was in force when it was committed."""
     names = world.names
     delivered: dict[tuple[int, int], dict[str, list[str]]] = {}
@@ -308,7 +307,7 @@ def check(world: World, truth: Truth, began: Mapping[Position, Mapping[int, int]
     assert sorted(undecodable) == wrong
 
 
-def check_statuses(world: World, truth: Truth, began: Mapping[Position, Mapping[int, int]]) -> None:
+def check_statuses(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[int, int]]) -> None:
     """A change counts for the events from `in_force_from` on, which are those matched by its version or a later one.
     Each has one status, unless it was there at the first start: of these the last word on each id has one, or several
     that agree, and so has each that is refused."""

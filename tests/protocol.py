@@ -21,8 +21,8 @@ from streaming.index import packing
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.topics import Topic
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Position
-from streaming.state import compaction as upkeeping
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
+from streaming.state import compaction
 from tests.living import PARTITIONS, Crash, Job, Truth, World, check, check_statuses
 from tests.stage import NAMES, AtOnce, Later, change, event
 
@@ -164,8 +164,8 @@ class History:
         self.options = dict(options or {})
         self.empty = Snapshot(algorithm=algorithm, most=4, shards=shards)
         self.truth = Truth(self.world)
-        self.began: dict[Position, dict[int, int]] = {at: {} for at in self.world.topics}
-        self.versions: dict[int, dict[Position, int]] = {}
+        self.began: dict[SourcePartition, dict[int, int]] = {at: {} for at in self.world.topics}
+        self.versions: dict[int, dict[SourcePartition, int]] = {}
         self.commits: list[Running] = []  # who made each
         self.running: list[Running] = []
         self.directories: list[Path] = []
@@ -185,7 +185,7 @@ class History:
         assert broker.create([Topic(name) for name in topics]) == {}
         broker.on_commit = self._look
         self.world.install(patch)
-        patch.setattr(upkeeping, "ThreadPoolExecutor", Beside)
+        patch.setattr(compaction, "ThreadPoolExecutor", Beside)
         self._owners: dict[Any, Running] = {}
         broker.install(patch, self._wrapped)
         write = packing.write
@@ -233,7 +233,7 @@ class History:
         job = one.job
         self._spoiled_write = crash or None
         try:
-            self._run(one, lambda: [work.work() for work in (job.upkeep._joins, job.upkeep._saves)], ())
+            self._run(one, lambda: [work.work() for work in (job.compactor._joins, job.compactor._saves)], ())
         finally:
             self._spoiled_write = None
 
@@ -332,7 +332,7 @@ class History:
         one.job = job
         self.replaced = max(self.replaced, one.opened)
         self._compare(job)
-        self.seen["from a saved state"] += any(job.upkeep.file(part) for part in job.state.snapshot.parts)
+        self.seen["from a saved state"] += any(job.compactor.file(part) for part in job.state.snapshot.parts)
 
     def _address(self) -> tuple[str, Mapping[str, str]]:
         return getattr(self.broker, "bootstrap_servers", ""), self.options

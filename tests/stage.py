@@ -18,7 +18,7 @@ from streaming.driver.batch_order import in_order
 from streaming.driver.composition import Names
 from streaming.driver.pipeline import Pipeline, united
 from streaming.kafka.sink import Aborted, Offsets
-from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Delivery, Position, Progress, Row, unpacked
+from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Delivery, Progress, Row, SourcePartition, unpacked
 from streaming.state.state import State
 from streaming.worker.compiling import Changes
 
@@ -36,7 +36,7 @@ class Value:
         self.destroyed = True
 
 
-def state(positions: dict[Position, int] | None = None) -> State:
+def state(positions: dict[SourcePartition, int] | None = None) -> State:
     return State(Snapshot(), Value, positions or {(EVENTS, 0): 0})
 
 

@@ -31,10 +31,10 @@ def main() -> None:
     ).select("partition", "offset", "timestamp", "value", "subscriber", "id")
 
     def write(batch: DataFrame, number: int) -> None:
-        found = batch.groupBy("partition", "offset", "timestamp", "value", "subscriber").agg(
+        matched = batch.groupBy("partition", "offset", "timestamp", "value", "subscriber").agg(
             f.collect_list("id").alias("ids")
         )
-        found.select(*delivery()).write.format("kafka").options(**topics.sink()).save()
+        matched.select(*delivery()).write.format("kafka").options(**topics.sink()).save()
 
     query = matches.writeStream.foreachBatch(write).option("checkpointLocation", topics.checkpoint).start()
     query.awaitTermination()

@@ -41,25 +41,25 @@ class Topics:
         )
 
     def events(self) -> DataFrame:
-        """A stream: partition, offset, timestamp and value of each record, and the symbol, price and volume in it."""
+        """A stream with the partition, offset, timestamp and value of each event, and its symbol, price and volume."""
         records = self.spark.readStream.format("kafka").options(**self._source("events")).load()
         read = f.from_json(f.col("value").cast("string"), EVENT).alias("event")
         return records.select("partition", "offset", "timestamp", "value", read).select("*", "event.*").drop("event")
 
     def deliver(self, matches: DataFrame) -> None:
-        """A stream of events, each with a `subscriber` and its `ids`; until it is killed."""
+        """Deliver a stream of events, each with a `subscriber` and its `ids`, until the process is killed."""
         records = matches.select(*delivery()).writeStream.format("kafka").options(**self.sink())
         records.option("checkpointLocation", self.checkpoint).start().awaitTermination()
 
-    def deliver_found(self, matches: Matches[T], subscriptions: T) -> None:
-        """The same, of what a Python UDF finds among the subscriptions, which are a broadcast variable."""
+    def deliver_matches(self, matches: Matches[T], subscriptions: T) -> None:
+        """Deliver the matches that a Python UDF finds; the subscriptions are a broadcast variable."""
         held = self.spark.sparkContext.broadcast(subscriptions)
 
         @f.udf("map<string, array<string>>", useArrow=True)
-        def found(symbol: str, price: int, volume: int) -> dict[str, list[str]]:
+        def matched_by_subscriber(symbol: str, price: int, volume: int) -> dict[str, list[str]]:
             return matches(held.value, symbol, price, volume)
 
-        ids = f.explode(found("symbol", "price", "volume")).alias("subscriber", "ids")
+        ids = f.explode(matched_by_subscriber("symbol", "price", "volume")).alias("subscriber", "ids")
         self.deliver(self.events().select("*", ids))
 
     def sink(self) -> dict[str, str]:
@@ -75,7 +75,7 @@ class Topics:
 
 
 def delivery() -> list[Column]:
-    """The record for the Kafka sink, of an event with a `subscriber` and its `ids`."""
+    """Columns of the Kafka sink for an event with a `subscriber` and its `ids`."""
     headers = {
         "ce_id": f.concat_ws("-", f.lit("events"), "partition", "offset"),
         "ce_time": f.date_format("timestamp", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"),
@@ -86,7 +86,7 @@ def delivery() -> list[Column]:
 
 
 def started() -> Topics:
-    """As the command line says."""
+    """Read the arguments of the command line."""
     task: dict[str, Any] = json.loads(sys.argv[1])
     builder = SparkSession.builder.appName(sys.argv[0])
     for name, value in task["spark"].items():

@@ -8,17 +8,17 @@ from bench.baselines.topics import Subscription, started
 
 
 def matches(subscriptions: Iterable[Subscription], symbol: str, price: int, volume: int) -> dict[str, list[str]]:
-    """By subscriber, the ids of subscriptions."""
-    found: dict[str, list[str]] = {}
+    """The ids of the matching subscriptions, by subscriber."""
+    matches: dict[str, list[str]] = {}
     for id, subscriber, wanted, low, high, least, most in subscriptions:
         if wanted == symbol and low <= price < high and least <= volume < most:
-            found.setdefault(subscriber, []).append(id)
-    return found
+            matches.setdefault(subscriber, []).append(id)
+    return matches
 
 
 def main() -> None:
     topics = started()
-    topics.deliver_found(matches, [tuple(row) for row in topics.subscriptions().collect()])
+    topics.deliver_matches(matches, [tuple(row) for row in topics.subscriptions().collect()])
 
 
 if __name__ == "__main__":

@@ -11,24 +11,24 @@ BySymbol = Mapping[str, list[tuple[str, str, int, int, int, int]]]
 
 
 def by_symbol(subscriptions: Iterable[Subscription]) -> BySymbol:
-    found = defaultdict(list)
+    groups = defaultdict(list)
     for id, subscriber, symbol, low, high, least, most in subscriptions:
-        found[symbol].append((id, subscriber, low, high, least, most))
-    return dict(found)
+        groups[symbol].append((id, subscriber, low, high, least, most))
+    return dict(groups)
 
 
 def matches(subscriptions: BySymbol, symbol: str, price: int, volume: int) -> dict[str, list[str]]:
-    """By subscriber, the ids of subscriptions."""
-    found: dict[str, list[str]] = {}
+    """The ids of the matching subscriptions, by subscriber."""
+    matches: dict[str, list[str]] = {}
     for id, subscriber, low, high, least, most in subscriptions.get(symbol, ()):
         if low <= price < high and least <= volume < most:
-            found.setdefault(subscriber, []).append(id)
-    return found
+            matches.setdefault(subscriber, []).append(id)
+    return matches
 
 
 def main() -> None:
     topics = started()
-    topics.deliver_found(matches, by_symbol(map(tuple, topics.subscriptions().collect())))
+    topics.deliver_matches(matches, by_symbol(map(tuple, topics.subscriptions().collect())))
 
 
 if __name__ == "__main__":

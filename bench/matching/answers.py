@@ -12,7 +12,7 @@ from matchers.contract.tables import MatchBatch
 
 @dataclass(frozen=True)
 class Answer:
-    """Of events that both matched."""
+    """The comparison of two answers for the events that both matched."""
 
     listed: int = 0
     missed: int = 0  # matches that are not listed
@@ -36,15 +36,17 @@ class Answer:
         return self.extra / self.listed if self.listed else 0.0
 
 
-def compare(found: MatchBatch, reference: MatchBatch) -> Answer:
-    """The events of both from the first on, as far as both go. Raises BenchError if that is none."""
-    common = min(len(found), len(reference))
+def compare(answer: MatchBatch, reference: MatchBatch) -> Answer:
+    """Compare two answers, as many events as both have. Raises BenchError if that is none."""
+    common = min(len(answer), len(reference))
     if not common:
         raise BenchError("nothing to check: no event was matched by both the algorithm and scan")
-    found, reference = part(found, 0, common), part(reference, 0, common)
-    if np.array_equal(found.offsets, reference.offsets) and np.array_equal(found.subscription, reference.subscription):
-        return Answer(len(found.subscription))
-    ours, theirs = _pairs(found), _pairs(reference)
+    answer, reference = part(answer, 0, common), part(reference, 0, common)
+    if np.array_equal(answer.offsets, reference.offsets) and np.array_equal(
+        answer.subscription, reference.subscription
+    ):
+        return Answer(len(answer.subscription))
+    ours, theirs = _pairs(answer), _pairs(reference)
     return Answer(len(ours), len(np.setdiff1d(theirs, ours)), len(np.setdiff1d(ours, theirs)), same=False)
 
 

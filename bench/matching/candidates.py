@@ -23,12 +23,12 @@ class Candidate:
 
     @property
     def approximate(self) -> bool:
-        """May it list more than what matches?"""
+        """Whether it may list more than the matches."""
         return ALGORITHMS[self.algorithm].approximate and self.options.get("exact") is not True
 
 
 def candidates(names: Iterable[str], assignments: Iterable[str]) -> list[Candidate]:
-    """Of names and of options such as `hem.g=32`. Raises BenchError."""
+    """Candidates from names and options such as `hem.g=32`. Raises BenchError."""
     options: dict[str, dict[str, Any]] = {name: {} for name in names}
     for name in options:
         if name not in ALGORITHMS:
@@ -44,11 +44,11 @@ def candidates(names: Iterable[str], assignments: Iterable[str]) -> list[Candida
             takes = f"; {known(option, options_of(name))}" if options_of(name) else ": it takes none"
             raise BenchError(f"{name} has no option {option!r}{takes}")
         options[name][option] = _value(text)
-    return [Candidate(name, given) for name, given in options.items()]
+    return [Candidate(name, values) for name, values in options.items()]
 
 
 def options_of(algorithm: str) -> list[str]:
-    """What its `build` takes besides the table, without the functions that it takes."""
+    """The options of its `build`, without the table and without functions."""
     parameters = list(signature(ALGORITHMS[algorithm].build).parameters.values())[1:]
     named = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     return [p.name for p in parameters if p.kind in named and not isfunction(p.default) and not isbuiltin(p.default)]

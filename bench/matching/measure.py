@@ -27,7 +27,7 @@ BASELINE = Candidate("scan")
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure. No algorithm stops before it has matched a batch in each round."""
+    """The time and batch size of a measurement. No algorithm stops before it has matched a batch in each round."""
 
     seconds: float = 10.0  # for each algorithm, of all rounds together
     rounds: int = 3
@@ -36,7 +36,7 @@ class Effort:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Of one algorithm."""
+    """The figures of one algorithm."""
 
     candidate: Candidate
     us_per_event: float  # least of the rounds
@@ -87,7 +87,7 @@ def measure(
     tell: Callable[[str], None] = lambda _: None,
     profiled: bool = False,
 ) -> list[Measurement]:
-    """In the order of the candidates. `tell` gets what is being done, for people. Raises BenchError."""
+    """Measure the candidates in their order. `tell` is called with progress for the user. Raises BenchError."""
     tell("making the workload")
     small, workload = scenario.small().prepared(), scenario.prepared()  # in this order: the first compiles
     runs = []
@@ -110,18 +110,18 @@ def measure(
 
 
 def _answer(workload: Prepared, matcher: Matcher, begin: int, end: int) -> tuple[MatchBatch, list[float]]:
-    """Of some events, with the seconds that each step took."""
-    found = workload.part(begin, end)
+    """The answer for some events, and the seconds of each step."""
+    batch = workload.part(begin, end)
     seconds = []
     for step in workload.steps(matcher).values():
         started = perf_counter()
-        found = step(found)
+        batch = step(batch)
         seconds.append(perf_counter() - started)
-    return found, seconds
+    return batch, seconds
 
 
 class _Run:
-    """One algorithm on its way through the rounds."""
+    """The measurement of one algorithm, round by round."""
 
     def __init__(
         self, candidate: Candidate, matcher: Matcher, build_s: float, workload: Prepared, effort: Effort
@@ -135,7 +135,8 @@ class _Run:
         self.answer = Answer()
 
     def _fitting(self, most: int) -> int:
-        """How many events fit in a round. What one costs by itself says little of many, so more of them are tried."""
+        """The number of events that fit in a round. The cost of a single event says little about many, so the count
+        grows step by step."""
         n = 1
         while True:
             _, seconds = _answer(self.workload, self.matcher, 0, n)
@@ -147,7 +148,7 @@ class _Run:
             n = fit // 4
 
     def round(self) -> Iterator[tuple[int, MatchBatch]]:
-        """Each batch's first event and matches."""
+        """The first event of each batch, and its matches."""
         spent: list[list[float]] = []
         begin = 0
         first = not self.seconds
@@ -163,7 +164,7 @@ class _Run:
         self.seconds.append(spent)
 
     def check(self, reference: MatchBatch) -> None:
-        """A round whose answers are compared."""
+        """Run a round whose answers are compared."""
         for begin, matches in self.round():
             if begin < len(reference):
                 end = min(begin + len(matches), len(reference))

@@ -12,34 +12,37 @@ from bench.matching.measure import BASELINE, Measurement
 
 
 def show(measured: Sequence[Measurement], out: Console) -> None:
-    """An algorithm and row; below, what is the same for all, and what was counted."""
+    """Print a row for each algorithm, then the settings that all share, then the counters."""
     out.print(_times(measured))
     if measured[0].compile_s is not None:
         out.print(f"\npatterns to a table: {measured[0].compile_s:,.3f} s")
-    if any(one.profile is not None for one in measured):
+    if any(measurement.profile is not None for measurement in measured):
         out.print()
         out.print(_counts(measured))
 
 
 def _times(measured: Sequence[Measurement]) -> Table:
-    scan = next((one.us_per_event for one in measured if one.candidate.algorithm == BASELINE.algorithm), None)
+    scan = next(
+        (measurement.us_per_event for measurement in measured if measurement.candidate.algorithm == BASELINE.algorithm),
+        None,
+    )
     steps = list(measured[0].us_of_step) if len(measured[0].us_of_step) > 1 else []
     table = _table("algorithm", "µs/event", *steps, "median", "times scan", "build s", "MB", "matches", "events")
     table.add_column("checked", no_wrap=True)
-    for one in measured:
-        wrong = f"WRONG: {one.answer.missed:,} missed, {one.answer.extra:,} too many"
-        right = f"{one.answer.false_positive_rate:.2%} false" if one.candidate.approximate else "yes"
+    for measurement in measured:
+        wrong = f"WRONG: {measurement.answer.missed:,} missed, {measurement.answer.extra:,} too many"
+        right = f"{measurement.answer.false_positive_rate:.2%} false" if measurement.candidate.approximate else "yes"
         table.add_row(
-            _name(one),
-            f"{one.us_per_event:,.1f}",
-            *(f"{one.us_of_step[step] / one.us_per_event:.0%}" for step in steps),
-            f"{one.us_per_event_median:,.1f}",
-            f"{scan / one.us_per_event:,.2f}" if scan else "",
-            f"{one.build_s:,.3f}",
-            f"{one.memory_bytes / 1e6:,.1f}",
-            f"{one.matches:,}",
-            f"{one.events_measured:,}",
-            Text(right) if one.checked else Text(wrong, "bold red"),
+            _name(measurement),
+            f"{measurement.us_per_event:,.1f}",
+            *(f"{measurement.us_of_step[step] / measurement.us_per_event:.0%}" for step in steps),
+            f"{measurement.us_per_event_median:,.1f}",
+            f"{scan / measurement.us_per_event:,.2f}" if scan else "",
+            f"{measurement.build_s:,.3f}",
+            f"{measurement.memory_bytes / 1e6:,.1f}",
+            f"{measurement.matches:,}",
+            f"{measurement.events_measured:,}",
+            Text(right) if measurement.checked else Text(wrong, "bold red"),
         )
     return table
 
@@ -47,9 +50,9 @@ def _times(measured: Sequence[Measurement]) -> Table:
 def _counts(measured: Sequence[Measurement]) -> Table:
     table = _table("algorithm", "per event")
     table.add_column("counter", no_wrap=True)
-    for one in measured:
-        for counter, count in (one.profile or {}).items():
-            table.add_row(_name(one), f"{count:,.4g}" if abs(count) < 1000 else f"{count:,.0f}", counter)
+    for measurement in measured:
+        for counter, count in (measurement.profile or {}).items():
+            table.add_row(_name(measurement), f"{count:,.4g}" if abs(count) < 1000 else f"{count:,.0f}", counter)
     return table
 
 
@@ -61,5 +64,5 @@ def _table(first: str, *numbers: str) -> Table:
     return table
 
 
-def _name(one: Measurement) -> str:
-    return " ".join([one.candidate.algorithm, *(f"{k}={v}" for k, v in one.candidate.options.items())])
+def _name(measurement: Measurement) -> str:
+    return " ".join([measurement.candidate.algorithm, *(f"{k}={v}" for k, v in measurement.candidate.options.items())])

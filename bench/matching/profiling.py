@@ -9,7 +9,7 @@ from matchers import EventBatch
 
 @runtime_checkable
 class Profiled(Protocol):
-    """A matcher that counts. `profile` may take longer than `match`, and is asked after the measurement."""
+    """A matcher with counters. `profile` may take longer than `match`; it is called after the measurement."""
 
     def profile(self, events: EventBatch) -> dict[str, float]:
-        """By the name of what is counted: how many per event."""
+        """Counts per event, by counter."""

@@ -44,7 +44,7 @@ LINE_INCHES = 0.16
 
 
 def draw(outcome: Outcome, directory: Path) -> Path:
-    """`PAPER-NUMBER.png`."""
+    """Draw a figure to `PAPER-NUMBER.png`."""
     figure, metrics = outcome.figure, outcome.metrics()
     lines = _caption(outcome)
     below = LINE_INCHES * len(lines)
@@ -91,7 +91,7 @@ def _panel(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[st
         if isinstance(stated, Value) and stated.metric == metric and stated.x is not None:
             colour, _ = styles.get(stated.label, (COLOURS.get(stated.label, INK), ""))
             name = f"paper: {stated.label}" if metric != "selectivity" else "paper"
-            name += f"\n({stated.said})" if stated.said else ""
+            name += f"\n({stated.scope})" if stated.scope else ""
             at = [stated.x * factor], [stated.value]
             axes.plot(*at, marker="*", markersize=12, markerfacecolor="none", linestyle="", color=colour, label=name)
     axes.set_xlabel(figure.axis)
@@ -121,7 +121,7 @@ def _scatter(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[
 
 
 def _logarithmic(axes: Axes) -> None:
-    """With numbers that people read, and enough of them."""
+    """Make an axis logarithmic, with enough ticks in plain numbers."""
     axes.set_yscale("log")
     least, most = axes.get_ylim()
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most / least < 300 else (1,)))
@@ -150,10 +150,10 @@ def _number(number: str) -> str:
 
 
 def _settings(outcome: Outcome) -> str:
-    """What stands still."""
+    """The settings that are the same for all points."""
     varied = {name for point in outcome.figure.points for name in point.workload}
-    standing = [text for name, text in outcome.rows[0].workload.words().items() if text and name not in varied]
-    return ", ".join([*standing, f"at scale {outcome.scale:g}"])
+    fixed = [text for name, text in outcome.rows[0].workload.words().items() if text and name not in varied]
+    return ", ".join([*fixed, f"at scale {outcome.scale:g}"])
 
 
 def _caption(outcome: Outcome) -> list[str]:
@@ -161,16 +161,16 @@ def _caption(outcome: Outcome) -> list[str]:
     shown = [s for s, star in zip(outcome.statements(), stars, strict=True) if not star]
     lines = []
     if shown:
-        wide = max(len(_said(s, outcome)) for s in shown)
+        wide = max(len(_claim(s, outcome)) for s in shown)
         lines.append(f"{'what the text states':{wide}}  {'paper':>11}  {'here':>11}")
-        lines += [f"{_said(s, outcome):{wide}}  {_short(s.paper):>11}  {_short(s.ours):>11}" for s in shown]
+        lines += [f"{_claim(s, outcome):{wide}}  {_short(s.paper):>11}  {_short(s.ours):>11}" for s in shown]
     if any(isinstance(s, Value) and s.metric in ("us", "memory") for s in outcome.figure.stated):
         lines.append("Times and bytes of the paper are of all its subscriptions, on its machine.")
     return [*lines, *chain.from_iterable(wrap(note, NOTE_LETTERS * len(outcome.metrics())) for note in outcome.notes)]
 
 
-def _said(statement: Statement, outcome: Outcome) -> str:
-    return statement.said + (f" ({METRICS[statement.metric].column})" if len(outcome.metrics()) > 1 else "")
+def _claim(statement: Statement, outcome: Outcome) -> str:
+    return statement.claim + (f" ({METRICS[statement.metric].column})" if len(outcome.metrics()) > 1 else "")
 
 
 def _short(value: float | None) -> str:

@@ -26,11 +26,11 @@ BUCKETS = (20, 50, 100, 200, 500, 1000)
 LEVELS = (1, 2, 5, 10, 20, 50)
 
 
-def less(rein: float, ada_rein: float, x: float | None = None, said: str = "on average") -> tuple[Ratio, ...]:
-    """By how much WPA-REIN reduces the matching time of the others."""
+def less(rein: float, ada_rein: float, x: float | None = None, scope: str = "on average") -> tuple[Ratio, ...]:
+    """The share by which WPA-REIN reduces the matching time of the others."""
     return (
-        Ratio("wpa_rein", "rein", round(1 - rein, 4), x, said=said),
-        Ratio("wpa_rein", "ada_rein", round(1 - ada_rein, 4), x, said=said),
+        Ratio("wpa_rein", "rein", round(1 - rein, 4), x, scope=scope),
+        Ratio("wpa_rein", "ada_rein", round(1 - ada_rein, 4), x, scope=scope),
     )
 
 
@@ -119,8 +119,8 @@ FIGURES = (
         DEFAULT,
         (WPA,),
         stated=(
-            Ratio("wpa_rein", "wpa_rein", round(1 / (2 * 0.9567), 4), 2, 1, said="2 threads to 1"),
-            Ratio("wpa_rein", "wpa_rein", round(1 / 10.33, 4), 32, 1, said="32 threads to 1"),
+            Ratio("wpa_rein", "wpa_rein", round(1 / (2 * 0.9567), 4), 2, 1, scope="2 threads to 1"),
+            Ratio("wpa_rein", "wpa_rein", round(1 / 10.33, 4), 32, 1, scope="32 threads to 1"),
         ),
         log_x=True,
     ),

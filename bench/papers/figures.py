@@ -21,16 +21,16 @@ class Varied(Scenario, Protocol):
 
     @property
     def listable(self) -> int:
-        """What an event can match at most: all subscriptions, or all interfaces."""
+        """The greatest number of matches of an event: all subscriptions, or all interfaces."""
 
     def scaled(self, share: float) -> Varied:
-        """With so much of its subscriptions, one at least."""
+        """The same workload with a share of its subscriptions, at least one."""
 
     def as_data(self) -> dict[str, Any]:
-        """Its columns of a CSV file."""
+        """The columns of a CSV file."""
 
     def words(self) -> dict[str, str]:
-        """By the names of settings, what a picture says of them; empty where that is nothing."""
+        """Captions by name of setting; empty where there is nothing to say."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Point:
-    """Where on the x axis, and what is different there: of the workload, or in the options of all algorithms."""
+    """A position on the x axis and the settings that differ there: of the workload, or options of all algorithms."""
 
     x: float
     workload: Mapping[str, Any] = field(default_factory=dict)
@@ -62,12 +62,12 @@ class Value:
     x: float | None  # None: it is of no point that is drawn
     value: float
     metric: str = "us"
-    said: str = ""  # what it is, if not just what the axes say
+    scope: str = ""  # the case, where the axes do not name it
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """The paper's text says that one takes so much of another: at a point, or on average over all."""
+    """A statement of the paper: one series takes a share of another, at a point or on average over all."""
 
     of: str
     to: str
@@ -75,7 +75,7 @@ class Ratio:
     x: float | None = None
     to_x: float | None = None  # where the other is, if it is not at the same point
     metric: str = "us"
-    said: str = "on average"
+    scope: str = "on average"
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Figure:
 
     @property
     def grows(self) -> bool:
-        """Is x the number of subscriptions, and nothing else, so that it shrinks with the scale?"""
+        """Whether x is the number of subscriptions and nothing else, so that it shrinks with the scale."""
         return any(list(point.workload) == [name] for point in self.points for name in SCALED)
 
 
@@ -135,7 +135,7 @@ def over_option(option: str, values: Iterable[Any]) -> tuple[Point, ...]:
 
 
 def sizes(values: Iterable[int], least: int | None = None) -> tuple[Point, ...]:
-    """Points that differ in the predicates of a subscription: so many, or from `least` to so many."""
+    """Points that differ in the predicates of a subscription: a fixed number, or from `least` to it."""
     return tuple(Point(k, {"predicates": (least or k, k)}) for k in values)
 
 

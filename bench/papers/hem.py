@@ -21,7 +21,7 @@ SIZES = replace(DEFAULT, attributes=30, width=0.7)
 
 
 def less(rein: float, tama: float, ada_rein: float, opindex: float) -> tuple[Ratio, ...]:
-    """By how much HEM reduces the matching time of the others."""
+    """The share by which HEM reduces the matching time of the others."""
     others = {"rein": rein, "tama": tama, "ada_rein": ada_rein, "opindex": opindex}
     return tuple(Ratio("hem", name, round(1 - share, 4)) for name, share in others.items())
 
@@ -36,9 +36,9 @@ FIGURES = (
         DEFAULT,
         lines("hem"),
         stated=(
-            Value("hem", 16, 600, said="marking time alone"),
-            Value("hem", 32, 310, said="marking time alone"),
-            Value("hem", WITHOUT, 6_790, said="marking time alone"),
+            Value("hem", 16, 600, scope="marking time alone"),
+            Value("hem", 32, 310, scope="marking time alone"),
+            Value("hem", WITHOUT, 6_790, scope="marking time alone"),
         ),
         log_x=True,
         note="The paper counts the marking alone; ours is the whole matching time.",
@@ -140,7 +140,7 @@ FIGURES = (
         ALL,
         metrics=("memory",),
         stated=(
-            Ratio("hem", "rein", 2.0, metric="memory", said="about"),
+            Ratio("hem", "rein", 2.0, metric="memory", scope="about"),
             Ratio("hem", "tama", 0.643, metric="memory"),
         ),
     ),

@@ -23,28 +23,28 @@ MEAN_SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9)
 
 
 def around(mean: int) -> tuple[int, int]:
-    """As 3-5 is around 4."""
+    """The bounds around a number, in the ratio of 3-5 to 4."""
     return (mean - 1, mean + 1) if mean > 1 else (mean, mean)
 
 
 def filters(mean: float) -> dict[str, object]:
-    """Behind an interface, as 22,500 to 27,500 are around 25,000."""
+    """The bounds of filters behind an interface, in the ratio of 22,500-27,500 to 25,000."""
     return {"filters": (round(0.9 * mean), round(1.1 * mean))}
 
 
 def constraints(in_all: int) -> tuple[Point, ...]:
-    """Points that differ in the constraints of a filter, with so many in all."""
+    """Points that differ in the constraints of a filter, with the same number of constraints in all."""
     return tuple(
         Point(mean, {"constraints": around(mean), **filters(in_all / mean / DEFAULT.interfaces)}) for mean in MEAN_SIZES
     )
 
 
 def times(
-    ccm: tuple[float, float], ocm: tuple[float, float], x: float | None = None, said: str = "on average"
+    ccm: tuple[float, float], ocm: tuple[float, float], x: float | None = None, scope: str = "on average"
 ) -> tuple[Ratio, ...]:
-    """How much longer SFF and BETree take than each of PCM's."""
+    """The time of SFF and of BETree as a multiple of each algorithm of PCM."""
     return tuple(
-        Ratio(to, of, value, x, said=said)
+        Ratio(to, of, value, x, scope=scope)
         for of, values in (("ccm", ccm), ("ocm", ocm))
         for to, value in zip(("sff", "be_tree"), values, strict=True)
     )
@@ -67,7 +67,7 @@ FIGURES = (
             Value("ocm", 1, 9.1),
             Value("sff", 1, 1_353),
             Value("be_tree", 1, 326),
-            Value("be_tree", None, 31, said="version 1.3"),
+            Value("be_tree", None, 31, scope="version 1.3"),
             *times((66, 15.9), (148.7, 35.8), 1, "one by one"),
         ),
         log_x=True,
@@ -81,14 +81,14 @@ FIGURES = (
             tuple(Point(mean, {"attributes": around(mean)}) for mean in MEAN_SIZES),
         ),
         stated=(
-            Ratio("sff", "ccm", 24.9, 1, said="fewest attributes"),
-            Ratio("sff", "ccm", 58.4, 9, said="9 attributes"),
-            Ratio("ccm", "ocm", 2.4, 1, said="fewest attributes"),
-            Ratio("ccm", "ocm", 0.46, 9, said="9 attributes"),
-            Ratio("be_tree", "ccm", 20.7, 1, said="fewest attributes"),
-            Ratio("be_tree", "ccm", 8.2, 9, said="9 attributes"),
-            Ratio("be_tree", "ocm", 48.8, 1, said="fewest attributes"),
-            Ratio("be_tree", "ocm", 3.7, 9, said="9 attributes"),
+            Ratio("sff", "ccm", 24.9, 1, scope="fewest attributes"),
+            Ratio("sff", "ccm", 58.4, 9, scope="9 attributes"),
+            Ratio("ccm", "ocm", 2.4, 1, scope="fewest attributes"),
+            Ratio("ccm", "ocm", 0.46, 9, scope="9 attributes"),
+            Ratio("be_tree", "ccm", 20.7, 1, scope="fewest attributes"),
+            Ratio("be_tree", "ccm", 8.2, 9, scope="9 attributes"),
+            Ratio("be_tree", "ocm", 48.8, 1, scope="fewest attributes"),
+            Ratio("be_tree", "ocm", 3.7, 9, scope="9 attributes"),
         ),
         note=f"{ONE_BY_ONE} How many the fewest attributes are is not said; here it is 1.",
     ),
@@ -156,10 +156,10 @@ FIGURES = (
         ),
         stated=(
             Value("sff", 1, 1_350),
-            Value("sff", None, 360, said="several at once on six cores"),
+            Value("sff", None, 360, scope="several at once on six cores"),
             Value("ccm", 1, 23.9),
             Value("ccm", 32, 11.0),
-            Ratio("ccm", "ccm", round(11.0 / 23.9, 4), 32, 1, said="32 at a time to 1"),
+            Ratio("ccm", "ccm", round(11.0 / 23.9, 4), 32, 1, scope="32 at a time to 1"),
         ),
         note="The paper has so many events on so many cores, or in one kernel; here it is the batch.",
     ),
@@ -179,12 +179,12 @@ FIGURES = (
         stated=(
             *(Value(name, 0, us) for name, us in (("ccm", 20.5), ("ocm", 9.1), ("sff", 1_353), ("be_tree", 326))),
             *(Value(name, 1, us) for name, us in (("ccm", 27.0), ("ocm", 19.8), ("sff", 3_662), ("be_tree", 410))),
-            Value("be_tree", None, 31, said="version 1.3, uniform"),
-            Value("be_tree", None, 44, said="version 1.3, zipf"),
+            Value("be_tree", None, 31, scope="version 1.3, uniform"),
+            Value("be_tree", None, 44, scope="version 1.3, zipf"),
             *times((135.6, 15.2), (184.9, 20.7), 1, "zipf"),
             *(
-                Value(name, x, ms * 1_000 / FILTERS, "insertion", said)
-                for name, x, ms, said in (
+                Value(name, x, ms * 1_000 / FILTERS, "insertion", scope)
+                for name, x, ms, scope in (
                     ("ccm", 0, 4_141, "4,141 ms in all"),
                     ("ocm", 0, 1_088, "1,088 ms in all"),
                     ("sff", 0, 992.2, "992.2 ms in all"),

@@ -18,10 +18,10 @@ NEVER = 1 << 30  # events after which the split point is adjusted
 MILLIONS = (1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000)
 
 
-def less(x: float, comat: float, rein: float, tama: float, said: str) -> tuple[Ratio, ...]:
-    """By how much PEM reduces the matching time of the others."""
+def less(x: float, comat: float, rein: float, tama: float, scope: str) -> tuple[Ratio, ...]:
+    """The share by which PEM reduces the matching time of the others."""
     others = {"comat": comat, "rein": rein, "tama": tama}
-    return tuple(Ratio("pem", name, round(1 - share, 4), x, said=said) for name, share in others.items())
+    return tuple(Ratio("pem", name, round(1 - share, 4), x, scope=scope) for name, share in others.items())
 
 
 FIGURES = (
@@ -88,8 +88,8 @@ FIGURES = (
             *(Series(f"SP = {split}", "pem", {"split": split, "window": NEVER}) for split in (0.4, 0.5, 0.6)),
         ),
         stated=tuple(
-            Ratio("adjusted", f"SP = {split}", round(1 - share, 4), n, said=said)
-            for n, said, shares in (
+            Ratio("adjusted", f"SP = {split}", round(1 - share, 4), n, scope=scope)
+            for n, scope, shares in (
                 (200_000, "N = 200k", (0.505, 0.273, 0.364)),
                 (1_000_000, "N = 1M", (0.312, 0.066, 0.208)),
             )

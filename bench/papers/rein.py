@@ -70,10 +70,10 @@ FIGURES = (
         DEFAULT,
         ALL,
         stated=(
-            *(Value("rein", n, seconds * 1e6, said="table V, uniform") for n, seconds in SECONDS.items()),
-            Ratio("rein", "counting", round(1 / 14, 4), 2_000_000, said="n = 2M, almost"),
-            Ratio("rein", "tama", round(1 / 9, 4), 2_000_000, said="n = 2M, almost"),
-            Ratio("rein", "h_tree", round(1 / 6, 4), 2_000_000, said="n = 2M, almost"),
+            *(Value("rein", n, seconds * 1e6, scope="table V, uniform") for n, seconds in SECONDS.items()),
+            Ratio("rein", "counting", round(1 / 14, 4), 2_000_000, scope="n = 2M, almost"),
+            Ratio("rein", "tama", round(1 / 9, 4), 2_000_000, scope="n = 2M, almost"),
+            Ratio("rein", "h_tree", round(1 / 6, 4), 2_000_000, scope="n = 2M, almost"),
         ),
     ),
     Figure(
@@ -87,9 +87,9 @@ FIGURES = (
         metrics=("us", "selectivity"),
         stated=(
             *selectivity(BY_SIZE),
-            Ratio("rein", "counting", round(1 / 16, 4), 23, said="k = 23"),
-            Ratio("rein", "tama", round(1 / 10, 4), 23, said="k = 23"),
-            Ratio("rein", "h_tree", round(1 / 4, 4), 23, said="k = 23"),
+            Ratio("rein", "counting", round(1 / 16, 4), 23, scope="k = 23"),
+            Ratio("rein", "tama", round(1 / 10, 4), 23, scope="k = 23"),
+            Ratio("rein", "h_tree", round(1 / 4, 4), 23, scope="k = 23"),
         ),
     ),
     Figure(
@@ -100,7 +100,7 @@ FIGURES = (
         over_option("buckets", (50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)),
         replace(DEFAULT, subscriptions=2_000_000),
         lines("rein"),
-        stated=(Value("rein", 1_000, 1_538_700, said="the least; table V, uniform"),),
+        stated=(Value("rein", 1_000, 1_538_700, scope="the least; table V, uniform"),),
         log_x=True,
     ),
     Figure(
@@ -125,9 +125,9 @@ FIGURES = (
         metrics=("us", "selectivity"),
         stated=(
             *selectivity(BY_WIDTH),
-            Ratio("rein", "counting", round(1 / 17, 4), 0.6, said="w = 0.6"),
-            Ratio("rein", "tama", round(1 / 12, 4), 0.6, said="w = 0.6"),
-            Ratio("rein", "h_tree", round(1 / 50, 4), 0.6, said="w = 0.6"),
+            Ratio("rein", "counting", round(1 / 17, 4), 0.6, scope="w = 0.6"),
+            Ratio("rein", "tama", round(1 / 12, 4), 0.6, scope="w = 0.6"),
+            Ratio("rein", "h_tree", round(1 / 50, 4), 0.6, scope="w = 0.6"),
         ),
     ),
     Figure(
@@ -140,9 +140,9 @@ FIGURES = (
         ALL,
         metrics=("insertion", "insert"),
         stated=(
-            Ratio("rein", "counting", 1.04, 2_000_000, metric="insertion", said="n = 2M"),
-            Ratio("tama", "counting", 18.0, 2_000_000, metric="insertion", said="n = 2M"),
-            Ratio("h_tree", "counting", 8.0, 2_000_000, metric="insertion", said="n = 2M"),
+            Ratio("rein", "counting", 1.04, 2_000_000, metric="insertion", scope="n = 2M"),
+            Ratio("tama", "counting", 18.0, 2_000_000, metric="insertion", scope="n = 2M"),
+            Ratio("h_tree", "counting", 8.0, 2_000_000, metric="insertion", scope="n = 2M"),
         ),
         note="Where a matcher cannot insert, the time to build it from a table stands for that, per subscription.",
     ),
@@ -156,7 +156,7 @@ FIGURES = (
         ALL,
         metrics=("memory",),
         stated=tuple(
-            Value(name, n, fixed + per_subscription * n, "memory", said="table VII")
+            Value(name, n, fixed + per_subscription * n, "memory", scope="table VII")
             for name, (fixed, per_subscription) in BYTES.items()
             for n in THOUSANDS
         ),

@@ -49,10 +49,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Statement:
-    """What the paper states, and what came out here if it could be measured."""
+    """A claim of the paper and our figure for it, if it could be measured."""
 
     metric: str
-    said: str
+    claim: str
     paper: float
     ours: float | None
 
@@ -80,22 +80,22 @@ class Outcome:
         return list(dict.fromkeys(row.label for row in self.rows))
 
     def values(self, label: str, metric: str) -> dict[float, float]:
-        """By x, where there are any."""
+        """The values of a metric by x."""
         values = {row.x: row.value(metric) for row in self.rows if row.label == label}
         return {x: value for x, value in values.items() if not isnan(value)}
 
     def metrics(self) -> list[str]:
-        """Those of the figure that something was measured of."""
+        """The metrics of the figure that have measurements."""
         return [m for m in self.figure.metrics if any(self.values(label, m) for label in self.labels)]
 
     def rivals(self) -> list[Rivals]:
-        """Of each point; none where a figure has no series of its own."""
-        found = []
+        """One entry for each point; none if a figure has no series of its own."""
+        rivals = []
         for x in dict.fromkeys(row.x for row in self.rows) if self.figure.ours else ():
             here = {row.label: row for row in self.rows if row.x == x}
             ours = here.pop(self.figure.ours, None)
-            found.append(Rivals(x, min(here.values(), key=lambda row: row.value("us"), default=None), ours))
-        return found
+            rivals.append(Rivals(x, min(here.values(), key=lambda row: row.value("us"), default=None), ours))
+        return rivals
 
     def statements(self) -> list[Statement]:
         return [self._compared(stated) for stated in self.figure.stated]
@@ -103,9 +103,9 @@ class Outcome:
     def _compared(self, stated: Value | Ratio) -> Statement:
         if isinstance(stated, Value):
             at = "" if stated.x is None else f" at {stated.x:,.10g}"
-            said = f"{stated.label}{at}" + (f": {stated.said}" if stated.said else "")
-            found = self.values(stated.label, stated.metric)
-            return Statement(stated.metric, said, stated.value, None if stated.x is None else found.get(stated.x))
+            claim = f"{stated.label}{at}" + (f": {stated.scope}" if stated.scope else "")
+            values = self.values(stated.label, stated.metric)
+            return Statement(stated.metric, claim, stated.value, None if stated.x is None else values.get(stated.x))
         of, to = self.values(stated.of, stated.metric), self.values(stated.to, stated.metric)
         points = of.keys() & to.keys() if stated.x is None else {stated.x}
         ratios = [
@@ -114,12 +114,12 @@ class Outcome:
             for other in [x if stated.to_x is None else stated.to_x]
             if x in of and to.get(other)
         ]
-        said = f"{stated.of} / {stated.to}, {stated.said}"
-        return Statement(stated.metric, said, stated.value, fmean(ratios) if ratios else None)
+        claim = f"{stated.of} / {stated.to}, {stated.scope}"
+        return Statement(stated.metric, claim, stated.value, fmean(ratios) if ratios else None)
 
 
 def figures(paper: str, numbers: Iterable[str] | None) -> list[Figure]:
-    """Those of these numbers, or all. Raises BenchError."""
+    """The figures with these numbers, or all. Raises BenchError."""
     if paper not in PAPERS:
         raise BenchError(f"unknown paper {paper!r}; {known(paper, PAPERS)}")
     there = {figure.number: figure for figure in PAPERS[paper]}
@@ -138,7 +138,7 @@ def run(
     seed: int = 1,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """With `scale` of the paper's subscriptions. Raises BenchError."""
+    """Measure a figure with a share `scale` of the paper's subscriptions. Raises BenchError."""
     if not scale > 0:
         raise BenchError(f"scale cannot be {scale:g}; it must be above 0, the share of the paper's subscriptions")
     if figure.real and data is None:
@@ -176,6 +176,6 @@ def run(
 
 
 def _unknown(series: Series, points: Iterable[Point]) -> list[str]:
-    """Options that it should have here and its algorithm does not take."""
+    """Options that a point needs and the algorithm does not have."""
     wanted: list[Mapping[str, Any]] = [series.options, *(point.options for point in points)]
     return sorted({option for options in wanted for option in options} - set(options_of(series.algorithm)))

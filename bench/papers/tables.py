@@ -14,7 +14,7 @@ from bench.papers.sweeps import Outcome, Rivals, Row
 
 
 def write(outcome: Outcome, directory: Path) -> list[Path]:
-    """`PAPER-NUMBER.csv`, and `PAPER-NUMBER-stated.csv` if the paper's text has numbers."""
+    """Write `PAPER-NUMBER.csv`, and `PAPER-NUMBER-stated.csv` if the paper's text has numbers."""
     measured = directory / f"{outcome.figure.name}.csv"
     _write(measured, (_columns(outcome, row) for row in outcome.rows))
     statements = outcome.statements()
@@ -26,7 +26,7 @@ def write(outcome: Outcome, directory: Path) -> list[Path]:
         (
             {
                 "metric": METRICS[s.metric].column,
-                "statement": s.said,
+                "statement": s.claim,
                 "paper": s.paper,
                 "ours": "" if s.ours is None else s.ours,
             }
@@ -37,7 +37,7 @@ def write(outcome: Outcome, directory: Path) -> list[Path]:
 
 
 def write_rivals(outcomes: Sequence[Outcome], directory: Path) -> list[Path]:
-    """`PAPER-fastest.csv`: of each point of the figures that have a series of their own, it and the fastest other."""
+    """Write `PAPER-fastest.csv`: for each point, the figure's own series and the fastest other algorithm."""
     rows = [_rivals(outcome, rivals) for outcome in outcomes for rivals in outcome.rivals()]
     if not rows:
         return []
@@ -88,8 +88,8 @@ def _columns(outcome: Outcome, row: Row) -> dict[str, Any]:
 
 
 def _write(file: Path, rows: Iterable[dict[str, Any]]) -> None:
-    found = list(rows)
+    lines = list(rows)
     with file.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(found[0]), lineterminator="\n")
+        writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(found)
+        writer.writerows(lines)

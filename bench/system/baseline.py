@@ -111,14 +111,14 @@ class Application:
     def done(self) -> tuple[int, int]:
         return sum(self._reached().values()), self._subscriptions
 
-    def told(self) -> str:
+    def progress(self) -> str:
         return f"{len(self._batches())} batches"
 
-    def halfway(self) -> None:
-        """It does not matter to it."""
+    def midpoint(self) -> None:
+        """Nothing to do: a baseline reports no latencies of its own."""
 
     def stop(self) -> None:
-        """kill -9, which it must bear: what it delivered of a batch that was not done is not counted."""
+        """Kill it with signal 9. Deliveries of an unfinished batch are not counted."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -133,13 +133,13 @@ class Application:
         return answer, {"batches": max(self._batches()), "latency_ms": {}}
 
     def _reached(self) -> dict[int, int]:
-        """By partition of the events topic, the offset behind the last batch that is done."""
+        """The offset after the last finished batch, by partition of the events topic."""
         _, _, sources = (self._checkpoint / "offsets" / str(max(self._batches()))).read_text().split("\n")
         (partitions,) = orjson.loads(sources).values()  # of the one topic
         return {int(partition): offset for partition, offset in partitions.items()}
 
     def _batches(self) -> list[int]:
-        """The last ones that are done; the first of all is 0."""
+        """The numbers of the last finished batches; the first of all is 0."""
         try:
             return [int(name) for name in os.listdir(self._checkpoint / "commits") if name.isdigit()]
         except FileNotFoundError:

@@ -37,7 +37,7 @@ class Changes:
 
 @dataclass(frozen=True, eq=False)
 class Statuses:
-    """What the job said of changes."""
+    """The job's statuses of changes."""
 
     change: Int64  # [T] its index in Changes; -1 of what is none
     accepted: NDArray[np.bool_]  # [T] as what it is, a subscription or a withdrawal
@@ -58,7 +58,7 @@ class Events:
 
 @dataclass(frozen=True, eq=False)
 class Deliveries:
-    """All that readers of committed records find. Delivery d lists id[start[d] : start[d + 1]]."""
+    """All committed deliveries. Delivery d lists id[start[d] : start[d + 1]]."""
 
     event: Int64  # [D] its index in Events; -1 of what is none
     subscriber: Int32  # [D]
@@ -70,7 +70,8 @@ class Deliveries:
 
 @dataclass(frozen=True)
 class Answer:
-    """A delivery is an event and a subscriber. All but the first two must be 0."""
+    """The result of a check, counted in deliveries: pairs of an event and a subscriber. All but the first two must be
+    0."""
 
     expected: int
     delivered: int
@@ -107,7 +108,7 @@ def check(changes: Changes, statuses: Statuses, events: Events, deliveries: Deli
 
 
 def from_the_start(changes: Changes, partitions: int) -> Statuses:
-    """Of a system that says nothing of changes, and read all before the first event: what it would have said."""
+    """The statuses that a system without statuses would have written if it read all changes before the first event."""
     n = len(changes.id)
     version, everywhere = np.full(n, n), np.zeros((n, partitions), np.int64)
     return Statuses(np.arange(n), np.ones(n, np.bool_), version, everywhere, changes.timestamp)
@@ -121,9 +122,11 @@ class Answers:
 
 
 def answers(changes: Changes, statuses: Statuses, events: Events) -> Answers:
-    """A batch is the statuses of one version. They must agree on where it begins, no later batch begins before it, and
-    the version must be the number of records up to its own, which must be the first of each partition. A refusal says
-    no version: of records that are no changes, those directly behind the last change of a batch may be in it.
+    """Group the statuses of one version into a batch and check them.
+
+    They must agree on where the batch begins, no later batch begins before it, and the version must be the number of
+    records up to its own, which must be the first of each partition. A refusal has no version: records that are no
+    changes may belong to a batch if they follow its last change directly.
     """
     n, partitions = len(changes.id), len(changes.start) - 1
     real = statuses.change >= 0
@@ -142,13 +145,13 @@ def answers(changes: Changes, statuses: Statuses, events: Events) -> Answers:
     lowest = np.zeros((len(versions), partitions), np.int64)  # the offset after the last change of each batch
     between = np.zeros((len(versions), partitions), np.int64)  # how many that are no changes come behind that
     for p in range(partitions):
-        own = np.flatnonzero(changes.id[changes.start[p] : changes.start[p + 1]] >= 0)
-        of_batch = batch[status[changes.start[p] + own]] if len(batch) else own[:0]
-        wrong[changes.start[p] + own[1:]] |= np.diff(of_batch) < 0
-        np.maximum.at(lowest[:, p], of_batch[: len(own)], own[: len(of_batch)] + 1)
+        positions = np.flatnonzero(changes.id[changes.start[p] : changes.start[p + 1]] >= 0)
+        of_batch = batch[status[changes.start[p] + positions]] if len(batch) else positions[:0]
+        wrong[changes.start[p] + positions[1:]] |= np.diff(of_batch) < 0
+        np.maximum.at(lowest[:, p], of_batch[: len(positions)], positions[: len(of_batch)] + 1)
         lowest[:, p] = np.maximum.accumulate(lowest[:, p])
-        following = np.append(own, changes.start[p + 1] - changes.start[p])  # the next change, else the end
-        between[:, p] = following[np.searchsorted(own, lowest[:, p])] - lowest[:, p]
+        following = np.append(positions, changes.start[p + 1] - changes.start[p])  # the next change, else the end
+        between[:, p] = following[np.searchsorted(positions, lowest[:, p])] - lowest[:, p]
     low, highest = lowest.sum(axis=1), (lowest + between).sum(axis=1)
     if len(batch):
         there = changes.id >= 0
@@ -171,15 +174,15 @@ def expected(changes: Changes, statuses: Statuses, answered: Answers, events: Ev
     partition = np.repeat(np.arange(len(sizes)), sizes)
     offset = np.arange(len(events.symbol)) - events.start[partition]
 
-    found = []
+    expected = []
     for change, event in _candidates(changes, events):
         volume = events.numbers[event, 1]
         held = (changes.low[change, 1] <= volume) & (volume < changes.high[change, 1])
         change, event = change[held], event[held]
         p, o = partition[event], offset[event]
         held = (begin[change, p] <= o) & (o < end[change, p])
-        found.append((event[held], change[held]))
-    event, change = (np.concatenate(a) for a in zip(*found, strict=True))
+        expected.append((event[held], change[held]))
+    event, change = (np.concatenate(a) for a in zip(*expected, strict=True))
     subscribers = int(changes.subscriber.max(initial=0)) + 1
     key = event * subscribers + changes.subscriber[change]
     order = np.lexsort((changes.id[change], key))
@@ -188,7 +191,7 @@ def expected(changes: Changes, statuses: Statuses, answered: Answers, events: Ev
 
 
 def _candidates(changes: Changes, events: Events) -> Iterator[tuple[Int64, Int64]]:
-    """Pairs of a subscription and an event that agree in symbol and price, so many at a time."""
+    """Pairs of a subscription and an event that agree in symbol and price, at most CANDIDATES at a time."""
     domain = 1 + max(int(changes.high.max(initial=0)), int(events.numbers.max(initial=0)))
     place = events.symbol.astype(np.int64) * domain + events.numbers[:, 0]
     order = np.argsort(place)
@@ -208,22 +211,22 @@ def _candidates(changes: Changes, events: Events) -> Iterator[tuple[Int64, Int64
 
 
 def _versions(statuses: Statuses, answered: Answers, events: Events) -> Int64:
-    """[N, 2] the version in force for each event: that of the last batch that begins at or before it; and the highest
-    that it may have become by records that are no changes."""
+    """[N, 2] the version in force for each event, that of the last batch that begins at or before it; and the highest
+    version that records which are no changes may have made of it."""
     versions, first = np.unique(statuses.version, return_index=True)
     versions, first = versions[versions >= 0], first[versions >= 0]
-    both = np.column_stack([versions, answered.highest])
-    found = np.zeros((len(events.symbol), 2), np.int64)
+    pairs = np.column_stack([versions, answered.highest])
+    versions_seen = np.zeros((len(events.symbol), 2), np.int64)
     for q in range(len(events.start) - 1):
         begins = np.maximum.accumulate(statuses.in_force_from[first, q])
         size = events.start[q + 1] - events.start[q]
         batch = np.searchsorted(begins, np.arange(size), side="right")
-        found[events.start[q] : events.start[q + 1]] = np.vstack([[[0, 0]], both])[batch]
-    return found
+        versions_seen[events.start[q] : events.start[q + 1]] = np.vstack([[[0, 0]], pairs])[batch]
+    return versions_seen
 
 
 def _compared(due: Expected, versions: Int64, events: Events, deliveries: Deliveries, wrong_statuses: int) -> Answer:
-    """A delivery that is not expected counts as that only; of copies each is looked at."""
+    """Compare the deliveries. An unexpected one counts only as unexpected; each copy is compared."""
     known = (deliveries.event >= 0) & (deliveries.subscriber < due.subscribers)
     key = np.where(known, deliveries.event * due.subscribers + deliveries.subscriber, -1)
     place = np.searchsorted(due.key, key)

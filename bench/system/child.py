@@ -25,7 +25,7 @@ class Child:
     def __init__(self, module: str, task: Mapping[str, Any]) -> None:
         self._module = module
         self._command = [sys.executable, "-m", f"bench.system.{module}", orjson.dumps(task).decode()]
-        self.told: dict[str, Any] = {}  # the last word on each thing
+        self.report: dict[str, Any] = {}  # the last word on each thing
 
     def __enter__(self) -> Child:
         self._process = subprocess.Popen(
@@ -53,20 +53,20 @@ class Child:
         return self._process.pid
 
     def go(self) -> None:
-        """What it waits for, if it does."""
+        """Send the line that the child waits for, if it waits."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
         self._process.stdin.flush()
 
     def wait_for(self, what: str) -> Any:
-        """Until it tells of it."""
-        while what not in self.told:
+        """Wait until the child reports `what`."""
+        while what not in self.report:
             self.check()
             time.sleep(0.05)
-        return self.told[what]
+        return self.report[what]
 
     def end(self) -> None:
-        """Let it end by itself, and hear its last words."""
+        """Close its standard input, wait until it ends, and read its last reports."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -89,4 +89,4 @@ class Child:
         assert self._process.stdout is not None
         with self._process.stdout as output:
             for line in output:
-                self.told.update(orjson.loads(line))
+                self.report.update(orjson.loads(line))

@@ -19,11 +19,11 @@ EVERY = 4  # of so many deliveries one is looked at, so that the reader keeps up
 
 
 def run(cluster: Cluster, topics: Sequence[str]) -> None:
-    """Until standard input ends. Once it has a line, those that come count for the second half too."""
-    halfway = threading.Event()
-    input = threading.Thread(target=_listen, args=(halfway,), daemon=True)
+    """Read until standard input ends. After the first line of input, latencies count for the second half too."""
+    midpoint = threading.Event()
+    input = threading.Thread(target=_listen, args=(midpoint,), daemon=True)
     input.start()
-    found, second_half, n = Latencies(), Latencies(), 0
+    overall, second_half, n = Latencies(), Latencies(), 0
     message: Any
     for message in clients.read(cluster, topics, follow=True):
         if message is None:
@@ -34,15 +34,15 @@ def run(cluster: Cluster, topics: Sequence[str]) -> None:
         if n % EVERY == 0:
             at = datetime.fromisoformat(dict(message.headers())["ce_time"].decode())
             ms = max(0.0, (time.time() - at.timestamp()) * 1000)
-            for latencies in (found, second_half) if halfway.is_set() else (found,):
+            for latencies in (overall, second_half) if midpoint.is_set() else (overall,):
                 latencies.add(ms)
-    told = {"follower": found.to_json(), "follower_second_half": second_half.to_json(), "read": n}
-    print(orjson.dumps(told).decode(), flush=True)  # noqa: T201
+    report = {"follower": overall.to_json(), "follower_second_half": second_half.to_json(), "read": n}
+    print(orjson.dumps(report).decode(), flush=True)  # noqa: T201
 
 
-def _listen(halfway: threading.Event) -> None:
+def _listen(midpoint: threading.Event) -> None:
     for _ in sys.stdin:
-        halfway.set()
+        midpoint.set()
 
 
 if __name__ == "__main__":

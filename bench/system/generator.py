@@ -19,7 +19,7 @@ TELL_S = 1.0
 
 
 class Writer:
-    """A producer that waits when its queue is full, and remembers what was not taken."""
+    """A producer that waits while its queue is full and remembers the records that were not taken."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._failed: list[str] = []
@@ -32,7 +32,7 @@ class Writer:
     def write(
         self, topic: str, key: bytes | None, value: bytes | None, partition: int = -1, timestamp_ms: int = 0
     ) -> None:
-        """Of now, unless another time is given."""
+        """Write a record with the present time, unless another is given."""
         while True:
             try:
                 self._producer.produce(topic, value, key, partition, timestamp=timestamp_ms)
@@ -63,7 +63,7 @@ def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscr
     if not sys.stdin.readline():
         return
     events, changes = enumerate(load.events()), load.changes()
-    began = told = before = time.monotonic()
+    began = reported_s = before = time.monotonic()
     sent, changed, pause = 0, 0, 0.0
     while True:
         now = time.monotonic()
@@ -76,8 +76,8 @@ def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscr
             writer.write(subscriptions_topic, id, document)
         writer.poll()
         sent, changed = due, due_changes
-        if now - told >= TELL_S:
-            told = now
+        if now - reported_s >= TELL_S:
+            reported_s = now
             _tell(events=sent, changes=changed)
         if elapsed >= load.seconds:
             break

@@ -57,18 +57,18 @@ class Load:
 
     @property
     def width(self) -> int:
-        """Of a range."""
+        """The width of a range."""
         return max(1, round(DOMAIN * sqrt(self.matches * self.symbols / self.subscriptions)))
 
     def first(self) -> Iterator[tuple[bytes, bytes]]:
-        """(id, document) of each subscription that is there before the job starts."""
+        """(id, document) of each subscription that exists before the job starts."""
         documents = self._documents(np.random.default_rng([self.seed, 0]))
         return (_written(number, next(documents)) for number in range(self.subscriptions))
 
     def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """For ever: additions, replacements and withdrawals in equal parts, of ids at random.
+        """An endless sequence of additions, replacements and withdrawals in equal parts, with random ids.
 
-        `ids` holds those that are in force before `alive`, and behind it others, some of them withdrawn ones.
+        `ids` holds the ids in force before `alive`, and after it others, some of them withdrawn.
         """
         rng = np.random.default_rng([self.seed, 1])
         documents = self._documents(rng)
@@ -92,7 +92,7 @@ class Load:
                     yield _written(int(ids[chosen]), next(documents))
 
     def events(self) -> Iterator[bytes]:
-        """For ever."""
+        """An endless sequence of events."""
         rng = np.random.default_rng([self.seed, 2])
         letters = rng.integers(ord("a"), ord("z"), size=BLOCK + LETTERS, dtype=np.uint8, endpoint=True).tobytes()
         while True:
@@ -108,7 +108,7 @@ class Load:
                 )
 
     def _documents(self, rng: np.random.Generator) -> Iterator[bytes]:
-        """For ever; each lacks the id."""
+        """An endless sequence of documents without ids."""
         width = self.width
         while True:
             symbols, subscribers = (rng.integers(n, size=BLOCK) for n in (self.symbols, self.subscribers))

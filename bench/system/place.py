@@ -30,34 +30,34 @@ class Place:
     cluster: Cluster
 
     def where(self) -> dict[str, Any]:
-        """For a process that reads or writes."""
+        """The arguments of a process that reads or writes."""
         return {"bootstrap_servers": self.cluster.bootstrap_servers, "client": self.cluster.options}
 
     def deliveries(self) -> list[str]:
-        """Their topics."""
-        own = self.settings.deliveries
-        if own.layout == "shared":
-            return [own.topic]
-        return sorted(name for name in self.cluster.topics().partitions() if name.startswith(own.prefix))
+        """The names of the delivery topics."""
+        deliveries = self.settings.deliveries
+        if deliveries.layout == "shared":
+            return [deliveries.topic]
+        return sorted(name for name in self.cluster.topics().partitions() if name.startswith(deliveries.prefix))
 
 
 @contextmanager
 def place(flags: Mapping[str, str]) -> Iterator[Place]:
-    """`flags` are settings of the job, by dotted name."""
+    """Start a broker and create the topics. `flags` are settings of the job, by dotted name."""
     with TemporaryDirectory(prefix="sluice-living-") as directory, EmbeddedBroker(HOME / "jars") as broker:
-        own = {
+        values = {
             "query.name": "living",
             "query.checkpoint": f"{directory}/checkpoint",
             "kafka.bootstrap_servers": broker.bootstrap_servers,
         }
-        settings = load_settings(flags={**flags, **own})
+        settings = load_settings(flags={**flags, **values})
         cluster = Cluster.of(settings)
         cluster.topics().create(_kept(layout.topics(settings, PARTITIONS, 1), settings))
-        yield Place(broker.pid, Path(directory), {**flags, **own}, settings, cluster)
+        yield Place(broker.pid, Path(directory), {**flags, **values}, settings, cluster)
 
 
 def _kept(topics: Iterable[Topic], settings: Settings) -> Iterable[Topic]:
-    """No status may be compacted away before it is checked."""
+    """Override the retention of the status topic, so that no status is compacted away before the check."""
     for topic in topics:
         forgets = topic.name == settings.subscriptions.status_topic
         yield replace(topic, config={"retention.ms": "-1"}) if forgets else topic

@@ -25,7 +25,7 @@ QUANTILES = ("p50", "p95", "p99")
 
 @dataclass(frozen=True)
 class Row:
-    """One rate with so many subscriptions."""
+    """The figures for one rate and number of subscriptions."""
 
     system: str
     load: Load
@@ -76,7 +76,7 @@ def ramp(
     flags: Mapping[str, str],
     tell: Callable[[str], None],
 ) -> Iterator[Row]:
-    """Ascending rates for each number of subscriptions and system, up to the first that is not sustained.
+    """Run ascending rates for each number of subscriptions and system, up to the first rate that is not sustained.
     Raises BenchError."""
     for n, system in product(subscriptions, systems):
         for rate in sorted(rates):
@@ -88,14 +88,14 @@ def ramp(
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """For people."""
-    found = Table(box=None, header_style="bold", pad_edge=False)
+    """The rows as a table for the terminal."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
     columns, texts = _texts(rows)
     for name in columns:
-        found.add_column(name, justify="left" if name == "system" else "right", no_wrap=True)
+        table.add_column(name, justify="left" if name == "system" else "right", no_wrap=True)
     for text in texts:
-        found.add_row(*text)
-    return found
+        table.add_row(*text)
+    return table
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -136,17 +136,18 @@ def _texts(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 
 
 def draw(rows: Sequence[Row], file: Path) -> None:
-    """Latency over rate, a line for each system and number of subscriptions; an open mark is of what was too much."""
+    """Draw latency over rate, one line for each system and number of subscriptions; an open mark is a rate that was not
+    sustained."""
     from matplotlib.figure import Figure  # half a second that only who draws pays
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     for system, n in dict.fromkeys((row.system, row.load.subscriptions) for row in rows):
-        own = [row for row in rows if (row.system, row.load.subscriptions) == (system, n)]
-        own = [row for row in own if row.latency_ms["p99"] is not None]
-        x, y = [row.load.events_per_second for row in own], [row.latency_ms["p99"] or 0.0 for row in own]
+        points = [row for row in rows if (row.system, row.load.subscriptions) == (system, n)]
+        points = [row for row in points if row.latency_ms["p99"] is not None]
+        x, y = [row.load.events_per_second for row in points], [row.latency_ms["p99"] or 0.0 for row in points]
         (line,) = axes.plot(x, y, label=f"{system}, {n:,} subscriptions")
-        for row, at, ms in zip(own, x, y, strict=True):
+        for row, at, ms in zip(points, x, y, strict=True):
             fill = line.get_color() if row.sustained else "white"
             axes.plot(at, ms, "o", color=line.get_color(), markerfacecolor=fill)
     axes.set(xscale="log", yscale="log", xlabel="events per second", ylabel="p99 from event to delivery (ms)")

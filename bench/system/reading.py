@@ -33,7 +33,7 @@ def read_changes(cluster: Cluster, topic: str) -> Changes:
 
 
 def read_events(cluster: Cluster, topic: str, ends: Mapping[int, int] | None = None) -> Events:
-    """With `ends`, by partition, only those before."""
+    """The events; with `ends` (by partition) only those before."""
     rows = _Rows(_partitions(cluster, topic), "iiiI")
     for message in _committed(cluster, [topic]):
         if ends is not None and message.offset() >= ends[message.partition()]:
@@ -70,18 +70,19 @@ def read_statuses(cluster: Cluster, topic: str, changes: Changes, partitions: in
 
 
 def read_deliveries(cluster: Cluster, topics: Sequence[str], events: Events, prefix: str | None) -> Deliveries:
-    """With `prefix`, the topic names the subscriber; without it the key does."""
+    """The deliveries. With `prefix`, the topic names the subscriber; without it the key does."""
     return _deliveries(_committed(cluster, topics), events, prefix, None)
 
 
 def read_deliveries_of_others(cluster: Cluster, topic: str, events: Events, version: int) -> Deliveries:
-    """Of a system whose deliveries say no version, and which may have been stopped amid a batch: what they say of other
-    events is left out."""
+    """The deliveries of a system that writes no versions and may have been stopped within a batch. Deliveries of events
+    that are not in `events` are left out."""
     return _deliveries(_committed(cluster, [topic]), events, None, version)
 
 
 def _deliveries(messages: Iterator[Any], events: Events, prefix: str | None, of_all: int | None) -> Deliveries:
-    """`of_all` is the version of each, if none says its own; then those of no event in `events` are left out."""
+    """`of_all` is the version of each event, for deliveries without a version; deliveries of events that are not in
+    `events` are then left out."""
     start, sizes = events.start.tolist(), np.diff(events.start).tolist()
     event, subscriber, version, checksum = array("q"), array("i"), array("q"), array("I")
     begins, ids = array("q", [0]), array("i")
@@ -106,7 +107,7 @@ def _committed(cluster: Cluster, topics: Sequence[str]) -> Iterator[Any]:
 
 
 class _Rows:
-    """Numbers of each record, in arrays by partition. Offsets must come from 0 on, without a gap."""
+    """The numbers of each record, in arrays by partition. Offsets must begin at 0 and have no gaps."""
 
     def __init__(self, partitions: int, types: str) -> None:
         self._columns = [[array(code) for code in types] for _ in range(partitions)]

@@ -27,13 +27,13 @@ Tell = Callable[[str], None]
 
 
 class System(Protocol):
-    """What is measured. `with` it: entered when it runs, with the subscriptions that are on their topic by then, and
-    nothing of it is left afterwards."""
+    """A system under measurement, used in `with`. Once entered it runs and has read the subscriptions in its topic;
+    after the end nothing of it is left."""
 
     @property
     def patience_s(self) -> float | None:
-        """If it is not done so long after the last event, it is stopped; None for never. If no batch has ended since
-        that event, it has LONGEST times as long: a rate can only be told of whole batches."""
+        """The longest time after the last event before it is stopped; None for no limit. If no batch has ended since
+        that event, LONGEST times as long, because rates are known by whole batches only."""
 
     @property
     def pid(self) -> int: ...
@@ -46,19 +46,19 @@ class System(Protocol):
         """Raises JobError if it has ended."""
 
     def done(self) -> tuple[int, int]:
-        """How many events and changes."""
+        """The numbers of processed events and changes."""
 
-    def told(self) -> str:
-        """For people to watch: how it does, as far as it says so."""
+    def progress(self) -> str:
+        """Progress for the user, as far as the system reports it."""
 
-    def halfway(self) -> None:
-        """Called once, when half of the time is over."""
+    def midpoint(self) -> None:
+        """Called once, after half of the time."""
 
     def stop(self) -> None:
-        """Called once; it has ended then."""
+        """Called once; the system has ended when it returns."""
 
     def checked(self) -> tuple[Answer, dict[str, Any]]:
-        """Called when it has ended: its answer to the events that it was done with, and its own figures."""
+        """Called after the end: the checked answer for the processed events, and the system's own figures."""
 
 
 SYSTEMS: Mapping[str, Callable[[Place], System]] = MappingProxyType(
@@ -83,7 +83,8 @@ class Outcome:
 
 
 def run(load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice") -> Outcome:
-    """`flags` are settings of the job, by dotted name. Everything that it starts has ended by then."""
+    """Measure one system under a load. `flags` are settings of the job, by dotted name. All processes that it starts
+    have ended when it returns."""
     with place(flags) as here:
         settings, topics = here.settings, here.cluster.topics()
         wanted = {
@@ -110,21 +111,21 @@ def run(load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice"
             "everything is processed; the check begins" if course.drain_s is not None else "too slow; the check begins"
         )
         began = time.monotonic()
-        answer, own = job.checked()
+        answer, job_report = job.checked()
         dead_letters = sum(high - low for _, low, high in topics.offsets(settings.dead_letters.topic))
         latencies = {
-            name: Latencies.from_json(follower.told[name]).summary() for name in ("follower", "follower_second_half")
+            name: Latencies.from_json(follower.report[name]).summary() for name in ("follower", "follower_second_half")
         }
-        figures = own | {
+        figures = job_report | {
             "start_s": round(start_s, 1),
-            "events": generator.told["events"],
-            "changes": generator.told["changes"],
-            "longest_pause_of_generator_ms": generator.told["longest_pause_ms"],
+            "events": generator.report["events"],
+            "changes": generator.report["changes"],
+            "longest_pause_of_generator_ms": generator.report["longest_pause_ms"],
             "events_done": course.events,
             "done_s": round(course.done_s, 1),
             "drain_s": None if course.drain_s is None else round(course.drain_s, 1),
             "check_s": round(time.monotonic() - began, 1),
-            "latency_ms": own["latency_ms"] | latencies,
+            "latency_ms": job_report["latency_ms"] | latencies,
             "memory_mb": usage.memory_mb(),
             "cpu_s": usage.cpu_s(),
         }
@@ -139,8 +140,8 @@ class Course:
 
 
 def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Usage, tell: Tell) -> Course:
-    """Until all that was written is processed, or the system's time is over."""
-    began = changed = told = time.monotonic()
+    """Wait until everything written is processed, or the system's time is over."""
+    began = changed = told_s = time.monotonic()
     last, events_told, over, half = job.done(), 0, None, False
     while True:
         job.check()
@@ -149,11 +150,11 @@ def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Us
         now = time.monotonic()
         if not half and now - began >= load.seconds / 2:
             half = True
-            job.halfway()
+            job.midpoint()
             follower.go()
-        if over is None and "done" in generator.told:
+        if over is None and "done" in generator.report:
             over = now
-        written = generator.told.get("events", 0), load.subscriptions + generator.told.get("changes", 0)
+        written = generator.report.get("events", 0), load.subscriptions + generator.report.get("changes", 0)
         done = job.done()
         if done != last:
             last, changed = done, now
@@ -165,11 +166,11 @@ def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Us
                 return Course(done[0], changed - began, None)
         if job.patience_s is None and now - changed > QUIET_S:
             raise JobError(f"no progress for {QUIET_S:.0f} s, at {done[0]:,} of {written[0]:,} events")
-        if now - told >= TELL_S:
-            rate = (done[0] - events_told) / (now - told)
+        if now - told_s >= TELL_S:
+            rate = (done[0] - events_told) / (now - told_s)
             behind = written[0] - done[0], written[1] - max(done[1], load.subscriptions)
             memory = ", ".join(f"{name} {taken.memory_mb:,.0f}" for name, taken in usage.samples[-1][1].items())
             late = f"behind {behind[0]:,} events, {behind[1]:,} changes"
-            tell(f"{now - began:5.0f} s: {rate:,.0f} events/s; {late}; {job.told()}; MB {memory}")
-            told, events_told = now, done[0]
+            tell(f"{now - began:5.0f} s: {rate:,.0f} events/s; {late}; {job.progress()}; MB {memory}")
+            told_s, events_told = now, done[0]
         time.sleep(0.1)

@@ -18,16 +18,16 @@ from streaming.process.job_process import JobProcess
 
 
 @dataclass
-class Heard:
-    """What the job's log lines add up to."""
+class JobLog:
+    """Totals of the job's log lines."""
 
     version: int = 0
     events: int = 0
     deliveries: int = 0
     batches: int = 0
     latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
-    recent: Latencies = field(default_factory=Latencies)  # in total, since it was last told
-    halfway: bool = False
+    recent: Latencies = field(default_factory=Latencies)  # in total, since the last progress line
+    midpoint: bool = False
     second_half: Latencies = field(default_factory=Latencies)  # in total, once warm
 
     def hear(self, line: dict[str, Any]) -> None:
@@ -41,11 +41,11 @@ class Heard:
             self.latencies[stage].update(Latencies.from_json(latencies))
         total = Latencies.from_json(line["latencies"][TOTAL])
         self.recent.update(total)
-        if self.halfway:
+        if self.midpoint:
             self.second_half.update(total)
 
-    def told(self) -> str:
-        """For people to watch: latencies since the last time."""
+    def progress(self) -> str:
+        """Latencies since the last call, for the user."""
         recent, self.recent = self.recent.summary(), Latencies()
         return "ms " + " ".join(f"{name} {_ms(value)}" for name, value in recent.items())
 
@@ -57,9 +57,9 @@ class Sluice:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._heard = Heard()
+        self._job_log = JobLog()
         flags, log = place.flags, place.directory / "job.log"
-        self._job = JobProcess(HOME, flags, log, self._heard.hear, START_TIMEOUT_S)
+        self._job = JobProcess(HOME, flags, log, self._job_log.hear, START_TIMEOUT_S)
 
     def __enter__(self) -> Sluice:
         topic = self._place.settings.subscriptions.topic
@@ -78,13 +78,13 @@ class Sluice:
         self._job.check()
 
     def done(self) -> tuple[int, int]:
-        return self._heard.events, self._heard.version
+        return self._job_log.events, self._job_log.version
 
-    def told(self) -> str:
-        return self._heard.told()
+    def progress(self) -> str:
+        return self._job_log.progress()
 
-    def halfway(self) -> None:
-        self._heard.halfway = True
+    def midpoint(self) -> None:
+        self._job_log.midpoint = True
 
     def stop(self) -> None:
         code = self._job.stopped()
@@ -92,7 +92,7 @@ class Sluice:
             raise JobError(f"the job ended with exit code {code} when it was told to stop")
 
     def checked(self) -> tuple[Answer, dict[str, Any]]:
-        settings, cluster, heard = self._place.settings, self._place.cluster, self._heard
+        settings, cluster, log = self._place.settings, self._place.cluster, self._job_log
         changes = reading.read_changes(cluster, settings.subscriptions.topic)
         statuses = reading.read_statuses(cluster, settings.subscriptions.status_topic, changes, PARTITIONS)
         events = reading.read_events(cluster, settings.events.topic)
@@ -101,18 +101,18 @@ class Sluice:
         return check(changes, statuses, events, deliveries), {
             "algorithm": settings.matching.algorithm,
             "layout": settings.deliveries.layout,
-            "batches": heard.batches,
-            "latency_ms": {stage: found.summary() for stage, found in heard.latencies.items()}
-            | {"second_half": heard.second_half.summary()},
+            "batches": log.batches,
+            "latency_ms": {stage: latencies.summary() for stage, latencies in log.latencies.items()}
+            | {"second_half": log.second_half.summary()},
             "in_force_ms": _in_force_ms(changes, statuses, self._first),
         }
 
 
 def _in_force_ms(changes: Changes, statuses: Statuses, first: Mapping[int, int]) -> dict[str, float | None]:
-    """From a change's timestamp to that of its status, of all but the `first` of each partition."""
+    """Milliseconds from a change's timestamp to that of its status, without the `first` changes of each partition."""
     later = np.concatenate([np.arange(changes.start[p] + n, changes.start[p + 1]) for p, n in first.items()])
-    found = np.isin(statuses.change, later)
-    ms = statuses.timestamp[found] - changes.timestamp[statuses.change[found]]
+    answered = np.isin(statuses.change, later)
+    ms = statuses.timestamp[answered] - changes.timestamp[statuses.change[answered]]
     if not len(ms):
         return {"p50": None, "p95": None, "p99": None, "max": None}
     p50, p95, p99 = (round(float(q), 1) for q in np.quantile(ms, (0.5, 0.95, 0.99)))

@@ -21,7 +21,7 @@ JOB = ("driver JVM", "driver Python", "Python workers")
 
 @dataclass
 class Taken:
-    """By one kind of process."""
+    """Memory and processor time of one kind of process."""
 
     memory_mb: float = 0.0  # resident; what several share counts for each
     cpu_s: float = 0.0
@@ -29,10 +29,10 @@ class Taken:
 
 @dataclass
 class Usage:
-    """`with Usage(job, others) as usage`: looks every five seconds, and at the end.
+    """`with Usage(job, others) as usage`: measure every five seconds and at the end.
 
     The processes below `job` are of three kinds: its JVM, the driver's Python, and the Python workers. Each of `others`
-    is one process of its own name.
+    is one process with a name of its own.
     """
 
     job: int
@@ -51,20 +51,20 @@ class Usage:
         self._thread.join()
 
     def memory_mb(self) -> dict[str, dict[str, float]]:
-        """Of what is still there: at the start, in the middle and at the end, and by how much a line through the second
-        half rises."""
+        """Memory of the processes that still run: at the start, in the middle and at the end, and the rise of a
+        straight line through the second half."""
         half = len(self.samples) // 2
-        found = {}
+        memory = {}
         for name in self.samples[-1][1]:
             mb = [taken.get(name, Taken()).memory_mb for _, taken in self.samples]
             at = np.array([time for time, _ in self.samples[half:]])
             rise = np.polyfit(at - at[0], mb[half:], 1)[0] * (at[-1] - at[0]) if len(at) > 1 else 0.0
             points = {"start": mb[0], "middle": mb[half], "end": mb[-1], "growth_in_second_half": float(rise)}
-            found[name] = {point: round(value, 1) for point, value in points.items()}
-        return found
+            memory[name] = {point: round(value, 1) for point, value in points.items()}
+        return memory
 
     def cpu_s(self) -> dict[str, float]:
-        """Also of those that have ended by now, as far as it was seen."""
+        """Processor seconds, with those of processes that have ended, as far as they were seen."""
         last = {name: taken for _, sample in self.samples for name, taken in sample.items()}
         return {
             name: round(taken.cpu_s - self.samples[0][1].get(name, Taken()).cpu_s, 1) for name, taken in last.items()
@@ -77,19 +77,19 @@ class Usage:
 
     def _look(self) -> None:
         processes = _processes()
-        parent = {pid: one.parent for pid, one in processes.items()}
-        found: dict[str, Taken] = {}
-        for pid, one in processes.items():
+        parent = {pid: process.parent for pid, process in processes.items()}
+        usage: dict[str, Taken] = {}
+        for pid, process in processes.items():
             name = next((name for name, other in self.others.items() if other == pid), None)
             if name is None and _below(pid, self.job, parent):
-                name = JOB[1] if pid == self.job else JOB[0] if one.command == "java" else JOB[2]
+                name = JOB[1] if pid == self.job else JOB[0] if process.command == "java" else JOB[2]
             if name is None:
                 continue
-            taken = found.setdefault(name, Taken())
-            taken.memory_mb += one.memory_mb
-            # Workers come and go: the time of those that are gone is with the one that made them.
-            taken.cpu_s += one.cpu_s + (one.cpu_of_children_s if name == JOB[2] else 0.0)
-        self.samples.append((time.monotonic(), found))
+            taken = usage.setdefault(name, Taken())
+            taken.memory_mb += process.memory_mb
+            # Workers come and go: the processor time of a finished worker is counted in its parent.
+            taken.cpu_s += process.cpu_s + (process.cpu_of_children_s if name == JOB[2] else 0.0)
+        self.samples.append((time.monotonic(), usage))
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class _Process:
 
 
 def _processes() -> dict[int, _Process]:
-    found = {}
+    processes = {}
     for entry in PROC.iterdir():
         if entry.name.isdigit():
             try:
@@ -112,10 +112,10 @@ def _processes() -> dict[int, _Process]:
             command, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
             user, system, children_user, children_system = (int(ticks) / _TICKS for ticks in fields[11:15])
             memory = int(fields[21]) * _PAGE / MB
-            found[int(entry.name)] = _Process(
+            processes[int(entry.name)] = _Process(
                 command, int(fields[1]), memory, user + system, children_user + children_system
             )
-    return found
+    return processes
 
 
 def _below(pid: int, ancestor: int, parent: Mapping[int, int]) -> bool:

@@ -18,12 +18,12 @@ from matchers.kernels.jit import kernel
 
 
 def line(weights: Float64) -> Float64:
-    """[A + 1]: where each attribute begins on the line of their weights."""
+    """[A + 1]: the point where each attribute begins on the line of their weights."""
     return np.concatenate(([0.0], np.cumsum(weights)))
 
 
 def drawn(rng: np.random.Generator, offsets: Int64, start: Float64) -> Int32:
-    """Those of row r lie at offsets[r] - offsets[0], ascending."""
+    """Distinct attributes: those of row r lie at offsets[r] - offsets[0], ascending."""
     n = offsets[-1] - offsets[0]
     out = np.empty(n, np.int32)
     draw_attributes(offsets - offsets[0], rng.random(n), start, out)

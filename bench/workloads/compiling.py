@@ -15,14 +15,15 @@ from matchers.language.parsing import parse
 
 
 def compiled(patterns: Documents) -> Segment:
-    """The id of a pattern is its position. All must have shapes that templates know."""
-    found = Skeletons.of(patterns.text, patterns.begins, patterns.ends)
-    assert (found.shape >= 0).all()
+    """Compile patterns through templates; the id of a pattern is its position. All must have shapes that templates
+    know."""
+    skeletons = Skeletons.of(patterns.text, patterns.begins, patterns.ends)
+    assert (skeletons.shape >= 0).all()
     parts = []
-    for number, shape in enumerate(found.shapes):
+    for number, shape in enumerate(skeletons.shapes):
         template = Template.of(parse(json.loads(filled(shape))))
         assert template is not None, shape
-        positions = np.flatnonzero(found.shape == number)
-        segment = template.segment(Texts.of(map(str, positions.tolist())), found, found.offsets[positions], {})
+        positions = np.flatnonzero(skeletons.shape == number)
+        segment = template.segment(Texts.of(map(str, positions.tolist())), skeletons, skeletons.offsets[positions], {})
         parts.append((segment, np.empty(0, np.int32)))
     return Segment.merge(parts)

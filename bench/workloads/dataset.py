@@ -13,7 +13,7 @@ from matchers.contract.tables import Float64
 
 @cache
 def read(file: Path) -> Float64:
-    """[rows, columns]. Raises BenchError."""
+    """Read a dataset, [rows, columns]. Raises BenchError."""
     try:
         with file.open(encoding="utf-8") as stream:
             lines = [line.replace(",", " ") for line in stream if line.strip()]

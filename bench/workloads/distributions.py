@@ -24,8 +24,8 @@ class Distribution:
 
     @classmethod
     def parse(cls, text: str) -> Distribution:
-        """Raises BenchError."""
-        name, colon, given = text.partition(":")
+        """Parse a distribution. Raises BenchError."""
+        name, colon, parameters = text.partition(":")
         if name not in PARAMETERS:
             raise BenchError(f"unknown distribution {name!r}; {known(name, PARAMETERS)}")
         if name == "uniform" and colon:
@@ -33,12 +33,12 @@ class Distribution:
         if name == "zipf" and not colon:
             raise BenchError("distribution 'zipf' needs its exponent: zipf:1.5")
         try:
-            parameter = float(given) if colon else PARAMETERS[name] or 0.0
+            parameter = float(parameters) if colon else PARAMETERS[name] or 0.0
         except ValueError:
-            raise BenchError(f"distribution {text!r}: {given!r} is not a number") from None
+            raise BenchError(f"distribution {text!r}: {parameters!r} is not a number") from None
         least = {"zipf": 0.0, "normal": 0.0, "pareto": 1.0}.get(name)
         if least is not None and not (least < parameter < np.inf or (name == "zipf" and parameter == 0)):
-            raise BenchError(f"distribution {text!r}: {given} must be a number above {least:g}")
+            raise BenchError(f"distribution {text!r}: {parameters} must be a number above {least:g}")
         return cls(name, parameter)
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Distribution:
         return rng.random(n)
 
     def weights(self, n: int) -> Float64:
-        """[n]: how likely each attribute is, against the others. Raises BenchError."""
+        """[n]: the relative weight of each attribute. Raises BenchError."""
         if self.name == "uniform":
             return np.ones(n)
         if self.name == "zipf":

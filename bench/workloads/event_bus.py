@@ -82,6 +82,6 @@ class EventBus:
 
 
 def _texts(rng: np.random.Generator, n: int, length: int) -> list[str]:
-    """[n] of so many letters from a to z."""
+    """[n] texts of `length` letters from a to z."""
     letters = rng.integers(ord("a"), ord("z"), size=(n, length), dtype=np.uint8, endpoint=True)
     return letters.view(f"S{length}").ravel().astype(str).tolist()

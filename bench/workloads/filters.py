@@ -34,7 +34,7 @@ EQUAL, UNEQUAL, GREATER, LESS = range(4)
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """Filter f has those at offsets[f] .. offsets[f + 1], ascending by name. S filters, C constraints."""
+    """Filter f has the constraints at offsets[f] .. offsets[f + 1], ascending by name. S filters, C constraints."""
 
     offsets: Int64  # [S + 1]
     name: Int32  # [C]
@@ -95,7 +95,7 @@ class Filters:
 
     @property
     def average(self) -> int:
-        """Of its subscriptions, over all seeds."""
+        """The mean number of subscriptions over all seeds."""
         return sum(self.filters) * self.interfaces // 2
 
     @property
@@ -107,12 +107,12 @@ class Filters:
         return replace(self, filters=(min(least, 6), min(most, 6)), events=min(self.events, 2))
 
     def scaled(self, share: float) -> Filters:
-        """With so much of its filters behind each interface, one at least."""
+        """The same scenario with a share of the filters behind each interface, at least one."""
         least, most = (max(1, round(filters * share)) for filters in self.filters)
         return replace(self, filters=(least, most))
 
     def about(self, subscriptions: int) -> Filters:
-        """With so many filters behind all interfaces on average. Raises BenchError."""
+        """The same scenario with this number of filters in all, on average. Raises BenchError."""
         wanted = f"{self.interfaces} or more, one behind each interface"
         check(subscriptions >= self.interfaces, "subscriptions", subscriptions, wanted)
         return self.scaled(subscriptions / self.average)
@@ -122,12 +122,12 @@ class Filters:
         return Forwarding(self.table(), self.batch(), interfaces=self.behind())
 
     def behind(self) -> Interfaces:
-        """Which interface each filter stands behind."""
+        """The interface of each filter."""
         of = np.repeat(np.arange(self.interfaces, dtype=np.int32), self._sizes())
         return Interfaces.from_ids(np.random.default_rng([self.seed, 1]).permutation(of), self.interfaces)
 
     def drawn(self) -> Constraints:
-        """Of all filters. Raises BenchError."""
+        """The constraints of all filters. Raises BenchError."""
         rng = np.random.default_rng([self.seed, 2])
         offsets, name = self._names(rng, self.constraints, self.subscriptions)
         text = self._texts(rng, len(name))
@@ -135,7 +135,7 @@ class Filters:
         return Constraints(offsets, name, text, operator, self._values(rng, len(name)))
 
     def table(self) -> SubscriptionTable:
-        """Raises BenchError. What a table promises holds by construction: distinct names, ascending."""
+        """The table. Distinct and ascending names hold by construction. Raises BenchError."""
         drawn = self.drawn()
         filters, constraint, low, high = drawn.intervals()
         column = self._columns(drawn.name, drawn.text)[constraint]
@@ -181,7 +181,7 @@ class Filters:
         }
 
     def _sizes(self) -> Int64:
-        """[interfaces]: how many filters stand behind each."""
+        """[interfaces]: the number of filters behind each."""
         return np.random.default_rng([self.seed, 0]).integers(*self.filters, self.interfaces, endpoint=True)
 
     def _names(self, rng: np.random.Generator, sizes: tuple[int, int], n: int) -> tuple[Int64, Int32]:

@@ -26,17 +26,17 @@ class Prepared(Protocol):
         """Some of the events, as the first step takes them."""
 
     def steps(self, matcher: Matcher) -> Steps:
-        """The last gives a MatchBatch. Their times together are what an event costs."""
+        """The steps of matching; the last gives a MatchBatch. An event costs the sum of their times."""
 
     def encoded(self, begin: int, end: int) -> EventBatch:
         """Some of the events, as a matcher takes them."""
 
 
 class Scenario(Protocol):
-    """A workload by its settings. What is made of it is the same each time."""
+    """A workload described by its settings. The same settings always give the same workload."""
 
     def small(self) -> Scenario:
-        """With a few subscriptions and events: enough to compile everything."""
+        """The same scenario with few subscriptions and events, enough to compile all kernels."""
 
     def prepared(self) -> Prepared:
         """Raises BenchError."""

@@ -72,7 +72,7 @@ class Workload:
         return Intervals(self.table(), self.batch())
 
     def table(self) -> SubscriptionTable:
-        """Raises BenchError. What a table promises holds by construction: distinct attributes, ascending."""
+        """The table. Distinct and ascending attributes hold by construction. Raises BenchError."""
         rng = np.random.default_rng([self.seed, 0])
         least, most = self.predicates
         sizes = rng.integers(least, most, self.subscriptions, endpoint=True, dtype=np.int64)
@@ -144,7 +144,7 @@ class Workload:
         }
 
     def _coded(self, values: Float64) -> Float64:
-        """The multiple of 1 / codes at or below each."""
+        """Round down to a multiple of 1 / codes."""
         if self.codes is None:
             return values
         return np.minimum(np.floor(values * self.codes), self.codes - 1) / self.codes

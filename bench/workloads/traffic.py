@@ -16,7 +16,7 @@ from matchers.index.values import Values, read_json_values
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Takes the steps of `Part.match` one by one, so that each has its time."""
+    """The steps of `Part.match`, one by one, so that each can be timed."""
 
     segment: Segment
     events: Documents

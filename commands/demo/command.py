@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from commands import HOME, JARS
-from commands.demo import show as show_case
+from commands.demo import show
 from commands.shared.flags import Json
 
 app = typer.Typer()
@@ -29,7 +29,7 @@ def demo(
 ) -> None:
     """Send real stock events through a real Kafka and the real job, and check that each is delivered exactly once."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
-    summary = show_case.run(HOME, JARS, events, rate, algorithm, pull_the_plug, Console(stderr=as_json))
+    summary = show.run(HOME, JARS, events, rate, algorithm, pull_the_plug, Console(stderr=as_json))
     if as_json:
         print(json.dumps(summary))
     raise typer.Exit(0 if summary["missing"] == summary["duplicated"] == 0 else 1)

@@ -30,7 +30,7 @@ from streaming.kafka.clients import Cluster
 from streaming.latencies import STAGES, TOTAL, Latencies
 from streaming.process.job_process import JobProcess
 
-QUIET_S = 60.0  # without any progress, the demo gives up
+QUIET_S = 60.0  # the demo gives up after this time without progress
 
 Delivery = tuple[int, str]  # (number of the event, subscriber)
 
@@ -46,7 +46,7 @@ class Seen:
     latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
 
     def hear(self, line: dict[str, Any]) -> None:
-        """Take a log line of the job."""
+        """Add a log line of the job."""
         if line["event"] == "batch":
             for stage, latencies in line["latencies"].items():
                 self.latencies[stage].update(Latencies.from_json(latencies))
@@ -156,7 +156,7 @@ def _reading(cluster: Cluster, settings: Settings, subscribers: list[str], seen:
 
 
 def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_plug: bool) -> None:
-    """Until all events are done. A batch that a crash cut off between commit and log line is counted by deliveries."""
+    """Wait until all events are done. The deliveries count for a batch whose log line was lost in a crash."""
     changed = time.monotonic()
     last = (0, 0, 0)
     with Live(console=console, refresh_per_second=4, get_renderable=lambda: _picture(seen, events)) as live:
@@ -201,9 +201,9 @@ def _latency_table(seen: Seen) -> Table:
     for name in ("p50", "p95", "p99", "max"):
         table.add_column(name, justify="right")
     for stage in (*STAGES, TOTAL):
-        found = seen.latencies[stage].summary().values()
+        quantiles = seen.latencies[stage].summary().values()
         table.add_row(
-            stage, *("-" if ms is None else f"{ms:,.0f}" for ms in found), style="bold" if stage == TOTAL else ""
+            stage, *("-" if ms is None else f"{ms:,.0f}" for ms in quantiles), style="bold" if stage == TOTAL else ""
         )
     return table
 
@@ -212,16 +212,16 @@ def _expected(documents: list[dict[str, Any]], lines: list[bytes], events: int) 
     """The expected deliveries with their ids, computed from the definition of matching, not from an index."""
     patterns = {d["id"]: parse(d["pattern"]) for d in documents}
     subscriber_of = {d["id"]: d["subscriber"] for d in documents}
-    found: dict[Delivery, list[str]] = {}
+    expected: dict[Delivery, list[str]] = {}
     matched = naive.match(patterns, (orjson.loads(line) for line in lines[:events]))
     for number in range(events):
         for id in matched[number % len(lines)]:
-            found.setdefault((number, subscriber_of[id]), []).append(id)
-    return found
+            expected.setdefault((number, subscriber_of[id]), []).append(id)
+    return expected
 
 
 def _summary(console: Console, seen: Seen, expected: dict[Delivery, list[str]], subscriptions: int) -> dict[str, Any]:
-    """An unexpected delivery, or one with other ids, counts as `duplicated`."""
+    """The summary. An unexpected delivery, or one with other ids, counts as `duplicated`."""
     copies = Counter({delivery: len(lists) for delivery, lists in seen.deliveries.items()})
     right = {
         d

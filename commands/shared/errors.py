@@ -15,7 +15,7 @@ from streaming.process.supervision import TRY_AGAIN
 
 
 def end(error: Exception) -> NoReturn:
-    """Print the reason and exit, for an error meant for the user. Raises any other."""
+    """Print the reason and exit, if the error is for the user; raise any other."""
     if not isinstance(error, ConfigError | InputError | JobError):
         raise error
     err.print("[bold red]error:[/]", escape(str(error)), highlight=False, soft_wrap=True)

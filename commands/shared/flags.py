@@ -35,7 +35,7 @@ Answers = Annotated[
 
 
 class Answering(NamedTuple):
-    """Flags that say how to report the changes that were written."""
+    """Flags that set how to report the changes that were written."""
 
     wait: bool
     timeout_s: float
@@ -54,13 +54,13 @@ def with_flags(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
 
     def with_these(command: Command) -> Command:
         flags = {name: inspect.signature(maker, eval_str=True).parameters for name, maker in makers.items()}
-        own = inspect.signature(command, eval_str=True).parameters
-        taken = {n: p for name, parameter in own.items() for n, p in flags.get(name, {name: parameter}).items()}
+        accepted = inspect.signature(command, eval_str=True).parameters
+        taken = {n: p for name, parameter in accepted.items() for n, p in flags.get(name, {name: parameter}).items()}
 
         @functools.wraps(command)
-        def called(**given: Any) -> None:
-            made = {name: maker(**{flag: given.pop(flag) for flag in flags[name]}) for name, maker in makers.items()}
-            command(**given, **made)
+        def called(**values: Any) -> None:
+            made = {name: maker(**{flag: values.pop(flag) for flag in flags[name]}) for name, maker in makers.items()}
+            command(**values, **made)
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken.values()]
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -15,9 +15,9 @@ def lines_of(file: Path | None) -> Iterator[tuple[str, bytes]]:
     return ((f"{name_of(file)}, line {number}", line) for number, line in lines(file))
 
 
-def ids_of(given: list[str] | None) -> Iterator[str]:
+def ids_of(values: list[str] | None) -> Iterator[str]:
     """Ids that a record's key can hold. Raises JobError for others."""
-    written = (("argument", id.encode(errors="surrogateescape")) for id in given) if given else lines_of(None)
+    written = (("argument", id.encode(errors="surrogateescape")) for id in values) if values else lines_of(None)
     for where, id in written:
         try:
             text = id.decode()

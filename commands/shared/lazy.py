@@ -13,18 +13,18 @@ from typer.main import get_group
 
 
 class Listed(TyperCommand):
-    """Stands for a command, or a group of them, of the Typer `app` of a module."""
+    """A command or group in the list of commands; its module, with the Typer `app`, is imported when it is called."""
 
     module: str
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the command itself, which parses flags, runs, prints help and completes."""
+        """Make the context of the real command, which parses flags, runs, prints help and completes."""
         group = get_group(import_module(self.module).app)
         return group.commands.get(self.name or "", group).make_context(info_name, args, parent, **extra)
 
 
 def command_of(module: str) -> type[Listed]:
-    """The class of a module's commands: Typer makes the objects itself."""
+    """The Typer class for the commands of a module: Typer makes the objects itself."""
     return type("Listed", (Listed,), {"module": module})
 
 

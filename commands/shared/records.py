@@ -9,9 +9,9 @@ import orjson
 from confluent_kafka import Message
 
 from commands.shared.flags import Answering
-from commands.shared.terminal import counted, out, progress_of, say, show, tell
+from commands.shared.terminal import counted, emit, eprint, note, out, progress_of
 from config import Settings
-from streaming.admin import change_acks as activation
+from streaming.admin import change_acks
 from streaming.admin.subscription_topic import Read, decided
 from streaming.documents.change_order import Decisions
 from streaming.kafka import clients
@@ -32,22 +32,22 @@ def write(
     if as_json:
         print(orjson.dumps({"written": written, "topic": topic}).decode())
     else:
-        tell(f"{counted(written, what)} written to {topic}")
+        note(f"{counted(written, what)} written to {topic}")
 
 
-def changed(settings: Settings, records: Iterable[clients.Writable], what: str, asked: Answering) -> int:
+def changed(settings: Settings, records: Iterable[clients.Writable], what: str, answering: Answering) -> int:
     """Write to the subscriptions topic and, if asked to wait, print the job's answers. Returns the number refused."""
-    outstanding = activation.Outstanding()
-    starts = activation.starts(Cluster.of(settings), settings.subscriptions.status_topic) if asked.wait else {}
-    taken = outstanding.take if asked.wait else lambda _: None
-    write(settings, settings.subscriptions.topic, records, what, asked.as_json and not asked.wait, taken)
+    pending = change_acks.PendingChanges()
+    starts = change_acks.starts(Cluster.of(settings), settings.subscriptions.status_topic) if answering.wait else {}
+    taken = pending.take if answering.wait else lambda _: None
+    write(settings, settings.subscriptions.topic, records, what, answering.as_json and not answering.wait, taken)
     refused = 0
-    for answer in activation.answers(Cluster.of(settings), starts, outstanding, asked.timeout_s):
+    for answer in change_acks.answers(Cluster.of(settings), starts, pending, answering.timeout_s):
         refused += answer.refused
-        if asked.as_json:
-            show(answer, asked.as_json)
+        if answering.as_json:
+            emit(answer, answering.as_json)
         else:
-            say(f"{plain(answer.id)}: {answer}")
+            eprint(f"{plain(answer.id)}: {answer}")
     return refused
 
 
@@ -62,8 +62,10 @@ def decisions(settings: Settings) -> Decisions:
 
 
 def reader(settings: Settings, topic: str, what: str) -> Read:
-    """A topic from its first record to its present end, as often as it is called. The first time it shows how far it
-    is; later what was found may be on the terminal already."""
+    """A function that reads a topic from its first record to its present end, as often as it is called.
+
+    The first call shows progress; later calls do not, since results may be on the terminal already.
+    """
     calls = 0
 
     def read() -> Iterator[Message | None]:

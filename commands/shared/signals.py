@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 
-STOPPED = 130  # what shells say of Ctrl-C
+STOPPED = 130  # the exit code of shells after Ctrl-C
 
 
 def stop_on_signals() -> threading.Event:

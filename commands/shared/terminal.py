@@ -16,12 +16,12 @@ out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True)
 
 
-def show(what: Any, as_json: bool) -> None:
+def emit(what: Any, as_json: bool) -> None:
     """Print on standard output."""
     print(orjson.dumps(what.as_data()).decode() if as_json else what)
 
 
-def tell(text: str) -> None:
+def note(text: str) -> None:
     """Print on standard error."""
     err.print(Text(text))
 
@@ -31,8 +31,8 @@ def counted(n: int, nouns: str) -> str:
     return f"{n:,} {nouns.removesuffix('s') if n == 1 else nouns}"
 
 
-def say(text: str) -> None:
-    """The same, faster, for up to a million lines."""
+def eprint(text: str) -> None:
+    """Print on standard error without markup: faster, for up to a million lines."""
     print(text, file=sys.stderr)
 
 
@@ -41,7 +41,7 @@ def progress_of(what: str, total: int | None = None, quiet: bool = False) -> Ite
     kind = SpinnerColumn() if total is None else BarColumn()
     columns = (kind, TextColumn("{task.completed:,} {task.description}"), TimeElapsedColumn())
     hidden = quiet or not err.is_terminal
-    # Standard output stays what it is: rich would lead it to where the bar is.
+    # Leave standard output alone: rich would redirect it to the console of the bar.
     with Progress(*columns, console=err, transient=True, disable=hidden, redirect_stdout=False) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)

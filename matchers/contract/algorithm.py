@@ -11,7 +11,7 @@ from matchers.contract.tables import EventBatch, MatchBatch, SubscriptionTable
 
 
 class UpdatableMatcher(Protocol):
-    """Changes in place, so it is no `Matcher`: nothing may run beside `insert` and `delete`."""
+    """A matcher that changes in place and so is no `Matcher`: nothing may run beside `insert` and `delete`."""
 
     def match(self, events: EventBatch) -> MatchBatch: ...
 
@@ -19,12 +19,12 @@ class UpdatableMatcher(Protocol):
         """Add a subscription with one interval on each of some columns; returns its number. Raises MatchingError."""
 
     def delete(self, subscription: int) -> None:
-        """Raises MatchingError."""
+        """Remove a subscription by its number. Raises MatchingError."""
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Called like its `build`: `ALGORITHMS["tiles"](table, **options)`."""
+    """An entry of the registry; called like its `build`: `ALGORITHMS["tiles"](table, **options)`."""
 
     build: Callable[..., Matcher]  # (table, **options); raises MatchingError
     approximate: bool = False  # may list more than what matches, never less; `build` then knows the option `exact`
@@ -38,5 +38,5 @@ class Algorithm:
 
     @property
     def exactly(self) -> Mapping[str, Any]:
-        """The options of `build` with which it lists what matches and nothing else."""
+        """The options of `build` with which it lists the matches and nothing else."""
         return {"exact": True} if self.approximate else {}

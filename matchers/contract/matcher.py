@@ -14,7 +14,7 @@ from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch
 
 
 class Matcher(ABC):
-    """Built once from a SubscriptionTable, then only asked; safe to ask from several threads at once.
+    """An index, built once from a SubscriptionTable and then only read; safe to read from several threads at once.
 
     Exact algorithms list for each event the subscriptions it satisfies, ascending, each once. Approximate ones may list
     more, and say so in their own docstring and in the registry (`Algorithm.approximate`).
@@ -24,9 +24,9 @@ class Matcher(ABC):
     def match(self, events: EventBatch) -> MatchBatch: ...
 
     def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
-        """The interfaces behind which a subscription matches, where `match` lists the subscriptions.
+        """The interfaces behind which a subscription matches; `match` lists the subscriptions.
 
-        An algorithm that knows a shorter way to these has its own: one subscription settles an interface.
+        An algorithm overrides this if it has a shorter way: one matching subscription settles an interface.
         """
         return interfaces.behind(self.match(events))
 

@@ -107,7 +107,7 @@ class EventBatch:
 
     @property
     def arrays(self) -> Events:
-        """As kernels take them."""
+        """The arrays as kernels take them."""
         return Events(self.offsets, self.column, self.value)
 
     @classmethod
@@ -154,7 +154,7 @@ class MatchBatch:
 
     @classmethod
     def joined(cls, parts: Sequence[MatchBatch]) -> MatchBatch:
-        """The matches of batches, one behind the other."""
+        """Concatenate the matches of consecutive parts of a batch."""
         if len(parts) == 1:
             return parts[0]
         counts = [np.diff(part.offsets) for part in parts]
@@ -179,7 +179,7 @@ def _ids(name: str, values: ArrayLike, n: int) -> Int32:
 
 
 def offsets_of(counts: ArrayLike) -> Int64:
-    """[N + 1]: where each of N runs of these lengths begins, one behind the other, and where the last ends."""
+    """[N + 1]: the offsets of N consecutive runs with these lengths, with the end of the last."""
     lengths = np.asarray(counts, np.int64)
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.add.accumulate(lengths, out=offsets[1:])

@@ -19,7 +19,7 @@ from matchers.language.facets import ABSENT_TOKEN, NUMBER, PLACE, TOKEN
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """`fields` must hold all fields of the vocabulary's columns. What both give is worked out once."""
+    """Encode values for a vocabulary. `fields` must hold all fields of its columns; shared tables are computed once."""
 
     vocabulary: Vocabulary
     fields: Fields
@@ -35,7 +35,7 @@ class Encoder:
         return EventBatch(offsets, column[:n], place[:n], len(self.vocabulary.columns))
 
     def _texts(self, values: Values) -> tuple[Int64, Int32, NDArray[np.uint8]]:
-        """[1 + F, V], [1 + F, V]: where the texts are, as they are and as each of the facets named has them."""
+        """[1 + F, V] twice: start and length of each text, as it is and as each of the named facets changes it."""
         _, names = self._facets
         starts = np.zeros((1 + len(names), len(values.start)), np.int64)
         lengths = np.zeros((1 + len(names), len(values.start)), np.int32)
@@ -77,7 +77,7 @@ class Encoder:
 
     @cached_property
     def _facets(self) -> tuple[Int32, list[str]]:
-        """[A]: -1 for the doubles, 0 for tokens, and 1, 2 ... for the facets that change texts, which are named."""
+        """[A]: -1 for doubles, 0 for tokens, and 1, 2 ... for the facets that change texts; and the names of these."""
         columns = self.vocabulary.columns
         names = sorted({name for _, name in columns} - {NUMBER, TOKEN})
         row = {NUMBER: -1, TOKEN: 0} | {name: i for i, name in enumerate(names, 1)}
@@ -85,7 +85,7 @@ class Encoder:
 
     @cached_property
     def _wanting(self) -> list[NDArray[np.bool_]]:
-        """[F], [P]: which fields have a column of each of the facets that change texts."""
+        """[F], [P]: the fields that have a column of each facet that changes texts."""
         facet, names = self._facets
         wanting = [np.zeros(len(self.fields.paths), np.bool_) for _ in names]
         for row, wants in enumerate(wanting, 1):

@@ -43,11 +43,11 @@ class Segment:
     def build(
         cls, subscriptions: Iterable[tuple[str, Sequence[Conjunction]]], notes: Mapping[str, Note] | None = None
     ) -> Segment:
-        """From ids, each once, with what their patterns lower to."""
-        given = list(subscriptions)
-        rows = [conjunction for _, conjunctions in given for conjunction in conjunctions]
+        """Build a segment from distinct ids, each with the conjunctions of its pattern."""
+        listed = list(subscriptions)
+        rows = [conjunction for _, conjunctions in listed for conjunction in conjunctions]
         vocabulary = Vocabulary.of(rows)
-        owner = np.repeat(np.arange(len(given), dtype=np.int32), [len(conjunctions) for _, conjunctions in given])
+        owner = np.repeat(np.arange(len(listed), dtype=np.int32), [len(conjunctions) for _, conjunctions in listed])
         position = vocabulary.position
         subscription, column, low, high = [], [], [], []
         for row, conjunction in enumerate(rows):
@@ -62,14 +62,14 @@ class Segment:
             subscription, column, low, high, n_subscriptions=len(rows), n_columns=len(vocabulary.columns)
         )
         residuals = {row: conjunction.residual for row, conjunction in enumerate(rows) if conjunction.residual}
-        return cls(Texts.of(id for id, _ in given), owner, vocabulary, table, residuals, notes or {})
+        return cls(Texts.of(id for id, _ in listed), owner, vocabulary, table, residuals, notes or {})
 
     @classmethod
     def merge(cls, parts: Sequence[tuple[Segment, Int32]]) -> Segment:
-        """The subscriptions of several segments in one, without those at the positions listed beside each.
+        """Merge segments into one, without the subscriptions at the positions listed beside each.
 
-        Works on the arrays, never on patterns: a code of an old vocabulary names two cuts, and these have a place
-        among the cuts of the new one. Columns and codes keep their order, so nothing is sorted again.
+        Works on the arrays, never on patterns: a code of an old vocabulary names two cuts, and these have a place among
+        the cuts of the new one. Columns and codes keep their order, so nothing is sorted again.
         """
         residuals: dict[int, Residual] = {}
         owners, subscriptions = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
@@ -111,8 +111,11 @@ class Segment:
         return self
 
     def confirmed(self, rows: MatchBatch, several: NDArray[np.bool_], document: Callable[[int], Event]) -> MatchBatch:
-        """Without the rows that only seem to match: their columns are hit, but their residual does not hold, or not by
-        the same element of an array. `document` gives an event, `several` says which hold arrays that matter."""
+        """Remove matches whose columns are hit although the residual does not hold, or not by the same element of an
+        array.
+
+        `document` gives an event, `several` tells which events hold arrays that matter.
+        """
         event = np.repeat(np.arange(len(rows)), np.diff(rows.offsets))
         doubt = self._doubt[rows.subscription]
         suspects = np.flatnonzero((doubt == _ALWAYS) | ((doubt == _ARRAYS) & several[event]))
@@ -130,14 +133,14 @@ class Segment:
 
     @cached_property
     def _doubt(self) -> NDArray[np.uint8]:
-        """[rows]: whether the columns tell all, or not for events with arrays, or not at all."""
+        """[rows]: whether the columns decide, or not for events with arrays, or not at all."""
         table = self.table
         group: dict[str, int] = {}
         top = np.array([group.setdefault(path[0], len(group)) for path, _ in self.vocabulary.columns], np.int32)
         other = np.flatnonzero((np.diff(table.column) != 0) & (np.diff(table.subscription) == 0))
-        beside = other[top[table.column[other]] == top[table.column[other + 1]]]  # columns are ascending by path
+        shared = other[top[table.column[other]] == top[table.column[other + 1]]]  # columns are ascending by path
         doubt = np.zeros(table.n_subscriptions, np.uint8)
-        doubt[table.subscription[beside]] = _ARRAYS
+        doubt[table.subscription[shared]] = _ARRAYS
         doubt[list(self.residuals)] = _ALWAYS
         return doubt
 
@@ -158,7 +161,7 @@ class Segment:
         return test
 
     def subscriptions(self, rows: MatchBatch) -> MatchBatch:
-        """Matches of rows as matches of positions in `ids`, each once an event."""
+        """Turn matches of rows into matches of positions in `ids`, each once per event."""
         owner = self.owner[rows.subscription]
         fresh = np.ones(len(owner), bool)
         fresh[1:] = owner[1:] != owner[:-1]
@@ -177,8 +180,8 @@ def _joined(parts: Sequence[tuple[Note, Int64]]) -> Note:
 def _united(vocabularies: Sequence[Vocabulary]) -> Vocabulary:
     cuts: dict[Column, set[bytes]] = {}
     for vocabulary in vocabularies:
-        for column, own in zip(vocabulary.columns, vocabulary.cuts, strict=True):
-            cuts.setdefault(column, set()).update(own)
+        for column, old_cuts in zip(vocabulary.columns, vocabulary.cuts, strict=True):
+            cuts.setdefault(column, set()).update(old_cuts)
     return Vocabulary(tuple(sorted(cuts)), tuple(tuple(sorted(cuts[c])) for c in sorted(cuts)))
 
 
@@ -198,7 +201,7 @@ class _Intervals:
 
     @cached_property
     def _codes(self) -> tuple[Int64, Int64, Int64]:
-        """Which of them are ranges of codes, and the two cuts of each, counted over all columns."""
+        """The intervals that are ranges of codes, and the two cuts of each, counted over all columns."""
         is_code = np.array([facet != NUMBER for _, facet in self.vocabulary.columns], bool)
         begin = offsets_of([len(cuts) for cuts in self.vocabulary.cuts])[:-1]
         codes = np.flatnonzero(is_code[self.column] & (self.low <= self.high)) if is_code.any() else np.empty(0, int)
@@ -206,18 +209,18 @@ class _Intervals:
         return codes, at + self.low[codes].astype(np.int64) - 1, at + self.high[codes].astype(np.int64)
 
     def used(self) -> Vocabulary:
-        """The columns and cuts that these intervals need; what only subscriptions of the past did is forgotten."""
+        """The columns and cuts that these intervals need; those of deleted subscriptions are dropped."""
         _, low, high = self._codes
         wanted = np.zeros(sum(map(len, self.vocabulary.cuts)), bool)
         wanted[low] = wanted[high] = True
         named = np.bincount(self.column, minlength=len(self.vocabulary.columns)) > 0
         cuts = iter(wanted.tolist())
-        left = [tuple(cut for cut in own if next(cuts)) for own in self.vocabulary.cuts]
+        left = [tuple(cut for cut in column_cuts if next(cuts)) for column_cuts in self.vocabulary.cuts]
         columns = [c for c, is_named in enumerate(named.tolist()) if is_named]
         return Vocabulary(tuple(self.vocabulary.columns[c] for c in columns), tuple(left[c] for c in columns))
 
     def within(self, to: Vocabulary) -> tuple[Int32, Float64, Float64]:
-        """Column, low and high in a vocabulary that knows all columns and cuts they need."""
+        """Column, low and high of the intervals in a vocabulary that has all their columns and cuts."""
         keys = self.vocabulary.columns
         place = np.array([to.position.get(key, -1) for key in keys], np.int32)
         codes, low_cut, high_cut = self._codes

@@ -60,12 +60,12 @@ class Skeletons:
 
 
 def slot_text(slot: int) -> str:
-    """A text that stands for the value in a slot, and is none that a skeleton may hold."""
+    """A text that marks the slot of a value, and that no skeleton may hold."""
     return f"\x01{slot}"
 
 
 def slot_number(slot: int) -> float:
-    """A number that stands for the value in a slot."""
+    """A number that marks the slot of a value."""
     return slot + 0.5
 
 
@@ -74,7 +74,7 @@ def slot_of(value: Any) -> int:
 
 
 def filled(shape: bytes) -> bytes:
-    """A document of a shape, in which each value names its slot. Not JSON where the shape is not."""
+    """A document of a shape in which each value names its slot. It is JSON only if the shape is."""
     parts: list[str] = []
     slot = 0
     for i, piece in enumerate(shape.split(b'"')):

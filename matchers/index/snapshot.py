@@ -34,7 +34,7 @@ from matchers.language.lowering import Conjunction
 from matchers.language.model import Event
 
 FANOUT = 4
-MANY = 1_000  # positions
+BITMAP_FROM = 1_000  # positions
 _NONE: Int32 = np.empty(0, np.int32)
 
 
@@ -67,9 +67,9 @@ class Part:
             rows = self.matcher.match(encoded, false_positives=false_positives)
         else:
             rows = self.matcher.match(encoded)
-        found = self.segment.subscriptions(self.segment.confirmed(rows, values.several, document))
-        event = np.repeat(np.arange(len(values), dtype=np.int32), np.diff(found.offsets))
-        position = found.subscription
+        matched = self.segment.subscriptions(self.segment.confirmed(rows, values.several, document))
+        event = np.repeat(np.arange(len(values), dtype=np.int32), np.diff(matched.offsets))
+        position = matched.subscription
         if len(removed):
             alive = ~_among(position, removed)
             event, position = event[alive], position[alive]
@@ -98,8 +98,8 @@ class Snapshot:
         """The parts, each with its removed positions."""
         return list(zip(self.parts, self.removed, strict=True))
 
-    def found(self, ids: Texts) -> list[tuple[Int32, Int32]]:
-        """Of each part: which of these ids it has, and at which positions, without those removed."""
+    def locate(self, ids: Texts) -> list[tuple[Int32, Int32]]:
+        """For each part: the indexes of the given ids that it has, and their positions, without the removed ones."""
         places = []
         for part, removed in self._pairs:
             position = part.segment.ids.find(ids)
@@ -108,11 +108,11 @@ class Snapshot:
         return places
 
     def __contains__(self, id: str) -> bool:
-        return any(len(which) for which, _ in self.found(Texts.of([id])))
+        return any(len(which) for which, _ in self.locate(Texts.of([id])))
 
     @cached_property
-    def _reading(self) -> Reading:
-        return Reading.of(self.parts)
+    def _plan(self) -> FieldPlan:
+        return FieldPlan.of(self.parts)
 
     def update(
         self,
@@ -120,23 +120,23 @@ class Snapshot:
         remove: Iterable[str] = (),
         version: int | None = None,
         *,
-        held: int = 0,
+        frozen: int = 0,
     ) -> Snapshot:
-        """The next version: `remove`, then `add`, which replaces an id that is there. Unknown ids do not matter.
+        """The next version: `remove`, then `add`, which replaces an id that is there. Unknown ids are ignored.
 
-        The `held` oldest parts are not joined with others.
+        The `frozen` oldest parts are not compacted.
         """
         fresh = add if isinstance(add, Segment) else Segment.build(add)
         gone = Texts.joined([Texts.of(remove), fresh.ids])
         removed = [
-            _with(before, positions) for before, (_, positions) in zip(self.removed, self.found(gone), strict=True)
+            _with(before, positions) for before, (_, positions) in zip(self.removed, self.locate(gone), strict=True)
         ]
         parts = [
             (part, positions)
             for i, (part, positions) in enumerate(zip(self.parts, removed, strict=True))
-            if len(positions) < len(part.segment.ids) or i < held
+            if len(positions) < len(part.segment.ids) or i < frozen
         ]
-        stay = max(self._first_due(parts, len(fresh.ids)), held)
+        stay = max(self._first_due(parts, len(fresh.ids)), frozen)
         while self.most is not None and stay < len(parts) and _live(parts[stay:]) + len(fresh.ids) > self.most:
             stay += 1
         joining = [(part.segment, positions) for part, positions in parts[stay:]]
@@ -146,10 +146,12 @@ class Snapshot:
         if joining:
             segment = fresh if joining[0][0] is fresh else Segment.merge(joining)
             parts.append((Part.of(segment, self.algorithm, self.options), _NONE))
-        return self.of(parts if held else self._longest_first(parts), self.version + 1 if version is None else version)
+        return self.of(
+            parts if frozen else self._longest_first(parts), self.version + 1 if version is None else version
+        )
 
     def due(self) -> slice:
-        """Which parts ought to be joined; none if that is empty."""
+        """The parts to compact; an empty slice if there are none."""
         parts = self._pairs
         first = self._first_due(parts, 0)
         if first == len(parts):
@@ -158,8 +160,10 @@ class Snapshot:
         return slice(first, len(parts))
 
     def _first_due(self, parts: Sequence[tuple[Part, Int32]], added: int) -> int:
-        """The first part that is not FANOUT times as long as all after it, or of which most is removed; not one of
-        those that are only joined with themselves."""
+        """The first part that is not FANOUT times as long as all after it, or that is mostly removed.
+
+        The first `shards - 1` parts are only compacted by themselves.
+        """
         newer = added
         first = len(parts)
         for i in reversed(range(self.shards - 1, len(parts))):
@@ -169,8 +173,10 @@ class Snapshot:
         return first
 
     def swapped(self, old: Sequence[Part], removed: Sequence[Int32], new: Part) -> Snapshot:
-        """The same version with `new` in the place of `old`, parts in a row of which it was made when `removed` were
-        their removed positions."""
+        """The same version with `new` in place of `old`.
+
+        `old` are consecutive parts, and `new` was made of them when `removed` were their removed positions.
+        """
         present = dict(self._pairs)
         gone = []
         begin = 0
@@ -184,7 +190,7 @@ class Snapshot:
         return self.of(self._longest_first([pair for pair in parts if _size(pair)]), self.version)
 
     def _longest_first(self, parts: Sequence[tuple[Part, Int32]]) -> list[tuple[Part, Int32]]:
-        """The shortest of the long parts is the last of them, with which what is new is joined."""
+        """Sort the long parts by length, descending: new subscriptions are merged into the last, shortest one."""
         return sorted(parts[: self.shards], key=_size, reverse=True) + list(parts[self.shards :])
 
     def of(self, parts: Sequence[tuple[Part, Int32]], version: int) -> Snapshot:
@@ -196,9 +202,9 @@ class Snapshot:
     def match(self, events: Sequence[Event]) -> list[list[str]]:
         """For each event the ids it satisfies, in no particular order."""
         matched: list[list[str]] = [[] for _ in events]
-        reading = self._reading
-        values = read_documents(events, reading.fields)
-        for part, encoder, removed in zip(self.parts, reading.encoders, self.removed, strict=True):
+        plan = self._plan
+        values = read_documents(events, plan.fields)
+        for part, encoder, removed in zip(self.parts, plan.encoders, self.removed, strict=True):
             event, position = part.match(values, encoder, events.__getitem__, removed)
             for e, id in zip(event.tolist(), part.segment.ids.at(position), strict=True):
                 matched[e].append(id)
@@ -206,14 +212,14 @@ class Snapshot:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """The fields of an event that some parts need, and the encoding of each part."""
+class FieldPlan:
+    """The fields of an event that some parts need, and the encoder of each part."""
 
     fields: Fields
     encoders: tuple[Encoder, ...]
 
     @classmethod
-    def of(cls, parts: Sequence[Part], before: Reading | None = None) -> Reading:
+    def of(cls, parts: Sequence[Part], before: FieldPlan | None = None) -> FieldPlan:
         """Reuses the encodings of the plan `before` that still fit."""
         vocabularies = [part.segment.vocabulary for part in parts]
         fields = Fields.of(path for vocabulary in vocabularies for path, _ in vocabulary.columns)
@@ -227,16 +233,16 @@ class Reading:
 def _among(position: Int32, removed: Int32) -> NDArray[np.bool_]:
     if not len(removed):
         return np.zeros(len(position), bool)
-    if len(position) > MANY:  # a bit of memory each is then cheaper than a search each
+    if len(position) > BITMAP_FROM:  # a bit of memory each is then cheaper than a search each
         gone = np.zeros(max(int(position.max()), int(removed[-1])) + 1, bool)
         gone[removed] = True
         return gone[position]
-    found: NDArray[np.bool_] = removed[np.minimum(np.searchsorted(removed, position), len(removed) - 1)] == position
-    return found
+    mask: NDArray[np.bool_] = removed[np.minimum(np.searchsorted(removed, position), len(removed) - 1)] == position
+    return mask
 
 
 def _with(removed: Int32, positions: Int32) -> Int32:
-    """Both, ascending; none is in both. The cost is that of moving `removed`, not of sorting it."""
+    """Both, ascending; they share no position. The cost is that of moving `removed`, not of sorting it."""
     if not len(positions):
         return removed
     new = np.unique(positions)

@@ -50,9 +50,10 @@ _NAMED = {name_of(kind): kind for kind in CLASSES}
 
 
 def taken_apart(thing: Any) -> tuple[list[Any], Any, Arrayed]:
-    """The layouts of its instances, each a class and names of fields; the tree; and the arrays.
+    """The layouts of the instances (a class and the names of its fields), the tree, and the arrays.
 
-    An instance of another class than CLASSES may only be the whole. Raises TypeError for what cannot be stored.
+    An instance of a class that is not in CLASSES may only be the whole. Raises TypeError for anything that cannot be
+    stored.
     """
     apart = _Apart(type(thing))
     tree = apart.tree(thing, "")
@@ -60,7 +61,7 @@ def taken_apart(thing: Any) -> tuple[list[Any], Any, Arrayed]:
 
 
 def put_together(layouts: list[Any], tree: Any, arrays: Mapping[str, NDArray[Any]], whole: type) -> Any:
-    """What was taken apart; `whole` is the class that it must be of. Raises MatchingError."""
+    """The inverse of `taken_apart`; `whole` is the expected class. Raises MatchingError."""
     known = _NAMED | {name_of(whole): whole}
     try:
         thing = _Together([(known[name], *names) for name, *names in layouts], arrays).thing(tree)
@@ -72,7 +73,8 @@ def put_together(layouts: list[Any], tree: Any, arrays: Mapping[str, NDArray[Any
 
 
 class _Apart:
-    """An array or instance that is met again is written once; numbers count them in the order of their ends."""
+    """Take objects apart. An array or instance that occurs again is written once; numbers count them in the order of
+    their ends."""
 
     def __init__(self, whole: type) -> None:
         self.allowed = {*CLASSES} | ({whole} if is_dataclass(whole) else set())
@@ -191,7 +193,7 @@ class _Together:
 
 
 def _check(kind: Any, names: set[str]) -> None:
-    """Raises ValueError if a class has not these fields, or others that it does not fill in itself."""
+    """Raises ValueError if a class lacks one of these fields, or has others that it does not compute itself."""
     if issubclass(kind, tuple):
         known = needed = {*kind._fields}
     else:
@@ -205,7 +207,7 @@ def _check(kind: Any, names: set[str]) -> None:
 
 
 def _state(thing: Any) -> dict[str, Any]:
-    """What it has, without what its own `__getstate__` leaves out."""
+    """The fields of an instance, without those that its own `__getstate__` leaves out."""
     kind = type(thing)
     if isinstance(thing, tuple):
         return thing._asdict()  # type: ignore[attr-defined, no-any-return]

@@ -31,8 +31,8 @@ class Template:
 
     @classmethod
     def of(cls, pattern: Pattern) -> Template | None:
-        """From a pattern whose values name their slots; None where it holds more than the simple operators."""
-        found = []
+        """The template of a pattern whose values name their slots; None if it holds more than the simple operators."""
+        slots = []
         if sum(len(part.operators) for part in pattern.parts if isinstance(part, Predicate)) > MAX_RANGES:
             return None  # `lower` refuses it
         for part in pattern.parts:
@@ -41,11 +41,11 @@ class Template:
             kinds = {_facet(operator) for operator in part.operators}
             if len(kinds) != 1 or None in kinds:
                 return None
-            found.append((part.path, kinds.pop(), part.operators))
-        return cls(tuple(sorted(found, key=lambda p: (p[0], p[1]))))  # type: ignore[arg-type]
+            slots.append((part.path, kinds.pop(), part.operators))
+        return cls(tuple(sorted(slots, key=lambda p: (p[0], p[1]))))  # type: ignore[arg-type]
 
     def segment(self, ids: Texts, values: Skeletons, first: Int64, notes: Mapping[str, Note]) -> Segment:
-        """The subscriptions whose patterns have their values from first[i] on."""
+        """The segment of the subscriptions whose patterns have their values from first[i] on."""
         n = len(ids)
         cuts, columns, lows, highs = [], [], [], []
         for c, (_, facet, operators) in enumerate(self.predicates):
@@ -79,7 +79,7 @@ def _facet(operator: object) -> str | None:
 
 
 def _numbers(operator: object, values: Skeletons, first: Int64) -> tuple[Float64, Float64]:
-    """Closed intervals of all the subscriptions."""
+    """The closed intervals of all the subscriptions."""
     if isinstance(operator, Equals):
         value = values.number[first + slot_of(operator.value)]
         return value, value
@@ -99,7 +99,7 @@ def _bound(bound: float, values: Skeletons, first: Int64) -> Float64:
 def _codes(
     operators: Sequence[object], values: Skeletons, first: Int64
 ) -> tuple[list[tuple[Float64, Float64]], tuple[bytes, ...]]:
-    """Intervals of codes of all the subscriptions, and the cuts that these count."""
+    """The intervals of codes of all the subscriptions, and the cuts that these count."""
     ranges = []  # of each operator: one for each text that occurs, and which text each subscription has
     for operator in operators:
         text = operator.text if isinstance(operator, Prefix) else getattr(operator, "value", None)
@@ -110,10 +110,10 @@ def _codes(
         seen = [place.setdefault(t, len(place)) for t in values.texts(first + slot_of(text))]
         region = starting_with if isinstance(operator, Prefix) else exactly
         ranges.append(([region(token("") + t) for t in place], np.array(seen, np.int64)))
-    cuts = sorted({cut for found, _ in ranges for pair in found for cut in pair})
+    cuts = sorted({cut for pairs, _ in ranges for pair in pairs for cut in pair})
     at = {cut: i for i, cut in enumerate(cuts)}
     bounds = []
-    for found, which in ranges:
-        codes = np.array([(at[low] + 1, at[high]) for low, high in found], np.float64)
+    for pairs, which in ranges:
+        codes = np.array([(at[low] + 1, at[high]) for low, high in pairs], np.float64)
         bounds.append((codes[which, 0], codes[which, 1]))
     return bounds, tuple(cuts)

@@ -39,18 +39,19 @@ class Values:
 
 
 def read_documents(events: Sequence[Event], fields: Fields) -> Values:
-    """From events as Python holds JSON: dict, list or tuple, str, float, int, bool, None; TypeError on others."""
-    found: list[tuple[int, Scalar]] = []
+    """Read events given as Python's form of JSON: dict, list or tuple, str, float, int, bool, None. Raises TypeError
+    for others."""
+    values: list[tuple[int, Scalar]] = []
     several = np.zeros(len(events), np.bool_)
     offsets = np.zeros(len(events) + 1, np.int64)
     for e, event in enumerate(events):
-        several[e] = _read(event, fields.root, False, found)
-        offsets[e + 1] = len(found)
-    kind = np.zeros(len(found), np.uint8)
-    number = np.zeros(len(found))
-    length = np.zeros(len(found), np.int32)
+        several[e] = _read(event, fields.root, False, values)
+        offsets[e + 1] = len(values)
+    kind = np.zeros(len(values), np.uint8)
+    number = np.zeros(len(values))
+    length = np.zeros(len(values), np.int32)
     texts = []
-    for i, (_, value) in enumerate(found):
+    for i, (_, value) in enumerate(values):
         token = facets.token(value)
         kind[i] = token[0]
         if token[0] == TEXT:
@@ -59,48 +60,48 @@ def read_documents(events: Sequence[Event], fields: Fields) -> Values:
         elif token[0] == NUMBER:
             number[i] = facets.number(value)  # type: ignore[arg-type]
     start = np.cumsum(length, dtype=np.int64) - length
-    path = np.array([position for position, _ in found], np.int32)
+    path = np.array([position for position, _ in values], np.int32)
     return Values(offsets, path, kind, number, start, length, np.frombuffer(b"".join(texts), np.uint8), several)
 
 
-def _read(value: Any, node: Node, in_array: bool, found: list[tuple[int, Scalar]]) -> bool:
-    """Append (position, value) for what lies at a node and below; says whether an array had several elements.
+def _read(value: Any, node: Node, in_array: bool, values: list[tuple[int, Scalar]]) -> bool:
+    """Append (position, value) for everything at a node and below; return whether an array had several elements.
 
-    In an array, an element that lacks a field is one way for the event not to have it, so that is appended too.
+    In an array, an element that lacks a field is one way for the event to lack it, so that is appended too.
     """
     several = False
     if isinstance(value, list | tuple):
         for element in value:
-            several |= _read(element, node, True, found)
+            several |= _read(element, node, True, values)
         if in_array and not value:
-            found += [(position, ABSENT) for position in node.paths]
+            values += [(position, ABSENT) for position in node.paths]
         return several or len(value) > 1
     if isinstance(value, Mapping):
         if in_array or len(node.children) < len(value):
             for name, child in node.children.items():
                 if name in value:
-                    several |= _read(value[name], child, in_array, found)
+                    several |= _read(value[name], child, in_array, values)
                 elif in_array:
-                    found += [(position, ABSENT) for position in child.paths]
+                    values += [(position, ABSENT) for position in child.paths]
         else:
             for name in value:
                 if name in node.children:
-                    several |= _read(value[name], node.children[name], in_array, found)
+                    several |= _read(value[name], node.children[name], in_array, values)
         if in_array and node.path >= 0:
-            found.append((node.path, ABSENT))
+            values.append((node.path, ABSENT))
         return several
     if not isinstance(value, str | int | float | None | Absent):
         raise TypeError(f"an event holds texts, numbers, booleans, null, lists and dicts, not {type(value).__name__}")
     if node.path >= 0:
-        found.append((node.path, value))
+        values.append((node.path, value))
     if in_array:
-        found += [(position, ABSENT) for position in node.paths if position != node.path]
+        values += [(position, ABSENT) for position in node.paths if position != node.path]
     return several
 
 
 def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) -> tuple[Values, Int64]:
-    """Read JSON events text[begins[e] : ends[e]]. Also returns the numbers of the events that are left to a slower
-    reader, and without values here."""
+    """Read JSON events text[begins[e] : ends[e]], and tell which of them a slower reader must take; these hold nothing
+    here."""
     n = len(begins)
     room = int((ends - begins).sum()) // 2 + n + 1  # a value takes a byte and a separator
     several, hard = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
@@ -115,7 +116,7 @@ def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) ->
 
 
 def none_read(n: int) -> Values:
-    """The values of n events before any is read."""
+    """Values of n events of which nothing is read yet."""
     return Values(
         *(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0)),
         *(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.zeros(n, np.bool_)),
@@ -123,7 +124,7 @@ def none_read(n: int) -> Values:
 
 
 def spliced(values: Values, at: Int64, others: Values) -> Values:
-    """`values` with its events `at`, which must be empty there, taken from `others`, in order."""
+    """`values` with its events `at`, which must be empty, taken from `others` in order."""
     if not len(at):
         return values
     event = np.repeat(np.arange(len(values)), np.diff(values.offsets))

@@ -34,7 +34,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, conjunctions: Iterable[Conjunction]) -> Vocabulary:
-        """The columns and cuts that these need."""
+        """The columns and cuts that these conjunctions need."""
         ends: dict[Column, set[bytes]] = {}
         for conjunction in conjunctions:
             for column, region in conjunction.regions.items():
@@ -56,7 +56,7 @@ class Vocabulary:
         return [{cut: i for i, cut in enumerate(cuts)} for cuts in self.cuts]
 
     def intervals(self, column: int, region: Region) -> list[Interval]:
-        """A region of a column as closed intervals of doubles, which unless it is of doubles already are codes."""
+        """A region of a column as closed intervals of doubles. Regions that are not of doubles become codes."""
         if self.columns[column][1] == NUMBER:
             return cast("list[Interval]", region)
         at = self.cut_position[column]
@@ -77,14 +77,14 @@ class Vocabulary:
             zone[c] = [base + bisect_left(cuts, bytes([tag])) for tag in range(_END)]
             simple[c] = [bisect_right(cuts, bytes([tag])) for tag in range(4)]
             base += len(cuts)
-        joined = [cut[1:] for cuts in self.cuts for cut in cuts]
-        length = np.array([len(cut) for cut in joined], np.int32)
-        head = np.frombuffer(b"".join(cut[:8].ljust(8, b"\0") for cut in joined), ">u8").astype(np.uint64)
-        text = np.frombuffer(b"".join(joined), np.uint8)
-        found = Cuts(zone, simple, head, np.cumsum(length, dtype=np.int64) - length, length, text)
-        for array in found:
+        texts = [cut[1:] for cuts in self.cuts for cut in cuts]
+        length = np.array([len(cut) for cut in texts], np.int32)
+        head = np.frombuffer(b"".join(cut[:8].ljust(8, b"\0") for cut in texts), ">u8").astype(np.uint64)
+        text = np.frombuffer(b"".join(texts), np.uint8)
+        coded = Cuts(zone, simple, head, np.cumsum(length, dtype=np.int64) - length, length, text)
+        for array in coded:
             array.flags.writeable = False
-        return found
+        return coded
 
     def __getstate__(self) -> dict[str, object]:
         return {k: v for k, v in self.__dict__.items() if k in ("columns", "cuts", "coded")}

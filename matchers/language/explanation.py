@@ -14,7 +14,7 @@ from matchers.language.verification import Condition, seen
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why one predicate holds, or does not."""
+    """The reason that one predicate holds, or does not."""
 
     predicate: Predicate
     held: bool
@@ -22,16 +22,16 @@ class Explanation:
     values: tuple[Scalar, ...]  # all that the event has there; several where it holds arrays
 
     def __str__(self) -> str:
-        found = _show(self.value)
+        shown = _show(self.value)
         if len(self.values) > 1:
-            found += f" of {', '.join(map(_show, self.values))}"
+            shown += f" of {', '.join(map(_show, self.values))}"
         wanted = " or ".join(map(str, self.predicate.operators))
-        return f"{_verdict(self.held)} {'.'.join(self.predicate.path)}: wanted {wanted}; found {found}"
+        return f"{_verdict(self.held)} {'.'.join(self.predicate.path)}: wanted {wanted}; found {shown}"
 
 
 @dataclass(frozen=True)
 class Alternatives:
-    """Why one of the patterns of an `$or` holds, or none does."""
+    """The reason that one of the patterns of an `$or` holds, or none does."""
 
     patterns: tuple[tuple[Explanation | Alternatives, ...], ...]
     held: bool
@@ -85,12 +85,12 @@ def as_data(line: Line) -> dict[str, Any]:
     """A line as JSON can hold it. Without `found`, the event has nothing there."""
     if isinstance(line, Alternatives):
         return {"held": line.held, "one_of": [[as_data(part) for part in parts] for parts in line.patterns]}
-    found = {} if isinstance(line.value, Absent) else {"found": line.value}
+    found_value = {} if isinstance(line.value, Absent) else {"found": line.value}
     return {
         "field": list(line.predicate.path),
         "held": line.held,
         "wanted": [str(operator) for operator in line.predicate.operators],
-        **found,
+        **found_value,
         "all_found": [value for value in line.values if not isinstance(value, Absent)],
     }
 

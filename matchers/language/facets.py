@@ -19,7 +19,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from math import inf, nextafter
 from typing import TypeVar, cast
 
-from matchers.language.model import Absent, Interval, Range, Region, Scalar, Term
+from matchers.language.model import Absent, Constraint, Interval, Range, Region, Scalar
 
 NUMBER = "number"
 TOKEN = "token"
@@ -53,7 +53,7 @@ def token(value: Scalar) -> bytes:
 
 
 def number_token(value: float) -> bytes:
-    """In the order of the numbers: of negative ones all bits are turned, of the others the sign."""
+    """Bytes in the order of the numbers: all bits of negative numbers are inverted, the sign of others."""
     if value != value:
         return _NUMBER_TAG + b"\xff" * 8
     (bits,) = struct.unpack(">Q", struct.pack(">d", value + 0.0))  # + 0.0 makes -0.0 the other zero
@@ -69,7 +69,7 @@ def number(value: float) -> float:
 
 
 def fold(text: str) -> str:
-    """The same for texts that differ in case only, by Unicode's full case folding."""
+    """Equal for texts that differ in case only, by Unicode's full case folding."""
     return text.casefold()
 
 
@@ -102,7 +102,7 @@ def exactly(key: bytes) -> Range:
 
 
 def starting_with(key: bytes) -> Range:
-    """All that starts so. Neither a tag nor UTF-8 has a byte FF, so the last one can be raised."""
+    """All bytes with this prefix. Neither a tag nor UTF-8 has a byte FF, so the last byte can be raised."""
     return key, key[:-1] + bytes([key[-1] + 1])
 
 
@@ -112,7 +112,7 @@ def as_tokens(intervals: Iterable[Interval]) -> list[Range]:
 
 
 def on_tokens(regions: Mapping[str, Region]) -> dict[str, Sequence[Range]]:
-    """The same regions, with that of the doubles put on the token line. They must not hold both."""
+    """The same regions with the region of doubles moved to the token line. They must not hold both."""
     on: dict[str, Sequence[Range]] = {}
     for facet, region in regions.items():
         if facet == NUMBER:
@@ -122,15 +122,15 @@ def on_tokens(regions: Mapping[str, Region]) -> dict[str, Sequence[Range]]:
     return on
 
 
-def both(a: Term, b: Term) -> Term:
-    """The conjunction of both."""
-    one, two = a.regions, b.regions
-    if (NUMBER in one) != (NUMBER in two) and (TOKEN in one or TOKEN in two):
-        one, two = on_tokens(one), on_tokens(two)
-    regions = {**one, **two}
-    for facet in one.keys() & two.keys():
-        regions[facet] = intersection(cast("Sequence[Range]", one[facet]), cast("Sequence[Range]", two[facet]))
-    return Term(regions, a.residual + b.residual)
+def conjoin(a: Constraint, b: Constraint) -> Constraint:
+    """The conjunction of two constraints."""
+    left, right = a.regions, b.regions
+    if (NUMBER in left) != (NUMBER in right) and (TOKEN in left or TOKEN in right):
+        left, right = on_tokens(left), on_tokens(right)
+    regions = {**left, **right}
+    for facet in left.keys() & right.keys():
+        regions[facet] = intersection(cast("Sequence[Range]", left[facet]), cast("Sequence[Range]", right[facet]))
+    return Constraint(regions, a.residual + b.residual)
 
 
 def interval(low: float, low_closed: bool, high: float, high_closed: bool) -> tuple[Interval, ...]:
@@ -152,26 +152,26 @@ def complement(ranges: Iterable[Range]) -> list[Range]:
 
 def union(ranges: Iterable[Range]) -> list[Range]:
     """The same set as disjoint ascending ranges that do not touch."""
-    joined: list[Range] = []
+    merged: list[Range] = []
     for low, high in sorted(ranges):
-        if joined and low <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(high, joined[-1][1]))
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
-            joined.append((low, high))
-    return joined
+            merged.append((low, high))
+    return merged
 
 
 def intersection(a: Sequence[tuple[Bound, Bound]], b: Sequence[tuple[Bound, Bound]]) -> list[tuple[Bound, Bound]]:
     """The intersection of both. It may contain an empty range [k, k), which does no harm."""
     a, b = sorted(a), sorted(b)
-    both = []
+    common = []
     i = j = 0
     while i < len(a) and j < len(b):
         low, high = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
         if low <= high:
-            both.append((low, high))
+            common.append((low, high))
         if a[i][1] < b[j][1]:
             i += 1
         else:
             j += 1
-    return both
+    return common

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
 from matchers.errors import PatternError
 from matchers.language import facets
 from matchers.language.facets import NUMBER, TOKEN
-from matchers.language.model import OneOf, Operator, Path, Pattern, Predicate, Region, Term
+from matchers.language.model import Constraint, OneOf, Operator, Path, Pattern, Predicate, Region
 
 MAX_ALTERNATIVES = 1_000
 MAX_RANGES = 100_000  # of all alternatives together; a column without one and a residual operator count as one each
@@ -17,7 +17,7 @@ MAX_GROWTH = 10  # times what is written; patterns that expand to no more than F
 FEW_RANGES = 10_000
 
 Column = tuple[Path, str]  # a field's place on one facet
-Alternative = Sequence[tuple[Path, Term]]
+Alternative = Sequence[tuple[Path, Constraint]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,13 @@ class Conjunction:
 
 
 def lower(pattern: Pattern) -> list[Conjunction]:
-    """An event satisfies the pattern when it satisfies one of these. Raises PatternError where they are too many."""
+    """The alternatives of a pattern: an event satisfies the pattern when it satisfies one. Raises PatternError if there
+    are too many."""
     return [_conjunction(alternative) for alternative in _all(pattern)[0]]
 
 
 def _all(pattern: Pattern) -> tuple[list[Alternative], int]:
-    """Every choice of one alternative of each part, and how many ranges are written."""
+    """Every choice of one alternative of each part, and the number of ranges written."""
     choices: list[list[Alternative]] = []
     alternatives, ranges, written = 1, 0, 0
     for part in pattern.parts:
@@ -52,58 +53,58 @@ def _all(pattern: Pattern) -> tuple[list[Alternative], int]:
         alternatives *= len(choice)
         _check(part, alternatives, ranges)
         _check_growth(part, ranges, written)
-    return [[term for alternative in chosen for term in alternative] for chosen in product(*choices)], written
+    return [list(chain.from_iterable(chosen)) for chosen in product(*choices)], written
 
 
 def _one_of(part: OneOf) -> tuple[list[Alternative], int]:
-    found: list[Alternative] = []
+    lowered: list[Alternative] = []
     ranges = written = 0
     for pattern in part.patterns:
         alternatives, within = _all(pattern)
-        found += alternatives
+        lowered += alternatives
         written += within
         ranges += _ranges(alternatives)
-        _check(part, len(found), ranges)
-    return found, written
+        _check(part, len(lowered), ranges)
+    return lowered, written
 
 
 def _terms(predicate: Predicate) -> list[Alternative]:
-    """The operators as alternatives: those that need one facet only, and the same, become one region of it."""
+    """The operators as alternatives. Operators that need the same single facet become one region of it."""
     regions: dict[str, list[object]] = {}
-    found: list[Alternative] = []
+    constraints: list[Alternative] = []
     for operator in predicate.operators:
-        term = operator.term()
-        if term.residual or len(term.regions) > 1:
-            found.append([(predicate.path, term)])
+        constraint = operator.constraint()
+        if constraint.residual or len(constraint.regions) > 1:
+            constraints.append([(predicate.path, constraint)])
             continue
-        for facet, region in term.regions.items():
+        for facet, region in constraint.regions.items():
             regions.setdefault(facet, []).extend(region)
     if TOKEN in regions and NUMBER in regions:
         regions[TOKEN] += facets.as_tokens(regions.pop(NUMBER))  # type: ignore[arg-type]
-    return [*([(predicate.path, Term({facet: region}))] for facet, region in regions.items()), *found]  # type: ignore[dict-item]
+    return [*([(predicate.path, Constraint({facet: region}))] for facet, region in regions.items()), *constraints]  # type: ignore[dict-item]
 
 
 def _conjunction(alternative: Alternative) -> Conjunction:
-    terms: dict[Path, Term] = {}
-    for path, term in alternative:
-        terms[path] = facets.both(terms[path], term) if path in terms else term
+    constraints: dict[Path, Constraint] = {}
+    for path, constraint in alternative:
+        constraints[path] = facets.conjoin(constraints[path], constraint) if path in constraints else constraint
     return Conjunction(
-        {(path, facet): region for path, term in terms.items() for facet, region in term.regions.items()},
-        tuple((path, operator) for path, term in terms.items() for operator in term.residual),
+        {(path, facet): region for path, whole in constraints.items() for facet, region in whole.regions.items()},
+        tuple((path, operator) for path, constraint in constraints.items() for operator in constraint.residual),
     )
 
 
 def _ranges(alternatives: Sequence[Alternative]) -> int:
     return sum(
-        sum(max(1, len(region)) for region in term.regions.values()) + len(term.residual)
+        sum(max(1, len(region)) for region in constraint.regions.values()) + len(constraint.residual)
         for alternative in alternatives
-        for _, term in alternative
+        for _, constraint in alternative
     )
 
 
 def _check_growth(part: Predicate | OneOf, ranges: int, written: int) -> None:
-    """Of the parts up to this one. Those that follow cannot mend it: there are more than MAX_GROWTH alternatives then,
-    so each of their ranges adds more than it allows."""
+    """Check the growth by the parts up to this one. Later parts cannot repair it: there are more than MAX_GROWTH
+    alternatives then, so each of their ranges adds more than it allows."""
     if ranges > max(FEW_RANGES, MAX_GROWTH * written):
         path = part.path if isinstance(part, Predicate) else ("$or",)
         raise PatternError(

@@ -32,11 +32,11 @@ class Operator(Protocol):
 
     def holds(self, value: Scalar) -> bool: ...
 
-    def term(self) -> Term: ...
+    def constraint(self) -> Constraint: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Constraint:
     """Conditions on one value: it lies in the region of each named facet and satisfies the other conditions."""
 
     regions: Mapping[str, Region]
@@ -90,7 +90,7 @@ def values_at(event: Any, path: Path) -> list[Scalar]:
 
     An empty array, an object and what is missing are ABSENT.
     """
-    found: list[Scalar] = []
+    values: list[Scalar] = []
     stack = [(event, 0)]
     while stack:
         node, depth = stack.pop()
@@ -99,9 +99,9 @@ def values_at(event: Any, path: Path) -> list[Scalar]:
         elif depth < len(path):
             child = node.get(path[depth], ABSENT) if isinstance(node, Mapping) else ABSENT
             if child is ABSENT:
-                found.append(ABSENT)
+                values.append(ABSENT)
             else:
                 stack.append((child, depth + 1))
         else:
-            found.append(ABSENT if isinstance(node, Mapping | list | tuple) else node)
-    return found
+            values.append(ABSENT if isinstance(node, Mapping | list | tuple) else node)
+    return values

@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from matchers.language import facets
 from matchers.language.facets import ADDRESS, ANY, FOLDED, FOLDED_REVERSED, NUMBER, PLACE, REVERSED, TOKEN
-from matchers.language.model import Absent, Operator, Range, Scalar, Term
+from matchers.language.model import Absent, Constraint, Operator, Range, Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Equals:
             return facets.number(self.value) == facets.number(value)
         return type(self.value) is type(value) and self.value == value
 
-    def term(self) -> Term:
+    def constraint(self) -> Constraint:
         if is_number(self.value):
-            return Term({NUMBER: ((self.value, self.value),)})
-        return Term({TOKEN: (facets.exactly(facets.token(self.value)),)})
+            return Constraint({NUMBER: ((self.value, self.value),)})
+        return Constraint({TOKEN: (facets.exactly(facets.token(self.value)),)})
 
     def __str__(self) -> str:
         return show(self.value)
@@ -51,8 +51,8 @@ class Numeric:
         below = value <= self.high if self.high_closed else value < self.high
         return above and below
 
-    def term(self) -> Term:
-        return Term({NUMBER: facets.interval(self.low, self.low_closed, self.high, self.high_closed)})
+    def constraint(self) -> Constraint:
+        return Constraint({NUMBER: facets.interval(self.low, self.low_closed, self.high, self.high_closed)})
 
     def __str__(self) -> str:
         low = f"{'>=' if self.low_closed else '>'} {_number(self.low)}" if self.low != -inf else ""
@@ -74,9 +74,9 @@ class Prefix:
             facets.fold(value).startswith(facets.fold(self.text)) if self.ignore_case else value.startswith(self.text)
         )
 
-    def term(self) -> Term:
+    def constraint(self) -> Constraint:
         facet = FOLDED if self.ignore_case else TOKEN
-        return Term({facet: (facets.starting_with(PLACE[facet](self.text)),)})
+        return Constraint({facet: (facets.starting_with(PLACE[facet](self.text)),)})
 
     def __str__(self) -> str:
         return f"prefix {show(self.text)}{_ignoring(self.ignore_case)}"
@@ -94,9 +94,9 @@ class Suffix:
             return False
         return facets.fold(value).endswith(facets.fold(self.text)) if self.ignore_case else value.endswith(self.text)
 
-    def term(self) -> Term:
+    def constraint(self) -> Constraint:
         facet = FOLDED_REVERSED if self.ignore_case else REVERSED
-        return Term({facet: (facets.starting_with(PLACE[facet](self.text)),)})
+        return Constraint({facet: (facets.starting_with(PLACE[facet](self.text)),)})
 
     def __str__(self) -> str:
         return f"suffix {show(self.text)}{_ignoring(self.ignore_case)}"
@@ -111,8 +111,8 @@ class EqualsIgnoreCase:
     def holds(self, value: Scalar) -> bool:
         return isinstance(value, str) and facets.fold(value) == facets.fold(self.text)
 
-    def term(self) -> Term:
-        return Term({FOLDED: (facets.exactly(PLACE[FOLDED](self.text)),)})
+    def constraint(self) -> Constraint:
+        return Constraint({FOLDED: (facets.exactly(PLACE[FOLDED](self.text)),)})
 
     def __str__(self) -> str:
         return f"{show(self.text)}{_ignoring(True)}"
@@ -138,10 +138,10 @@ class Wildcard:
         if at > end or not value.startswith(first) or not value.endswith(last):
             return False
         for piece in middle:
-            found = value.find(piece, at, end)
-            if found < 0:
+            begin = value.find(piece, at, end)
+            if begin < 0:
                 return False
-            at = found + len(piece)
+            at = begin + len(piece)
         return True
 
     @cached_property
@@ -153,12 +153,12 @@ class Wildcard:
             return Prefix(self.pieces[0]) if self.pieces[1] == "" else Suffix(self.pieces[1])
         return None
 
-    def term(self) -> Term:
+    def constraint(self) -> Constraint:
         if self.exact:
-            return self.exact.term()
+            return self.exact.constraint()
         first, last = self.pieces[0], self.pieces[-1]
         ends = {TOKEN: Prefix(first)} | ({REVERSED: Suffix(last)} if last else {})
-        return Term({facet: end.term().regions[facet] for facet, end in ends.items()}, residual=(self,))
+        return Constraint({facet: end.constraint().regions[facet] for facet, end in ends.items()}, residual=(self,))
 
     def __str__(self) -> str:
         escaped = (piece.replace("\\", "\\\\").replace("*", "\\*") for piece in self.pieces)
@@ -174,15 +174,15 @@ class AnythingBut:
     def holds(self, value: Scalar) -> bool:
         return not isinstance(value, Absent) and not any(operator.holds(value) for operator in self.operators)
 
-    def term(self) -> Term:
-        terms = [operator.term() for operator in self.operators]
-        if any(term.residual or len(term.regions) != 1 for term in terms):
-            return Term({TOKEN: (ANY,)}, residual=(self,))
+    def constraint(self) -> Constraint:
+        constraints = [operator.constraint() for operator in self.operators]
+        if any(constraint.residual or len(constraint.regions) != 1 for constraint in constraints):
+            return Constraint({TOKEN: (ANY,)}, residual=(self,))
         united: dict[str, list[Range]] = {}
-        for term in terms:
-            for facet, ranges in facets.on_tokens(term.regions).items():
+        for constraint in constraints:
+            for facet, ranges in facets.on_tokens(constraint.regions).items():
                 united.setdefault(facet, []).extend(ranges)
-        return Term({facet: facets.complement(ranges) for facet, ranges in united.items()})
+        return Constraint({facet: facets.complement(ranges) for facet, ranges in united.items()})
 
     def __str__(self) -> str:
         return f"anything but {', '.join(map(str, self.operators))}"
@@ -197,8 +197,8 @@ class Exists:
     def holds(self, value: Scalar) -> bool:
         return isinstance(value, Absent) is not self.wanted
 
-    def term(self) -> Term:
-        return Term({TOKEN: (ANY if self.wanted else facets.exactly(facets.ABSENT_TOKEN),)})
+    def constraint(self) -> Constraint:
+        return Constraint({TOKEN: (ANY if self.wanted else facets.exactly(facets.ABSENT_TOKEN),)})
 
     def __str__(self) -> str:
         return "any value" if self.wanted else "no value"
@@ -214,9 +214,9 @@ class Cidr:
         low, high = self._ends()
         return isinstance(value, str) and low <= (facets.address(value) or b"") <= high
 
-    def term(self) -> Term:
+    def constraint(self) -> Constraint:
         low, high = self._ends()
-        return Term({ADDRESS: ((b"\x05" + low, b"\x05" + high + b"\x00"),)})
+        return Constraint({ADDRESS: ((b"\x05" + low, b"\x05" + high + b"\x00"),)})
 
     def _ends(self) -> tuple[bytes, bytes]:
         version = bytes([self.network.version])
@@ -235,12 +235,12 @@ class AllOf:
     def holds(self, value: Scalar) -> bool:
         return all(operator.holds(value) for operator in self.operators)
 
-    def term(self) -> Term:
-        terms = [operator.term() for operator in self.operators]
-        while len(terms) > 1:  # pairs of pairs: what many have in common is found in n log n
-            odd = terms[len(terms) & ~1 :]
-            terms = [facets.both(a, b) for a, b in zip(terms[::2], terms[1::2], strict=False)] + odd
-        return terms[0]
+    def constraint(self) -> Constraint:
+        constraints = [operator.constraint() for operator in self.operators]
+        while len(constraints) > 1:  # pairs of pairs: what many have in common is found in n log n
+            pairs = zip(constraints[::2], constraints[1::2], strict=False)
+            constraints = [facets.conjoin(a, b) for a, b in pairs] + constraints[len(constraints) & ~1 :]
+        return constraints[0]
 
     def __str__(self) -> str:
         return f"({' and '.join(map(str, self.operators))})"

@@ -40,7 +40,7 @@ class OperatorError(ValueError):
 
 
 def parse(document: Any) -> Pattern:
-    """Raises PatternError."""
+    """Parse a pattern. Raises PatternError."""
     return Pattern(tuple(_parts(document, (), 0)))
 
 

@@ -20,14 +20,14 @@ def holds(event: Any, conditions: Sequence[Condition]) -> bool:
 
 
 def seen(node: Any, conditions: Sequence[Condition], path: Path = ()) -> View | None:
-    """One way of seeing a node that meets all conditions on it and below, with their values; None where there is none.
+    """One way of seeing a node that meets all conditions on it and below, with their values; None if there is none.
 
-    Arrays beside each other are independent, so each is asked once: the cost is that of the event, however many
-    ways there are to see it.
+    Arrays beside each other are independent, so each is checked once: the cost is that of the event, however many ways
+    there are to see it.
     """
     if isinstance(node, list | tuple):
-        found = (seen(element, conditions, path) for element in (node or (ABSENT,)))
-        return next((view for view in found if view is not None), None)
+        results = (seen(element, conditions, path) for element in (node or (ABSENT,)))
+        return next((view for view in results if view is not None), None)
     value = ABSENT if isinstance(node, Mapping) else node
     view: dict[Path, Scalar] = {path: value}
     below: dict[str, list[Condition]] = {}

@@ -1,8 +1,8 @@
 """Wait until the status topic has answered each written change.
 
     cluster.topics().offsets(status topic) -> starts        before the first is written
-    clients.write(..., taken=outstanding.take)              the broker's report tells its partition and offset
-    answers(cluster, starts, outstanding, timeout_s)        its status names both
+    clients.write(..., taken=pending.take)              the broker's report tells its partition and offset
+    answers(cluster, starts, pending, timeout_s)        its status names both
 
 The status topic is compacted: a status may be gone, but only when a later change of the same id has one. That one
 answers both. It says how far the job had read every partition, so it answers changes in other partitions too.
@@ -30,7 +30,7 @@ _WORDS = {"accepted": "in force", "paused": "paused", "withdrawn": "withdrawn"}
 
 
 class Unanswered(JobError):
-    """The time to wait is over. What was written stays written, and a job will answer it."""
+    """The time to wait is over. The written changes stay written, and a job will answer them."""
 
     retry = True
 
@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def _by(self) -> Mapping[str, int]:
-        """The change that its status is about, or that counts in its place."""
+        """The change that its status is about, or the change that supersedes it."""
         by: Mapping[str, int] = self.status.get("superseded_by") or self.status["change"]
         return by
 
@@ -73,7 +73,7 @@ class Answer:
         return {"id": self.id, "status": "superseded", "by": self.status, "change": change}
 
 
-class Outstanding:
+class PendingChanges:
     """Changes that are written and not answered."""
 
     def __init__(self) -> None:
@@ -91,19 +91,19 @@ class Outstanding:
         self._count += 1
 
     def answered(self, status: Mapping[str, Any]) -> Iterator[Answer]:
-        """The changes that a status answers; they are no longer outstanding."""
+        """The changes that a status answers; they are no longer pending."""
         id, change = status["id"], status["change"]
         read_up_to = (
             {} if "superseded_by" in status else status.get("read_up_to", {})
-        )  # the one that counts comes later
+        )  # the change that supersedes it comes later
         for partition, ids in self._offsets.items():
             waiting = ids.get(id, [])
             end = change["offset"] + 1 if partition == change["partition"] else read_up_to.get(str(partition), 0)
             while waiting and waiting[0] < end:
                 offset = waiting.pop(0)
                 self._count -= 1
-                own = (partition, offset) == (change["partition"], change["offset"])
-                yield Answer(id, partition, offset, status, superseded=not own or "superseded_by" in status)
+                is_its_own = (partition, offset) == (change["partition"], change["offset"])
+                yield Answer(id, partition, offset, status, superseded=not is_its_own or "superseded_by" in status)
             if not waiting:
                 ids.pop(id, None)
 
@@ -118,25 +118,25 @@ def starts(cluster: Cluster, topic: str) -> Starts:
     return {(topic, partition): end for partition, _, end in topics.offsets(topic)}
 
 
-def answers(cluster: Cluster, starts: Starts, outstanding: Outstanding, timeout_s: float) -> Iterator[Answer]:
-    """Each as it comes, until nothing is outstanding. Raises Unanswered when the time is over."""
+def answers(cluster: Cluster, starts: Starts, pending: PendingChanges, timeout_s: float) -> Iterator[Answer]:
+    """Each answer as it comes, until no change is pending. Raises Unanswered when the time is over."""
     deadline = time.monotonic() + timeout_s
     topics = sorted({topic for topic, _ in starts})
-    written = len(outstanding)
+    written = len(pending)
     records = clients.read(cluster, topics, follow=True, starts=starts)
-    while outstanding:
+    while pending:
         message = next(records)
         if message is not None and (value := message.value()) is not None:
-            yield from outstanding.answered(orjson.loads(value))
-        if outstanding and time.monotonic() > deadline:
-            raise Unanswered(_unanswered(outstanding, written, topics, timeout_s))
+            yield from pending.answered(orjson.loads(value))
+        if pending and time.monotonic() > deadline:
+            raise Unanswered(_unanswered(pending, written, topics, timeout_s))
 
 
-def _unanswered(outstanding: Outstanding, written: int, topics: list[str], timeout_s: float) -> str:
-    some = [id for id, _ in zip(outstanding.ids(), range(NAMED), strict=False)]
+def _unanswered(pending: PendingChanges, written: int, topics: list[str], timeout_s: float) -> str:
+    some = [id for id, _ in zip(pending.ids(), range(NAMED), strict=False)]
     return (
-        f"{len(outstanding):,} of {written:,} changes are not answered after {timeout_s:g} s: "
-        f"{', '.join(map(repr, some))}{', ...' if len(outstanding) > len(some) else ''}. They are written and will be "
+        f"{len(pending):,} of {written:,} changes are not answered after {timeout_s:g} s: "
+        f"{', '.join(map(repr, some))}{', ...' if len(pending) > len(some) else ''}. They are written and will be "
         f"answered on {', '.join(topics)} by the next batch of a job that reads them: is it running (`run_stream.py "
         "run`), with the same topics and brokers? Many changes at once may need a longer --timeout"
     )

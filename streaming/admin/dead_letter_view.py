@@ -20,19 +20,19 @@ def heading() -> str:
 
 
 def row(letter: Letter, redriven: bool, width: int) -> str:
-    """Two lines: where it lies and where it came from; for whom it was and why it is here, as far as `width` goes."""
+    """Two lines: its place and its origin; its subscriber and the detail, cut to `width`."""
     where = "-"
     if origin := letter.origin:
         at = f"{origin.partition}:{origin.offset}"
         where = f"{cut(origin.topic, max(SHORTEST, width - sum(WIDTHS) - len(at) - 1))} {at}"
     facts = (str(letter.place), time_of(letter.time_ms)[:19], letter.reason, str(letter.attempts), where)
-    said = f"for {letter.subscriber}: {letter.detail}" if letter.subscriber else letter.detail
-    said = f"(redriven) {said}" if redriven else said
-    return f"{_columns(facts)}\n{cut(f'  {plain(said, quoted=False)}', width)}"
+    detail = f"for {letter.subscriber}: {letter.detail}" if letter.subscriber else letter.detail
+    detail = f"(redriven) {detail}" if redriven else detail
+    return f"{_columns(facts)}\n{cut(f'  {plain(detail, quoted=False)}', width)}"
 
 
 def page(letter: Letter, redriven: bool) -> Iterator[str]:
-    """All that is known of one, as lines."""
+    """Everything known of a letter, as lines."""
     origin = letter.origin
     facts = {
         "place": str(letter.place),
@@ -50,9 +50,9 @@ def page(letter: Letter, redriven: bool) -> Iterator[str]:
         **letter.about,
         "key": None if letter.key is None else _short(letter.key),
     }
-    given = {name: value for name, value in facts.items() if value is not None}
-    width = max(map(len, given))
-    yield from (f"{plain(name, quoted=False):{width}}  {plain(value, quoted=False)}" for name, value in given.items())
+    known = {name: value for name, value in facts.items() if value is not None}
+    width = max(map(len, known))
+    yield from (f"{plain(name, quoted=False):{width}}  {plain(value, quoted=False)}" for name, value in known.items())
     yield ""
     yield f"{len(letter.headers)} headers" + (":" if letter.headers else "")
     yield from (
@@ -63,7 +63,7 @@ def page(letter: Letter, redriven: bool) -> Iterator[str]:
 
 
 def as_data(letter: Letter, redriven: bool) -> dict[str, Any]:
-    """The same as JSON has it; bytes that are no text are in base64, under a name that says so."""
+    """A letter as JSON; bytes that are not text are in base64, under a name that says so."""
     origin = letter.origin
     data: dict[str, Any] = {
         "place": str(letter.place),
@@ -89,7 +89,7 @@ def _columns(texts: tuple[str, ...]) -> str:
 
 
 def _short(value: bytes) -> str:
-    """On a line, all of it."""
+    """The whole value on one line: text, or hexadecimal."""
     try:
         return plain(value.decode(), quoted=False)
     except UnicodeDecodeError:

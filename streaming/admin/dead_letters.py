@@ -36,9 +36,9 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Place:
         """Raises ValueError."""
-        if not (found := _PLACE.fullmatch(text)):
+        if not (match := _PLACE.fullmatch(text)):
             raise ValueError(f"{text!r} is not the place of a letter, PARTITION:OFFSET, such as 0:12")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
         return f"{self.partition}:{self.offset}"
@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Letter:
-    """`key`, `value` and `headers` are those of the record that it was made of."""
+    """A dead letter. `key`, `value` and `headers` are those of the original record."""
 
     place: Place
     time_ms: int
@@ -70,7 +70,7 @@ class Letter:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which letters: those that all of this holds for; what is empty or None holds for each."""
+    """A filter of letters: all conditions must hold; an empty one or None holds for every letter."""
 
     reasons: frozenset[str] = frozenset()
     subscriber: str | None = None
@@ -90,26 +90,26 @@ class Wanted:
         )
 
 
-def letters(cluster: Cluster, topic: str, wanted: Wanted) -> Iterator[Letter]:
-    """In the order of each partition, up to the present end. Raises JobError."""
+def read_letters(cluster: Cluster, topic: str, wanted: Wanted) -> Iterator[Letter]:
+    """The letters in the order of each partition, up to the present end. Raises JobError."""
     for message in clients.read(cluster, [topic], follow=False, settled=True):
         if message is not None and marked(message) is None and wanted(letter := read_letter(message)):
             yield letter
 
 
-def redriven(cluster: Cluster, topic: str) -> set[Place]:
+def redriven_places(cluster: Cluster, topic: str) -> set[Place]:
     """The places of the letters that were sent again. Raises JobError."""
     read = clients.read(cluster, [topic], follow=False, settled=True)
     return {place for message in read if message is not None and (place := marked(message)) is not None}
 
 
 def marker(topic: str, place: Place) -> Record:
-    """In the letter's partition, which forgets the letter first."""
+    """A marker, in the letter's partition, where retention removes the letter first."""
     return Record(topic, None, None, [(REDRIVEN, str(place).encode())], place.partition)
 
 
 def marked(message: Message) -> Place | None:
-    """The place that a marker names; None for all else. A letter of an empty record has more headers than one."""
+    """The place that a marker names; None for other records. A letter of an empty record has more headers than one."""
     headers = headers_of(message)
     if message.key() is not None or message.value() is not None or len(headers) != 1 or headers[0][0] != REDRIVEN:
         return None
@@ -124,7 +124,7 @@ def read_letter(message: Message) -> Letter:
     place, (_, time_ms) = Place(*place_of(message)), message.timestamp()
     key, value, headers = message.key(), message.value(), headers_of(message)
     try:
-        own, facts = _divided(headers)
+        kept, facts = _divided(headers)
         return Letter(
             place,
             time_ms,
@@ -132,7 +132,7 @@ def read_letter(message: Message) -> Letter:
             facts.pop("detail"),
             key,
             value,
-            own,
+            kept,
             Origin(
                 facts.pop("origin_topic"),
                 _number(facts.pop("origin_partition")),

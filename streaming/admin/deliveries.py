@@ -24,8 +24,11 @@ SHORTEST = 20  # characters of an event
 
 
 def received(settings: Settings, subscriber: str, *, follow: bool, from_now: bool = False) -> Iterator[Message | None]:
-    """In either layout, to the present end or, with `follow`, for ever; then None whenever there is nothing for a
-    moment. Where it begins is settled when this returns. Raises JobError."""
+    """The deliveries of a subscriber in either layout, up to the present end.
+
+    With `follow` it never ends and yields None whenever nothing has come for a moment. The first offset is settled when
+    this returns. Raises JobError.
+    """
     deliveries = settings.deliveries
     shared = deliveries.layout == "shared"
     cluster = Cluster.of(settings)
@@ -39,13 +42,13 @@ def received(settings: Settings, subscriber: str, *, follow: bool, from_now: boo
         "subscribers; or are deliveries.prefix and deliveries.layout not those of the job?",
     )
     starts = {(topic, partition): end for partition, _, end in topics.offsets(topic)} if from_now else None
-    found = clients.read(cluster, [topic], follow=follow, starts=starts)
-    return (one for one in found if one is None or not shared or one.key() == subscriber.encode())
+    records = clients.read(cluster, [topic], follow=follow, starts=starts)
+    return (record for record in records if record is None or not shared or record.key() == subscriber.encode())
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """One, as far as it says these things; somebody else may have written it."""
+    """A delivery with what its headers say. Others may write to the topic too, so each of these may be missing."""
 
     partition: int
     offset: int
@@ -58,21 +61,21 @@ class Delivery:
 
     @classmethod
     def of(cls, message: Message) -> Delivery:
-        said = {name: (value or b"").decode(errors="replace") for name, value in headers_of(message)}
+        headers = {name: (value or b"").decode(errors="replace") for name, value in headers_of(message)}
         written_ms = message.timestamp()[1]
         return cls(
             *place_of(message),
             written_ms,
             message.value(),
-            _ids(said.get("ce_subscriptionids", "")),
-            int(version) if (version := said.get("ce_matchversion", "")).isdecimal() else None,
-            said.get(REPLAY),
-            _since(said.get("ce_time", ""), written_ms),
+            _ids(headers.get("ce_subscriptionids", "")),
+            int(version) if (version := headers.get("ce_matchversion", "")).isdecimal() else None,
+            headers.get(REPLAY),
+            _since(headers.get("ce_time", ""), written_ms),
         )
 
     def parts(self, width: int) -> tuple[str, str, str, str, str]:
-        """Of a line: when, how late, what matched it (a version or a replay), the subscriptions, and as much of the
-        event as `width` has room for."""
+        """The parts of a line: time, delay, version or replay, subscriptions, and as much of the event as `width` has
+        room for."""
         late = "-" if self.latency_ms is None else f"{self.latency_ms:,} ms"
         by = f"version {self.version}" if self.version is not None else f"replay {self.replay}" if self.replay else "-"
         ids = cut(", ".join(self.ids) or "-", MOST_IDS)
@@ -96,10 +99,10 @@ class Delivery:
 
 def _ids(text: str) -> list[str]:
     try:
-        found = orjson.loads(text)
+        ids = orjson.loads(text)
     except orjson.JSONDecodeError:
         return []
-    return [str(id) for id in found] if isinstance(found, list) else []
+    return [str(id) for id in ids] if isinstance(ids, list) else []
 
 
 def _since(text: str, now_ms: int) -> int | None:

@@ -28,13 +28,13 @@ class Import:
         self._partitions: dict[bytes, int] = {}  # where the document lies that it changes
 
     def take(self, number: int, line: bytes) -> None:
-        """Raises Refused if the job would."""
+        """Take a line of the file. Raises Refused if the job would refuse it."""
         id = read_change(None, line).subscription.id.encode()
         self._lines[id] = number, _said(id, line)
         self.taken += 1
 
     def compare(self, records: Iterable[Message | None], decisions: Decisions) -> None:
-        """With the topic, from its first record to its present end."""
+        """Compare with the topic, from its first record to its present end."""
         last: LastWords[bytes] = LastWords(decisions)  # what each says; empty: it is withdrawn
         for record in records:
             if record is None:
@@ -80,7 +80,7 @@ class Import:
 
 
 def _said(id: bytes, value: bytes) -> bytes:
-    """Equal for documents that say the same. Raises Refused."""
+    """Equal for documents of equal meaning. Raises Refused."""
     try:
         document = orjson.loads(value)
     except orjson.JSONDecodeError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from streaming.admin.subscription_topic import Registered
+from streaming.admin.subscription_topic import StoredSubscription
 from streaming.errors import JobError
 
 
@@ -19,16 +19,18 @@ class NoSubscription(JobError):
     """An id that no subscription has."""
 
 
-def changed(found: Mapping[str, Registered], ids: Iterable[str], pause: bool) -> dict[str, tuple[bytes, bytes, int]]:
-    """By id the records (key, value, partition) that pause or resume those that are not so already.
+def changed(
+    last: Mapping[str, StoredSubscription], ids: Iterable[str], pause: bool
+) -> dict[str, tuple[bytes, bytes, int]]:
+    """The records (key, value, partition), by id, that pause or resume the subscriptions that need it.
 
-    Raises NoSubscription, with all ids that cannot be."""
-    if unknown := [missing(id, found) for id in ids if id not in found or found[id].value is None]:
+    Raises NoSubscription, with all unknown ids."""
+    if unknown := [missing(id, last) for id in ids if id not in last or last[id].value is None]:
         raise NoSubscription(f"{', '.join(unknown)}; nothing was written")
     return {
-        id: (id.encode(), orjson.dumps(_flagged(found[id].document, pause)), found[id].partition)
+        id: (id.encode(), orjson.dumps(_flagged(last[id].document, pause)), last[id].partition)
         for id in ids
-        if found[id].change.paused is not pause
+        if last[id].change.paused is not pause
     }
 
 
@@ -37,6 +39,6 @@ def _flagged(document: Mapping[str, Any], pause: bool) -> dict[str, Any]:
     return {**others, "paused": True} if pause else others
 
 
-def missing(id: str, found: Mapping[str, Registered]) -> str:
-    """Why there is no document."""
-    return f"{id!r} is withdrawn" if id in found else f"no subscription has the id {id!r}"
+def missing(id: str, last: Mapping[str, StoredSubscription]) -> str:
+    """The reason that an id has no document."""
+    return f"{id!r} is withdrawn" if id in last else f"no subscription has the id {id!r}"

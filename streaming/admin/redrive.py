@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Message
 
-from streaming.admin import dead_letters as deadletters
-from streaming.admin.dead_letters import Letter, Place, Wanted
+from streaming.admin.dead_letters import Letter, Place, Wanted, marker, read_letters, redriven_places
 from streaming.documents import records
 from streaming.documents.messages import place_of
 from streaming.documents.records import ATTEMPTS, REFUSED_SUBSCRIPTION, Origin, Record
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 BATCH = 1_000  # letters a transaction at most
 BATCH_BYTES = 50_000_000  # or as many as reach this
 
-# What became of a letter. All but the first two are why it was skipped.
+# The outcomes for a letter. All but the first two are reasons for skipping it.
 REDRIVEN = "redriven"
 ALREADY = "redriven already"
 SUPERSEDED = "superseded"
@@ -88,17 +87,18 @@ class Summary:
         return not self.as_data()["skipped"]
 
     def __str__(self) -> str:
-        found = self.as_data()
-        lines = [f"{found['redriven']:,} {'would be redriven' if self.dry else 'redriven'}"]
-        if found["already"]:
-            lines.append(f"{found['already']:,} redriven already")
-        lines += [f"{count:,} skipped: {why}" for why, count in found["skipped"].items()]
+        data = self.as_data()
+        lines = [f"{data['redriven']:,} {'would be redriven' if self.dry else 'redriven'}"]
+        if data["already"]:
+            lines.append(f"{data['already']:,} redriven already")
+        lines += [f"{count:,} skipped: {why}" for why, count in data["skipped"].items()]
         return "\n".join(lines)
 
 
 @contextmanager
 def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
-    """Ends every older one of the query, unless it is `dry`: then nothing is made, sent or ended. Raises JobError."""
+    """Open a redrive, which ends every older one of the query. If it is `dry`, nothing is created, sent or ended.
+    Raises JobError."""
     cluster = Cluster.of(settings)
     topics = cluster.topics()
     there = topics.required((settings.events.topic, settings.subscriptions.topic, settings.dead_letters.topic))
@@ -123,7 +123,7 @@ def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
 
 @dataclass
 class Redrive:
-    """One that is open."""
+    """An open redrive."""
 
     settings: Settings
     cluster: Cluster
@@ -140,7 +140,7 @@ class Redrive:
         """The outcome for each letter, once it is committed. Raises JobError."""
         waiting: list[Letter] = []
         unseen, size = set(wanted.places), 0
-        for letter in deadletters.letters(self.cluster, self.settings.dead_letters.topic, wanted):
+        for letter in read_letters(self.cluster, self.settings.dead_letters.topic, wanted):
             unseen.discard(letter.place)
             if letter.place in self._done:
                 yield Outcome(letter.place, ALREADY)
@@ -166,12 +166,12 @@ class Redrive:
         yield from self._commit(sent)
 
     def _commit(self, sent: Sequence[tuple[Place, Record]]) -> Iterator[Outcome]:
-        """Without those that Kafka takes in no transaction."""
+        """Commit the records in one transaction, without those that Kafka refuses."""
         if not sent:
             return
         topic = self.settings.dead_letters.topic
         try:
-            self.publish([one for place, record in sent for one in (record, deadletters.marker(topic, place))])
+            self.publish([one for place, record in sent for one in (record, marker(topic, place))])
         except Aborted as aborted:
             if len(sent) == 1:
                 yield Outcome(sent[0][0], NOT_TAKEN, str(aborted))
@@ -204,8 +204,8 @@ class Redrive:
 
     def _as_it_was(self, letter: Letter, origin: Origin, topic: str) -> Record:
         partition = origin.partition if 0 <= origin.partition < self.partitions[topic] else -1
-        own = [(name, value) for name, value in letter.headers if name != ATTEMPTS]
-        headers = [*own, (ATTEMPTS, b"%d" % letter.attempts)]
+        kept = [(name, value) for name, value in letter.headers if name != ATTEMPTS]
+        headers = [*kept, (ATTEMPTS, b"%d" % letter.attempts)]
         return Record(topic, letter.key, letter.value, headers, partition)
 
     def _delivery(self, letter: Letter, origin: Origin) -> Record | Outcome:
@@ -228,33 +228,36 @@ class Redrive:
         return record._replace(partition=partition)
 
     def _superseded(self, letters: Sequence[Letter]) -> set[Place]:
-        """The refused subscriptions of whose key there is a later record. The order of two records counts only within
-        a partition; where somebody writes a key to several, their times decide."""
+        """The places of refused subscriptions whose key has a later record.
+
+        The order of two records counts only within a partition; between partitions their times decide.
+        """
         topic = self.settings.subscriptions.topic
-        asked: dict[bytes, list[tuple[Place, Origin]]] = {}
+        refused: dict[bytes, list[tuple[Place, Origin]]] = {}
         for letter in letters:
             if letter.reason != REFUSED_SUBSCRIPTION or letter.origin is None or letter.value_left_out:
                 continue
             if id := id_of(letter.key, letter.value):
-                asked.setdefault(id, []).append((letter.place, letter.origin))
-        if not asked:
+                refused.setdefault(id, []).append((letter.place, letter.origin))
+        if not refused:
             return set()
-        oldest_ms = min(origin.timestamp_ms for letters in asked.values() for _, origin in letters)
+        oldest_ms = min(origin.timestamp_ms for letters in refused.values() for _, origin in letters)
         with closing(Consumer(self.cluster.client(group_id="unused"))) as consumer:
             since = times.first_since(consumer, topic, self.partitions[topic], max(0, oldest_ms))
         starts = {(topic, partition): offset for partition, offset in since.items()}
-        found = set()
+        superseded = set()
         for message in clients.read(self.cluster, [topic], follow=False, starts=starts, settled=True):
-            if message is not None and (id := id_of(message.key(), message.value())) in asked:
-                found |= {place for place, origin in asked[id] if _is_later(message, origin)}
-        return found
+            if message is not None and (id := id_of(message.key(), message.value())) in refused:
+                superseded |= {place for place, origin in refused[id] if _is_later(message, origin)}
+        return superseded
 
     def _redriven(self) -> set[Place]:
-        return deadletters.redriven(self.cluster, self.settings.dead_letters.topic)
+        return redriven_places(self.cluster, self.settings.dead_letters.topic)
 
 
 def _unless_made(settings: Settings, ready: OutputTopics) -> Callable[[str], bool]:
-    """Whether a topic is missing, without an attempt to make it: if it may be made, it is none that is missing."""
+    """A function that tells whether a topic is missing, without creating it: a topic that the job may create is not
+    missing."""
     if settings.deliveries.create_topics and settings.deliveries.layout == "topic_per_subscriber":
         return lambda topic: False
     return lambda topic: bool(ready.missing([topic]))

@@ -26,7 +26,7 @@ import orjson
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from matchers.index.snapshot import Reading, Snapshot
+from matchers.index.snapshot import FieldPlan, Snapshot
 from streaming.admin.subscription_topic import decided, last_written
 from streaming.codecs import RegistrySettings, open_codec
 from streaming.documents import records
@@ -35,8 +35,8 @@ from streaming.documents.records import Origin, Record
 from streaming.documents.subscriptions import Change, Refused, id_of, read_change
 from streaming.errors import Fenced, JobError
 from streaming.kafka import clients, layout, times
-from streaming.kafka.clients import Cluster
-from streaming.kafka.errors import is_without_group, meant
+from streaming.kafka.clients import EARLIEST, Cluster
+from streaming.kafka.errors import is_without_group, translate
 from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.times import Span
 from streaming.rows import HEADERS
@@ -84,10 +84,10 @@ class Summary:
 
 @contextmanager
 def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, name: str | None) -> Iterator[Replay]:
-    """The replay of that name, or without one of the name that the subscription and the range give it.
+    """The replay with that name; without a name, it is derived from the subscription and the range.
 
-    The times, to now if there is no second, are those of a new one; one that has begun has its range. Either a name or
-    the first time must be given. Raises JobError.
+    The times are the range of a new replay (to now, without the second); one that has begun keeps its range. Either a
+    name or the first time must be given. Raises JobError.
     """
     cluster = Cluster.of(settings)
     topic = settings.events.topic
@@ -95,7 +95,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
         change, digest = latest(cluster, settings, id)
         to = layout.delivery_topic(settings, change.subscription.subscriber)
         there = cluster.topics().required([topic, to])
-        with closing(_consumer(cluster)) as consumer:
+        with closing(cluster.reader(auto_offset_reset=EARLIEST)) as consumer:
             bounds = times.bounds(consumer, topic, there[topic])
             notes: dict[int, Note] = {}
             if from_ms is not None:
@@ -104,9 +104,9 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
                 spans = times.spans(bounds, since, until)
                 notes = {p: Note(id, digest, *span) for p, span in spans.items()}
             name = name or _name(id, notes)
-            own = f"{settings.query.name}.replay.{name}"
-            cluster.topics().check_group(own)
-            with closing(TransactionalSink(cluster.bootstrap_servers, cluster.options, own)) as sink:
+            group = f"{settings.query.name}.replay.{name}"
+            cluster.topics().check_group(group)
+            with closing(TransactionalSink(cluster.bootstrap_servers, cluster.options, group)) as sink:
                 every = [(topic, p) for p in bounds]
                 noted = {p: Note(**orjson.loads(note)) for (_, p), note in sink.notes(every).items()}
                 at = {p: offset for (_, p), offset in sink.committed(every).items()}
@@ -117,11 +117,11 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
                     replay.begin()
                 yield replay
     except KafkaException as error:
-        raise meant(error.args[0], "the topics cannot be read") from error
+        raise translate(error.args[0], "the topics cannot be read") from error
 
 
 def latest(cluster: Cluster, settings: Settings, id: str) -> tuple[Change, str]:
-    """The last word on a subscription and a digest of it. Raises JobError if it is not one to match with."""
+    """The last word on a subscription, and its digest. Raises JobError if it is not in force."""
     topic, status_topic = settings.subscriptions.topic, settings.subscriptions.status_topic
     decisions = decided(cluster.topics(), settings, lambda: clients.read(cluster, [status_topic], follow=False))
     records = [
@@ -138,7 +138,7 @@ def latest(cluster: Cluster, settings: Settings, id: str) -> tuple[Change, str]:
 
 
 def _why_none(records: Sequence[Message], id: str, topic: str) -> str:
-    """Why none of the records of an id is in force."""
+    """The reason that none of the records of an id is in force."""
     for message in reversed(records):
         try:
             read_change(message.key(), message.value())
@@ -149,8 +149,8 @@ def _why_none(records: Sequence[Message], id: str, topic: str) -> str:
 
 @dataclass
 class Replay:
-    """One that is open. `at` is what it has reached in each partition of `notes`; `partitions` is how many the topic
-    has that it delivers to."""
+    """An open replay. `at` is the offset reached in each partition of `notes`; `partitions` is the number of partitions
+    of the delivery topic."""
 
     settings: Settings
     name: str
@@ -169,12 +169,12 @@ class Replay:
         self._decode = open_codec(self.settings.events.codec, registry)
         snapshot = Snapshot().update([(self.change.subscription.id, self.change.conjunctions or ())])
         (self._part,), (self._removed,) = snapshot.parts, snapshot.removed
-        reading = Reading.of(snapshot.parts)
+        reading = FieldPlan.of(snapshot.parts)
         self._fields, (self._encoder,) = reading.fields, reading.encoders
 
     @property
     def size(self) -> int:
-        """Offsets that it takes. Not each of them needs to be an event."""
+        """The number of offsets in its range. Some of them may hold no event."""
         return sum(note.end - note.start for note in self.notes.values())
 
     @property
@@ -196,7 +196,7 @@ class Replay:
         self._publish([])
 
     def check(self, id: str, digest: str, bounds: Mapping[int, Span]) -> None:
-        """Whether one that has begun can go on as it began. Raises JobError."""
+        """Check that a replay that has begun can go on. Raises JobError."""
         begun = next(iter(self.notes.values()))
         if begun.subscription != id:
             raise JobError(f"the replay {self.name!r} is for the subscription {begun.subscription!r}, not for {id!r}")
@@ -213,8 +213,11 @@ class Replay:
             )
 
     def run(self, stop: threading.Event, rate: float | None, progress: Callable[[int], None]) -> Summary:
-        """Until it is finished, or `stop` is set and the transaction in hand committed. `rate` is events a second at
-        most; `progress` is told `done` after each transaction. Raises JobError."""
+        """Run until it is finished, or `stop` is set and the current transaction committed.
+
+        `rate` is the greatest number of events a second; `progress` is called with `done` after each transaction.
+        Raises JobError.
+        """
         topic, summary = self.settings.events.topic, self.summary
         going = {p for p, note in self.notes.items() if self.at[p] < note.end}
         self.consumer.assign([TopicPartition(topic, p, self.at[p]) for p in sorted(going)])
@@ -233,7 +236,7 @@ class Replay:
         return summary
 
     def _taken(self, messages: Sequence[Message], going: set[int]) -> list[Message]:
-        """The events of the range among them. Moves `at`, and takes out of `going` what is done."""
+        """The events of the range among the messages. Advances `at` and removes finished partitions from `going`."""
         events = []
         for message in messages:
             error = message.error()
@@ -247,7 +250,7 @@ class Replay:
             end = self.notes[partition].end
             if error is None and offset < end:
                 events.append(message)
-            # Up to here, or to where the partition ends by now, there are no more events than those we were given.
+            # All events up to here, or up to the partition's present end, have been received.
             self.at[partition] = min(offset + (error is None), end)
             if self.at[partition] == end:
                 going.discard(partition)
@@ -262,19 +265,19 @@ class Replay:
         headers = [[{"key": k, "value": v} for k, v in headers_of(event)] for event in events]
         columns = [pa.array([event.value() for event in events], pa.binary()), pa.array(headers, HEADERS)]
         reading = read_events(pa.RecordBatch.from_arrays(columns, ["value", "headers"]), self._fields, self._decode)
-        found, _ = self._part.match(reading.values, self._encoder, reading.document, self._removed)
+        matched, _ = self._part.match(reading.values, self._encoder, reading.document, self._removed)
         summary.events += len(events)
         summary.undecodable += len(reading.undecodable)
         made = []
-        for i in found.tolist():
+        for i in matched.tolist():
             event = events[i]
             origin = Origin(topic_of(event), *place_of(event), event.timestamp()[1])
             if i in reading.undecodable or not subscription.in_force(origin.timestamp_ms):
                 continue
-            own = records.event_headers(headers_of(event), origin, replay=self.name)
+            event_headers = records.event_headers(headers_of(event), origin, replay=self.name)
             key = subscription.subscriber.encode() if deliveries.layout == "shared" else event.key()
             partition = layout.delivery_partition(self.settings, origin.partition, self.partitions)
-            made.append(records.delivery(topic, key, event.value(), own, ids, partition))
+            made.append(records.delivery(topic, key, event.value(), event_headers, ids, partition))
         fitting = [record for record in made if record.size() <= deliveries.max_bytes]
         summary.matched += len(made)
         summary.delivered += len(fitting)
@@ -282,7 +285,7 @@ class Replay:
         return fitting
 
     def _publish(self, deliveries: Sequence[Record]) -> None:
-        """All partitions' offsets every time, so that the broker forgets them together: a while after the last."""
+        """Commit the offsets of all partitions every time, so that they expire together."""
         topic = self.settings.events.topic
         offsets = {(topic, p): offset for p, offset in self.at.items()}
         notes = {(topic, p): orjson.dumps(note).decode() for p, note in self.notes.items()}
@@ -299,19 +302,7 @@ class Replay:
             ) from aborted
 
 
-def _consumer(cluster: Cluster) -> Consumer:
-    return Consumer(
-        cluster.client(
-            group_id="unused",
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            enable_partition_eof=True,
-            auto_offset_reset="earliest",  # what retention removed meanwhile is gone
-        )
-    )
-
-
 def _name(id: str, notes: Mapping[int, Note]) -> str:
-    """The same for the same subscription, as it is written, and the same range."""
+    """A name that is the same for the same document and range."""
     digest = hashlib.sha256(orjson.dumps([(p, *asdict(note).values()) for p, note in sorted(notes.items())]))
     return f"{re.sub('[^a-zA-Z0-9._-]', '_', id)[:40]}-{digest.hexdigest()[:10]}"

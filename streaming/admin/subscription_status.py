@@ -15,8 +15,8 @@ from streaming.documents.subscriptions import id_of
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Of one id; `status` as the job wrote it."""
+class SubscriptionStatus:
+    """The status of one id; `status` as the job wrote it."""
 
     id: str
     status: Mapping[str, Any] | None
@@ -43,14 +43,14 @@ class Standing:
         if self.status is None:
             return f"its change at {at} waits for the job's answer"
         change = self.status["change"]
-        said = str(Answer(self.id, change["partition"], change["offset"], self.status, superseded=False))
-        return f"{said}; a later change at {at} waits for the job's answer" if at else said
+        answer = str(Answer(self.id, change["partition"], change["offset"], self.status, superseded=False))
+        return f"{answer}; a later change at {at} waits for the job's answer" if at else answer
 
 
-def standings(
+def statuses_of(
     statuses: Iterable[Message | None], changes: Iterable[Message | None], ids: Collection[str]
-) -> dict[str, Standing]:
-    """Of each id, from both topics: the statuses are read first, so that what they answer is among the changes."""
+) -> dict[str, SubscriptionStatus]:
+    """The status of each id. The statuses are read first, so that every change that they answer is among `changes`."""
     wanted = {id.encode(): id for id in ids}
     last: dict[str, Mapping[str, Any]] = {}
     for record in statuses:
@@ -65,11 +65,11 @@ def standings(
         id = None if record is None else wanted.get(id_of(record.key(), record.value()) or b"")
         if record is not None and id is not None and (id not in last or _is_later(record, last[id])):
             waiting[id] = place_of(record)
-    return {id: Standing(id, last.get(id), waiting.get(id)) for id in ids}
+    return {id: SubscriptionStatus(id, last.get(id), waiting.get(id)) for id in ids}
 
 
 def _is_later(change: Message, status: Mapping[str, Any]) -> bool:
-    """Whether the job had not read it then."""
+    """Whether the job had not yet read the change."""
     partition, offset = place_of(change)
     if partition == status["change"]["partition"]:
         return bool(offset > status["change"]["offset"])

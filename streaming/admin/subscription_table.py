@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from streaming.admin.subscription_topic import Registered
+from streaming.admin.subscription_topic import StoredSubscription
 from streaming.text_format import cut, plain, time_of
 
 ACTIVE, PAUSED, EXPIRED = "active", "paused", "expired"
@@ -15,32 +15,32 @@ SHORTEST = 20  # characters of the pattern
 HEADING = ("ID", "SUBSCRIBER", "STATE", "PATTERN")
 
 
-def state(one: Registered, now_ms: int) -> str:
-    if one.change.paused:
+def state(subscription: StoredSubscription, now_ms: int) -> str:
+    if subscription.change.paused:
         return PAUSED
-    return ACTIVE if one.change.subscription.in_force(now_ms) else EXPIRED
+    return ACTIVE if subscription.change.subscription.in_force(now_ms) else EXPIRED
 
 
 def heading() -> str:
     return _columns(HEADING)
 
 
-def row(one: Registered, now_ms: int, width: int) -> str:
-    """A line; of the pattern as much as `width` has room for, and some of it at least."""
-    facts = _columns((one.id, one.change.subscription.subscriber, state(one, now_ms), ""))
-    pattern = orjson.dumps(one.document["pattern"]).decode()
+def row(subscription: StoredSubscription, now_ms: int, width: int) -> str:
+    """One line, with as much of the pattern as `width` has room for, but at least SHORTEST characters."""
+    facts = _columns((subscription.id, subscription.change.subscription.subscriber, state(subscription, now_ms), ""))
+    pattern = orjson.dumps(subscription.document["pattern"]).decode()
     return facts + cut(plain(pattern, quoted=False), max(SHORTEST, width - len(facts)))
 
 
-def as_data(one: Registered, now_ms: int) -> dict[str, Any]:
+def as_data(subscription: StoredSubscription, now_ms: int) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "subscriber": one.change.subscription.subscriber,
-        "state": state(one, now_ms),
-        "partition": one.partition,
-        "offset": one.offset,
-        "time": time_of(one.time_ms, "T"),
-        "document": one.document,
+        "id": subscription.id,
+        "subscriber": subscription.change.subscription.subscriber,
+        "state": state(subscription, now_ms),
+        "partition": subscription.partition,
+        "offset": subscription.offset,
+        "time": time_of(subscription.time_ms, "T"),
+        "document": subscription.document,
     }
 
 

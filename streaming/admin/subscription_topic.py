@@ -21,8 +21,8 @@ Read = Callable[[], Iterable[Message | None]]  # a topic, from its first record 
 _PARTITION_BITS = 20
 
 
-class Registered(NamedTuple):
-    """The last word on an id, and where it lies."""
+class StoredSubscription(NamedTuple):
+    """The last record of an id and its place."""
 
     id: str
     partition: int
@@ -33,13 +33,13 @@ class Registered(NamedTuple):
 
     @property
     def document(self) -> dict[str, Any]:
-        """Of one that is not withdrawn."""
-        found: dict[str, Any] = orjson.loads(self.value or b"null")
-        return found
+        """The document; only for an id that is not withdrawn."""
+        document: dict[str, Any] = orjson.loads(self.value or b"null")
+        return document
 
     @property
     def line(self) -> bytes:
-        """The document as a line: its bytes, but that it has no line breaks and says its id itself."""
+        """The document on one line: its bytes without line breaks, with the id added if only the key has it."""
         value = b" ".join((self.value or b"").split(b"\n")).replace(b"\r", b" ").strip()
         return value if "id" in self.document else orjson.dumps({"id": self.id, **self.document})
 
@@ -54,10 +54,10 @@ def decided(topics: Topics, settings: Settings, statuses: Read) -> Decisions:
 
 def last_written(
     records: Iterable[Message | None], ids: Collection[str], decisions: Decisions
-) -> dict[str, Registered]:
+) -> dict[str, StoredSubscription]:
     """The last word on each of these ids that has one."""
     wanted = {id.encode() for id in ids}
-    last: LastWords[Registered] = LastWords(decisions)
+    last: LastWords[StoredSubscription] = LastWords(decisions)
     for record in records:
         if record is None or (record.key() and record.key() not in wanted):
             continue
@@ -70,9 +70,9 @@ def last_written(
     return {word.id: word for _, _, _, word in last}
 
 
-def registered(
+def stored_subscriptions(
     read: Read, decisions: Decisions, prefix: str = "", wanted: Callable[[dict[str, Any]], bool] = lambda document: True
-) -> Iterator[Registered]:
+) -> Iterator[StoredSubscription]:
     """The subscriptions in the topic whose id begins with `prefix` and whose document is `wanted`.
 
     Reads the topic twice: first for the place of each id's last record, which is all that is kept (about 300 bytes
@@ -122,14 +122,14 @@ def _place(record: Message) -> int:
     return offset << _PARTITION_BITS | partition
 
 
-def _word(record: Message) -> Registered:
-    """Raises Refused."""
+def _word(record: Message) -> StoredSubscription:
+    """Parse a record. Raises Refused."""
     change = read_change(record.key(), record.value())
-    return Registered(change.subscription.id, *place_of(record), record.timestamp()[1], record.value(), change)
+    return StoredSubscription(change.subscription.id, *place_of(record), record.timestamp()[1], record.value(), change)
 
 
 def _is_wanted(value: bytes, wanted: Callable[[dict[str, Any]], bool]) -> bool:
-    """Cheaper than to judge it: of a million, few may be wanted."""
+    """A cheap filter before the full check: of a million documents, few may be wanted."""
     try:
         document = orjson.loads(value)
     except orjson.JSONDecodeError:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding
-from streaming.checks.cluster_info import Asked
+from streaming.checks.cluster_info import ClusterInfo
 from streaming.documents.records import MAX_LETTER_BYTES
 from streaming.errors import JobError
 from streaming.kafka import layout
@@ -23,31 +23,31 @@ AHEAD_MS = 5_000
 NO_TOPIC = "sluice-doctor"  # what the name of a delivery topic ends in that is never made
 
 
-def findings(settings: Settings, asked: Asked, now_ms: int) -> Iterator[Finding]:
+def findings(settings: Settings, cluster: ClusterInfo, now_ms: int) -> Iterator[Finding]:
     where = settings.kafka.bootstrap_servers
     try:
-        there = asked.partitions()
-        yield Finding("broker", OK, f"{where} answers; brokers: {asked.brokers()}, topics: {len(there)}")
-        yield from _topics(settings, asked, there)
-        yield from _rights(settings, asked, there)
-        yield _largest_delivery(settings, asked, there)
-        yield _clock(settings, asked, there, now_ms)
+        there = cluster.partitions()
+        yield Finding("broker", OK, f"{where} answers; brokers: {cluster.brokers()}, topics: {len(there)}")
+        yield from _topics(settings, cluster, there)
+        yield from _rights(settings, cluster, there)
+        yield _largest_delivery(settings, cluster, there)
+        yield _clock(settings, cluster, there, now_ms)
     except JobError as error:
         mend = "is it running, and are kafka.bootstrap_servers and kafka.client right?"
         yield Finding("broker", FAILURE, str(error), mend)
         yield Finding("topics", SKIPPED, "without a broker, neither topics, rights nor the clock can be looked at")
 
 
-def _topics(settings: Settings, asked: Asked, there: Mapping[str, int]) -> Iterator[Finding]:
+def _topics(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Iterator[Finding]:
     for name in layout.needed(settings):
         what = f"topic {name}"
         if name not in there:
             text = "it does not exist, or this user may not know of it"
             yield Finding(what, FAILURE, text, f"{CREATE}; or see the rights below")
-        elif (found := asked.settings(name)) is None:
+        elif (options := cluster.settings(name)) is None:
             text = f"{there[name]} partitions; its settings may not be seen"
             yield Finding(what, SKIPPED, text, "ask as a user with the right describe_configs")
-        elif faults := list(_faults(settings, name, found)):
+        elif faults := list(_faults(settings, name, options)):
             state = FAILURE if any(fault[0] == FAILURE for fault in faults) else WARNING
             wanted = ", ".join(f"{key}={value}" for _, _, key, value in faults)
             mend = f"kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config {wanted}"
@@ -56,14 +56,14 @@ def _topics(settings: Settings, asked: Asked, there: Mapping[str, int]) -> Itera
             yield Finding(what, OK, f"{there[name]} partitions, its settings are right")
 
 
-def _faults(settings: Settings, name: str, found: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
+def _faults(settings: Settings, name: str, options: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
     """(state, what is wrong, the setting, a value that would do)"""
-    policy = set(found.get("cleanup.policy", "delete").split(","))
+    policy = set(options.get("cleanup.policy", "delete").split(","))
     if name == settings.subscriptions.topic:
         if policy != {"compact"}:
             text = "cleanup.policy is not compact: subscriptions are forgotten after retention.ms"
             yield FAILURE, text, "cleanup.policy", "compact"
-        if int(found.get("min.compaction.lag.ms", 0)) < DAY_MS:
+        if int(options.get("min.compaction.lag.ms", 0)) < DAY_MS:
             text = "min.compaction.lag.ms is less than a day: after a crash the job may start with newer subscriptions"
             yield WARNING, text, "min.compaction.lag.ms", str(DAY_MS)
     elif name == settings.subscriptions.status_topic:
@@ -74,13 +74,13 @@ def _faults(settings: Settings, name: str, found: Mapping[str, str]) -> Iterator
         text = "cleanup.policy is compact: it takes no record without a key, and forgets all but the last of a key"
         yield FAILURE, text, "cleanup.policy", "delete"
     if name == settings.dead_letters.topic:
-        most = int(found.get("max.message.bytes", 0))
+        most = int(options.get("max.message.bytes", 0))
         if most < MAX_LETTER_BYTES + OVERHEAD_BYTES:
             text = f"max.message.bytes is {most:,}: a dead letter may have {MAX_LETTER_BYTES:,}"
             yield WARNING, text, "max.message.bytes", str(2 * MAX_LETTER_BYTES)
 
 
-def _rights(settings: Settings, asked: Asked, there: Mapping[str, int]) -> Iterator[Finding]:
+def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Iterator[Finding]:
     """The rights of the job, as SECURITY.md lists them."""
     deliveries = settings.deliveries
     shared = deliveries.layout == "shared"
@@ -92,17 +92,17 @@ def _rights(settings: Settings, asked: Asked, there: Mapping[str, int]) -> Itera
     }
     theirs = [deliveries.topic] if shared else sorted(t for t in there if t.startswith(deliveries.prefix))
     wanted |= dict.fromkeys(theirs[:MOST_DELIVERY_TOPICS], ("WRITE",))
-    rights = asked.rights(list(wanted))
+    rights = cluster.rights(list(wanted))
     lacking = [
         f"{right.lower()} on the topic {topic}"
         for topic, needed in wanted.items()
         for right in needed
         if topic in rights and right not in rights[topic]
     ]
-    why = "" if shared or not deliveries.create_topics else asked.refuses_to_create(f"{deliveries.prefix}{NO_TOPIC}")
+    why = "" if shared or not deliveries.create_topics else cluster.refuses_to_create(f"{deliveries.prefix}{NO_TOPIC}")
     if why:
         lacking.append(f"create on the topics {deliveries.prefix}* ({why})")
-    group = asked.rights_of_group(settings.query.name)
+    group = cluster.rights_of_group(settings.query.name)
     if group is not None and "READ" not in group:
         lacking.append(f"read on the group {settings.query.name}")
     if lacking:
@@ -117,11 +117,11 @@ def _rights(settings: Settings, asked: Asked, there: Mapping[str, int]) -> Itera
     yield Finding("right on the transactional id", SKIPPED, text, "the job says so when it starts")
 
 
-def _largest_delivery(settings: Settings, asked: Asked, there: Mapping[str, int]) -> Finding:
+def _largest_delivery(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Finding:
     what, deliveries = "largest delivery", settings.deliveries
     shared = deliveries.layout == "shared"
-    of_topic = asked.settings(deliveries.topic) if shared and deliveries.topic in there else None
-    most = int(of_topic["max.message.bytes"]) if of_topic else None if shared else asked.most_bytes()
+    of_topic = cluster.settings(deliveries.topic) if shared and deliveries.topic in there else None
+    most = int(of_topic["max.message.bytes"]) if of_topic else None if shared else cluster.most_bytes()
     if most is None:
         return Finding(what, SKIPPED, "the broker's limit may not be seen")
     text = f"deliveries.max_bytes is {deliveries.max_bytes:,}, the broker takes {most:,}"
@@ -131,10 +131,10 @@ def _largest_delivery(settings: Settings, asked: Asked, there: Mapping[str, int]
     return Finding(what, WARNING, text, mend)
 
 
-def _clock(settings: Settings, asked: Asked, there: Mapping[str, int], now_ms: int) -> Finding:
-    """A broker does not tell its time, but those that wrote to it did: none of them is later than now."""
+def _clock(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int], now_ms: int) -> Finding:
+    """Compare our clock with the newest timestamps in the topics: none of them should lie in the future."""
     ours = {name: there[name] for name in layout.needed(settings) if name in there}
-    newest = asked.newest_ms(ours) if ours else None
+    newest = cluster.newest_ms(ours) if ours else None
     if newest is None:
         return Finding("clock", SKIPPED, "no record of the job's topics tells the time")
     if newest - now_ms > AHEAD_MS:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from streaming.kafka.clients import Cluster
-from streaming.kafka.errors import meant
-from streaming.kafka.topics import TIMEOUT_S
-
-Rights = frozenset[str]  # Kafka's names of operations: READ, WRITE, ...
+from streaming.kafka.errors import translate
+from streaming.kafka.topics import TIMEOUT_S, Rights, rights_of
 
 
-class Asked(Protocol):
-    """Each raises JobError where nobody answers. What may not be known, or is not there, is left out or None."""
+class ClusterInfo(Protocol):
+    """What the checks ask of a cluster. Each call raises JobError if no broker answers; unknown or hidden facts are
+    left out or None."""
 
     def partitions(self) -> Mapping[str, int]: ...
     def brokers(self) -> int: ...
@@ -28,7 +27,7 @@ class Asked(Protocol):
     def newest_ms(self, topics: Mapping[str, int]) -> int | None: ...
 
 
-class Real:
+class KafkaClusterInfo:
     def __init__(self, cluster: Cluster) -> None:
         self._topics = cluster.topics()
         self._admin = AdminClient(cluster.client())
@@ -40,33 +39,22 @@ class Real:
         return len(self._brokers())
 
     def rights(self, topics: Sequence[str]) -> Mapping[str, Rights]:
-        """Of those that are there. What may not even be seen has none."""
-        found = {}
-        asked = self._admin.describe_topics(
-            TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=TIMEOUT_S
-        )
-        for name, future in asked.items() if topics else ():
-            try:
-                found[name] = _names(future.result(TIMEOUT_S).authorized_operations)
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    found[name] = Rights()
-        return found
+        return self._topics.rights(topics)
 
     def rights_of_group(self, group: str) -> Rights | None:
-        asked = self._admin.describe_consumer_groups(
+        futures = self._admin.describe_consumer_groups(
             [group], include_authorized_operations=True, request_timeout=TIMEOUT_S
         )
         try:
-            return _names(asked[group].result(TIMEOUT_S).authorized_operations)
+            return rights_of(futures[group].result(TIMEOUT_S).authorized_operations or ())
         except KafkaException as error:
             return Rights() if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED else None
 
     def refuses_to_create(self, topic: str) -> str:
-        """Why the broker would not make it, or ""."""
-        asked = self._admin.create_topics([NewTopic(topic, 1)], validate_only=True, request_timeout=TIMEOUT_S)
+        """The broker's reason for refusing to create a topic, or ""."""
+        futures = self._admin.create_topics([NewTopic(topic, 1)], validate_only=True, request_timeout=TIMEOUT_S)
         try:
-            asked[topic].result(TIMEOUT_S)
+            futures[topic].result(TIMEOUT_S)
         except KafkaException as error:
             return str(error.args[0].str())
         return ""
@@ -75,37 +63,35 @@ class Real:
         return self._configs(ConfigResource(ConfigResource.Type.TOPIC, topic))
 
     def most_bytes(self) -> int | None:
-        """Of a batch of records, where a topic does not say it."""
+        """The broker's limit for a batch of records, which holds for topics without their own."""
         broker = min(self._brokers())
-        found = self._configs(ConfigResource(ConfigResource.Type.BROKER, str(broker)))
-        return int(found["message.max.bytes"]) if found and "message.max.bytes" in found else None
+        configs = self._configs(ConfigResource(ConfigResource.Type.BROKER, str(broker)))
+        return int(configs["message.max.bytes"]) if configs and "message.max.bytes" in configs else None
 
     def newest_ms(self, topics: Mapping[str, int]) -> int | None:
-        """The latest time that a record of these topics claims."""
-        asked = [TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)]
-        found = []
+        """The latest timestamp in these topics."""
+        partitions = [TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)]
+        times = []
         for future in self._admin.list_offsets(
-            {at: OffsetSpec.max_timestamp() for at in asked}, request_timeout=TIMEOUT_S
+            {at: OffsetSpec.max_timestamp() for at in partitions}, request_timeout=TIMEOUT_S
         ).values():
             try:
-                found.append(future.result(TIMEOUT_S).timestamp)
+                times.append(future.result(TIMEOUT_S).timestamp)
             except KafkaException:
                 continue
-        return max((ms for ms in found if ms >= 0), default=None)
+        return max((ms for ms in times if ms >= 0), default=None)
 
     def _brokers(self) -> list[int]:
         try:
             return list(self._admin.list_topics(timeout=TIMEOUT_S).brokers)
         except KafkaException as error:
-            raise meant(error.args[0], "the brokers do not say how many they are") from None
+            raise translate(error.args[0], "the brokers do not say how many they are") from None
 
     def _configs(self, of: ConfigResource) -> Mapping[str, str] | None:
         try:
-            found: dict[str, Any] = self._admin.describe_configs([of], request_timeout=TIMEOUT_S)[of].result(TIMEOUT_S)
+            configs: dict[str, Any] = self._admin.describe_configs([of], request_timeout=TIMEOUT_S)[of].result(
+                TIMEOUT_S
+            )
         except KafkaException:
             return None
-        return {name: entry.value for name, entry in found.items() if entry.value is not None}
-
-
-def _names(operations: Any) -> Rights:
-    return Rights(operation.name for operation in operations or ())
+        return {name: entry.value for name, entry in configs.items() if entry.value is not None}

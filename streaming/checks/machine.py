@@ -34,14 +34,14 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def findings(settings: Settings, home: Path) -> Iterator[Finding]:
-    """`home` is where the code, the jars and the lock are."""
+    """Check the machine; `home` is the directory of the code, the jars and the lock."""
     yield python()
     yield packages(home / "requirements.lock")
     yield java_version()
     yield from jars(home / "config" / "ivy.xml", home / "jars")
     yield checkpoint(settings.query.checkpoint, settings.query.name)
     yield space("temporary files", Path(tempfile.gettempdir()), "TMPDIR names a directory with more room")
-    yield kernels(home / "matchers" / "kernels")
+    yield kernels(home / "matchers")
     yield memory(_driver_bytes(settings) if settings.spark.master.startswith("local") else None)
 
 
@@ -63,12 +63,12 @@ def packages(lock: Path) -> Finding:
             continue
         count += 1
         try:
-            found = importlib.metadata.version(name)
+            installed = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             wrong.append(f"{name} is missing")
         else:
-            if found != wanted:
-                wrong.append(f"{name} is {found}, not {wanted}")
+            if installed != wanted:
+                wrong.append(f"{name} is {installed}, not {wanted}")
     if not wrong:
         return Finding("packages", OK, f"all {count} as {lock.name} pins them")
     state = FAILURE if any(text.endswith("missing") for text in wrong) else WARNING
@@ -77,16 +77,16 @@ def packages(lock: Path) -> Finding:
 
 def java_version() -> Finding:
     try:
-        said = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False).stderr
+        output = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False).stderr
     except (JobError, OSError) as error:
         return Finding("java", FAILURE, str(error), f"install Java {OLDEST_JAVA} or newer")
-    found = re.search(r'version "(?:1\.)?(\d+)[^"]*"', said)
-    if found is None:
-        return Finding("java", WARNING, f"its version is not known: {said.strip()[:200]!r}")
-    if int(found[1]) < OLDEST_JAVA:
+    match = re.search(r'version "(?:1\.)?(\d+)[^"]*"', output)
+    if match is None:
+        return Finding("java", WARNING, f"its version is not known: {output.strip()[:200]!r}")
+    if int(match[1]) < OLDEST_JAVA:
         mend = f"install Java {OLDEST_JAVA} or newer, and put it first on the PATH"
-        return Finding("java", FAILURE, found[0], mend)
-    return Finding("java", OK, found[0])
+        return Finding("java", FAILURE, match[0], mend)
+    return Finding("java", OK, match[0])
 
 
 def jars(pins: Path, directory: Path) -> Iterator[Finding]:
@@ -98,8 +98,8 @@ def jars(pins: Path, directory: Path) -> Iterator[Finding]:
         missing = [jar for jar in _pinned_jars(pins, conf) if jar not in there]
         what = f"jars of {conf}"
         if missing:
-            said = f"{', '.join(missing)} not in {directory / conf}: {why}"
-            yield Finding(what, missing_is, said, SETUP)
+            problem = f"{', '.join(missing)} not in {directory / conf}: {why}"
+            yield Finding(what, missing_is, problem, SETUP)
         else:
             yield Finding(what, OK, f"{len(there)} in {directory / conf}")
 
@@ -109,9 +109,9 @@ def _pinned_jars(pins: Path, conf: str) -> list[str]:
     (dependencies,) = ElementTree.parse(pins).getroot().iter("dependencies")
     default = dependencies.attrib["defaultconf"].split("->")[0]
     return [
-        f"{one.attrib['name']}-{one.attrib['rev']}.jar"
-        for one in dependencies.iter("dependency")
-        if one.attrib.get("conf", default).split("->")[0] == conf
+        f"{dependency.attrib['name']}-{dependency.attrib['rev']}.jar"
+        for dependency in dependencies.iter("dependency")
+        if dependency.attrib.get("conf", default).split("->")[0] == conf
     ]
 
 
@@ -132,8 +132,8 @@ def checkpoint(location: str, query: str) -> Finding:
         mend = "set query.checkpoint to a directory of its own, or query.name back"
         return Finding("checkpoint", FAILURE, f"{directory} belongs to the query {other!r}, not to {query!r}", mend)
     if directory.exists() and stat.S_IMODE(directory.stat().st_mode) & 0o022:
-        found = f"{directory} can be written by others, who could run code as the job"
-        return Finding("checkpoint", WARNING, found, f"chmod 700 {directory}")
+        problem = f"{directory} can be written by others, who could run code as the job"
+        return Finding("checkpoint", WARNING, problem, f"chmod 700 {directory}")
     return space("checkpoint", directory, "make room, or set query.checkpoint")
 
 
@@ -149,25 +149,26 @@ def space(what: str, directory: Path, mend: str) -> Finding:
 
 
 def kernels(directory: Path) -> Finding:
-    """The directory of compiled kernels."""
+    """Whether numba can keep compiled kernels: in its cache directory, or beside each module of a directory."""
     import numba  # a second that no other command needs
 
     named: str = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # numba sets it when it is imported
-    kept = Path(named) if named else directory / "__pycache__"
-    there = _nearest(kept)
-    if os.access(there, os.W_OK | os.X_OK):
-        return Finding("compiled kernels", OK, f"kept in {kept}")
+    modules = {file.parent for file in directory.rglob("*.py")}
+    caches = [Path(named)] if named else sorted(module / "__pycache__" for module in modules)
+    refused = [there for there in map(_nearest, caches) if not os.access(there, os.W_OK | os.X_OK)]
+    if not refused:
+        return Finding("compiled kernels", OK, f"kept in {named or f'{directory}, in __pycache__ beside each module'}")
     mend = "NUMBA_CACHE_DIR names a directory that the job's user may write"
-    return Finding("compiled kernels", WARNING, f"{there} cannot be written: each start may compile anew", mend)
+    return Finding("compiled kernels", WARNING, f"{refused[0]} cannot be written: each start may compile anew", mend)
 
 
 def memory(driver_bytes: int | None, source: Path = Path("/proc/meminfo")) -> Finding:
-    """Against what Spark's driver asks for; None where it asks another machine."""
-    found = re.search(r"^MemAvailable: +(\d+) kB$", source.read_text(), re.MULTILINE) if source.exists() else None
-    if found is None or driver_bytes is None:
-        why = "what Spark's driver takes of it is not known" if found else "this system does not say what is available"
+    """Compare the available memory with that of Spark's driver; None if the driver runs elsewhere."""
+    match = re.search(r"^MemAvailable: +(\d+) kB$", source.read_text(), re.MULTILINE) if source.exists() else None
+    if match is None or driver_bytes is None:
+        why = "what Spark's driver takes of it is not known" if match else "this system does not say what is available"
         return Finding("memory", SKIPPED, why)
-    available = int(found[1]) * 1024
+    available = int(match[1]) * 1024
     text = f"{available / 1e9:.1f} GB available; spark.driver.memory is {driver_bytes / 1e9:.1f} GB"
     if available >= driver_bytes + BESIDE_BYTES:
         return Finding("memory", OK, text)
@@ -183,11 +184,11 @@ def _driver_bytes(settings: Settings) -> int | None:
 
 
 def bytes_of(text: str) -> int | None:
-    """As the JVM reads it: 2g, 512m. None if it would not."""
-    found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.lower())
-    return int(found[1]) * _UNITS[found[2]] if found else None
+    """A size as the JVM reads it: 2g, 512m. None if the JVM would refuse it."""
+    match = re.fullmatch(r"(\d+)([kmgt]?)b?", text.lower())
+    return int(match[1]) * _UNITS[match[2]] if match else None
 
 
 def _nearest(path: Path) -> Path:
-    """Itself, or the nearest above it that exists."""
-    return next(one for one in (path, *path.parents) if one.exists())
+    """The nearest existing directory at or above a path."""
+    return next(ancestor for ancestor in (path, *path.parents) if ancestor.exists())

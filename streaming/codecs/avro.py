@@ -21,8 +21,10 @@ Read = Callable[[BytesIO], Any]
 
 
 class _Decoder(BinaryDecoder):
-    """A number ends within 64 bits, and there is an end to how many are read. The library's would go on, and shift all
-    that came before at each further byte."""
+    """A decoder with limits: a number ends within 64 bits, and the count of numbers is bounded.
+
+    The library's decoder would go on, and shift all previous bytes at each further one.
+    """
 
     left = MAX_NUMBERS
 
@@ -47,7 +49,7 @@ class Avro:
         self._reads: dict[int, Read] = {}
 
     def decode(self, value: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
-        """Raises Undecodable, and JobError when the registry gives no answer."""
+        """Decode an event. Raises Undecodable, and JobError if the registry does not answer."""
         id = framing.schema_id(value)
         read = self._reads.get(id) or self._opened(id)
         data = BytesIO(value or b"")
@@ -61,7 +63,7 @@ class Avro:
         if left := len(data.read()):
             raise Undecodable(f"not Avro of schema {id}: {left} bytes follow the record")
         if not isinstance(event, dict):
-            raise Undecodable(f"schema {id} is not of a record; the value is {kind(event)}")
+            raise Undecodable(f"schema {id} is does not describe a record: the value is {kind(event)}")
         return event
 
     def _opened(self, id: int) -> Read:
@@ -69,15 +71,15 @@ class Avro:
         named: dict[str, Any] = {}
         recursive = self._add_references(schema, named, set())
         try:
-            own = as_json(orjson.loads(schema.text))
-            parsed = fastavro.parse_schema(own, named)
+            definition = as_json(orjson.loads(schema.text))
+            parsed = fastavro.parse_schema(definition, named)
             avro_bounds.check(parsed, named)
         except Undecodable as error:
             raise Undecodable(f"schema {id} cannot be used: {error}") from None
         except Exception as error:
             raise Undecodable(f"schema {id} cannot be used: {type(error).__name__}: {error}") from None
         # The compiled reader uses the stack of C, and what is nested deeply ends the process instead of the record.
-        if recursive or is_recursive(own):
+        if recursive or is_recursive(definition):
             names = {"writer": named, "reader": {}}
             # fastavro's decoder has no types.
             self._reads[id] = lambda data: read_data(_Decoder(data), parsed, names, None, {})  # type: ignore[no-untyped-call]
@@ -86,7 +88,7 @@ class Avro:
         return self._reads[id]
 
     def _add_references(self, schema: Schema, named: dict[str, Any], done: set[Any]) -> bool:
-        """Parse the schemas that this one names, and those that they name, first. Whether one is recursive."""
+        """Parse the referenced schemas first, and those that they reference. Returns whether one is recursive."""
         recursive = False
         for reference in schema.references:
             if reference in done:
@@ -97,9 +99,9 @@ class Avro:
             other = self._registry.referenced(reference)
             recursive |= self._add_references(other, named, done)
             try:
-                own = as_json(orjson.loads(other.text))
-                fastavro.parse_schema(own, named)
+                definition = as_json(orjson.loads(other.text))
+                fastavro.parse_schema(definition, named)
             except Exception as error:
                 raise Undecodable(f"the schema {reference.name!r} cannot be used: {error}") from None
-            recursive |= is_recursive(own)
+            recursive |= is_recursive(definition)
         return recursive

@@ -19,10 +19,10 @@ _PRIMITIVE = {"null": 0, "float": 4, "double": 8}  # bytes; one at least for all
 
 
 def check(schema: Any, named: Mapping[str, Any]) -> None:
-    """`schema` as fastavro parsed it, and the schemas that it names. Raises Undecodable."""
+    """Check the bounds of a schema, as fastavro parsed it, and of the named ones. Raises Undecodable."""
     bytes, values = _Costs(named).of(schema)
     if values > MOST_PER_BYTE * bytes + MOST_AT_ONCE:
-        raise Undecodable(f"a record of {bytes} bytes would be {values} values")
+        raise Undecodable(f"a record of {bytes} bytes would decode to {values} values")
 
 
 class _Costs:
@@ -62,10 +62,10 @@ class _Costs:
             self._known[name] = sum(bytes for bytes, _ in costs), 1 + sum(values for _, values in costs)
         return self._known[name]
 
-    def _within(self, what: str, schema: Any, own: int) -> None:
+    def _within(self, what: str, schema: Any, cost: int) -> None:
         bytes, values = self.of(schema)
-        if values > MOST_PER_BYTE * (bytes + own):
+        if values > MOST_PER_BYTE * (bytes + cost):
             raise Undecodable(
-                f"{what} takes {bytes + own} bytes at least and is then {values} values; "
+                f"{what} takes {bytes + cost} bytes at least and is then {values} values; "
                 f"a byte may be {MOST_PER_BYTE} at most"
             )

@@ -47,7 +47,7 @@ LOGICAL_READERS.update(_READERS)  # fastavro has one table for the process; the 
 
 
 def as_json(schema: Any) -> Any:
-    """The same schema, as far as it says how bytes are read."""
+    """The same schema, reduced to the parts that determine how bytes are read."""
     if isinstance(schema, list):
         return [as_json(branch) for branch in schema]
     if isinstance(schema, str):
@@ -56,20 +56,23 @@ def as_json(schema: Any) -> Any:
     if not isinstance(type, str):
         return as_json(type)
     if type in ("bytes", "fixed", "float"):
-        own = {"type": type, **_logical(schema)}
+        definition = {"type": type, **_logical(schema)}
     elif type in ("record", "error"):
-        own = {"type": type, "fields": [{"name": f["name"], "type": as_json(f["type"])} for f in schema["fields"]]}
+        definition = {
+            "type": type,
+            "fields": [{"name": f["name"], "type": as_json(f["type"])} for f in schema["fields"]],
+        }
     elif type == "enum":
-        own = {"type": type, "symbols": schema["symbols"]}
+        definition = {"type": type, "symbols": schema["symbols"]}
     elif type == "array":
-        own = {"type": type, "items": as_json(schema["items"])}
+        definition = {"type": type, "items": as_json(schema["items"])}
     elif type == "map":
-        own = {"type": type, "values": as_json(schema["values"])}
+        definition = {"type": type, "values": as_json(schema["values"])}
     else:
         return type
     if type in _NAMED:
-        own |= {key: schema[key] for key in ("name", "namespace", "size") if key in schema}
-    return own
+        definition |= {key: schema[key] for key in ("name", "namespace", "size") if key in schema}
+    return definition
 
 
 def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,7 +87,7 @@ def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_recursive(schema: Any, within: tuple[str, ...] = ()) -> bool:
-    """Whether a record may hold itself. A name is compared without its namespace, so it may say so without need."""
+    """Whether a record may hold itself. Names are compared without namespaces, so the answer may be a false yes."""
     if isinstance(schema, list):
         return any(is_recursive(branch, within) for branch in schema)
     if isinstance(schema, str):

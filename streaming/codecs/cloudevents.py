@@ -25,18 +25,18 @@ _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^\s";]+)', re.IGNORECASE)
 
 
 def decode(value: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
-    """Raises Undecodable."""
+    """Decode an event. Raises Undecodable."""
     content_type = _content_type(headers)
     media = _media(content_type)
     if media.startswith(BATCH):
-        raise Undecodable(f"{media}: a batch of CloudEvents in one record; a record is one event")
+        raise Undecodable(f"{media}: the record holds a batch of CloudEvents; a record must hold one event")
     if media == ENVELOPE:
         return _checked(decode_event(value))
     if media.startswith(ANY_ENVELOPE):
-        raise Undecodable(f"{media}: a CloudEvent in a format that is not read here; {ENVELOPE} is")
+        raise Undecodable(f"{media}: this format of CloudEvents is not supported; {ENVELOPE} is")
     if "ce_specversion" in headers:
         return _binary(value, headers, content_type)
-    raise Undecodable(f"no CloudEvent: neither the content-type {ENVELOPE} nor a header ce_specversion")
+    raise Undecodable(f"not a CloudEvent: it has neither the content-type {ENVELOPE} nor a header ce_specversion")
 
 
 def _binary(value: bytes | None, headers: Mapping[str, bytes], content_type: str | None) -> dict[str, Any]:
@@ -62,9 +62,9 @@ def _binary(value: bytes | None, headers: Mapping[str, bytes], content_type: str
 def _checked(event: dict[str, Any]) -> dict[str, Any]:
     missing = [name for name in REQUIRED if not (isinstance(event.get(name), str) and event[name])]
     if missing:
-        raise Undecodable(f"no CloudEvent: without {', '.join(missing)}, or with no text there")
+        raise Undecodable(f"not a CloudEvent: {', '.join(missing)} missing or not a text")
     if event["specversion"] != VERSION:
-        raise Undecodable(f"a CloudEvent of the specversion {event['specversion']!r}; {VERSION} is read here")
+        raise Undecodable(f"the CloudEvent has specversion {event['specversion']!r}; only {VERSION} is supported")
     return event
 
 
@@ -90,7 +90,7 @@ def _text(raw: bytes, what: str, charset: str = "utf-8") -> str:
             raise LookupError(f"unknown encoding: {charset}")
         return raw.decode(charset)
     except (UnicodeDecodeError, LookupError) as error:
-        raise Undecodable(f"{what} is no text: {error}") from None
+        raise Undecodable(f"{what} is not a text: {error}") from None
 
 
 def _parsed(value: bytes) -> Any:

@@ -12,7 +12,7 @@ MOST_CHARACTERS = 1_000  # of a reason: it goes into a header of the dead letter
 
 
 class Undecodable(ValueError):
-    """The bytes are no event; the text says why, for the person who reads the dead letter."""
+    """The bytes are no event; the text gives the reason for readers of the dead letter."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why if len(why) <= MOST_CHARACTERS else why[: MOST_CHARACTERS - 3] + "...")

@@ -10,7 +10,7 @@ MAX_DEPTH = 64  # objects and arrays within each other
 
 
 def checked(event: dict[str, Any]) -> dict[str, Any]:
-    """The event, which all that follows may read by recursion. Raises Undecodable."""
+    """The same event, if it is shallow enough for recursive functions. Raises Undecodable."""
     level: list[Any] = [event]
     for _ in range(MAX_DEPTH):
         inner = [v for node in level for v in (node.values() if isinstance(node, dict) else node)]

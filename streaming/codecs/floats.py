@@ -6,5 +6,5 @@ import numpy as np
 
 
 def shortest(value: float) -> float:
-    """The double with the fewest digits that is this 32-bit float. JSON has it so, and patterns are written so."""
+    """The double with the fewest digits that rounds to this 32-bit float: the number that people and JSON write."""
     return float(str(np.float32(value)))

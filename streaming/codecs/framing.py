@@ -8,7 +8,7 @@ LENGTH = 5
 
 
 def schema_id(value: bytes | None) -> int:
-    """The payload follows at LENGTH."""
+    """The id of the schema; the payload follows at LENGTH."""
     if value is None:
         raise Undecodable("the record has no value")
     if len(value) < LENGTH:

@@ -27,7 +27,7 @@ class Protobuf:
         self._reads: dict[tuple[int, Path], Callable[[bytes], Message]] = {}
 
     def decode(self, value: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
-        """Raises Undecodable, and JobError when the registry gives no answer."""
+        """Decode an event. Raises Undecodable, and JobError if the registry does not answer."""
         id = framing.schema_id(value)
         path, at = _path(value or b"")
         read = self._reads.get((id, path)) or self._opened(id, path)
@@ -37,7 +37,7 @@ class Protobuf:
         except Exception as error:  # bytes that are no message, a time out of range, a text that is none
             raise Undecodable(f"not protobuf of schema {id}: {type(error).__name__}: {error}") from None
         if not isinstance(event, dict):
-            raise Undecodable(f"the message of schema {id} is no object in JSON; the value is {kind(event)}")
+            raise Undecodable(f"the message of schema {id} is not a JSON object: the value is {kind(event)}")
         return event
 
     def _opened(self, id: int, path: Path) -> Callable[[bytes], Message]:
@@ -50,24 +50,25 @@ class Protobuf:
             except Exception as error:
                 raise Undecodable(f"schema {id} cannot be used: {type(error).__name__}: {error}") from None
         file, _ = self._files[id]
-        found: Any = None
+        descriptor: Any = None
         within = list(file.message_types_by_name.values())
         for index in path:
             if not 0 <= index < len(within):
                 raise Undecodable(f"schema {id} has no message {list(path)}")
-            found = within[index]
-            within = found.nested_types
-        self._reads[id, path] = GetMessageClass(found).FromString
+            descriptor = within[index]
+            within = descriptor.nested_types
+        self._reads[id, path] = GetMessageClass(descriptor).FromString
         return self._reads[id, path]
 
 
 def _path(value: bytes) -> tuple[Path, int]:
-    """The path, and where the message begins. A count, then as many places; a count of 0 is short for the place 0."""
+    """The path of the message type, and the offset of the message. The path is a count and as many places; a count of 0
+    stands for place 0."""
     count, at = _varint(value, framing.LENGTH)
     if count == 0:
         return (0,), at
     if not 0 < count <= len(value):
-        raise Undecodable(f"the value names its message by {count} places")
+        raise Undecodable(f"the value names its message by a path of {count} places")
     path = []
     for _ in range(count):
         index, at = _varint(value, at)
@@ -76,13 +77,13 @@ def _path(value: bytes) -> tuple[Path, int]:
 
 
 def _varint(value: bytes, at: int) -> tuple[int, int]:
-    """A signed number (zigzag), and where the next byte is."""
+    """A signed number (zigzag), and the offset of the next byte."""
     number = 0
     for shift in range(_MOST_BYTES):
         if at + shift >= len(value):
-            raise Undecodable("the value ends before it has named its message")
+            raise Undecodable("the value ends within the path of its message")
         byte = value[at + shift]
         number |= (byte & 0x7F) << (7 * shift)
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), at + shift + 1
-    raise Undecodable("the value does not say which message it is: a number there has no end")
+    raise Undecodable("the path of its message has a number without an end")

@@ -71,14 +71,14 @@ _NULL = "google.protobuf.NullValue"
 
 
 class Messages:
-    """Turns messages of one pool into plain values. What a field needs is worked out once for each message type."""
+    """Turn messages of one pool into plain values. The functions for a message type are made once."""
 
     def __init__(self) -> None:
         self._plains: dict[str, Plain] = {}
         self._left = 0
 
     def plain(self, message: Message) -> Any:
-        """Raises Undecodable."""
+        """The message as plain values. Raises Undecodable."""
         self._left = MOST_VALUES
         return self._of(message.DESCRIPTOR)(message)
 
@@ -93,8 +93,8 @@ class Messages:
         if name in _OWN_FORM:
             return _OWN_FORM[name]
         if name in _WRAPPERS:
-            one = self._single(descriptor.fields_by_name["value"])
-            return lambda message: one(message.value)
+            read_value = self._single(descriptor.fields_by_name["value"])
+            return lambda message: read_value(message.value)
         if name == _ANY:
             return lambda message: self._any(message, descriptor)
         fields = [(field.name, field.has_presence, self._field(field)) for field in descriptor.fields]
@@ -114,10 +114,10 @@ class Messages:
     def _field(self, field: FieldDescriptor) -> Plain:
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             key: Plain = _key if field.message_type.fields_by_name["key"].type == FieldDescriptor.TYPE_BOOL else str
-            one = self._single(field.message_type.fields_by_name["value"])
-            return lambda entries: {key(k): one(entries[k]) for k in entries}
-        one = self._single(field)
-        return (lambda values: [one(value) for value in values]) if field.is_repeated else one
+            read_value = self._single(field.message_type.fields_by_name["value"])
+            return lambda entries: {key(k): read_value(entries[k]) for k in entries}
+        read_value = self._single(field)
+        return (lambda values: [read_value(value) for value in values]) if field.is_repeated else read_value
 
     def _single(self, field: FieldDescriptor) -> Plain:
         if field.message_type is not None:

@@ -55,10 +55,10 @@ def _collect(registry: Registry, schema: Schema, name: str, files: dict[str, Fil
 
 
 def _add(pool: DescriptorPool, name: str, files: dict[str, FileDescriptorProto], done: set[str]) -> None:
-    """The files that a file imports come before it.
+    """Add the files that a file imports, then the file.
 
-    One that nobody has is taken as empty. Mostly it only holds options for other tools, and where it does not, the
-    pool says which type is missing.
+    An import that nobody has becomes an empty file. Mostly it only holds options for other tools; otherwise the pool
+    names the missing type.
     """
     done.add(name)
     file = files.get(name) or FileDescriptorProto.FromString(WELL_KNOWN.get(name, b""))

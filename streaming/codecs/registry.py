@@ -31,7 +31,7 @@ UNKNOWN = (40401, 40402, 40403)  # the registry's own codes: no such subject, ve
 
 @dataclass(frozen=True)
 class Reference:
-    """A schema that another one needs: `name` is what the other one calls it."""
+    """A schema that another one needs; `name` is its name in that other one."""
 
     name: str
     subject: str
@@ -75,15 +75,16 @@ class Registry:
         self._unknown: dict[str, tuple[float, str]] = {}  # until when, and what the registry said
 
     def by_id(self, id: int, type: str, format: str | None = None) -> Schema:
-        """The schema of a record. `type` is the only one that the caller can use; `format` is how it is to be written.
+        """The schema of a record. `type` is the only type that the caller can use; `format` is the format to return it
+        in.
 
-        The type is asked for first: what a registry makes of a format that the type does not have is not said.
+        The type is requested first: registries do not define a `format` that the type lacks.
         """
         if id > GREATEST_ID:  # the registry would not understand the question
             raise Undecodable(f"schema {id} is not known to the registry")
         schema = self._get(f"schemas/ids/{id}", f"schema {id}")
         if schema.type != type:
-            raise Undecodable(f"schema {id} is of the type {schema.type}; this stream reads {type}")
+            raise Undecodable(f"schema {id} has the type {schema.type}; this stream reads {type}")
         return self._get(f"schemas/ids/{id}", f"schema {id}", format=format) if format else schema
 
     def referenced(self, reference: Reference, format: str | None = None) -> Schema:
@@ -95,9 +96,9 @@ class Registry:
     def _get(self, path: str, what: str, **options: str) -> Schema:
         path = f"{path}?{urlencode(options)}" if options else path
         if path not in self._answers:
-            until, said = self._unknown.get(path, (0.0, ""))
+            until, reason = self._unknown.get(path, (0.0, ""))
             if time.monotonic() < until:
-                raise Undecodable(said)
+                raise Undecodable(reason)
             self._answers[path] = self._asked(path, what)
         return self._answers[path]
 
@@ -111,23 +112,25 @@ class Registry:
         if status in BUSY:
             raise RegistryUnreachable(f"the schema registry at {self._url} cannot answer now: status {status}")
         document = _document(response.data)
-        said = ""
+        reason = ""
         if status == 404 and document.get("error_code") in UNKNOWN:
-            said = f"{what} is not known to the registry"
+            reason = f"{what} is not known to the registry"
         if len(response.data) > MAX_BYTES:
-            said = f"{what} is larger than {MAX_BYTES:,} bytes"
-        if said:
+            reason = f"{what} is larger than {MAX_BYTES:,} bytes"
+        if reason:
             now = time.monotonic()
             self._unknown = {p: known for p, known in self._unknown.items() if known[0] > now}
-            self._unknown[path] = now + REMEMBER_UNKNOWN_S, said
-            raise Undecodable(said)
+            self._unknown[path] = now + REMEMBER_UNKNOWN_S, reason
+            raise Undecodable(reason)
         if status in (401, 403):
             raise JobError(
-                f"the schema registry refuses {where}: status {status}; credentials belong into schema_registry.options"
+                f"the schema registry refuses {where}: status {status}; set the credentials in schema_registry.options"
             )
         schema = _schema(document) if status == 200 else None
         if schema is None:
-            raise JobError(f"{where} is no answer of a schema registry: status {status}; is schema_registry.url right?")
+            raise JobError(
+                f"{where} is not the answer of a schema registry: status {status}; is schema_registry.url right?"
+            )
         return schema
 
 

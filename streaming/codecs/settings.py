@@ -28,22 +28,22 @@ class RegistrySettings:
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # they hold secrets
 
     def __post_init__(self) -> None:
-        given = dict(self.options)
+        options = dict(self.options)
         for name, value in self.options:
             if name not in OPTIONS:
                 raise _wrong(f"unknown option {name!r}; known: {', '.join(OPTIONS)}")
             if name in _LEAST and not (value.isdecimal() and int(value) >= _LEAST[name]):
                 raise _wrong(f"{name} = {value!r} must be a number of at least {_LEAST[name]}")
-            if name in _NEEDS and _NEEDS[name] not in given:
+            if name in _NEEDS and _NEEDS[name] not in options:
                 raise _wrong(f"{name} has no effect without {_NEEDS[name]}")
-        if ":" not in given.get("basic.auth.user.info", ":"):
+        if ":" not in options.get("basic.auth.user.info", ":"):
             raise _wrong("basic.auth.user.info must be name:password, with a colon")
-        if {"basic.auth.user.info", "bearer.auth.token"} <= given.keys():
+        if {"basic.auth.user.info", "bearer.auth.token"} <= options.keys():
             raise _wrong("basic.auth.user.info and bearer.auth.token exclude each other; keep one")
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, str]) -> RegistrySettings | None:
-        """None without a url: there is no registry."""
+        """The settings; None without a url: there is no registry."""
         return cls(url, tuple(sorted(options.items()))) if url else None
 
 

@@ -49,9 +49,9 @@ class Decision(NamedTuple):
 class Decisions:
     """The last decision on each id, from the records of the status topic; about 450 bytes of memory each.
 
-    `follows` says of which queries the statuses count. Those of another topic than the one of that `topic_id` are left
-    out, since their offsets mean nothing here: a topic that was deleted and made again has another id. So are those of
-    earlier versions, which do not name the query.
+    `follows` tells which queries' statuses count. Statuses of another topic than the one with `topic_id` are left out,
+    since their offsets mean nothing here: a topic that was deleted and created again has another id. Statuses of
+    earlier versions, which do not name the query, are left out too.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class Decisions:
         return ((id, decision) for id, (_, _, decision) in self._by_id.items())
 
     def get(self, id: bytes) -> Decision | None:
-        found = self._by_id.get(id)
-        return found and found[2]
+        decision = self._by_id.get(id)
+        return decision and decision[2]
 
     def _take(self, status: Message, value: bytes) -> None:
         try:
@@ -109,7 +109,7 @@ class Decisions:
 
 
 class _Word(NamedTuple):
-    """A change. Of several partitions' last words the greatest counts."""
+    """The last change of an id in one partition. Among several partitions the greatest counts."""
 
     undecided: bool  # the job had not read it when it decided last
     timestamp_ms: int
@@ -119,8 +119,11 @@ class _Word(NamedTuple):
 
 
 class LastWords(Generic[What]):
-    """Of each id the change that counts. It is given all changes that were not refused, those of a partition in their
-    order; what was decided on is left out unless it is the last word. About 250 bytes of memory for each id."""
+    """The last change of each id that counts; about 250 bytes of memory for each id.
+
+    It takes all changes that were not refused, those of a partition in order. A change that the job has decided on is
+    left out unless it is the last one.
+    """
 
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
@@ -141,7 +144,7 @@ class LastWords(Generic[What]):
 
     @property
     def contested(self) -> bool:
-        """Whether an id has words in several partitions."""
+        """Whether an id has changes in several partitions."""
         return any(isinstance(words, list) for words in self._words.values())
 
     def __len__(self) -> int:

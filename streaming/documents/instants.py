@@ -25,7 +25,7 @@ _TIME = re.compile(
 
 
 def milliseconds(text: str) -> int:
-    """Raises ValueError, with what it must be."""
+    """Milliseconds since the epoch. Raises ValueError with the required form."""
     form = _TIME.fullmatch(text)
     if form is None:
         raise ValueError(f"a time with its zone, such as {EXAMPLE}")
@@ -40,5 +40,5 @@ def milliseconds(text: str) -> int:
 
 
 def at(moment: datetime) -> int:
-    """The millisecond in which it lies."""
+    """The millisecond of a time."""
     return (moment - _EPOCH) // _MS

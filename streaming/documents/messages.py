@@ -29,5 +29,5 @@ def topic_of(message: Message) -> str:
 
 
 def headers_of(message: Message) -> Headers:
-    """The stub gives the type of headers to produce, which may also be a dictionary, with texts as values."""
+    """The headers. The library's stub gives them the type of headers to produce, which may also be a dictionary."""
     return cast(Headers, message.headers() or [])

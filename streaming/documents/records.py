@@ -85,16 +85,17 @@ class Origin(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """When the changes of a batch are in force: from a version of the state on, and for events at or past an offset of
-    each partition. The version is the sum of `read_up_to`: up to where the subscriptions topic was read, by partition.
+class InForceFrom:
+    """The point from which the changes of a batch are in force: a version of the state, and an offset of each partition
+    of the events topic. The version is the sum of `read_up_to`: the offset reached in each partition of the
+    subscriptions topic.
     """
 
     version: int
     in_force_from: Mapping[str, int]
     read_up_to: Mapping[str, int]
     query: str = ""  # the name of the job
-    topic_id: str = ""  # of the subscriptions topic, which has another one if it is deleted and made again
+    topic_id: str = ""  # of the subscriptions topic; another one once that topic is deleted and created again
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -113,8 +114,8 @@ def event_headers(
     replay: str | None = None,
     false_positives: float = 0.0,
 ) -> Headers:
-    """The event's own `headers` as they are, the CloudEvents attributes it lacks, and what matched it: a version of the
-    job's state, or a replay; and if that was not exact, the share of deliveries that may be wrong.
+    """The event's own `headers`, the CloudEvents attributes it lacks, and its match: a version of the job's state, or a
+    replay; if matching was approximate, also the share of deliveries that may be wrong.
 
     CloudEvents 1.0, Kafka protocol binding, binary mode. `ce_id` is the same whenever the event is read again.
     """
@@ -124,9 +125,9 @@ def event_headers(
     if origin.timestamp_ms != NO_TIMESTAMP and (date := _second(second)):
         made.append(("ce_time", b"%b.%03dZ" % (date, ms)))
     if headers:
-        own = [(k, v) for k, v in headers if k not in _OURS]
-        present = {name for name, _ in own}
-        made = own + [header for header in made if header[0] not in present]
+        kept = [(k, v) for k, v in headers if k not in _OURS]
+        present = {name for name, _ in kept}
+        made = kept + [header for header in made if header[0] not in present]
     made.append((_VERSION, b"%d" % version) if version is not None else (REPLAY, (replay or "").encode()))
     if false_positives:
         made.append((APPROXIMATE, str(false_positives).encode()))
@@ -141,7 +142,7 @@ def _of_partition(topic: str, partition: int) -> tuple[bytes, tuple[str, bytes]]
 
 @lru_cache(maxsize=64)
 def _second(epoch_s: int) -> bytes:
-    """Empty where no calendar has it: a producer may have claimed any time."""
+    """ISO 8601 of a second; empty for a year outside the calendar, since a producer may have claimed any time."""
     try:
         return datetime.fromtimestamp(epoch_s, UTC).isoformat().removesuffix("+00:00").encode()
     except (ValueError, OverflowError, OSError):
@@ -155,10 +156,10 @@ def delivery(
 
 
 def dead_letter(topic: str, record: ConsumerRecord, origin: Origin, reason: str, detail: str, **about: str) -> Record:
-    """The original key, value and headers as they are; then, as headers `sluice_...`, how many of the headers are the
-    original's, why it is here, where it came from, and how often it has been here.
+    """A dead letter: the original key, value and headers, then headers `sluice_...` with the number of original
+    headers, the reason, the origin and the number of attempts.
 
-    What is too large is left out, the value first, and the letter says so; its origin still has it.
+    Parts that are too large are left out, the value first, and a header says so; the origin still has them.
     """
     key, value, headers = record.key, record.value, [*record.headers]
     facts = {
@@ -191,41 +192,52 @@ def _letter(topic: str, key: bytes | None, value: bytes | None, headers: Headers
 
 def _attempts(headers: Headers) -> int:
     """How often a record has been a dead letter, from the header of its last redrive; 0 if it is not a number."""
-    said = next((value for name, value in reversed(headers) if name == ATTEMPTS), None) or b""
-    return int(said) if said.isdigit() and len(said) < 10 else 0
+    digits = next((value for name, value in reversed(headers) if name == ATTEMPTS), None) or b""
+    return int(digits) if digits.isdigit() and len(digits) < 10 else 0
 
 
 def status(
     topic: str,
     id: str | None,
     origin: Origin,
-    standing: Standing,
+    since: InForceFrom,
     *,
-    subscriber: str | None = None,
-    refused: str | None = None,
-    withdrawn: bool = False,
+    subscriber: str | None,
     paused: bool = False,
-    in_force: tuple[int, int] | None = None,
     superseded_by: tuple[int, int] | None = None,
 ) -> Record:
-    """The status of a change. The status topic is compacted and takes no record without a key: a change without an id
-    has an empty key, which no id equals.
+    """The status of a change that was not refused; without a subscriber it withdraws the subscription.
 
-    `in_force` is the change whose document stays in force after a refused one, and `superseded_by` the change of the
-    same batch that supersedes this one; each is a partition and an offset.
+    `superseded_by` is the partition and offset of the change of the same batch that supersedes this one.
     """
-    state = "refused" if refused else "withdrawn" if withdrawn else "paused" if paused else "accepted"
+    state = "withdrawn" if subscriber is None else "paused" if paused else "accepted"
     document: dict[str, Any] = {"id": id, "status": state}
     if subscriber:
         document["subscriber"] = subscriber
-    document |= standing.as_data()
-    if refused:
-        del document["in_force_from"]
-        document |= {"reason": refused, "in_force": in_force and _place(*in_force)}
+    document |= since.as_data()
     if superseded_by:
         document["superseded_by"] = _place(*superseded_by)
+    return _status(topic, origin, document)
+
+
+def refused_status(
+    topic: str, id: str | None, origin: Origin, since: InForceFrom, reason: str, in_force: tuple[int, int] | None = None
+) -> Record:
+    """The status of a change that was refused.
+
+    `in_force` is the partition and offset of the change whose document stays in force.
+    """
+    document = {"id": id, "status": "refused"} | since.as_data()
+    del document["in_force_from"]
+    document |= {"reason": reason, "in_force": in_force and _place(*in_force)}
+    return _status(topic, origin, document)
+
+
+def _status(topic: str, origin: Origin, document: dict[str, Any]) -> Record:
+    """The status topic is compacted and takes no record without a key: a change without an id has an empty key, which
+    no id equals."""
     document["change"] = _place(origin.partition, origin.offset)
-    return Record(topic, (id or "").encode(), orjson.dumps(document), [])
+    return Record(topic, (document["id"] or "").encode(), orjson.dumps(document), [])
 
 
 def _place(partition: int, offset: int) -> dict[str, int]:
@@ -233,10 +245,10 @@ def _place(partition: int, offset: int) -> dict[str, int]:
 
 
 def statuses(
-    topic: str, partition: int, changes: Iterable[tuple[str, str, int, bool]], standing: Standing
+    topic: str, partition: int, changes: Iterable[tuple[str, str, int, bool]], since: InForceFrom
 ) -> Iterator[Record]:
-    """The same for very many that were accepted: (id, subscriber, offset, whether it is paused)."""
-    common = orjson.dumps(standing.as_data())[1:-1]
+    """`status` for very many accepted or paused changes: (id, subscriber, offset, whether it is paused)."""
+    common = orjson.dumps(since.as_data())[1:-1]
     for id, subscriber, offset, paused in changes:
         value = b'{"id":%b,"status":"%b","subscriber":"%b",%b,"change":{"partition":%d,"offset":%d}}' % (
             *(orjson.dumps(id), b"paused" if paused else b"accepted", subscriber.encode(), common),

@@ -65,8 +65,8 @@ def subscription_schema() -> Schema:
             "id": {
                 "title": "Id",
                 "description": (
-                    "A newer document with the same id replaces the older. May be left out where the record has a key; "
-                    "where both are there, they must be the same."
+                    "A newer document with the same id replaces the older. Optional if the record has a key; "
+                    "if both are present, they must be equal."
                 ),
                 "examples": ["s1"],
                 "type": "string",
@@ -75,7 +75,7 @@ def subscription_schema() -> Schema:
             },
             "subscriber": {
                 "title": "Subscriber",
-                "description": "Who gets the deliveries: letters, digits, dots, underscores and hyphens, for a topic.",
+                "description": "The subscriber: letters, digits, dots, underscores and hyphens.",
                 "examples": ["alice"],
                 "type": "string",
                 "pattern": f"^{SUBSCRIBER.pattern}$",
@@ -84,9 +84,9 @@ def subscription_schema() -> Schema:
             "expires_at": {
                 "title": "Expiry",
                 "description": (
-                    "A time with its zone: events whose Kafka timestamp is not before it no longer count. Digits finer "
-                    "than a millisecond, however many, are taken into account. The job takes other forms of ISO 8601 "
-                    "besides that of date-time. null is the same as to leave it out."
+                    "A time with its zone: events with a Kafka timestamp at or after it do not match. Digits finer "
+                    "than a millisecond count. The job also accepts other forms of ISO 8601 "
+                    "than that of date-time. null is the same as no expiry."
                 ),
                 "examples": ["2030-01-01T00:00:00Z", "2030-01-01T00:00:00+01:00"],
                 "type": ["string", "null"],
@@ -96,8 +96,8 @@ def subscription_schema() -> Schema:
             "paused": {
                 "title": "Paused",
                 "description": (
-                    "While it is true, the subscription stays registered and matches nothing; its pattern is checked "
-                    "all the same. false is the same as to leave it out."
+                    "While it is true, the subscription stays registered and matches nothing; its pattern is "
+                    "still checked. false is the default."
                 ),
                 "examples": [True],
                 "type": "boolean",
@@ -152,9 +152,9 @@ _STRUCTURE: dict[str, Schema] = {
     "pattern": {
         "title": "Pattern",
         "description": (
-            "What must hold of an event. Each key names a field, and its list says what that may be: all fields must "
-            "match; of a list, one entry must. Objects nest as those of the event do; a dot in a name is part of it. "
-            "{} matches every event. Beside the fields, $or may stand; no field is called "
+            "A condition on an event. Each key names a field, and its list has the accepted values and operators: all "
+            "fields must match, and one entry of each list. Objects nest as in the event; a dot is part of a name. "
+            "{} matches every event. $or may stand beside the fields; no field may be called "
             f"{', '.join(name for name in RESERVED if name != '$or')}."
         ),
         "examples": [
@@ -168,7 +168,7 @@ _STRUCTURE: dict[str, Schema] = {
     "field": {
         "title": "Field",
         "description": (
-            "What the field may be: a list of values and operators, of which one must hold; or, for an object of the "
+            "The accepted values: a list of values and operators, of which one must hold; or, for an object of the "
             "event, an object of its fields."
         ),
         "examples": [["IBM", {"prefix": "MS"}], [{"exists": True}], {"price": [{"numeric": [">", 100]}]}],
@@ -189,7 +189,7 @@ _STRUCTURE: dict[str, Schema] = {
     "condition": {
         "title": "Condition",
         "description": (
-            "A value that the field's must equal, in type too (all numbers are one type), or an operator: an object "
+            "A value that the field must equal, in type too (all numbers are one type), or an operator: an object "
             f"with one key of {', '.join([*OPERATORS, '$and'])}."
         ),
         "examples": ["IBM", 5, True, None, {"prefix": "MS"}, {"numeric": [">", 100]}],
@@ -216,7 +216,7 @@ def _sequence(*items: Schema) -> Schema:
 # What each operator takes, with an example of every form.
 _ARGUMENTS: dict[str, Schema] = {
     "equals-ignore-case": {
-        "description": "A text that differs from this one in case at most, by Unicode's full case folding.",
+        "description": "A text that equals this one by Unicode's full case folding.",
         "examples": ["ibm"],
         "type": "string",
     },
@@ -244,7 +244,7 @@ _ARGUMENTS: dict[str, Schema] = {
     "anything-but": {
         "description": (
             "A value, of any type, that equals none of these; or an object with one key of "
-            f"{', '.join(EXCLUDED)}, for a value that this does not hold for. An absent field is no value."
+            f"{', '.join(EXCLUDED)}, for a value that does not match it. An absent field is not a value."
         ),
         "examples": ["IBM", ["IBM", 5, None], {"prefix": "MS"}, {"suffix": [".png", ".jpg"]}],
         "type": ["string", "number", "boolean", "null", "array", "object"],
@@ -269,7 +269,7 @@ _ARGUMENTS: dict[str, Schema] = {
     },
     "exists": {
         "description": (
-            "true: the field has a value, null too. false: it has none: it is missing, an object or an empty array."
+            "true: the field has a value, null included. false: it is missing, an object or an empty array."
         ),
         "examples": [True, False],
         "type": "boolean",

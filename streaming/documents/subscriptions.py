@@ -44,15 +44,15 @@ class Subscription(NamedTuple):
         return hash(self.id)
 
     def in_force(self, timestamp_ms: int) -> bool:
-        """Whether events of that time still count for it."""
+        """Whether the subscription has not expired for events of that time."""
         return self.expires_at_ms is None or timestamp_ms < self.expires_at_ms
 
 
 @dataclass(frozen=True)
 class Change:
-    """A subscription with what its pattern lowers to, or, without that, the withdrawal of one.
+    """A subscription with its lowered pattern, or, without conjunctions, its withdrawal.
 
-    A paused one lowers to no alternative: it is there and matches nothing.
+    A paused one lowers to no alternative: it exists and matches nothing.
     """
 
     subscription: Subscription
@@ -61,7 +61,7 @@ class Change:
 
 
 class Refused(ValueError):
-    """A change that is not taken; the text says why. `id` is the subscription's, as far as it is known."""
+    """A change is invalid; the text gives the reason. `id` is the subscription's, as far as it is known."""
 
     def __init__(self, id: str | None, reason: str) -> None:
         self.id = id
@@ -69,7 +69,7 @@ class Refused(ValueError):
 
 
 def read_change(key: bytes | None, value: bytes | None) -> Change:
-    """Raises Refused."""
+    """Parse a record of the subscriptions topic. Raises Refused."""
     id = _text_of(key)
     if value is None:
         if id is None:
@@ -95,7 +95,7 @@ def id_of(key: bytes | None, value: bytes | None) -> bytes | None:
 
 
 def read_document(key: str | None, document: Any) -> Change:
-    """A record's value as JSON gives it. Raises Refused."""
+    """A subscription from a record's value as JSON gives it. Raises Refused."""
     if not isinstance(document, dict):
         raise Refused(key, 'not a JSON object; a subscription is {"id": ..., "subscriber": ..., "pattern": {...}}')
     for name in document:

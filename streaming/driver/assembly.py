@@ -39,7 +39,7 @@ from streaming.monitoring.web.server import Server
 from streaming.process import checkpoint
 from streaming.process.supervision import Past
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source
-from streaming.state.compaction import Upkeep
+from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, Topic, restore
 from streaming.state.state import AT_ONCE, State
 from streaming.state.store import Store
@@ -51,14 +51,16 @@ log = logger("sluice.job")
 
 
 def check(settings: Settings) -> None:
-    """Raises JobError where options cannot be used: that must show before Spark starts."""
+    """Raises JobError if options cannot be used, before Spark starts."""
     _registry(settings)
     sources.check(settings.kafka.client, settings.kafka.spark)
 
 
 def without_subscriptions(settings: Settings) -> Snapshot:
-    """The state before the first subscription. A wrong option must show here already, so it is tried; that also loads
-    what updates need. Raises JobError."""
+    """The state before the first subscription.
+
+    Tries the algorithm's options, and loads the code that updates need. Raises JobError.
+    """
     chosen = settings.matching
     try:
         empty = Snapshot(0, chosen.algorithm, chosen.options, most=AT_ONCE, shards=chosen.shards)
@@ -82,7 +84,7 @@ def source_topics(settings: Settings) -> dict[Source, str]:
 
 
 def topics(settings: Settings) -> Topics:
-    """Raises JobError where one that the job needs is missing or may not be used."""
+    """The client for topics. Raises JobError if a required one is missing or may not be used."""
     there = Cluster.of(settings).topics()
     there.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
     there.check_readable_and_writable(settings.subscriptions.status_topic)
@@ -102,8 +104,10 @@ def sink(settings: Settings, lineage: str, topics: Topics) -> TransactionalSink:
 def restored(
     settings: Settings, names: Names, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink
 ) -> tuple[Restored, int]:
-    """The state of the last committed batch: a saved one and the changes since then, else all of the topic. And how
-    many events were deleted before they were read, by their offsets. Raises JobError."""
+    """The state of the last committed batch: a saved one and the changes since then, else all of the topic.
+
+    Also returns the number of events deleted before they were read, by their offsets. Raises JobError.
+    """
     bounds = {
         (source, p): (low, high)
         for source, topic in source_topics(settings).items()
@@ -131,14 +135,14 @@ def restored(
 
 
 def state(settings: Settings, restored: Restored, store: Store, background: Executor, spark: SparkContext) -> State:
-    """`background` has the processes that compact it."""
+    """The state; `background` has the processes that compact it."""
     return State(
         snapshot=restored.snapshot,
         broadcast=spark.broadcast,
         positions=dict(restored.positions),
         codec=settings.events.codec,
         registry=_registry(settings),
-        upkeep=Upkeep(store, background, restored.files),
+        compactor=Compactor(store, background, restored.files),
         share=partial(SharedFile, spark) if session.on_cluster(settings.spark.master) else None,
         max_event_bytes=settings.events.max_bytes,
         worker_memory_mb=settings.spark.worker_memory_mb,
@@ -167,7 +171,7 @@ def pipeline(
 
 @contextmanager
 def monitored(settings: Settings, watch: Watch, past: Past | None) -> Iterator[tuple[Monitor, str | None]]:
-    """Who is told what the job does, and where that can be asked for, if anywhere. Raises JobError."""
+    """The monitor and the address where it answers, if any. Raises JobError."""
     options = settings.monitoring
     about = About(
         query=settings.query.name,
@@ -193,11 +197,13 @@ def monitored(settings: Settings, watch: Watch, past: Past | None) -> Iterator[t
 
 
 def observer(settings: Settings, monitor: Monitor, last: ExitStack) -> Observer:
-    """Who is told of each batch. The `last` thing is to send the traces that are left. Call it when Spark's JVM runs:
-    OpenTelemetry begins threads in every process that is forked from ours."""
+    """The observer of each batch. `last` sends the remaining traces at the end.
+
+    Call it once Spark's JVM runs: OpenTelemetry starts threads in every process that is forked from ours.
+    """
     if not settings.monitoring.traces:
         return monitor
-    from streaming.monitoring.tracing import Traces  # who wants no traces loads nothing of OpenTelemetry
+    from streaming.monitoring.tracing import Traces  # without traces, OpenTelemetry is not loaded
 
     name, topics = settings.query.name, (settings.events.topic, settings.subscriptions.topic)
     return Both(monitor, last.enter_context(Traces(settings.monitoring.traces, name, *topics)))
@@ -208,7 +214,7 @@ def _registry(settings: Settings) -> RegistrySettings | None:
 
 
 def names(settings: Settings, topics: Topics) -> Names:
-    """Asks the broker for the id of the subscriptions topic. Raises JobError."""
+    """The names; asks the broker for the id of the subscriptions topic. Raises JobError."""
     deliveries = settings.deliveries
     shared = deliveries.layout == "shared"
     subscriptions = settings.subscriptions.topic

@@ -17,8 +17,10 @@ class Last(NamedTuple):
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
-    """The rows of a batch, so that of each id's changes the one that counts is the last. Each change is given its
-    `segment`, the number of the segment that follows it."""
+    """Order the rows of a batch so that the change that counts is the last of each id.
+
+    Each change gets its `segment`, the number of the segment that follows it.
+    """
     number = 0
     numbered: list[Row] = []
     last: dict[str, dict[int, Change | Refusal]] = {}  # by id and partition; a change, if there is one
@@ -49,7 +51,7 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
 
 
 def last_changes(rows: Iterable[Row]) -> dict[str, Last]:
-    """By id, of the rows of a batch in their order."""
+    """The last change of each id, by id; the rows are in their order."""
     return {
         row.id: Last((row.record.partition, row.record.offset), row.subscriber is None)
         for row in rows

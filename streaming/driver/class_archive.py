@@ -25,7 +25,7 @@ def option(jars: Path) -> str:
 
 
 def keep(jars: Path) -> None:
-    """Call when Spark was stopped in order: lets the JVM end, and keeps the archive that it wrote."""
+    """Keep the archive that the JVM wrote. Call after Spark was stopped in order; ends the JVM."""
     gateway = SparkContext._gateway
     if _archive(jars).exists() or gateway is None:
         return

@@ -16,7 +16,7 @@ TAKEN = (".py", ".nbi", ".nbc")  # the latter two are numba's
 
 
 def make(code: Path, directory: Path) -> Path:
-    """Of the packages in `code`; written to `directory`. Raises OSError."""
+    """Write an archive of the packages in `code` to `directory`. Raises OSError."""
     path = directory / f"{NAME}.tar"
     with tarfile.open(path, "w") as archive:
         for package in PACKAGES:

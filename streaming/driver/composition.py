@@ -19,18 +19,21 @@ from streaming.rows import (
     ConsumerRecord,
     DeadLetter,
     Delivery,
-    Position,
     Refusal,
     Row,
     Source,
+    SourcePartition,
     of_source,
 )
 from streaming.worker import fan_out
 
 
 class Outputs(Protocol):
-    """The topics of subscribers. `missing` makes those that it may; what it returns does not exist. `partitions` is
-    asked of the others. `refresh` is called when that may have changed."""
+    """The topics of subscribers.
+
+    `missing` creates the topics that it may and returns those that do not exist; `partitions` is called for the others.
+    `refresh` is called when that may have changed.
+    """
 
     def missing(self, topics: Iterable[str]) -> set[str]: ...
 
@@ -60,25 +63,24 @@ class Names:
 
 @dataclass
 class Composition:
-    """The records of some rows: made anew for each attempt at a transaction, since what may be delivered can have
-    changed, and one by one, because an event can have a million deliveries.
-    """
+    """The records for some rows. They are composed anew for each attempt at a transaction, since the deliverable topics
+    may have changed, and lazily, because an event can have a million deliveries."""
 
     names: Names
     outputs: Outputs
     quota: DeliveryQuota
     version: int
-    standing: records.Standing
+    since: records.InForceFrom
     parts: Sequence[Part]
     false_positives: float
     last: Mapping[str, Last] = field(default_factory=dict)  # of ids that these rows change, or fail to change
-    # What the last attempt made.
+    # Results of the last attempt.
     delivered: int = field(default=0, init=False)
     over_quota: int = field(default=0, init=False)  # deliveries, whatever became of them
     dead_letters: Counter[str] = field(default_factory=Counter, init=False)  # by reason
 
     def records(self, rows: Sequence[Row], refused: Mapping[str, str]) -> Iterator[Record]:
-        """`refused` are topics that the broker takes no such record for, and what it says."""
+        """The records of the rows. `refused` maps topics that the broker refuses records for to its reason."""
         topics = {self.names.delivery_topic(subscriber) for subscriber, _ in wanted(rows, self.parts)}
         missing = self.outputs.missing(topics)
         allowed = iter(self.quota.allowed(wanted(rows, self.parts)))
@@ -93,13 +95,13 @@ class Composition:
                 yield from self.answer(row)
 
     def answer(self, row: Change | Refusal) -> Iterator[Record]:
-        """A status for every change; a dead letter too for one that was refused."""
+        """A status for every change, and a dead letter for a refused one."""
         names, id = self.names, row.id
         origin = _origin(names.subscriptions, row.record)
         last = self.last.get(id) if id else None
         if isinstance(row, Refusal):
             in_force = None if last is None or last.withdrawn else last.place
-            yield records.status(names.statuses, id, origin, self.standing, refused=row.reason, in_force=in_force)
+            yield records.refused_status(names.statuses, id, origin, self.since, row.reason, in_force)
             yield self._dead_letter(row.record, origin, records.REFUSED_SUBSCRIPTION, row.reason)
             return
         place = last.place if last is not None else None
@@ -107,9 +109,8 @@ class Composition:
             names.statuses,
             id,
             origin,
-            self.standing,
+            self.since,
             subscriber=row.subscriber,
-            withdrawn=row.subscriber is None,
             paused=row.paused,
             superseded_by=place if place != (origin.partition, origin.offset) else None,
         )
@@ -168,7 +169,7 @@ def deliveries(row: Delivery, parts: Sequence[Part]) -> Iterator[tuple[str, str]
 
 
 def _to(row: Delivery, parts: Sequence[Part]) -> Iterable[str]:
-    """The subscribers that an event is delivered to; made anew where they are very many."""
+    """The subscribers of an event; computed again where they are very many."""
     return (subscriber for subscriber, _ in deliveries(row, parts)) if row.matches else row.subscribers
 
 
@@ -182,11 +183,11 @@ def wanted(rows: Iterable[Row], parts: Sequence[Part]) -> Iterator[tuple[str, in
     )
 
 
-def standing(positions: Mapping[Position, int], names: Names) -> records.Standing:
-    """Of the changes that bring the state to these positions."""
+def in_force_from(positions: Mapping[SourcePartition, int], names: Names) -> records.InForceFrom:
+    """The point from which changes are in force that bring the state to these positions."""
     events, subscriptions = of_source(positions, EVENTS), of_source(positions, SUBSCRIPTIONS)
     version = sum(subscriptions.values())
-    return records.Standing(
+    return records.InForceFrom(
         version=version,
         in_force_from={str(p): offset for p, offset in events.items()},
         read_up_to={str(p): offset for p, offset in subscriptions.items()},

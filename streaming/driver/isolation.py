@@ -36,7 +36,7 @@ Row = TypeVar("Row")
 
 
 class Lost(Exception):
-    """The workers did not get through it. `again`: they may, the next time."""
+    """The workers died on the rows. `again`: another try may succeed."""
 
     def __init__(self, reason: str, again: bool) -> None:
         super().__init__(reason)
@@ -59,9 +59,12 @@ def _said(trace: str) -> str:
 
 @dataclass(frozen=True)
 class Isolation(Generic[Batch, Row]):
-    """`match` raises Lost. `places` are int64[rows, 4], each (source, partition, offset, bytes) in the order of its
-    columns; `only` cuts the batch down to a contiguous range; `aside` makes a row of one that kills every worker,
-    with the reason."""
+    """Match rows piece by piece, and set aside each row that kills the workers.
+
+    `match` raises Lost. `places` are int64[rows, 4], each (source, partition, offset, bytes) in the order of its
+    columns; `only` cuts the batch down to a contiguous range; `aside` turns a row that kills every worker into a dead
+    letter with the reason.
+    """
 
     match: Callable[[Batch], list[Row]]
     places: Callable[[Batch], Int64]
@@ -78,8 +81,8 @@ class Isolation(Generic[Batch, Row]):
             places = self.places(batch)
             cuts = _cuts(places)
             if len(cuts) > 1:
-                for own in cuts:
-                    yield from self._piece(self.only(batch, own), own)
+                for piece in cuts:
+                    yield from self._piece(self.only(batch, piece), piece)
                 return
         yield from self._piece(batch, None)
 
@@ -112,7 +115,7 @@ class Isolation(Generic[Batch, Row]):
 
 
 def ranges(places: Int64) -> Iterator[tuple[int, int, int, int]]:
-    """(source, partition, first offset, last offset)."""
+    """The rows as (source, partition, first offset, last offset)."""
     for source, partition in np.unique(places[:, :2], axis=0).tolist():
         offsets = places[(places[:, 0] == source) & (places[:, 1] == partition), 2]
         yield source, partition, int(offsets.min()), int(offsets.max())

@@ -32,7 +32,7 @@ from streaming.monitoring.spark import progress
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING
 from streaming.process import checkpoint
 from streaming.process.supervision import Past
-from streaming.rows import Position, of_source
+from streaming.rows import SourcePartition, of_source
 from streaming.state.first_load import Slice
 from streaming.state.pool import BACKGROUND, processes
 from streaming.state.restore import Restored
@@ -48,11 +48,10 @@ LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # 
 
 
 def run(settings: Settings, jars: Path, stop: threading.Event, lineage: str, past: Past | None = None) -> None:
-    """Returns when `stop` is set, after the batch in hand. Raises JobError, or what broke the query. `past` is what a
-    supervisor tells; None without one.
+    """Run until `stop` is set and the current batch is done. Raises JobError, or the error that broke the query.
 
-    Jobs of one `lineage` follow each other, each because the last one ended: if another job took over meanwhile, it
-    keeps what it has.
+    `past` is the history from a supervisor; None without one. Jobs of one `lineage` follow each other, each because the
+    last one ended: if another job took over meanwhile, it keeps the checkpoint.
     """
     try:
         _run_until(stop, settings, jars, lineage, past)
@@ -111,11 +110,11 @@ class _Start:
         store = Store(checkpoint.state(settings.query.checkpoint, self.scratch))
         with (
             assembly.monitored(settings, watch, past) as (monitor, url),
-            ThreadPoolExecutor(1) as beside,
+            ThreadPoolExecutor(1) as restorer,
             processes(1, BACKGROUND) as background,
             ExitStack() as last,
         ):
-            restoring = beside.submit(
+            restoring = restorer.submit(
                 assembly.restored, settings, names, empty, store, topics, sink
             )  # while Spark starts
             spark = self._spark()
@@ -161,7 +160,7 @@ class _Start:
         )
 
     def _take_over(self, spark: SparkSession, pipeline: Pipeline, restored: Restored) -> None:
-        """All that comes before the first batch, the query's first start included; then the checkpoint is ours."""
+        """Do everything that precedes the first batch, the query's first start included, and claim the checkpoint."""
         if restored.first_start:
             slices = [packing.read(path, Slice) for path in restored.slices]
             pipeline.adopt(slices, restored.chosen, restored.positions)
@@ -171,7 +170,7 @@ class _Start:
         checkpoint.own(self.settings.query.checkpoint, self.lineage)
 
     def _query(
-        self, spark: SparkSession, batches: _Batches, pipeline: Pipeline, positions: Mapping[Position, int]
+        self, spark: SparkSession, batches: _Batches, pipeline: Pipeline, positions: Mapping[SourcePartition, int]
     ) -> StreamingQuery:
         """Start it. Its first batch waits until the workers are warm."""
         _forget(spark, self.spark_checkpoint)
@@ -179,7 +178,7 @@ class _Start:
         pipeline.reread = Rereading(
             cluster=Cluster.of(settings), topics=topics, ends=partial(sources.planned, spark, self.spark_checkpoint)
         )
-        stream = sources.live(
+        stream = sources.event_and_change_stream(
             spark,
             kafka=_source_options(settings),
             starts={topic: of_source(positions, source) for source, topic in topics.items()},
@@ -211,7 +210,7 @@ class _Start:
 
 
 def _warm(spark: SparkSession, state: State) -> None:
-    """Workers that are killed meanwhile are no reason to stop: the first batch starts others."""
+    """Warm up the workers. Killed workers are no reason to stop: the first batch starts others."""
     try:
         warm_up.workers(spark, state)
     except (PySparkException, Py4JJavaError) as error:
@@ -229,18 +228,18 @@ def _forget(spark: SparkSession, spark_checkpoint: str) -> None:
 
 
 def _bring(spark: SparkSession, state: State, scratch: Path) -> None:
-    """Give the executors of a cluster our code. Call before they have work."""
+    """Send our code to the executors of a cluster. Call before they have work."""
     warm_up.kernels(state)
     spark.sparkContext.addArchive(f"{code_archive.make(session.CODE, scratch)}#{code_archive.NAME}")
 
 
 def _source_options(settings: Settings) -> dict[str, str]:
-    own = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
-    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **own}
+    options = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
+    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
 
 
 class _Batches:
-    """The callback of Spark: the pipeline, the exception that broke it, and a way to stop between two batches."""
+    """Spark's callback: runs the pipeline, keeps the exception that broke it, and can stop between two batches."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -263,7 +262,7 @@ class _Batches:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The next batch waits until the end of this, and if that is an exception, for ever."""
+        """Hold the next batch until the end of the block; if the block raises, for ever."""
         with self._turn:
             try:
                 yield
@@ -272,8 +271,8 @@ class _Batches:
                 raise
 
     def end(self, query: StreamingQuery, by_request: bool) -> None:
-        """Stop the query after the batch in hand, or say why it stopped. Raises what broke the pipeline, and
-        SparkFailed where nobody asked it to stop."""
+        """Stop the query after the current batch, or report why it stopped. Raises the error of the pipeline, and
+        SparkFailed if nobody stopped the query."""
         if by_request:
             self._refuse()
             with suppress(StreamingQueryException):
@@ -285,6 +284,6 @@ class _Batches:
             raise SparkFailed(f"Spark stopped the query: {why}")
 
     def _refuse(self) -> None:
-        """Wait for the batch in hand and refuse all further ones."""
+        """Wait for the current batch and refuse all further ones."""
         with self._turn:
             self._finished = True

@@ -21,7 +21,7 @@ class Precision:
         return self.rates[self._step - 1] if self._step else 0.0
 
     def seen(self, waited_ms: float) -> None:
-        """The wait of the oldest event at the start of the last batch."""
+        """Record the wait of the oldest event at the start of the last batch."""
         if self.after_ms and waited_ms > self.after_ms:
             self._step = min(self._step + 1, len(self.rates))
         elif waited_ms < self.after_ms / 2:

@@ -27,9 +27,8 @@ from matchers.contract.tables import Int64
 from matchers.index.texts import Texts
 from streaming.documents import records
 from streaming.documents.records import Record
-from streaming.driver import composition as composing
 from streaming.driver.batch_order import Last, in_order, last_changes
-from streaming.driver.composition import Composition, Names, Outputs, wanted
+from streaming.driver.composition import Composition, Names, Outputs, in_force_from, wanted
 from streaming.driver.isolation import Isolation, Lost, lost, ranges
 from streaming.driver.load_shedding import Precision
 from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota
@@ -39,7 +38,7 @@ from streaming.errors import SparkFailed, of_worker
 from streaming.index import notes
 from streaming.kafka.sink import Aborted, Offsets
 from streaming.log import logger
-from streaming.monitoring.reporting import Nobody, Observer, Published, Report
+from streaming.monitoring.reporting import CommittedTransaction, Nobody, Observer, Report
 from streaming.rows import (
     EVENTS,
     PACKED,
@@ -48,11 +47,11 @@ from streaming.rows import (
     DeadLetter,
     Delivery,
     MisreadTimes,
-    Position,
     Progress,
     Refusal,
     Row,
     Source,
+    SourcePartition,
     consumer_records,
     unpacked,
 )
@@ -80,7 +79,8 @@ class Sink(Protocol):
 
 @dataclass
 class Pipeline:
-    """Called by Spark with one batch after the other, each again until it returned once (`foreachBatch`).
+    """Process batches. Spark calls it with one batch after the other, each again until it has returned once
+    (`foreachBatch`).
 
     A batch that was committed before a crash comes again after it: the workers drop its rows, which lie below
     `state.positions`, and nothing is left to do.
@@ -95,13 +95,13 @@ class Pipeline:
     precision: Precision = field(default_factory=lambda: Precision(0, ()))
     tasks: int = 1  # of a shard and batch, at most: more than there are cores would only cost
     max_matches: int = 0  # of an event; 0: any number
-    # Whether the next batch may be too large to be matched at once. We may have been started because the last one was.
+    # Whether the next batch may be too large to be matched at once: the last one may have ended the previous process.
     careful: bool = True
     observer: Observer = field(default_factory=Nobody)
     # The first offset there is of each of these partitions of the events topic.
     firsts: Callable[[Iterable[int]], Mapping[int, int]] = lambda partitions: {}
     # The rows of a batch, by its number, from some positions on, without Spark (`rereading.Rereading`).
-    reread: Callable[[int, Mapping[Position, int]], Iterable[pa.Table]] | None = None
+    reread: Callable[[int, Mapping[SourcePartition, int]], Iterable[pa.Table]] | None = None
     _number: int = field(default=0, init=False)  # of the batch in hand
 
     def __call__(self, batch: DataFrame, number: int) -> None:
@@ -146,10 +146,12 @@ class Pipeline:
             partial(self._matched, report, exact), partial(self._places, report), _only, partial(self._aside, exact)
         )
 
-    def take(self, rows: Sequence[Row]) -> list[Published]:
-        """Publish what the workers made of a batch, and take its changes into account. Much that is to be delivered
-        becomes several transactions, each with the events up to some offset."""
-        positions: dict[Position, int] = {
+    def take(self, rows: Sequence[Row]) -> list[CommittedTransaction]:
+        """Publish the workers' rows of a batch and apply its changes.
+
+        Many deliveries become several transactions, each with the events up to some offset.
+        """
+        positions: dict[SourcePartition, int] = {
             (r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, Progress)
         }
         if not positions:
@@ -187,25 +189,29 @@ class Pipeline:
                 total += deleted
         return total
 
-    def adopt(self, slices: Sequence[Slice], chosen: Sequence[Chosen], positions: Mapping[Position, int]) -> None:
-        """Tell the owners of the subscriptions that are there at the first start what became of these, and commit where
-        reading begins. Of each id the last word has a status, and every change that is refused; what is superseded has
-        none. A crash before the end repeats it: statuses may come twice then, each the same."""
+    def adopt(
+        self, slices: Sequence[Slice], chosen: Sequence[Chosen], positions: Mapping[SourcePartition, int]
+    ) -> None:
+        """Publish the statuses of all subscriptions at the first start, and commit the offsets where reading begins.
+
+        The last change of each id has a status, and so has every refused change; superseded changes have none. After a
+        crash before the end it is repeated: statuses may then be written twice, with the same content.
+        """
         self.state.positions.update(positions)
-        refused = [row for one in slices for row in _refused(one)]
+        refused = [row for slice_ in slices for row in slice_.refusals]
         last = _last_words(slices, chosen, {row.id for row in refused if row.id})
         composition = self._composition(positions, last)
         late = [row for row in refused if _is_later(row, last)]
         early = [row for row in refused if not _is_later(row, last)]
         self._answer(chain.from_iterable(map(composition.answer, early)))
-        for one, mine in zip(slices, chosen, strict=True):
-            kept = np.flatnonzero(mine.subscriptions)
-            subscribers = notes.subscribers(one.segment).at(kept)
+        for slice_, chosen_rows in zip(slices, chosen, strict=True):
+            kept = np.flatnonzero(chosen_rows.subscriptions)
+            subscribers = notes.subscribers(slice_.segment).at(kept)
             self._make_topics(set(subscribers))
-            offsets = notes.numbers(one.segment, "offset")[kept].tolist()
-            changes = zip(one.segment.ids.at(kept), subscribers, offsets, one.paused[kept].tolist(), strict=True)
-            self._answer(records.statuses(self.names.statuses, one.partition, changes, composition.standing))
-            self._answer(chain.from_iterable(map(composition.answer, _withdrawals(one, mine))))
+            offsets = notes.numbers(slice_.segment, "offset")[kept].tolist()
+            changes = zip(slice_.segment.ids.at(kept), subscribers, offsets, slice_.paused[kept].tolist(), strict=True)
+            self._answer(records.statuses(self.names.statuses, slice_.partition, changes, composition.since))
+            self._answer(chain.from_iterable(map(composition.answer, _withdrawals(slice_, chosen_rows))))
         self._answer(chain.from_iterable(map(composition.answer, late)))
         self._commit(lambda _: [], positions)
 
@@ -214,7 +220,8 @@ class Pipeline:
             self._commit(partial(_regardless, some), {})
 
     def _matched(self, report: Report, exact: bool, batch: DataFrame) -> list[Row]:
-        """Raises Misread unless the timestamps are exact; Lost, JobError, or what is wrong with us."""
+        """The workers' rows of a batch. Raises Misread unless the timestamps are exact; Lost, JobError, or our own
+        error."""
         self._begin("prepare")
         with report.stage("prepare"):
             works = self.state.work(report.false_positives)
@@ -227,15 +234,15 @@ class Pipeline:
             except (PySparkException, Py4JJavaError) as error:
                 if not exact and misread(str(error)):
                     raise Misread(BEYOND_SPARK) from error
-                found = of_worker(str(error)) or lost(str(error)) or error
-                report.counts["workers_lost"] += isinstance(found, Lost)
-                raise found from error
+                cause = of_worker(str(error)) or lost(str(error)) or error
+                report.counts["workers_lost"] += isinstance(cause, Lost)
+                raise cause from error
         if not exact and any(isinstance(row, MisreadTimes) for row in rows):
             raise Misread(OF_ANOTHER_CALENDAR)
         return united(rows) if len(works) > 1 else rows
 
     def _places(self, report: Report, batch: DataFrame) -> Int64:
-        """As `Isolation` wants them: without a worker."""
+        """The places of the rows, as `Isolation` takes them, found without a worker."""
         size = reduce(lambda a, b: a + b, (f.coalesce(f.length(name), f.lit(0)) for name in ("key", "value")))
         self._begin("measure")
         with report.stage("measure"):
@@ -250,7 +257,7 @@ class Pipeline:
         return places[np.lexsort(places.T[::-1])]
 
     def _aside(self, exact: bool, batch: DataFrame, reason: str) -> list[Row]:
-        """Raises Misread unless the timestamps are exact."""
+        """The dead letter of a row that kills workers. Raises Misread unless the timestamps are exact."""
         detail = f"no worker survives it ({reason})"
         rows: list[Row] = []
         for table in batch.toArrow().to_batches():
@@ -279,7 +286,7 @@ class Pipeline:
         detail = f"{row.matched:,} subscriptions match it; matching.max_per_event is {self.max_matches:,}"
         return DeadLetter(row.record, records.TOO_MANY_MATCHES, detail)
 
-    def _publish(self, rows: Sequence[Row], positions: Mapping[Position, int]) -> Published:
+    def _publish(self, rows: Sequence[Row], positions: Mapping[SourcePartition, int]) -> CommittedTransaction:
         began = time.time()
         self._begin("publish")
         self._make_topics({r.subscriber for r in rows if isinstance(r, Change) and r.subscriber is not None})
@@ -288,7 +295,7 @@ class Pipeline:
         composition = self._composition(positions, {**last, **last_changes(rows)})
         made_of = partial(composition.records, rows)
         aborted, sent, committed = self._commit(lambda refused: self._told(made_of(refused)), positions)
-        return Published(
+        return CommittedTransaction(
             rows=rows,
             delivered=composition.delivered,
             over_quota=composition.over_quota,
@@ -313,7 +320,7 @@ class Pipeline:
         self.outputs.missing({self.names.delivery_topic(s) for s in subscribers})
 
     def _commit(
-        self, make: Callable[[Mapping[str, str]], Iterable[Record]], positions: Mapping[Position, int]
+        self, make: Callable[[Mapping[str, str]], Iterable[Record]], positions: Mapping[SourcePartition, int]
     ) -> tuple[int, float, float]:
         """The number of aborts, and the sink's result. `make` composes the records again for each attempt, because the
         existing topics may have changed; it gets the topics for which the broker refused records."""
@@ -336,14 +343,14 @@ class Pipeline:
                 refused |= aborted.refused
                 self.outputs.refresh()
 
-    def _composition(self, positions: Mapping[Position, int], last: Mapping[str, Last]) -> Composition:
+    def _composition(self, positions: Mapping[SourcePartition, int], last: Mapping[str, Last]) -> Composition:
         state = self.state
         return Composition(
             names=self.names,
             outputs=self.outputs,
             quota=self.delivery_quota,
             version=state.version,
-            standing=composing.standing({**state.positions, **positions}, self.names),
+            since=in_force_from({**state.positions, **positions}, self.names),
             parts=state.snapshot.parts,
             false_positives=self.precision.false_positives,
             last=last,
@@ -391,9 +398,10 @@ def _only(batch: DataFrame, places: Int64) -> DataFrame:
 
 
 def _slices(
-    rows: Sequence[Row], positions: Mapping[Position, int]
-) -> Iterator[tuple[Sequence[Row], Mapping[Position, int]]]:
-    """The rows of one transaction after the other, and what each reaches; all but events are of the last."""
+    rows: Sequence[Row], positions: Mapping[SourcePartition, int]
+) -> Iterator[tuple[Sequence[Row], Mapping[SourcePartition, int]]]:
+    """The rows of one transaction after the other, with the offsets that each reaches. The last has all rows except
+    events."""
     if sum(map(_matches, rows)) <= DELIVERED_AT_ONCE:
         yield rows, positions
         return
@@ -412,7 +420,7 @@ def _slices(
 
 
 def _matches(row: Row) -> int:
-    """About as many as it is for."""
+    """The approximate number of matches."""
     return len(row.subscribers) + fan_out.size(row.matches) if isinstance(row, Delivery) else 0
 
 
@@ -420,15 +428,15 @@ def _last_words(slices: Sequence[Slice], chosen: Sequence[Chosen], ids: Iterable
     """The last word on each of these ids that has one."""
     wanted = Texts.of(ids)
     last: dict[str, Last] = {}
-    for one, mine in zip(slices, chosen, strict=True):
+    for slice_, chosen_rows in zip(slices, chosen, strict=True):
         for texts, is_last, offset, withdrawn in (
-            (one.segment.ids, mine.subscriptions, notes.numbers(one.segment, "offset"), False),
-            (one.withdrawn, mine.withdrawn, one.withdrawn_offset, True),
+            (slice_.segment.ids, chosen_rows.subscriptions, notes.numbers(slice_.segment, "offset"), False),
+            (slice_.withdrawn, chosen_rows.withdrawn, slice_.withdrawn_offset, True),
         ):
             place = texts.find(wanted)
             for i in np.flatnonzero(place >= 0).tolist():
                 if is_last[place[i]]:
-                    last[wanted[i]] = Last((one.partition, int(offset[place[i]])), withdrawn)
+                    last[wanted[i]] = Last((slice_.partition, int(offset[place[i]])), withdrawn)
     return last
 
 
@@ -440,20 +448,7 @@ def _is_later(row: Refusal, last: Mapping[str, Last]) -> bool:
     return partition == row.record.partition and offset < row.record.offset
 
 
-def _withdrawals(one: Slice, mine: Chosen) -> Iterator[Change]:
-    gone = np.flatnonzero(mine.withdrawn)
-    for id, offset in zip(one.withdrawn.at(gone), one.withdrawn_offset[gone].tolist(), strict=True):
-        yield Change(ConsumerRecord(one.partition, offset, timestamp_ms=0), id, subscriber=None)
-
-
-def _refused(one: Slice) -> Iterator[Refusal]:
-    for row in one.refused:
-        record = ConsumerRecord(
-            partition=row["partition"],
-            offset=row["offset"],
-            timestamp_ms=row["timestamp"],
-            key=row["key"],
-            value=row["value"],
-            headers=[(header["key"], header["value"]) for header in row["headers"]],
-        )
-        yield Refusal(record, row["id"] or None, row["reason"])
+def _withdrawals(slice_: Slice, chosen_rows: Chosen) -> Iterator[Change]:
+    gone = np.flatnonzero(chosen_rows.withdrawn)
+    for id, offset in zip(slice_.withdrawn.at(gone), slice_.withdrawn_offset[gone].tolist(), strict=True):
+        yield Change(ConsumerRecord(slice_.partition, offset, timestamp_ms=0), id, subscriber=None)

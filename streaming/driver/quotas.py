@@ -20,9 +20,9 @@ REMEMBERED = 120  # seconds, those that were counted in last: late events count 
 class SubscriptionQuota:
     """Limits the subscriptions of a subscriber; 0: no limit. Further ones are refused.
 
-    Who has how many is counted once at the start, and from then on what changes is. Those that are there when a query
-    first starts, or when its state is built from the topic again, are all taken. What was refused is written down
-    before it is published (`Store.refuse`), so that a restart refuses the same.
+    The subscriptions of each subscriber are counted once at the start and updated with each change. All subscriptions
+    that exist when a query first starts, or when its state is rebuilt from the topic, are accepted. Refusals are
+    written down before they are published (`Store.refuse`), so that a restart refuses the same.
     """
 
     most: int
@@ -36,9 +36,9 @@ class SubscriptionQuota:
                 self._count.subtract(subscribers.at(removed))
 
     def checked(self, rows: Sequence[Row], snapshot: Snapshot) -> Sequence[Row]:
-        """The rows of a batch, with changes that go too far as refusals; remembers those that do not.
+        """The rows of a batch, with changes beyond the limit as refusals; counts the others.
 
-        Only the last word on an id counts. If that is refused, so are those before it in the batch: the subscription
+        Only the last change of an id counts. If it is refused, so are those before it in the batch: the subscription
         stays as it was.
         """
         if not self.most:
@@ -72,9 +72,9 @@ class SubscriptionQuota:
 class DeliveryQuota:
     """Limits the deliveries to a subscriber for the events of one second, by event time; 0: no limit.
 
-    So a job that catches up delivers what it would have delivered in time. What was counted last is forgotten when the
-    job ends. What is over it becomes a dead letter, or nothing with `drop`. Events without a timestamp belong to no
-    second: they are allowed and not counted, or else all that ever come would share one.
+    By event time a job that catches up delivers the same as one that is in time. The last counts are forgotten when the
+    job ends. Deliveries beyond the limit become dead letters, or nothing with `drop`. Events without a timestamp belong
+    to no second: they are allowed and not counted; otherwise all of them would share one.
     """
 
     most: int
@@ -82,23 +82,23 @@ class DeliveryQuota:
     _count: dict[int, Counter[str]] = field(default_factory=dict)  # by second
 
     def allowed(self, wanted: Iterable[tuple[str, int]]) -> Iterable[bool]:
-        """Of deliveries, given as (subscriber, event's time in ms), which may be made. Counts nothing yet."""
+        """Whether each delivery, given as (subscriber, event's time in ms), may be made. Counts nothing yet."""
         if not self.most:
             return repeat(True)  # without a look at what is wanted: that can be a million
         counts: Counter[tuple[str, int]] = Counter()
-        found = []
+        allowed = []
         for subscriber, time_ms in wanted:
             if time_ms == NO_TIMESTAMP:
-                found.append(True)
+                allowed.append(True)
                 continue
             second = time_ms // 1000
             before = self._count[second][subscriber] if second in self._count else 0
             counts[subscriber, second] += 1
-            found.append(before + counts[subscriber, second] <= self.most)
-        return found
+            allowed.append(before + counts[subscriber, second] <= self.most)
+        return allowed
 
     def count(self, wanted: Iterable[tuple[str, int]]) -> None:
-        """All that was wanted of a batch is committed, as far as it was allowed."""
+        """Count all wanted deliveries of a committed batch, as far as they were allowed."""
         if not self.most:
             return
         for subscriber, time_ms in wanted:
@@ -115,7 +115,7 @@ def owners(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, str]:
     """The subscribers of the ids that exist."""
     wanted = Texts.of(ids)
     owner: dict[str, str] = {}
-    for part, (which, position) in zip(snapshot.parts, snapshot.found(wanted), strict=True):
+    for part, (which, position) in zip(snapshot.parts, snapshot.locate(wanted), strict=True):
         subscribers = notes.subscribers(part.segment).at(position)
         owner.update(zip(wanted.at(which), subscribers, strict=True))
     return owner

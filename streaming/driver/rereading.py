@@ -13,14 +13,14 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from streaming.documents.messages import headers_of, place_of
 from streaming.driver.isolation import PIECE_BYTES, RAISED
 from streaming.errors import BrokerUnreachable
-from streaming.kafka.clients import Cluster
-from streaming.kafka.errors import is_without_group, meant
-from streaming.rows import EVENTS, INPUT, SUBSCRIPTIONS, Position, Source
+from streaming.kafka.clients import EARLIEST, Cluster
+from streaming.kafka.errors import is_without_group, translate
+from streaming.rows import EVENTS, INPUT, SUBSCRIPTIONS, Source, SourcePartition
 
 ROWS = 10_000  # of a piece
 TIMEOUT_S = 60.0
@@ -39,15 +39,17 @@ def misread(trace: str) -> bool:
 
 @dataclass(frozen=True)
 class Rereading:
-    """`ends` says where a batch of Spark ends, by its number."""
+    """Read the rows of a batch from Kafka without Spark. `ends` gives the end of a batch of Spark, by its number."""
 
     cluster: Cluster
     topics: Mapping[Source, str]
     ends: Callable[[int], Ends]
 
-    def __call__(self, number: int, positions: Mapping[Position, int]) -> Iterator[pa.Table]:
-        """The rows of a batch from these positions on, in pieces (rows.INPUT) that are in the order of each
-        partition: the events first, since the changes of a batch are not in force for them. Raises JobError."""
+    def __call__(self, number: int, positions: Mapping[SourcePartition, int]) -> Iterator[pa.Table]:
+        """The rows of a batch from these positions on, in pieces (rows.INPUT) in the order of each partition.
+
+        The events come first, since the changes of a batch are not in force for them. Raises JobError.
+        """
         ends = self.ends(number)
         for source in (EVENTS, SUBSCRIPTIONS):
             spans = {
@@ -60,19 +62,11 @@ class Rereading:
                 yield _table(source, messages)
 
     def _read(self, topic: str, spans: Mapping[int, tuple[int, int]]) -> Iterator[list[Message]]:
-        config = self.cluster.client(
-            group_id="unused",
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            enable_partition_eof=True,
-            auto_offset_reset="earliest",  # what was deleted meanwhile is gone
-            queued_max_messages_kbytes=4096,
-        )
         left = {partition: end for partition, (_, end) in spans.items()}
         piece: list[Message] = []
         size = 0
         deadline = time.monotonic() + TIMEOUT_S
-        with closing(Consumer(config)) as consumer:
+        with closing(self.cluster.reader(auto_offset_reset=EARLIEST, queued_max_messages_kbytes=4096)) as consumer:
             consumer.assign([TopicPartition(topic, partition, begin) for partition, (begin, _) in spans.items()])
             while left:
                 for message in consumer.consume(ROWS - len(piece), 0.2):
@@ -80,7 +74,7 @@ class Rereading:
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         if error.retriable() or is_without_group(error):
                             continue
-                        raise meant(error, f"{topic} cannot be read")
+                        raise translate(error, f"{topic} cannot be read")
                     partition, offset = place_of(message)
                     if partition not in left:
                         continue

@@ -89,8 +89,11 @@ def on_cluster(master: str) -> bool:
 
 
 def exit_code(error: BaseException) -> int | None:
-    """Of Spark's JVM; a signal is negative. None if it runs, or was never started. `error` is what is known of its end:
-    as long as PySpark waits for the JVM to come up, only the frame that does so knows the process."""
+    """The exit code of Spark's JVM, negative for a signal; None if it runs or was never started.
+
+    `error` is what is known of its end: while PySpark waits for the JVM to come up, only that stack frame knows the
+    process.
+    """
     waiting = (frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is launch_gateway.__code__)
     process = next((frame.f_locals.get("proc") for frame in waiting), getattr(SparkContext._gateway, "proc", None))
     if process is None:
@@ -104,13 +107,13 @@ def exit_code(error: BaseException) -> int | None:
 
 
 def _by_signal(code: int) -> bool:
-    """Shells, which spark-submit is written for, add 128 to the number of the signal."""
+    """Whether a signal ended the process. Shells, for which spark-submit is written, add 128 to its number."""
     return code < 0 or code > 128
 
 
 def _created(builder: SparkSession.Builder) -> SparkSession:
-    """When its own helpers are killed, spark-submit ends as it does when an option is wrong. An option is wrong every
-    time."""
+    """Create the session, with several tries. If its own helpers are killed, spark-submit ends as it does for a wrong
+    option, but a wrong option fails every time."""
     for attempt in range(ATTEMPTS):
         try:
             return builder.getOrCreate()
@@ -130,7 +133,7 @@ def _created(builder: SparkSession.Builder) -> SparkSession:
 def start(
     name: str, master: str, options: Mapping[str, str], jars: Path, scratch: Path, local_checkpoint: bool
 ) -> SparkSession:
-    """`options` are Spark's own and win over TUNING; `scratch` takes all temporary files of the driver.
+    """Start Spark. `options` are Spark's own and win over TUNING; `scratch` takes all temporary files of the driver.
 
     Raises SparkFailed if the JVM is killed meanwhile, and JobError if it ends by itself.
     """

@@ -26,8 +26,7 @@ PROTOCOL = "security.protocol"
 
 
 def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
-    """Raises JobError where Kafka's two clients do not speak the same to the same brokers. The Java one would wait for
-    an answer for minutes."""
+    """Raises JobError if Kafka's two clients have different options. The Java one would wait minutes for an answer."""
     ours, theirs = (options.get(PROTOCOL, "plaintext") for options in (client, spark))
     if ours.lower() != theirs.lower():
         raise JobError(
@@ -35,7 +34,7 @@ def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
         )
 
 
-def live(
+def event_and_change_stream(
     spark: SparkSession, kafka: Mapping[str, str], starts: Mapping[str, Mapping[int, int]], caps: Mapping[str, int]
 ) -> DataFrame:
     """A stream of both topics. `starts` (topic -> partition -> offset, the events topic first) count only for a new
@@ -58,7 +57,7 @@ def live(
 
 
 def planned(spark: SparkSession, checkpoint: str, number: int) -> dict[tuple[str, int], int]:
-    """The end offsets of a batch by topic and partition: Spark records them before it starts the batch."""
+    """The end offsets of a batch by topic and partition, which Spark records before it starts the batch."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets/{number}")
     file = path.getFileSystem(spark._jsc.hadoopConfiguration()).open(path)
@@ -67,8 +66,8 @@ def planned(spark: SparkSession, checkpoint: str, number: int) -> dict[tuple[str
     finally:
         file.close()
     _, _, *of_sources = text.splitlines()  # after a version and what Spark says of the batch
-    found = [json.loads(line) for line in of_sources if line != "-"]
-    return {(topic, int(p)): end for ends in found for topic, by_p in ends.items() for p, end in by_p.items()}
+    plans = [json.loads(line) for line in of_sources if line != "-"]
+    return {(topic, int(p)): end for ends in plans for topic, by_p in ends.items() for p, end in by_p.items()}
 
 
 def _rows(records: DataFrame, source: Source) -> DataFrame:

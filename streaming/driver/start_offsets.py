@@ -11,22 +11,22 @@ from dataclasses import dataclass
 
 from streaming.errors import OffsetsBeyondEnd
 from streaming.log import logger
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Position, Source
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
 
 log = logger("sluice.job")
 
-Bounds = Mapping[Position, tuple[int, int]]  # the first offset there is, and the next that will be written
+Bounds = Mapping[SourcePartition, tuple[int, int]]  # the first offset there is, and the next that will be written
 
 
 @dataclass(frozen=True)
 class Beginning:
-    positions: dict[Position, int]
+    positions: dict[SourcePartition, int]
     # Partition of the events topic -> the first offset that is gone, and the first there is.
     deleted: Mapping[int, tuple[int, int]]
 
     @classmethod
     def of(
-        cls, bounds: Bounds, committed: Mapping[Position, int], topic: Callable[[Source], str], latest: bool
+        cls, bounds: Bounds, committed: Mapping[SourcePartition, int], topic: Callable[[Source], str], latest: bool
     ) -> Beginning:
         """`topic` is the name of a source; `latest`: a first start, with nothing committed, takes no event that is
         there. Raises OffsetsBeyondEnd."""
@@ -58,7 +58,7 @@ class Beginning:
 
 
 def warn_deleted(topic: str, partition: int, begin: int, end: int, offsets: int) -> None:
-    """`offsets` of the range from `begin` until before `end`."""
+    """Log the deleted offsets of a partition, from `begin` until before `end`."""
     log.warning(
         "events were deleted before they were read",
         topic=topic,

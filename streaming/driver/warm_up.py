@@ -31,17 +31,17 @@ class _Kept:
 
 
 def kernels(state: State) -> None:
-    """Do here what workers do, so that what they need is compiled and in the cache."""
+    """Do the workers' work in this process, so that its kernels are compiled and cached."""
     here = replace(state, broadcast=_Kept, share=None, worker_memory_mb=0, _handles={})
     rows = _rows(1)
-    for own in here.work():
-        for work in (own, replace(own, codec="json")):
+    for shard in here.work():
+        for work in (shard, replace(shard, codec="json")):
             assert sum(batch.num_rows for batch in work(rows.to_batches()))
     parts.forget()
 
 
 def cache(algorithm: str) -> None:
-    """Compile what a job with this algorithm needs, where there is none: for an image, which keeps it."""
+    """Compile the kernels of a job with this algorithm into the cache: for an image, which keeps it."""
     state = State(Snapshot(0, algorithm), _Kept, {})
     (work,) = state.work()
     state.apply(in_order(unpacked(pa.Table.from_batches(work(_rows(1).to_batches()), PACKED))), {})
@@ -49,13 +49,13 @@ def cache(algorithm: str) -> None:
 
 
 def workers(spark: SparkSession, state: State) -> None:
-    """Start them, and load the state and the kernels there, so that the first events need not wait for it."""
+    """Start the workers, and load the state and the kernels there, so that the first events need not wait."""
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
     rows = spark.createDataFrame(_rows(n)).repartition(n)
-    for own in state.work():
-        match = replace(own, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
-        for work in (own, match, match):
+    for shard in state.work():
+        match = replace(shard, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
+        for work in (shard, match, match):
             result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
             assert result.num_rows
 

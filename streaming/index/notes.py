@@ -17,7 +17,7 @@ NEVER = np.iinfo(np.int64).max  # expires_at_ms of a subscription that does not 
 
 
 def notes(subscriptions: Sequence[Subscription], partition: Int32, offset: Int64) -> dict[str, Note]:
-    """`partition` and `offset`, one for each subscription, are the place of its record in the subscriptions topic."""
+    """Payload columns of a segment. `partition` and `offset`, one per subscription, are the place of its record."""
     ends = [NEVER if s.expires_at_ms is None else s.expires_at_ms for s in subscriptions]
     return {
         "subscriber": Texts.of(s.subscriber for s in subscriptions),
@@ -34,7 +34,7 @@ def subscribers(segment: Segment) -> Texts:
 
 
 def numbers(segment: Segment, name: str) -> NDArray[Any]:
-    """The column of that name: expires_at_ms, partition or offset."""
+    """A payload column by name: expires_at_ms, partition or offset."""
     column = segment.notes[name]
     assert isinstance(column, np.ndarray)
     return column

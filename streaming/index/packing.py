@@ -19,31 +19,31 @@ T = TypeVar("T")
 
 
 def as_bytes(thing: Any) -> bytes:
-    """Raises TypeError if it holds what `stored` does not name."""
+    """Pack an object. Raises TypeError if it holds a class that `stored` does not name."""
     return b"".join(flat_file.laid_out(*_apart(thing)))
 
 
 def size(thing: Any) -> int:
-    """Bytes that it is packed into, without packing it."""
+    """The number of bytes of a packed object, without packing it."""
     about, arrays = _apart(thing)
     return len(json.dumps(about)) + sum(int(array.nbytes) for array in arrays.values())
 
 
 def from_bytes(packed: bytes, kind: type[T]) -> T:
-    """What was packed, which must be of this class. Raises MatchingError."""
+    """Unpack an object of this class. Raises MatchingError."""
     return _together(*flat_file.parsed(packed, "bytes of another process"), kind, "bytes of another process")
 
 
 def write(path: Path, thing: Any) -> None:
-    """Whole or not at all. Raises OSError, and TypeError if it holds what `stored` does not name."""
+    """Write a file, whole or not at all. Raises OSError, and TypeError for a class that `stored` does not name."""
     flat_file.write(path, *_apart(thing))
 
 
 def read(path: Path, kind: type[T], *, check: bool = False) -> T:
-    """Mapped into memory: pages are read when they are used, and shared with all processes of the host.
+    """Read a file mapped into memory: pages are read when they are used, and shared by all processes of the host.
 
-    `check` reads all of it and compares its checksum. Raises OSError, and MatchingError if it is not what was written,
-    or not of this class.
+    `check` reads the whole file and compares its checksum. Raises OSError, and MatchingError if the file is damaged or
+    holds another class.
     """
     return _together(*flat_file.read(path, check=check), kind, str(path))
 

@@ -10,16 +10,16 @@ from typing import Any, BinaryIO
 from pyspark import SparkContext
 from pyspark.core.broadcast import Broadcast
 
-from matchers.index.snapshot import Part, Reading
+from matchers.index.snapshot import FieldPlan, Part
 from streaming.index import packing
 
 
 class SharedFile(Broadcast[Path]):
-    """The bytes of a file, in a file on every executor that needs them: Spark brings them when a task first does, from
-    us or from an executor that has them, and deletes them everywhere when it is destroyed.
+    """The bytes of a file, in a file on every executor that needs them.
 
-    An executor that is started later is sent only what is not destroyed by then. The JVMs of both sides hold all the
-    bytes, compressed, in memory while they are sent.
+    Spark transfers them when a task first needs them, from us or from an executor that has them, and deletes them
+    everywhere when they are destroyed. An executor that starts later gets only files that are not destroyed by then.
+    The JVMs of both sides hold all the bytes, compressed, in memory during the transfer.
     """
 
     def __init__(self, context: SparkContext, path: Path) -> None:
@@ -46,24 +46,24 @@ class Handle:
         return packing.from_bytes(self.broadcast.value, Part)
 
     def close(self) -> None:
-        """No worker will open it any more."""
+        """Destroy the part: no worker will open it any more."""
         if self.broadcast is not None:
             self.broadcast.destroy()
 
 
-_open: dict[int, tuple[dict[str, Part], Reading]] = {}  # what this worker used last of each shard
+_open: dict[int, tuple[dict[str, Part], FieldPlan]] = {}  # what this worker used last of each shard
 
 
-def opened(handles: tuple[Handle, ...], shard: int) -> tuple[list[Part], Reading]:
-    """The parts, each opened once in a process for as long as batch after batch uses it; and what to read for them."""
-    before, reading = _open.get(shard, ({}, None))
+def opened(handles: tuple[Handle, ...], shard: int) -> tuple[list[Part], FieldPlan]:
+    """The parts and their field plan. A process keeps a part open as long as every batch uses it."""
+    before, plan = _open.get(shard, ({}, None))
     parts = {handle.name: before.get(handle.name) or handle.open() for handle in handles}
-    if reading is None or list(parts) != list(before):
-        reading = Reading.of(list(parts.values()), reading)
-        _open[shard] = parts, reading
-    return list(parts.values()), reading
+    if plan is None or list(parts) != list(before):
+        plan = FieldPlan.of(list(parts.values()), plan)
+        _open[shard] = parts, plan
+    return list(parts.values()), plan
 
 
 def forget() -> None:
-    """Let go of what this process has open."""
+    """Close all parts of this process."""
     _open.clear()

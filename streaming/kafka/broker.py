@@ -53,12 +53,12 @@ num.io.threads=4
 class EmbeddedBroker:
     """`with EmbeddedBroker(jars) as broker: broker.bootstrap_servers`.
 
-    It listens on the loopback interface, on free ports unless one is named, and ends with this process however that
-    ends. Without `directory` its data is gone with it; with one, the next broker there goes on with the same data.
-    For containers, `host` is the name that others reach it by; it then listens on all interfaces.
+    It listens on the loopback interface, on free ports unless one is given, and ends with this process, however that
+    ends. Without `directory` its data is temporary; with one, the next broker there has the same data. For containers,
+    `host` is the name that others reach it by; it then listens on all interfaces.
 
-    `properties` are Kafka's own and win over ours, `format` are flags of its storage tool, and `client` is how
-    librdkafka speaks to the broker then.
+    `properties` are Kafka's own and win over ours, `format` are flags of its storage tool, and `client` has the options
+    with which librdkafka connects to the broker.
     """
 
     def __init__(
@@ -108,13 +108,13 @@ class EmbeddedBroker:
         return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:
-        """kill -9; `restart` goes on with what is on its disk."""
+        """Kill it with signal 9; `restart` continues with the data on its disk."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def restart(self) -> None:
-        """At the same address."""
+        """Start it again at the same address."""
         self._start()
 
     def stop(self) -> None:
@@ -196,10 +196,10 @@ class EmbeddedBroker:
 
 
 def java() -> str:
-    found = shutil.which("java")
-    if found is None:
+    path = shutil.which("java")
+    if path is None:
         raise JobError("there is no java on the PATH; Sluice needs Java 17 or newer")
-    return found
+    return path
 
 
 def free_port() -> int:

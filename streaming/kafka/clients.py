@@ -12,13 +12,15 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from streaming.documents.messages import place_of, topic_of
 from streaming.documents.records import BY_KEY
 from streaming.errors import BrokerUnreachable
-from streaming.kafka.errors import is_without_group, meant
+from streaming.kafka.errors import is_without_group, translate
 from streaming.kafka.topics import CLIENT, TIMEOUT_S, Topics
 
 if TYPE_CHECKING:
     from config.model import Settings
 
 Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
+
+EARLIEST = "earliest"  # `auto_offset_reset`: read on with the first record that is left, if retention removed some
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,21 @@ class Cluster:
     def topics(self) -> Topics:
         return Topics(self.bootstrap_servers, self.options)
 
-    def client(self, **own: Any) -> dict[str, Any]:
-        settings = {name.replace("_", "."): value for name, value in own.items()}
+    def client(self, **options: Any) -> dict[str, Any]:
+        settings = {name.replace("_", "."): value for name, value in options.items()}
         return {**CLIENT, "bootstrap.servers": self.bootstrap_servers, **settings, **self.options}
+
+    def reader(self, **options: Any) -> Consumer:
+        """A consumer of committed records from assigned partitions, which reports the end of each. It joins no group:
+        librdkafka only requires the name of one."""
+        config = self.client(
+            group_id="unused",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            enable_partition_eof=True,
+            **options,
+        )
+        return Consumer(config)
 
 
 def write(
@@ -47,7 +61,7 @@ def write(
     progress: Callable[[int], None] = lambda written: None,
     taken: Callable[[Message], None] = lambda message: None,
 ) -> int:
-    """(key, value) to a topic, in order within a partition; returns how many, when the broker has them all.
+    """Write (key, value) to a topic, in order within a partition; returns the number once the broker has them all.
 
     `taken` is called with each record once it has its offset.
     """
@@ -76,9 +90,9 @@ def write(
             progress(written)
         left = producer.flush(TIMEOUT_S)
     except KafkaException as error:
-        raise meant(error.args[0], f"records were not taken by {topic}") from error
+        raise translate(error.args[0], f"records were not taken by {topic}") from error
     if failed:
-        raise meant(failed[0], f"{left + len(failed)} of {written} records were not taken by {topic}")
+        raise translate(failed[0], f"{left + len(failed)} of {written} records were not taken by {topic}")
     if left:
         raise BrokerUnreachable(f"{left} of {written} records were not taken by {topic}: no answer")
     return written
@@ -94,19 +108,14 @@ def read(
     idle_s: float = 0.02,
 ) -> Iterator[Message | None]:
     """Committed records of topics, without a group, from the first or from `starts` (by topic and partition) on.
-    Ends at the present end, or goes on for ever with `follow`, and then yields None whenever there was nothing for
-    `idle_s`. The end is before the first transaction that is open; with `settled` it is where the log ends now, and
-    transactions that are open before it are waited for. Raises JobError."""
+
+    Ends at the present end; with `follow` it never ends, and yields None whenever nothing came for `idle_s`. The end is
+    before the first open transaction; with `settled` it is the present end of the log, and open transactions before it
+    are waited for. Raises JobError.
+    """
     there = cluster.topics().required(topics)
-    consumer = Consumer(
-        cluster.client(
-            group_id="unused",
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            enable_partition_eof=True,
-            fetch_wait_max_ms=500 if follow else 10,  # a bounded read must not wait for more data at the end
-        )
-    )
+    # A bounded read must not wait for more data at the end.
+    consumer = cluster.reader(fetch_wait_max_ms=500 if follow else 10)
     try:
         partitions = [TopicPartition(topic, p) for topic in topics for p in range(there[topic])]
         for partition in partitions:
@@ -128,13 +137,13 @@ def read(
                 at = topic_of(message), number
                 if error is None and (not settled or offset < ends[at]):
                     yield message
-                # Without an error it is a record, else the end, for now, of what is committed.
+                # Without an error it is a record, otherwise the present end of the committed records.
                 if (offset + (error is None) >= ends[at]) if settled else error is not None:
                     open_ends.discard(at)
             if follow and not messages:
                 yield None
     except KafkaException as error:
-        raise meant(error.args[0], f"{', '.join(topics)} cannot be read") from error
+        raise translate(error.args[0], f"{', '.join(topics)} cannot be read") from error
     finally:
         consumer.close()
 

@@ -16,8 +16,8 @@ _FORBIDDEN = (
 _GONE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
-def meant(error: KafkaError, what: str) -> JobError:
-    """`what` could not be done."""
+def translate(error: KafkaError, what: str) -> JobError:
+    """The error to raise when `what` failed."""
     if error.code() in _FORBIDDEN:
         return Forbidden(f"{what}: {error.str()}; SECURITY.md lists the rights that are needed")
     if error.code() in _NOT_KNOWN:
@@ -32,18 +32,20 @@ def is_without_group(error: KafkaError) -> bool:
     return error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
-class Hearing:
+class AuthErrorListener:
     """Collects librdkafka's connection errors, since its calls only say that they failed."""
 
     def __init__(self) -> None:
-        self._said: KafkaError | None = None
+        self._error: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        """`error_cb` of a client."""
+        """The `error_cb` of a client."""
         if error.code() in _NOT_KNOWN:
-            self._said = error
+            self._error = error
 
     def check(self, address: str) -> None:
-        """Raises Unauthenticated: to go on trying would not help."""
-        if self._said is not None:
-            raise meant(self._said, f"the broker at {address} and this client do not trust each other (kafka.client)")
+        """Raises Unauthenticated if authentication failed: another try would not help."""
+        if self._error is not None:
+            raise translate(
+                self._error, f"the broker at {address} and this client do not trust each other (kafka.client)"
+            )

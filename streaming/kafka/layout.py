@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def needed(settings: Settings) -> list[str]:
-    """Names of the topics without which the job does not start."""
+    """The names of the topics without which the job does not start."""
     shared = [settings.deliveries.topic] if settings.deliveries.layout == "shared" else []
     return [
         settings.events.topic,
@@ -38,7 +38,7 @@ def delivery_partition(settings: Settings, of_event: int, partitions: int) -> in
 
 
 def topics(settings: Settings, partitions: int, replication_factor: int) -> list[Topic]:
-    """The same, ready to be made; `partitions` is for those that grow with the load."""
+    """The topics to create; `partitions` is for those that grow with the load."""
     compacted = {
         "cleanup.policy": "compact",
         # A restart rebuilds the state of the last committed offset from the topic, so for a day no record may be

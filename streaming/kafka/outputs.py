@@ -15,7 +15,7 @@ log = logger("sluice.outputs")
 
 
 def outputs(settings: Settings, topics: Topics) -> OutputTopics:
-    """Missing topics are created if the settings allow it."""
+    """The topics of subscribers. Missing ones are created if the settings allow it."""
     deliveries = settings.deliveries
     make = deliveries.create_topics and deliveries.layout == "topic_per_subscriber"
     return OutputTopics(topics, deliveries.partitions, deliveries.replication_factor, make)
@@ -53,5 +53,5 @@ class OutputTopics:
         return self._known.get(topic, self._partitions)
 
     def refresh(self) -> None:
-        """Ask the broker again: topics may have been deleted, or made anew with other partitions."""
+        """Ask the broker again: topics may have been deleted, or created again with other partitions."""
         self._known = self._topics.partitions()

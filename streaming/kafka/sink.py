@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from streaming.documents.messages import topic_of
 from streaming.documents.records import Record
 from streaming.errors import BrokerUnreachable, Fenced, JobError
-from streaming.kafka.errors import meant
+from streaming.kafka.errors import translate
 from streaming.kafka.topics import CLIENT
 
 TIMEOUT_S = 60.0
@@ -26,10 +26,10 @@ REFUSALS = (
     KafkaError.POLICY_VIOLATION,
 )
 
-# What the producer says of a topic without asking the broker.
+# Errors that the producer raises for a topic without asking the broker.
 UNKNOWN = (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
-# What a broker says that has just come up, and librdkafka does not ask again for offsets.
+# Errors of a broker that has just started; librdkafka does not repeat a request for offsets.
 STARTING = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -42,9 +42,9 @@ Notes = Mapping[tuple[str, int], str]  # metadata of such offsets
 
 
 class Aborted(JobError):
-    """The transaction was given up and nothing of it is visible; a topic may have been deleted. Worth another try.
+    """The transaction was aborted and nothing of it is visible; a topic may have been deleted. Another try may succeed.
 
-    `refused` are topics that the broker takes a record for from nobody, or not from us, and what it says.
+    `refused` maps topics for which the broker refuses records, from everybody or from us, to its reason.
     """
 
     retry = True
@@ -102,23 +102,23 @@ class TransactionalSink:
         self._partitions: Sequence[tuple[str, int]] = ()  # where another may have committed
         self._refused: dict[str, str] = {}  # of the transaction in hand
         self._asked = False  # in the transaction in hand: which topics there are
-        if claimed and any(by != owner for _, by in self._standing(claimed).values()):
+        if claimed and any(by != owner for _, by in self._committed_offsets(claimed).values()):
             raise self._fenced()
         self._producer = self._opened()
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The committed offsets; partitions without one are left out."""
         self._partitions = partitions
-        found = {at: offset for at, (offset, _) in self._standing(partitions).items()}
+        offsets = {at: offset for at, (offset, _) in self._committed_offsets(partitions).items()}
         if not self.owner:
-            self._last = self._own(found)
-        elif found:
-            self.publish([], found)
-        return found
+            self._last = self._own(offsets)
+        elif offsets:
+            self.publish([], offsets)
+        return offsets
 
     def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
         """The metadata of the committed offsets; partitions without any are left out."""
-        return {(tp.topic, tp.partition): tp.metadata for tp in self._found(partitions) if tp.metadata}
+        return {(tp.topic, tp.partition): tp.metadata for tp in self._committed(partitions) if tp.metadata}
 
     def publish(
         self, records: Iterable[Record], offsets: Offsets, notes: Notes = MappingProxyType({})
@@ -153,7 +153,7 @@ class TransactionalSink:
                 raise self._translated(error) from error
             self._abort(offsets)
             if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and not self._refused:
-                raise meant(error.args[0], "a topic cannot be written to") from error
+                raise translate(error.args[0], "a topic cannot be written to") from error
             raise Aborted(error.args[0].str(), self._refused) from error
         self._last |= self._own(offsets)
         return sent, time.time()
@@ -162,7 +162,8 @@ class TransactionalSink:
         self._consumer.close()
 
     def _flush(self, topics: set[str], offsets: Offsets) -> None:
-        """A topic that was deleted can hold up all records of a transaction, and the producer does not say why."""
+        """Send all records. A deleted topic can hold up all records of a transaction, and the producer does not say
+        why."""
         if not self._producer.flush(GONE_S):
             return
         with suppress(KafkaException):  # of a broker that does not answer
@@ -172,12 +173,12 @@ class TransactionalSink:
         if left := self._producer.flush(TIMEOUT_S - GONE_S):
             raise BrokerUnreachable(f"{left:,} records were not taken within {TIMEOUT_S:.0f} s")
 
-    def _found(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
+    def _committed(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
-                found = self._consumer.committed([TopicPartition(t, p) for t, p in partitions], TIMEOUT_S)
-                return [tp for tp in found if tp.offset >= 0]
+                committed = self._consumer.committed([TopicPartition(t, p) for t, p in partitions], TIMEOUT_S)
+                return [tp for tp in committed if tp.offset >= 0]
             except KafkaException as error:
                 if error.args[0].code() not in STARTING or time.monotonic() > deadline:
                     raise self._translated(error) from error
@@ -215,8 +216,8 @@ class TransactionalSink:
                 raise
 
     def _ask_for_topics(self) -> None:
-        """Once a topic was deleted, the producer refuses records for it by itself until it hears of a new one, which
-        has been made for this transaction."""
+        """Refresh the producer's metadata: after a topic was deleted it refuses records itself until it hears of the
+        new one, which has been created for this transaction."""
         self._asked = True
         with suppress(KafkaException):  # of a broker that does not answer: then the transaction is given up
             self._producer.list_topics(timeout=GONE_S)
@@ -230,7 +231,7 @@ class TransactionalSink:
             self._refused[topic] = error.str()
 
     def _commit(self) -> None:
-        """Committing may be asked again for as long as the broker says so."""
+        """Commit, and repeat the request for as long as the broker calls its error retriable."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
@@ -250,24 +251,24 @@ class TransactionalSink:
             self._reopened(offsets, error)
 
     def _reopened(self, tried: Offsets, error: KafkaException) -> bool:
-        """Go on with a new producer, since the old one is of no more use; whether what was tried was committed after
-        all. Raises Fenced if another job has taken over."""
+        """Continue with a new producer, since the old one is unusable; returns whether the transaction was committed
+        after all. Raises Fenced if another job has taken over."""
         if _fences(error) and not self.owner:
             raise self._fenced()
         before, after = self._last, {**self._last, **self._own(tried)}
         for attempt in range(2):
-            found = self._standing({*self._partitions, *after})
-            if found not in (before, after):
+            committed = self._committed_offsets({*self._partitions, *after})
+            if committed not in (before, after):
                 raise self._fenced()
             if attempt == 0:  # another may have taken over just before this
                 self._producer = self._opened()
-        self._last = found
-        return found == after != before
+        self._last = committed
+        return committed == after != before
 
-    def _standing(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
+    def _committed_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
         """The owner of each committed offset, if its metadata names one."""
-        found = self._found(partitions)
-        return {(tp.topic, tp.partition): (tp.offset, (tp.metadata or "") if self.owner else "") for tp in found}
+        committed = self._committed(partitions)
+        return {(tp.topic, tp.partition): (tp.offset, (tp.metadata or "") if self.owner else "") for tp in committed}
 
     def _own(self, offsets: Offsets) -> dict[tuple[str, int], tuple[int, str]]:
         return {at: (offset, self.owner) for at, offset in offsets.items()}
@@ -290,7 +291,8 @@ class TransactionalSink:
 
 @contextmanager
 def _unveiled() -> Iterator[None]:
-    """confluent_kafka raises a fatal error before it calls `_delivered`, which Python then takes for a broken call."""
+    """The fatal error of the client. confluent_kafka raises it before it calls `_delivered`, which Python then takes
+    for a broken call."""
     try:
         yield
     except SystemError as error:

@@ -31,25 +31,28 @@ def moment(text: str, now_ms: int) -> int:
 
 
 def bounds(consumer: Consumer, topic: str, partitions: int) -> dict[int, Span]:
-    """The offsets that each partition has for readers of committed records."""
+    """The first and the end offset of each partition, for readers of committed records."""
     every = [TopicPartition(topic, p) for p in range(partitions)]
     return {p.partition: consumer.get_watermark_offsets(p, TIMEOUT_S) for p in every}
 
 
 def first_since(consumer: Consumer, topic: str, partitions: int, at_ms: int) -> dict[int, int]:
-    """The first record at or after a time, of each partition; negative if there is none."""
-    found = consumer.offsets_for_times([TopicPartition(topic, p, at_ms) for p in range(partitions)], TIMEOUT_S)
-    return {p.partition: p.offset for p in found}
+    """The offset of the first record at or after a time, by partition; negative if there is none."""
+    offsets = consumer.offsets_for_times([TopicPartition(topic, p, at_ms) for p in range(partitions)], TIMEOUT_S)
+    return {p.partition: p.offset for p in offsets}
 
 
 def spans(bounds: Mapping[int, Span], since: Mapping[int, int], until: Mapping[int, int]) -> dict[int, Span]:
-    """From the first record at or after one time to before the first at or after another; what `first_since` has none
-    of, or does not know, is the end. Records that carry an earlier time than one before them stay where they lie."""
-    found = {}
+    """The offsets from the first record at or after one time to before the first at or after another.
+
+    The end, if `first_since` has or knows no such record. Records with an earlier time than one before them stay in
+    order of offset.
+    """
+    spans = {}
     for partition, (low, high) in bounds.items():
         start, end = (_within(low, high, offsets.get(partition, -1)) for offsets in (since, until))
-        found[partition] = (start, max(start, end))
-    return found
+        spans[partition] = (start, max(start, end))
+    return spans
 
 
 def _within(low: int, high: int, offset: int) -> int:

@@ -11,7 +11,8 @@ ANSWER_S = 5.0  # for the broker
 
 
 class Watch:
-    """`ends` is called now and then by a thread of its own, `check` by the main thread. Raises JobError."""
+    """Notice that a topic was deleted and created again. A thread calls `ends` now and then, the main thread `check`.
+    Raises JobError."""
 
     def __init__(self, topics: Topics, names: Sequence[str]) -> None:
         self._topics = topics

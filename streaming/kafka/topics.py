@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec
 
 from streaming.errors import BrokerUnreachable, JobError, TopicMissing
-from streaming.kafka.errors import Hearing, meant
+from streaming.kafka.errors import AuthErrorListener, translate
 
 TIMEOUT_S = 30.0
 
@@ -25,6 +25,13 @@ CLIENT = {
 }
 WAITS_S = (0.5, 1.0, 3.0, 6.0)  # for an answer; between them we hear why there is none
 MAX_PER_REQUEST = 1_000
+
+Rights = frozenset[str]  # Kafka's names of operations: READ, WRITE, ...
+NEEDED = ("READ", "WRITE")
+
+
+def rights_of(operations: Iterable[AclOperation]) -> Rights:
+    return Rights(operation.name for operation in operations)
 
 
 @dataclass(frozen=True)
@@ -41,10 +48,10 @@ class Topics:
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str]) -> None:
         self._address = bootstrap_servers
         self._config: dict[str, Any] = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
-        self._hearing = Hearing()
-        hearing: dict[str, Any] = {**self._config, "error_cb": self._hearing}
+        self._auth_errors = AuthErrorListener()
+        config: dict[str, Any] = {**self._config, "error_cb": self._auth_errors}
         try:
-            self._admin = AdminClient(hearing)
+            self._admin = AdminClient(config)
         except KafkaException as error:
             raise JobError(f"kafka.client cannot be used: {error.args[0].str()}") from None
 
@@ -56,7 +63,7 @@ class Topics:
             except KafkaException as error:
                 why = error.args[0].str()
                 self._admin.poll(0)
-                self._hearing.check(self._address)
+                self._auth_errors.check(self._address)
             else:
                 return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
         protocol = self._config.get("security.protocol", "plaintext")
@@ -74,7 +81,7 @@ class Topics:
         return {name: there[name] for name in names}
 
     def _check_rights(self, names: Iterable[str]) -> None:
-        """A list of all topics leaves out those that we may not know of. Asked by name, the broker says so."""
+        """Raise the broker's reason: a list of all topics leaves out hidden ones, a request by name tells."""
         for name, future in self._admin.describe_topics(
             TopicCollection(list(names)), request_timeout=TIMEOUT_S
         ).items():
@@ -82,31 +89,47 @@ class Topics:
                 future.result(TIMEOUT_S)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise meant(error.args[0], f"the topic {name} cannot be used") from None
+                    raise translate(error.args[0], f"the topic {name} cannot be used") from None
 
     def check_group(self, name: str) -> None:
-        """Raises Forbidden. librdkafka itself would wait for an answer about a group that it may not know of."""
+        """Raises Forbidden. librdkafka itself would wait for an answer about a group that the user may not see."""
         try:
             self._admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                raise meant(error.args[0], f"the group {name} cannot be used") from None
+                raise translate(error.args[0], f"the group {name} cannot be used") from None
 
     def check_readable_and_writable(self, name: str) -> None:
-        """Raises Forbidden. Either right shows that there is the topic, so a list of topics does not tell."""
+        """Raises Forbidden. A list of topics does not tell: a topic is in it if the user has either right."""
+        allowed = self.rights([name]).get(name, NEEDED)
+        for right in NEEDED:
+            if right not in allowed:
+                refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+                raise translate(refused, f"the topic {name} cannot be used (the right {right.lower()!r} is missing)")
+
+    def rights(self, names: Collection[str]) -> dict[str, Rights]:
+        """The user's operations on these topics. A topic that the user may not see has none; missing topics, and all
+        of a broker that does not tell, are left out. Raises JobError."""
+        rights: dict[str, Rights] = {}
         with self._answering("who may use its topics"):
             described = self._admin.describe_topics(
-                TopicCollection([name]), include_authorized_operations=True, request_timeout=TIMEOUT_S
+                TopicCollection(list(names)), include_authorized_operations=True, request_timeout=TIMEOUT_S
             )
-            allowed = described[name].result(2 * TIMEOUT_S).authorized_operations
-        for operation in (AclOperation.READ, AclOperation.WRITE) if allowed is not None else ():
-            if operation not in allowed:
-                right = operation.name.lower()
-                refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-                raise meant(refused, f"the topic {name} cannot be used (the right {right!r} is missing)")
+            for name, future in described.items() if names else ():
+                try:
+                    operations = future.result(2 * TIMEOUT_S).authorized_operations
+                except KafkaException as error:
+                    if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        rights[name] = Rights()
+                    elif error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+                else:
+                    if operations is not None:
+                        rights[name] = rights_of(operations)
+        return rights
 
     def create(self, topics: Iterable[Topic]) -> dict[str, str]:
-        """Make those that are not there yet; returns the reason for each that could not be made."""
+        """Create the missing topics; returns the reason for each that could not be created."""
         failed = {}
         wanted = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in topics]
         for begin in range(0, len(wanted), MAX_PER_REQUEST):
@@ -130,15 +153,15 @@ class Topics:
             there = {name: self._admin.list_topics(name, timeout_s).topics[name].partitions for name in names}
             latest = {TopicPartition(name, p): OffsetSpec.latest() for name, ps in there.items() for p in ps}
             committed = IsolationLevel.READ_COMMITTED
-            found = self._admin.list_offsets(latest, isolation_level=committed, request_timeout=timeout_s)
-            return {(tp.topic, tp.partition): future.result(2 * timeout_s).offset for tp, future in found.items()}
+            futures = self._admin.list_offsets(latest, isolation_level=committed, request_timeout=timeout_s)
+            return {(tp.topic, tp.partition): future.result(2 * timeout_s).offset for tp, future in futures.items()}
 
     def firsts(self, name: str, partitions: Iterable[int]) -> dict[int, int]:
         """The first offset there is, by partition. Raises JobError."""
         with self._answering("where topics begin"):
             earliest = {TopicPartition(name, partition): OffsetSpec.earliest() for partition in partitions}
-            found = self._admin.list_offsets(earliest, request_timeout=TIMEOUT_S)
-            return {tp.partition: future.result(2 * TIMEOUT_S).offset for tp, future in found.items()}
+            futures = self._admin.list_offsets(earliest, request_timeout=TIMEOUT_S)
+            return {tp.partition: future.result(2 * TIMEOUT_S).offset for tp, future in futures.items()}
 
     def ids(self, names: Iterable[str], timeout_s: float) -> dict[str, str]:
         """The ids that distinguish topics of the same name; missing topics are left out. Raises JobError."""
@@ -158,7 +181,7 @@ class Topics:
         try:
             yield
         except KafkaException as error:
-            raise meant(error.args[0], f"the broker at {self._address} does not say {what}") from error
+            raise translate(error.args[0], f"the broker at {self._address} does not say {what}") from error
         except TimeoutError:
             raise BrokerUnreachable(f"the broker at {self._address} does not answer") from None
 

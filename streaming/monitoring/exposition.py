@@ -23,8 +23,8 @@ COUNTED = (
     ("sluice_matches", "matches", "Pairs of an event and a subscription that matches it."),
     ("sluice_deliveries", "deliveries", "Deliveries committed to the topics of subscribers."),
     ("sluice_deliveries_over_quota", "over_quota", "Deliveries over quotas.deliveries_per_second."),
-    ("sluice_workers_lost", "workers_lost", "Times that workers did not live through what they were given."),
-    ("sluice_transactions_aborted", "transactions_aborted", "Attempts at a transaction that were given up."),
+    ("sluice_workers_lost", "workers_lost", "Times that workers died on a batch."),
+    ("sluice_transactions_aborted", "transactions_aborted", "Aborted attempts at a transaction."),
     (
         "sluice_events_deleted_unread",
         "deleted_unread",
@@ -92,17 +92,17 @@ def families(view: View) -> Iterator[Metric]:
         latency.add_metric([stage], *_histogram(latencies))
     yield latency
     durations = HistogramMetricFamily(
-        "sluice_batch_duration_seconds", "Of batches that had rows, without Spark's part."
+        "sluice_batch_duration_seconds", "Duration of batches that had rows, without Spark's part."
     )
     durations.add_metric([], *_histogram(figures.durations))
     yield durations
     phases = {what.removesuffix("_ms"): ms / 1000 for what, ms in figures.spent_ms.items() if what != "batch_ms"}
-    yield _counters("sluice_batch_phase_seconds", "Time that batches took for some of what they do.", phases, "phase")
+    yield _counters("sluice_batch_phase_seconds", "Time that batches spent in some of their phases.", phases, "phase")
     if figures.last_batch_at is not None:
         yield _gauge("sluice_last_batch_timestamp_seconds", "When the last batch was done.", figures.last_batch_at)
     yield _gauge(
         "sluice_batch_without_progress_seconds",
-        "For how long the batch in hand has been in its stage and did not go on; 0 between two batches.",
+        "Time for which the current batch has made no progress in its stage; 0 between two batches.",
         without_progress_s(view),
     )
     yield _gauge(
@@ -112,23 +112,23 @@ def families(view: View) -> Iterator[Metric]:
     )
 
     lag = GaugeMetricFamily(
-        "sluice_lag_records", "Records that are there and not taken into account.", labels=["topic", "partition"]
+        "sluice_lag_records", "Lag: records that are in the topic and not processed.", labels=["topic", "partition"]
     )
-    for one in view.lag:
-        lag.add_metric([one.topic, str(one.partition)], one.records)
+    for partition in view.lag:
+        lag.add_metric([partition.topic, str(partition.partition)], partition.records)
     yield lag
     if broker.answered_at is not None:
-        help = "When the broker last said where the topics end."
+        help = "Time of the broker's last answer about the ends of the topics."
         yield _gauge("sluice_broker_answered_timestamp_seconds", help, broker.answered_at)
 
     if view.holding is not None:
         yield from _of_state(view.holding)
 
-    help = "Rows a second that came to Spark's query, in its last batch."
+    help = "Rows a second that Spark's query read in its last batch."
     yield _gauge("sluice_spark_input_rows_per_second", help, progress.rows_per_s_read)
-    help = "Rows a second that Spark's query got done, in its last batch."
+    help = "Rows a second that Spark's query processed in its last batch."
     yield _gauge("sluice_spark_processed_rows_per_second", help, progress.rows_per_s_done)
-    help = "What Spark did in its query's last batch, by its own names."
+    help = "Phases of the last batch of Spark's query, by Spark's names."
     yield _gauges("sluice_spark_phase_seconds", help, progress.phases_s, "phase")
     yield _gauges("sluice_jvm_heap_bytes", "Heap of the driver's JVM.", progress.heap_bytes, "area")
     help = "Memory of the processes below the driver; what they share counts in each."
@@ -137,10 +137,10 @@ def families(view: View) -> Iterator[Metric]:
 
 def _of_state(holding: Holding) -> Iterator[Metric]:
     yield _gauge("sluice_state_version", "Changes that the state takes into account, by offsets.", holding.version)
-    yield _gauge("sluice_subscriptions", "Subscriptions, those that are paused among them.", holding.subscriptions)
+    yield _gauge("sluice_subscriptions", "Subscriptions, paused ones included.", holding.subscriptions)
     yield _gauge("sluice_state_parts", "Parts that the state consists of.", holding.parts)
-    yield _gauge("sluice_state_bytes", "Of the parts, as the workers of each host have them.", holding.bytes)
-    joins = HistogramMetricFamily("sluice_state_join_duration_seconds", "Of joining parts beside the batches.")
+    yield _gauge("sluice_state_bytes", "Size of the parts, as the workers of each host load them.", holding.bytes)
+    joins = HistogramMetricFamily("sluice_state_join_duration_seconds", "Duration of compactions.")
     joins.add_metric([], *_histogram(holding.joins))
     yield joins
 

@@ -66,20 +66,20 @@ class Figures:
         return sum(self.series(name, now)[-n:]) / n
 
     def series(self, name: str, now: float) -> list[float]:
-        """The same for each of the last SLOTS whole slots, the oldest first."""
-        found = {slot.number: getattr(slot, name) / SLOT_S for slot in self.slots}
+        """The rate in each of the last SLOTS whole slots, oldest first."""
+        rates = {slot.number: getattr(slot, name) / SLOT_S for slot in self.slots}
         last = int(now // SLOT_S)
-        return [found.get(number, 0.0) for number in range(last - SLOTS, last)]
+        return [rates.get(number, 0.0) for number in range(last - SLOTS, last)]
 
     def recent(self, now: float, seconds: int = 300) -> Mapping[str, Latencies]:
-        """Latencies by stage of the last slots, the one that is filled now among them."""
+        """Latencies by stage of the last slots, the current one included."""
         first = int(now // SLOT_S) - seconds // SLOT_S
-        found = _none()
+        recent = _none()
         for slot in self.slots:
             if slot.number > first:
                 for stage, latencies in slot.latencies.items():
-                    found[stage].update(latencies)
-        return found
+                    recent[stage].update(latencies)
+        return recent
 
     def _slots(self, report: Report, number: int) -> tuple[Slot, ...]:
         kept = tuple(slot for slot in self.slots if slot.number >= number - SLOTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,38 +13,42 @@ import orjson
 
 def configure(format: str, level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json() if format == "json" else _Text())
+    handler.setFormatter(_Formatter(_as_json if format == "json" else _as_text))
     root = logging.getLogger("sluice")
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     root.propagate = False
 
 
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    fields: dict[str, Any] = getattr(record, "fields", {})
-    return fields
+class _Formatter(logging.Formatter):
+    def __init__(self, render: Callable[[dict[str, Any]], str]) -> None:
+        super().__init__()
+        self._render = render
 
-
-class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
-            **_fields(record),
+            **getattr(record, "fields", {}),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str).decode()
+        return self._render(line)
 
 
-class _Text(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        time = datetime.fromtimestamp(record.created).isoformat(sep=" ", timespec="milliseconds")
-        # Histograms are for programs.
-        shown = (f"{k}={_short(v)}" for k, v in _fields(record).items() if k != "latencies")
-        line = " ".join((time, record.levelname.lower(), record.getMessage(), *shown))
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+def _as_json(line: dict[str, Any]) -> str:
+    time = line["time"].isoformat(timespec="milliseconds")
+    return orjson.dumps({**line, "time": time}, default=str).decode()
+
+
+def _as_text(line: dict[str, Any]) -> str:
+    time, level, event = (line.pop(name) for name in ("time", "level", "event"))
+    exception = line.pop("exception", None)
+    line.pop("latencies", None)  # histograms are for programs
+    local = time.astimezone().replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+    text = " ".join((local, level, event, *(f"{name}={_short(value)}" for name, value in line.items())))
+    return text if exception is None else f"{text}\n{exception}"
 
 
 def _short(value: Any) -> str:

@@ -12,8 +12,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_bytes(pid: int, proc: Path = PROC) -> Mapping[str, int]:
-    """ "jvm": Spark, "workers": what it started, "beside": what the driver started for itself. What processes share
-    counts in each. Empty where there is no /proc."""
+    """Resident bytes by kind of process: "jvm" is Spark, "workers" its children, "beside" the driver's other children.
+
+    Shared memory counts in each. Empty where there is no /proc.
+    """
     below: dict[int, list[tuple[int, str, int]]] = {}
     for stat in proc.glob("[0-9]*/stat"):
         try:
@@ -23,12 +25,12 @@ def resident_bytes(pid: int, proc: Path = PROC) -> Mapping[str, int]:
         of, _, name = head.partition(" (")
         numbers = rest.split()
         below.setdefault(int(numbers[1]), []).append((int(of), name, int(numbers[21]) * _PAGE))
-    found: Counter[str] = Counter()
+    resident: Counter[str] = Counter()
     open_ends = [(pid, "")]
     while open_ends:
         parent, of_parent = open_ends.pop()
         for child, name, size in below.get(parent, ()):
             kind = "workers" if of_parent in ("jvm", "workers") else "jvm" if name == "java" else "beside"
-            found[kind] += size
+            resident[kind] += size
             open_ends.append((child, kind))
-    return found
+    return resident

@@ -20,7 +20,7 @@ from streaming.monitoring.reporting import Report
 from streaming.monitoring.troubles import Troubles
 from streaming.monitoring.verdicts import LOOK_AT, stuck, without_progress_s
 from streaming.monitoring.view import RESTORING, RUNNING, About, Broker, Holding, InHand, Lag, Progress, View
-from streaming.rows import Position, Source
+from streaming.rows import Source, SourcePartition
 from streaming.state.state import State
 
 log = logger("sluice.monitoring")
@@ -33,9 +33,9 @@ Ends = Mapping[tuple[str, int], int]  # (topic, partition) -> offset
 class Monitor:
     """An `Observer` of the batches.
 
-    Each value is replaced whole by the one thread that writes it, so nobody waits for a lock. As long as the monitor is
-    open, a thread of its own looks whether the batch in hand makes progress, which no thread can say that waits for
-    Spark; and with `ask`, where the topics end, which raises JobError.
+    Each value is replaced whole by the one thread that writes it, so nobody waits for a lock. While the monitor is
+    open, a thread of its own watches whether the current batch makes progress, which no thread can do that waits for
+    Spark; with `ask` it also asks for the ends of the topics. `ask` raises JobError.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Monitor:
         self._broker = Broker(ends, self._clock(), None, since)
 
     def look(self) -> None:
-        """Log a batch that makes no progress, once, and once that it goes on."""
+        """Log once that a batch makes no progress, and once that it continues."""
         view = self.view()
         before, self._reported = self._reported, stuck(view)
         if before is not None and view.in_hand is not before:
@@ -171,7 +171,7 @@ class Monitor:
                 return
 
     def _measure(self) -> None:
-        """Each part once."""
+        """The size of each part, computed once."""
         parts = self._state.snapshot.parts if self._state else ()
         self._sizes = {part: self._sizes.get(part) or packing.size(part) for part in parts}
 
@@ -179,21 +179,21 @@ class Monitor:
         state = self._state
         if state is None:
             return None
-        snapshot, upkeep = state.snapshot, state.upkeep
-        joins, joining = (upkeep.joins, upkeep.held > 0) if upkeep else (Latencies(), False)
+        snapshot, compactor = state.snapshot, state.compactor
+        joins, joining = (compactor.joins, compactor.frozen > 0) if compactor else (Latencies(), False)
         size = sum(self._sizes.values())
         return Holding(state.version, len(snapshot), len(snapshot.parts), size, joins, joining)
 
     def _lag(self, ends: Ends) -> list[Lag]:
-        """Spark reads past offsets that hold no row, such as the ends of transactions, and the state does not know
-        those; while a batch is worked on, only the state knows how far it has come."""
+        """The lag by partition. Spark reads past offsets that hold no row, such as the ends of transactions, which the
+        state does not know; within a batch only the state knows how far it has come."""
         if self._state is None:
             return []
-        positions: Mapping[Position, int] = self._state.positions
+        positions: Mapping[SourcePartition, int] = self._state.positions
         read = self._progress.ends
-        found = []
+        lags = []
         for source, topic in self._topics.items():
             for of, partition in sorted(at for at in ends if at[0] == topic):
                 position = max(positions.get((source, partition), 0), read.get((of, partition), 0))
-                found.append(Lag(topic, partition, position, ends[of, partition]))
-        return found
+                lags.append(Lag(topic, partition, position, ends[of, partition]))
+        return lags

@@ -39,8 +39,8 @@ class Stage(NamedTuple):
     parts: tuple[Stage, ...] = ()
 
 
-class Published(NamedTuple):
-    """A transaction that was committed: its rows as they were decided on, and when it came to what."""
+class CommittedTransaction(NamedTuple):
+    """A committed transaction: its rows and the times of its steps."""
 
     rows: Sequence[Row]
     delivered: int
@@ -82,8 +82,8 @@ class Report:
         finally:
             self.stages.append(Stage(name, began, time.time(), failed))
 
-    def add(self, published: Published, matched_at: float) -> None:
-        """A transaction, and when its matching ended (epoch s)."""
+    def add(self, published: CommittedTransaction, matched_at: float) -> None:
+        """Add a transaction, and the time when its matching ended (epoch s)."""
         sent, committed = published.sent, published.committed
         parts = (Stage("send", published.began, sent), Stage("commit", sent, committed))
         self.stages.append(Stage("publish", published.began, committed, parts=parts))
@@ -114,7 +114,7 @@ class Report:
         self.dead_letters.update(published.dead_letters)
 
     def fields(self) -> dict[str, Any]:
-        """Call it at the end of the batch."""
+        """The fields of the log line. Call it at the end of the batch."""
         self.ended = time.time()
         for name in LOGGED:
             self.spent_ms[f"{name}_ms"] = 1000 * sum(s.ended - s.began for s in self.stages if s.name == name)
@@ -127,16 +127,16 @@ class Report:
             "false_positives": self.false_positives,
             **{name: round(ms, 1) for name, ms in self.spent_ms.items()},
             "latency_ms": self.latencies[TOTAL].summary(),
-            "latencies": {stage: found.to_json() for stage, found in self.latencies.items()},
+            "latencies": {stage: latencies.to_json() for stage, latencies in self.latencies.items()},
             **self.state,
         }
 
 
 class Observer(Protocol):
-    """Told by the thread that runs the batches, which waits for it."""
+    """Called by the thread that runs the batches, which waits for it."""
 
     def doing(self, batch: int, stage: str) -> None:
-        """The batch of that number begins a stage (prepare, measure, match, publish), or goes on with it."""
+        """A batch begins a stage (prepare, measure, match, publish), or continues with it."""
 
     def idle(self) -> None:
         """No batch is in hand until `doing` is called again."""
@@ -181,6 +181,6 @@ class Both:
 
 
 def _trace_context(record: ConsumerRecord) -> dict[str, str]:
-    """Empty if it does not say."""
+    """The trace context of a record; empty if it has none."""
     headers = dict(record.headers)
     return {name: value.decode(errors="replace") for name in TRACE_CONTEXT if (value := headers.get(name))}

@@ -12,7 +12,7 @@ from streaming.monitoring.view import Progress
 
 
 def progress(query: StreamingQuery, spark: SparkSession) -> Progress:
-    """Raises what py4j raises when the JVM has ended."""
+    """Spark's progress report. Raises py4j's errors if the JVM has ended."""
     jvm: Any = spark._jvm
     runtime = jvm.java.lang.Runtime.getRuntime()
     committed = runtime.totalMemory()
@@ -35,9 +35,9 @@ def progress(query: StreamingQuery, spark: SparkSession) -> Progress:
     )
 
 
-def _offsets(given: Any) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = (json.loads(given) if isinstance(given, str) else given) or {}
-    return found
+def _offsets(value: Any) -> dict[str, dict[str, int]]:
+    offsets: dict[str, dict[str, int]] = (json.loads(value) if isinstance(value, str) else value) or {}
+    return offsets
 
 
 def _finite(rate: float | None) -> float:

@@ -78,7 +78,7 @@ def document(view: View) -> Document:
             "events_per_s": figures.series("events", now),
             "deliveries_per_s": figures.series("deliveries", now),
         },
-        "latency_s": {stage: _seconds(found) for stage, found in figures.recent(now).items()},
+        "latency_s": {stage: _seconds(latencies) for stage, latencies in figures.recent(now).items()},
         "lag": [
             {
                 "topic": lag.topic,
@@ -106,8 +106,8 @@ def document(view: View) -> Document:
         },
         "resident_bytes": dict(view.resident_bytes),
         "troubles": [
-            {"at": one.at, "level": one.level, "event": one.event, "detail": _detail(one.fields)}
-            for one in view.troubles
+            {"at": trouble.at, "level": trouble.level, "event": trouble.event, "detail": _detail(trouble.fields)}
+            for trouble in view.troubles
         ],
     }
 
@@ -116,9 +116,9 @@ def verdict(reasons: list[str]) -> Document:
     return {"ok": not reasons, "reasons": reasons}
 
 
-def as_json(found: Document) -> bytes:
-    """ASCII, so that no text from outside can be unfit for it."""
-    return (json.dumps(found, allow_nan=False) + "\n").encode("ascii")
+def as_json(document: Document) -> bytes:
+    """The document in ASCII, so that it can hold any text."""
+    return (json.dumps(document, allow_nan=False) + "\n").encode("ascii")
 
 
 def _state(view: View) -> Document | None:

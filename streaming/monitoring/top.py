@@ -40,7 +40,7 @@ SHOWN = {
 }
 
 
-def asked(url: str) -> Document:
+def fetch(url: str) -> Document:
     """Fetch the status of the job at an address. Raises NotRunning."""
     where = f"{readable(url).rstrip('/').removesuffix('/status.json')}/status.json"
     if not where.startswith(("http://", "https://")):
@@ -57,72 +57,74 @@ def asked(url: str) -> Document:
     if answer.status != 200:
         raise NotRunning(f"{where} is not a Sluice job's status page, or it failed: HTTP {answer.status}")
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not found.keys() >= SHOWN:
+        document = None
+    if not isinstance(document, dict) or not document.keys() >= SHOWN:
         raise NotRunning(f"{where} is not a Sluice job's status page, or an older one's: it has no status")
-    return found
+    return document
 
 
-def looks(where: Callable[[], str], every_s: float, stop: threading.Event) -> Iterator[Document | NotRunning]:
-    """The status again and again until `stop`, and while no job answers the reason: one that is started again may
-    answer at another address. Raises NotRunning if none answers the first time."""
-    yield asked(where())
+def poll(where: Callable[[], str], every_s: float, stop: threading.Event) -> Iterator[Document | NotRunning]:
+    """The status again and again until `stop`; while no job answers, the reason.
+
+    A restarted job may answer at another address. Raises NotRunning if none answers the first time.
+    """
+    yield fetch(where())
     while not stop.wait(every_s):
         try:
-            yield asked(where())
+            yield fetch(where())
         except NotRunning as error:
             yield error
 
 
-def shown(found: Document | NotRunning) -> RenderableType:
-    """No text in it can be more than text on its line."""
-    if isinstance(found, NotRunning):
-        return _text(found, "bold red")
-    whys = [*found["health"]["reasons"], *found["ready"]["reasons"]]
-    error = found["broker"]["error"]
+def render(document: Document | NotRunning) -> RenderableType:
+    """The status for the terminal. Texts from outside stay plain text on their line."""
+    if isinstance(document, NotRunning):
+        return _text(document, "bold red")
+    whys = [*document["health"]["reasons"], *document["ready"]["reasons"]]
+    error = document["broker"]["error"]
     if error and not any(error in why for why in whys):
         whys.append(error)
     return Group(
-        _header(found),
+        _header(document),
         *(_text(why, "bold red") for why in whys),
         Text(),
-        _facts(found),
+        _facts(document),
         Text(),
-        _late(found),
-        *_troubles(found),
+        _late(document),
+        *_troubles(document),
         Text(),
-        _table(("lag", "partition", "records"), lags(found), "lrr"),
+        _table(("lag", "partition", "records"), lags(document), "lrr"),
     )
 
 
-def _header(found: Document) -> Text:
-    job = found["job"]
+def _header(document: Document) -> Text:
+    job = document["job"]
     line = _text(job["query"], "bold")
     line.append("  ").append_text(_text(f"{job['phase']} for {duration(job['uptime_s'])}")).append("  ")
     for of, yes, no in VERDICTS:
-        ok = found[of]["ok"]
+        ok = document[of]["ok"]
         line.append(f"{yes if ok else no}  ", "green" if ok else "bold red")
     return line.append_text(_text(f"{job['algorithm']}, {job['codec']}, Sluice {job['version']}", "dim"))
 
 
-def _facts(found: Document) -> Table:
-    rates, totals, state, job = found["rates"], found["totals"], found["state"], found["job"]
-    behind = sum(lag["records"] for lag in found["lag"])
+def _facts(document: Document) -> Table:
+    rates, totals, state, job = document["rates"], document["totals"], document["state"], document["job"]
+    behind = sum(lag["records"] for lag in document["lag"])
     rows = [
         ("events/s", number(rates["events_per_s"]), f"{number(totals['events'])} since the start"),
         ("deliveries/s", number(rates["deliveries_per_s"]), f"{number(totals['deliveries'])} since the start"),
-        ("records behind", number(behind) if found["lag"] else "-", last_batch(found)),
+        ("records behind", number(behind) if document["lag"] else "-", last_batch(document)),
     ]
     if state is None:
-        rows.append(("state", "-", "being restored"))
+        rows.append(("state", "-", "restoring"))
     else:
         about = f"{number(state['parts'])} parts, {size(state['bytes'])}, version {number(state['version'])}"
         rows.append(("subscriptions", number(state["subscriptions"]), about))
     refused = f"{number(totals['refused'])} refused, {number(totals['over_quota'])} deliveries over quota"
     rows.append(("changes", number(totals["changes"]), refused))
-    letters = found["dead_letters"]
+    letters = document["dead_letters"]
     rows.append(
         ("dead letters", number(sum(letters.values())), ", ".join(f"{why} {number(n)}" for why, n in letters.items()))
     )
@@ -130,22 +132,25 @@ def _facts(found: Document) -> Table:
     again = "-" if job["restarts"] is None else number(job["restarts"])
     rows.append(("restarts", again, "" if code is None else f"the last after exit code {code}"))
     rows.append(("workers lost", number(totals["workers_lost"]), ""))
-    resident = found["resident_bytes"].values()
-    of = ", ".join(f"{whose} {much}" for whose, much in memory(found))
+    resident = document["resident_bytes"].values()
+    of = ", ".join(f"{whose} {much}" for whose, much in memory(document))
     rows.append(("memory", size(sum(resident)) if resident else "-", of))
     return _table(("", "", ""), rows, "lrl")
 
 
-def _late(found: Document) -> Table:
+def _late(document: Document) -> Table:
     rows = [
         (STAGES.get(stage, stage), *(seconds(latency[q]) if latency else "-" for q in QUANTILES))
-        for stage, latency in found["latency_s"].items()
+        for stage, latency in document["latency_s"].items()
     ]
     return _table(("latency, last 5 min", *QUANTILES), rows, "lrrrr")
 
 
-def _troubles(found: Document) -> list[Text]:
-    lines = [_text(f"{moment(one['at'])} {one['event']}: {one['detail']}") for one in found["troubles"][:TROUBLES]]
+def _troubles(document: Document) -> list[Text]:
+    lines = [
+        _text(f"{moment(trouble['at'])} {trouble['event']}: {trouble['detail']}")
+        for trouble in document["troubles"][:TROUBLES]
+    ]
     return [Text(), Text("the last warnings and errors", "dim"), *lines] if lines else []
 
 
@@ -158,5 +163,5 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> Ta
     return table
 
 
-def _text(given: Any, style: str = "") -> Text:
-    return Text(" ".join(readable(str(given)).split()), style)
+def _text(value: Any, style: str = "") -> Text:
+    return Text(" ".join(readable(str(value)).split()), style)

@@ -28,10 +28,11 @@ LAST_S = 3.0  # for what is still to be sent at the end
 
 
 class Traces:
-    """An `Observer` of the batches. `with Traces(...) as traces`; at the end it takes LAST_S to send what is left.
+    """An `Observer` of the batches. `with Traces(...) as traces`; at the end it takes LAST_S to send the remaining
+    traces.
 
-    `batch` only notes. A thread of OpenTelemetry's sends it, every few seconds; what waits for that is bounded, and the
-    oldest gives way. The resource is the query: `service.instance.id` is another one in each process.
+    `batch` only records. A thread of OpenTelemetry sends every few seconds; its queue is bounded and drops the oldest.
+    The resource is the query: `service.instance.id` differs in each process.
     """
 
     def __init__(self, endpoint: str, query: str, events: str, subscriptions: str) -> None:
@@ -55,7 +56,7 @@ class Traces:
         ending = threading.Thread(target=self._provider.shutdown, name="sluice-traces", daemon=True)
         ending.start()
         ending.join(LAST_S)
-        self._collector.shutdown()  # who waits to try again does so no longer
+        self._collector.shutdown()  # end the pause before the next try
         self._collector.close()
 
     def doing(self, batch: int, stage: str) -> None: ...
@@ -110,13 +111,13 @@ class _Collector(SpanExporter):
         self._endpoint = endpoint
         self._failing = False
         self._ended = False
-        self._heard = _Heard()
+        self._heard = _LogHandler()
         self._exporter = OTLPSpanExporter(endpoint)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self._heard.reason = None
-        found = SpanExportResult.FAILURE if self._ended else self._exporter.export(spans)
-        failing = found is not SpanExportResult.SUCCESS
+        result = SpanExportResult.FAILURE if self._ended else self._exporter.export(spans)
+        failing = result is not SpanExportResult.SUCCESS
         if failing != self._failing:
             self._failing = failing
             fields = {"endpoint": self._endpoint}
@@ -125,7 +126,7 @@ class _Collector(SpanExporter):
                 log.warning("traces are lost", **(fields | reason))
             else:
                 log.info("traces are taken again", **fields)
-        return found
+        return result
 
     def shutdown(self) -> None:
         if not self._ended:
@@ -136,7 +137,7 @@ class _Collector(SpanExporter):
         self._heard.close()
 
 
-class _Heard(logging.Handler):
+class _LogHandler(logging.Handler):
     """Captures OpenTelemetry's log. `reason` is the first error of its exporter since it was set to None."""
 
     def __init__(self) -> None:
@@ -147,10 +148,10 @@ class _Heard(logging.Handler):
         self._of.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        said = record.getMessage()
-        log.debug("OpenTelemetry", said=said)
+        message = record.getMessage()
+        log.debug("OpenTelemetry", said=message)
         if record.name.startswith("opentelemetry.exporter"):
-            self.reason = self.reason or said
+            self.reason = self.reason or message
 
     def close(self) -> None:
         self._of.removeHandler(self)
@@ -164,10 +165,10 @@ def _operation(name: str, kind: str) -> dict[str, str]:
 
 
 def _links(report: Report) -> list[Link]:
-    """To the spans that events of the batch belong to. What is no trace context, OpenTelemetry leaves out."""
+    """Links to the spans that events of the batch belong to. OpenTelemetry leaves out malformed trace contexts."""
     read = TraceContextTextMapPropagator()
-    found = (get_current_span(read.extract(given, Context())) for given in report.trace_contexts)
-    return [Link(span.get_span_context()) for span in found]
+    contexts = (get_current_span(read.extract(carrier, Context())) for carrier in report.trace_contexts)
+    return [Link(span.get_span_context()) for span in contexts]
 
 
 def _ns(epoch_s: float) -> int:

@@ -10,7 +10,7 @@ KEPT = 10
 
 
 class Troubles(logging.Handler):
-    """`last` is replaced whole, the newest first."""
+    """The last warnings and errors. `last` is replaced whole, newest first."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

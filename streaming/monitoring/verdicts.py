@@ -18,28 +18,28 @@ LOOK_AT = {  # by stage
 
 
 def ailing(view: View) -> list[str]:
-    """Why it should be started again; empty if it is alive."""
+    """The reasons for a restart; empty if the job is healthy."""
     return list(_ailing(view)) if view.phase == RUNNING else []  # what comes before that takes as long as it takes
 
 
 def waiting(view: View) -> list[str]:
-    """Why it does no work yet, or none any more; empty if it is ready."""
+    """The reasons that the job is not ready; empty if it is."""
     return list(_waiting(view))
 
 
 def stalled_s(view: View) -> float:
-    """For how long there has been something to read and no batch was done."""
+    """The time for which there has been something to read and no batch was done."""
     since = view.broker.behind_since
     return 0.0 if since is None else max(0.0, view.now - max(since, view.progressed_at))
 
 
 def without_progress_s(view: View) -> float:
-    """For how long the batch in hand has been in its stage and did not go on; 0 without one."""
+    """The time for which the current batch has stayed in its stage without progress; 0 without a batch."""
     return 0.0 if view.in_hand is None else max(0.0, view.now - view.in_hand.since)
 
 
 def stuck(view: View) -> InHand | None:
-    """The batch in hand, if that is longer than it should be."""
+    """The current batch, if it has been without progress for too long."""
     stands_still = view.phase == RUNNING and without_progress_s(view) > view.about.stuck_after_s
     return view.in_hand if stands_still else None
 

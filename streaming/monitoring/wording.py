@@ -15,7 +15,7 @@ STAGES = {
     "match": "matching",
     "publish": "publishing",
     "commit": "committing",
-    "total": "all of it",
+    "total": "total",
 }
 TOTALS = {
     "batches": "batches",
@@ -25,7 +25,7 @@ TOTALS = {
     "matches": "matches",
     "deliveries": "deliveries",
     "over_quota": "deliveries over quota",
-    "changes": "changes taken",
+    "changes": "changes accepted",
     "refused": "changes refused",
     "workers_lost": "workers lost",
     "transactions_aborted": "transactions aborted",
@@ -36,7 +36,7 @@ MEMORY = {"jvm": "JVM", "workers": "workers", "beside": "others"}
 
 
 def readable(text: str) -> str:
-    """Without what is no character: half of a surrogate pair, and control characters."""
+    """The text without characters that cannot be printed: half surrogate pairs and control characters."""
     whole = text.encode(errors="replace").decode()
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in whole)
 
@@ -72,10 +72,12 @@ def moment(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def lags(found: Document) -> list[tuple[str, str, str]]:
-    """Topic, partition and records. In their order, so that no line moves; of many partitions those that are furthest
-    behind, and what the others are together."""
-    shown = found["lag"]
+def lags(document: Document) -> list[tuple[str, str, str]]:
+    """Topic, partition and records, in order, so that no line moves.
+
+    With many partitions, those furthest behind, and the sum of the others.
+    """
+    shown = document["lag"]
     if len(shown) > LAGS:
         shown = sorted(shown, key=lambda lag: -lag["records"])
     rows = [(lag["topic"], str(lag["partition"]), number(lag["records"])) for lag in shown[:LAGS]]
@@ -84,15 +86,17 @@ def lags(found: Document) -> list[tuple[str, str, str]]:
     return rows
 
 
-def memory(found: Document) -> list[tuple[str, str]]:
-    """Whose, and how much."""
-    heap = found["spark"]["heap_bytes"]
-    rows = [(what, size(found["resident_bytes"][of])) for of, what in MEMORY.items() if of in found["resident_bytes"]]
+def memory(document: Document) -> list[tuple[str, str]]:
+    """Memory by kind of process."""
+    heap = document["spark"]["heap_bytes"]
+    rows = [
+        (what, size(document["resident_bytes"][of])) for of, what in MEMORY.items() if of in document["resident_bytes"]
+    ]
     if {"used", "max"} <= heap.keys():
         rows.append(("heap", f"{size(heap['used'])} of {size(heap['max'])}"))
     return rows
 
 
-def last_batch(found: Document) -> str:
-    at = found["last_batch_at"]
+def last_batch(document: Document) -> str:
+    at = document["last_batch_at"]
     return f"last batch {moment(at)}" if at else "no batch yet"

@@ -25,8 +25,8 @@ def is_local(location: str) -> bool:
 
 
 def obstacle(location: str) -> str:
-    """Why no job can start on this checkpoint for now, where that shows in the checkpoint or in the directory of
-    temporary files; empty if nothing is in the way."""
+    """The reason that no job can start on this checkpoint for now, as far as the checkpoint or the directory of
+    temporary files shows it; empty if there is none."""
     try:
         if is_local(location):
             _directory(location).mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def failure(error: OSError, directory: str | Path) -> str:
 
 @contextmanager
 def opened(location: str, query: str) -> Iterator[str]:
-    """The directory of Spark's own checkpoint. Raises CheckpointInUse.
+    """Open the directory of Spark's own checkpoint. Raises CheckpointInUse.
 
     A local directory is locked while it is open. Elsewhere only the fencing of producers protects against a second job.
     """
@@ -100,11 +100,10 @@ def state(location: str, scratch: Path) -> Path:
 
 @contextmanager
 def scratch(location: str) -> Iterator[Path]:
-    """A fresh directory for what Spark and its JVM leave lying about.
+    """Create a fresh directory for temporary files of Spark and its JVM.
 
-    It goes with the job; where that was killed, it goes when the next one opens the same local checkpoint.
-
-    It lies with other temporary files, not in the checkpoint: the path of a socket in it may have 107 bytes at most.
+    It is deleted with the job; after a kill, by the next job that opens the same local checkpoint. It lies with other
+    temporary files, not in the checkpoint: the path of a socket in it may have 107 bytes at most.
     """
     directory = Path(tempfile.mkdtemp(prefix="sluice-"))
     try:
@@ -120,7 +119,7 @@ def scratch(location: str) -> Iterator[Path]:
 
 @contextmanager
 def announced(location: str, url: str) -> Iterator[None]:
-    """In a local checkpoint a file says where the job answers. A job that was killed leaves it there."""
+    """Write the job's address to a file in a local checkpoint. A killed job leaves the file there."""
     if not is_local(location):
         yield
         return
@@ -133,7 +132,7 @@ def announced(location: str, url: str) -> Iterator[None]:
 
 
 def announcement(location: str) -> str:
-    """The address in that file; it may be that of a job that was killed. Raises NotRunning."""
+    """The address in that file; it may be that of a killed job. Raises NotRunning."""
     if not is_local(location):
         raise NotRunning(f"the checkpoint {location} is no local directory, so it does not say where its job answers")
     file = _directory(location) / MONITORING
@@ -146,7 +145,7 @@ def announcement(location: str) -> str:
 
 
 def clear(location: str) -> None:
-    """Remove what a job that was killed has left outside its local checkpoint."""
+    """Remove what a killed job has left outside its local checkpoint."""
     last = _directory(location) / SCRATCH
     if last.is_symlink():
         shutil.rmtree(last.readlink(), ignore_errors=True)
@@ -158,14 +157,14 @@ def _directory(location: str) -> Path:
 
 
 def _write(file: Path, text: str) -> None:
-    """Whole or, on a full disk, not at all."""
+    """Write a file, whole or, on a full disk, not at all."""
     new = file.with_name(f"{file.name}.new")
     new.write_text(text)
     new.replace(file)
 
 
 def _claim(file: Path, query: str) -> None:
-    """The offsets of a checkpoint mean nothing to a query of another name: it would skip what it never delivered."""
+    """Bind a checkpoint to a query. Another query would skip events by its offsets that it never delivered."""
     text = file.read_text() if file.exists() else ""
     if not text:  # a crash of the machine can leave it empty
         _write(file, json.dumps({"query": query}) + "\n")

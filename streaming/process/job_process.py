@@ -23,7 +23,7 @@ STOP_TIMEOUT_S = 30.0
 
 
 class JobProcess:
-    """`with JobProcess(...) as job`: entered when the job is `running`, and nothing of it is left afterwards.
+    """`with JobProcess(...) as job`: entered when the job is `running`; at the end all its processes are killed.
 
     `flags` are settings by dotted name, a local query.checkpoint among them. `on_line` gets every log line, in a thread
     of ours; `log` keeps them all.
@@ -37,8 +37,8 @@ class JobProcess:
         on_line: Callable[[dict[str, Any]], None],
         start_timeout_s: float = 120.0,
     ) -> None:
-        given = {**flags, "log.format": "json"}
-        assignments = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
+        arguments = {**flags, "log.format": "json"}
+        assignments = [part for name, value in arguments.items() for part in ("--set", f"{name}={value}")]
         self._command = [sys.executable, str(home / "run_stream.py"), "run", *assignments]
         self._checkpoint = flags["query.checkpoint"]
         self._log = log
@@ -65,12 +65,13 @@ class JobProcess:
         return self._process.pid
 
     def stop(self) -> None:
-        """Ask it to; it ends after the batch in hand."""
+        """Ask the job to stop; it ends after the current batch."""
         if self._process.poll() is None:
             self._process.terminate()
 
     def stopped(self) -> int:
-        """Ask it to, and wait until all its lines are read; returns its exit code. Raises JobError if it goes on."""
+        """Ask the job to stop, and wait until all its lines are read; returns its exit code. Raises JobError if it does
+        not end."""
         self.stop()
         try:
             code = self._process.wait(STOP_TIMEOUT_S)
@@ -90,7 +91,7 @@ class JobProcess:
             raise JobError(f"the job exited with code {self._process.returncode}:\n{last}")
 
     def _kill(self) -> None:
-        """kill -9, of the driver and of all that it started."""
+        """Kill the driver and its children with signal 9."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -121,9 +122,9 @@ class JobProcess:
                 copy.write(line)
                 copy.flush()
                 try:
-                    found = orjson.loads(line)
+                    record = orjson.loads(line)
                 except orjson.JSONDecodeError:
                     continue  # Spark's own lines
-                self._on_line(found)
-                if found.get("event") == "running":
+                self._on_line(record)
+                if record.get("event") == "running":
                     running.set()

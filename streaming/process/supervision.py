@@ -34,13 +34,14 @@ class Past:
 def supervise(
     command: Callable[[Past], Sequence[str]], stop: threading.Event, obstacle: Callable[[], str] = lambda: ""
 ) -> int:
-    """Until the process ends in order, or for a reason that stays, or `stop` is set; returns its exit code.
+    """Run a process and restart it until it ends in order, or for a permanent reason, or `stop` is set; returns its
+    exit code.
 
-    It is started again if it was killed by a signal, or said that the same may work later. All that it started is
-    killed first: a JVM that outlived its driver would write to the same checkpoint.
+    It is restarted if a signal killed it, or if it reported that another try may succeed. All its children are killed
+    first: a JVM that outlived its driver would write to the same checkpoint.
 
-    `obstacle` says why a start could not work now, such as a full disk; empty if nothing is known. As long as it says
-    something, nothing is started; then the next start is at once.
+    `obstacle` gives the reason that a start cannot work now, such as a full disk; empty if none is known. While there
+    is one, nothing is started; afterwards the next start follows at once.
     """
     pause = 0.0
     past = Past()

@@ -26,11 +26,11 @@ from streaming.state.store import Manifest, Store
 log = logger("sluice.state")
 
 SAVE_EVERY_S = 30.0
-LATE_MS = DAY_MS  # no event is later than that: what expired before is forgotten when parts are joined
+LATE_MS = DAY_MS  # no event is later than that: compaction removes subscriptions that expired before
 
 
 @dataclass(frozen=True, eq=False)
-class _Joining:
+class _Compaction:
     parts: tuple[Part, ...]
     removed: tuple[Int32, ...]
     end: int  # how many parts of the snapshot are these or older
@@ -38,11 +38,11 @@ class _Joining:
     future: Future[tuple[Part, Path]]
 
 
-class Upkeep:
-    """Called between batches, by one thread, and never makes them wait: what takes long is done elsewhere.
+class Compactor:
+    """Compact and save the state in the background. One thread calls it between batches, and it never makes them wait.
 
-    Readers of a version have its parts, whatever happens here: a part's file goes only when neither the version in
-    force nor a saved one has it, and even then it stays readable for who has mapped it.
+    Readers of a version have its parts in any case: a part's file is deleted only when neither the version in force nor
+    a saved one has it, and processes that have mapped it can still read it.
     """
 
     def __init__(self, store: Store, processes: Executor, files: Mapping[Part, Path] | None = None) -> None:
@@ -52,55 +52,55 @@ class Upkeep:
         self._lock = threading.Lock()  # of _files; held for a moment only, since batches wait for it
         self._writing = threading.Lock()  # one at a time, so that no part is written twice
         self._joins, self._saves = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-        self._joining: _Joining | None = None
+        self._compaction: _Compaction | None = None
         self._saving: Future[None] | None = None
         self._saved: Snapshot | None = None
         self._saved_at = time.monotonic()
-        self._tired_until = 0.0  # nothing is joined before
-        self.joins = Latencies()  # how long each took; replaced by another when one more is done
+        self._backoff_until = 0.0  # no compaction starts before
+        self.joins = Latencies()  # durations of compactions; replaced by a new object after each
 
     @property
-    def held(self) -> int:
+    def frozen(self) -> int:
         """The number of oldest parts that must not change for now."""
-        return self._joining.end if self._joining else 0
+        return self._compaction.end if self._compaction else 0
 
     def file(self, part: Part) -> Path | None:
         with self._lock:
             return self._files.get(part)
 
-    def tend(self, snapshot: Snapshot) -> Snapshot:
-        """Take what was joined meanwhile into the snapshot, and begin to join what is due."""
-        if self._joining is not None and self._joining.future.done():
-            joining, self._joining = self._joining, None
+    def step(self, snapshot: Snapshot) -> Snapshot:
+        """Put a finished compaction into the snapshot, and start the next one that is due."""
+        if self._compaction is not None and self._compaction.future.done():
+            joining, self._compaction = self._compaction, None
             try:
                 new, path = joining.future.result()
             except BrokenExecutor as error:
                 raise ProcessLost(f"the process that joins parts has ended: {error}") from error
             except OSError as error:
-                self._tired_until = time.monotonic() + SAVE_EVERY_S
+                self._backoff_until = time.monotonic() + SAVE_EVERY_S
                 log.warning("parts not compacted", reason=str(error))
                 return snapshot
             snapshot = snapshot.swapped(joining.parts, joining.removed, new)
             with self._lock:
                 self._files[new] = path
             took_s = time.monotonic() - joining.began
-            one = Latencies()
-            one.add(1000 * took_s)
-            self.joins = self.joins.plus(one)
+            lengths = Latencies()
+            lengths.add(1000 * took_s)
+            self.joins = self.joins.plus(lengths)
             fields = {"subscriptions": len(new.segment.ids), "parts": len(joining.parts), "s": round(took_s, 1)}
             log.info("parts compacted", **fields)
         due = snapshot.due()
-        if self._joining is None and time.monotonic() >= self._tired_until and (parts := snapshot.parts[due]):
+        if self._compaction is None and time.monotonic() >= self._backoff_until and (parts := snapshot.parts[due]):
             long_ago = 1000 * time.time() - LATE_MS
             removed = tuple(map(_with_expired, parts, snapshot.removed[due], repeat(long_ago)))
             future = self._joins.submit(self._join, parts, removed, snapshot)
-            self._joining = _Joining(parts, removed, due.stop, time.monotonic(), future)
+            self._compaction = _Compaction(parts, removed, due.stop, time.monotonic(), future)
         return snapshot
 
     def refuse(self, changes: Iterable[tuple[int, int]]) -> None:
         self._store.refuse(changes)
 
-    def save_now_and_then(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
+    def save_if_due(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
         if (saving := self._saving) is not None and saving.done():
             self._saving = None
             with _warning():
@@ -111,7 +111,7 @@ class Upkeep:
             self._saving = self._saves.submit(self._save, snapshot, dict(positions), self._retired(snapshot))
 
     def close(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
-        """Save the last version; what is being joined is given up."""
+        """Save the last version; a running compaction is cancelled."""
         self._joins.shutdown(wait=False, cancel_futures=True)
         self._saves.shutdown()
         if snapshot is not self._saved:
@@ -121,7 +121,7 @@ class Upkeep:
     def _retired(self, snapshot: Snapshot) -> list[Part]:
         """The parts that are no longer in use, and never will be. A part that comes into use later, even during the
         save, is not among them."""
-        in_use = {*snapshot.parts, *(self._joining.parts if self._joining else ())}
+        in_use = {*snapshot.parts, *(self._compaction.parts if self._compaction else ())}
         with self._lock:
             return [part for part in self._files if part not in in_use]
 
@@ -164,7 +164,7 @@ class Upkeep:
 
 @contextmanager
 def _warning() -> Iterator[None]:
-    """A full disk does not stop the job: what is not saved, the next one reads from the topic."""
+    """A full disk does not stop the job: the next start reads unsaved changes from the topic."""
     try:
         yield
     except OSError as error:
@@ -172,6 +172,6 @@ def _warning() -> Iterator[None]:
 
 
 def _with_expired(part: Part, removed: Int32, before_ms: float) -> Int32:
-    """The deleted positions, and those that expired so long ago that no event is that late."""
+    """The deleted positions, and those that expired so long ago that no event can be that late."""
     expired = np.flatnonzero(notes.numbers(part.segment, "expires_at_ms") < before_ms)
     return np.union1d(removed, expired).astype(np.int32) if len(expired) else removed

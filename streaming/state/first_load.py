@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,7 +24,9 @@ from streaming.documents.messages import headers_of, place_of
 from streaming.documents.subscriptions import Refused, id_of
 from streaming.errors import BrokerUnreachable
 from streaming.index import notes, packing
-from streaming.kafka.errors import is_without_group, meant
+from streaming.kafka.clients import Cluster
+from streaming.kafka.errors import is_without_group, translate
+from streaming.rows import ConsumerRecord, Refusal
 from streaming.worker.compiling import Changes, Paused, Withdrawn, compile_changes, nothing
 
 SLICE = 25_000  # offsets
@@ -44,91 +46,133 @@ class Slice:
     withdrawn: Texts
     withdrawn_offset: Int64
     withdrawn_timestamp: Int64
-    refused: Sequence[Mapping[str, Any]]  # records, each with its "reason" and "id"
+    refused: Sequence[tuple[tuple[Any, ...], str | None, str]]  # fields of the record, id, reason
+
+    @property
+    def refusals(self) -> Iterator[Refusal]:
+        return (Refusal(ConsumerRecord(*record), id or None, reason) for record, id, reason in self.refused)
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Which words of a slice are the last ones on their ids, in the whole topic."""
+    """The words of a slice that are the last ones of their ids, in the whole topic."""
 
     subscriptions: Bools  # [subscriptions of its segment]
     withdrawn: Bools
 
 
-def load(
-    pool: Executor,
-    kafka: Mapping[str, Any],
-    topic: str,
-    ranges: Ranges,
-    directory: Path,
-    progress: Callable[[int, int], None],
-    refused: Set[tuple[int, int]],
-    decisions: Decisions,
-) -> list[Path]:
-    """Files of slices, in the order of the topic, without the changes that the job refused: those of `refused`, given
-    as (partition, offset), and those that the decisions tell. `progress` is told how many offsets are done, and of how
-    many.
+@dataclass(frozen=True)
+class Span:
+    """Offsets of one partition of the subscriptions topic, before `end`."""
 
-    Raises BrokerUnreachable, and Forbidden.
-    """
-    slices = [
-        (partition, begin, min(begin + SLICE, high))
+    cluster: Cluster
+    topic: str
+    partition: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class RefusedChanges:
+    """The changes of one partition that the job refused."""
+
+    offsets: Set[int]
+    # By id, for those whose last change was refused: the offset of the last word on it in this partition, -1 if there
+    # is none, and the offset up to which the partition was read then. All other changes before that are refused or
+    # superseded.
+    decided: Mapping[bytes, tuple[int, int]]
+
+    @classmethod
+    def of(cls, partition: int, refused: Set[tuple[int, int]], decisions: Decisions) -> RefusedChanges:
+        """Those of `refused`, given as (partition, offset), and those that the decisions tell."""
+        decided = {
+            id: (d.word[1] if d.word and d.word[0] == partition else -1, d.read_up_to.get(partition, 0))
+            for id, d in decisions
+            if d.refused
+        }
+        return cls({offset for number, offset in refused if number == partition}, decided)
+
+    def __contains__(self, record: Message) -> bool:
+        _, offset = place_of(record)
+        if offset in self.offsets:
+            return True
+        word, read_up_to = self.decided.get(id_of(record.key(), record.value()) or b"", (0, 0))
+        return offset < read_up_to and offset != word
+
+
+def spans(cluster: Cluster, topic: str, ranges: Ranges) -> list[Span]:
+    """The ranges in the order of the topic, in spans of SLICE offsets."""
+    return [
+        Span(cluster, topic, partition, begin, min(begin + SLICE, high))
         for partition, (low, high) in sorted(ranges.items())
         for begin in range(low, high, SLICE)
     ]
-    paths = [directory / f"slice-{uuid.uuid4().hex}" for _ in slices]
-    total = sum(end - begin for _, begin, end in slices)
-    skipped = {p: {offset for partition, offset in refused if partition == p} for p in ranges}
-    decided = {p: _after_refusals(decisions, p) for p in ranges}
+
+
+def load(
+    pool: Executor,
+    spans: Sequence[Span],
+    directory: Path,
+    refused: Mapping[int, RefusedChanges],
+    progress: Callable[[int, int], None],
+) -> list[Path]:
+    """Write a file of a slice for each span, without the changes that the job refused, by partition.
+
+    `progress` is called with the number of offsets done, and of all. Raises BrokerUnreachable and Forbidden.
+    """
+    paths = [directory / f"slice-{uuid.uuid4().hex}" for _ in spans]
+    total = sum(span.end - span.begin for span in spans)
     begun = {
-        pool.submit(_write_slice, dict(kafka), topic, *place, path, skipped[place[0]], decided[place[0]]): place
-        for place, path in zip(slices, paths, strict=True)
+        pool.submit(_write_slice, span, path, refused[span.partition]): span
+        for span, path in zip(spans, paths, strict=True)
     }
     done = 0
     progress(0, total)
     for task in as_completed(begun):
         task.result()
-        _, begin, end = begun[task]
-        done += end - begin
+        done += begun[task].end - begun[task].begin
         progress(done, total)
     return paths
 
 
 def words(slices: Sequence[Slice], decisions: Decisions) -> LastWords[tuple[int, int]]:
-    """The last words on all ids; each is the number of its slice and its place among that one's subscriptions, or
-    behind these among its withdrawals."""
-    found: LastWords[tuple[int, int]] = LastWords(decisions)
-    for number, one in enumerate(slices):
-        ids = Texts.joined([one.segment.ids, one.withdrawn])
-        offset = np.concatenate([notes.numbers(one.segment, "offset"), one.withdrawn_offset]).tolist()
-        timestamp = np.concatenate([one.timestamp, one.withdrawn_timestamp]).tolist()
+    """The last words of all ids. Each is the number of its slice and its position: subscriptions first, then
+    withdrawals."""
+    last: LastWords[tuple[int, int]] = LastWords(decisions)
+    for number, slice_ in enumerate(slices):
+        ids = Texts.joined([slice_.segment.ids, slice_.withdrawn])
+        offset = np.concatenate([notes.numbers(slice_.segment, "offset"), slice_.withdrawn_offset]).tolist()
+        timestamp = np.concatenate([slice_.timestamp, slice_.withdrawn_timestamp]).tolist()
         for place, id in enumerate(ids):
-            found.take(id.encode(), one.partition, offset[place], timestamp[place], (number, place))
-    return found
+            last.take(id.encode(), slice_.partition, offset[place], timestamp[place], (number, place))
+    return last
 
 
 def choose(slices: Sequence[Slice], last: LastWords[tuple[int, int]]) -> list[Chosen]:
-    masks = [np.zeros(len(one.segment.ids) + len(one.withdrawn), bool) for one in slices]
+    masks = [np.zeros(len(slice_.segment.ids) + len(slice_.withdrawn), bool) for slice_ in slices]
     for _, _, _, (number, place) in last:
         masks[number][place] = True
-    splits = [np.split(mask, [len(one.segment.ids)]) for one, mask in zip(slices, masks, strict=True)]
+    splits = [np.split(mask, [len(slice_.segment.ids)]) for slice_, mask in zip(slices, masks, strict=True)]
     return [Chosen(subscriptions, withdrawn) for subscriptions, withdrawn in splits]
 
 
 def joined(slices: Sequence[Slice], chosen: Sequence[Chosen], shard: int = 0, shards: int = 1) -> Segment:
     """The subscriptions that are there after all slices, or a shard of them."""
     live = [
-        (one.segment, np.flatnonzero(~mine.subscriptions).astype(np.int32))
-        for one, mine in zip(slices, chosen, strict=True)
+        (slice_.segment, np.flatnonzero(~chosen_rows.subscriptions).astype(np.int32))
+        for slice_, chosen_rows in zip(slices, chosen, strict=True)
     ]
-    own = live[shard::shards]
-    return Segment.merge(own) if own else nothing()
+    of_shard = live[shard::shards]
+    return Segment.merge(of_shard) if of_shard else nothing()
 
 
 def withdrawn(slices: Sequence[Slice], chosen: Sequence[Chosen]) -> Texts:
     """The ids whose last word is a withdrawal."""
     return Texts.joined(
-        [one.withdrawn.take(np.flatnonzero(mine.withdrawn)) for one, mine in zip(slices, chosen, strict=True)]
+        [
+            slice_.withdrawn.take(np.flatnonzero(chosen_rows.withdrawn))
+            for slice_, chosen_rows in zip(slices, chosen, strict=True)
+        ]
     )
 
 
@@ -141,33 +185,14 @@ def assemble(
     shard: int = 0,
     shards: int = 1,
 ) -> None:
-    """One part of all that is there after the slices, or of a shard of it. Raises OSError."""
+    """Write one part of all subscriptions after the slices, or of a shard of them. Raises OSError."""
     segment = joined([packing.read(path, Slice) for path in slices], chosen, shard, shards)
     packing.write(to, Part.of(segment, algorithm, options))
 
 
-def _after_refusals(decisions: Decisions, partition: int) -> dict[bytes, tuple[int, int]]:
-    """Of each id whose last change was refused: the offset of its last word in this partition, -1 if it has none there,
-    and up to where the partition was read then. All other changes before that are refused or superseded."""
-    return {
-        id: (d.word[1] if d.word and d.word[0] == partition else -1, d.read_up_to.get(partition, 0))
-        for id, d in decisions
-        if d.refused
-    }
-
-
-def _write_slice(
-    kafka: dict[str, Any],
-    topic: str,
-    partition: int,
-    low: int,
-    high: int,
-    to: Path,
-    skipped: Set[int],
-    decided: Mapping[bytes, tuple[int, int]],
-) -> None:
-    records = [r for r in _records(kafka, topic, partition, low, high) if place_of(r)[1] not in skipped]
-    records = [r for r in records if not _is_passed_over(r, decided)] if decided else records
+def _write_slice(span: Span, to: Path, refused: RefusedChanges) -> None:
+    partition = span.partition
+    records = [record for record in _records(span) if record not in refused]
     changes = Changes(
         [record.key() for record in records],
         pa.array([record.value() for record in records], pa.binary()),
@@ -177,17 +202,17 @@ def _write_slice(
     compiled = compile_changes(changes)
     last: dict[str, Message] = {}
     paused: set[str] = set()
-    refused = []
+    refusals = []
     for record, outcome in zip(records, compiled.outcomes, strict=True):
         if isinstance(outcome, Refused):
-            refused.append(_row(record) | {"id": outcome.id, "reason": str(outcome)})
+            refusals.append((_fields(record), outcome.id, str(outcome)))
         else:
             last[outcome.id] = record
             (paused.add if isinstance(outcome, Paused) else paused.discard)(outcome.id)
     there = set(compiled.segment.ids)
     gone = {o.id for o in compiled.outcomes if isinstance(o, Withdrawn)} - there
     withdrawn = sorted(gone, key=lambda id: place_of(last[id])[1])
-    one = Slice(
+    slice_ = Slice(
         partition,
         compiled.segment,
         _timestamps(last[id] for id in compiled.segment.ids),
@@ -195,25 +220,19 @@ def _write_slice(
         Texts.of(withdrawn),
         np.array([place_of(last[id])[1] for id in withdrawn], np.int64),
         _timestamps(last[id] for id in withdrawn),
-        refused,
+        refusals,
     )
-    packing.write(to, one)
+    packing.write(to, slice_)
 
 
 def _timestamps(records: Iterable[Message]) -> Int64:
     return np.array([record.timestamp()[1] for record in records], np.int64)
 
 
-def _is_passed_over(record: Message, decided: Mapping[bytes, tuple[int, int]]) -> bool:
-    word, read_up_to = decided.get(id_of(record.key(), record.value()) or b"", (0, 0))
-    _, offset = place_of(record)
-    return offset < read_up_to and offset != word
-
-
-def _records(kafka: dict[str, Any], topic: str, partition: int, low: int, high: int) -> list[Message]:
-    """The committed records that are left from `low` until before `high`."""
-    consumer = _consumer(tuple(sorted(kafka.items())))
-    consumer.assign([TopicPartition(topic, partition, low)])
+def _records(span: Span) -> list[Message]:
+    """The committed records of a span that are left."""
+    consumer = _consumer(span.cluster.bootstrap_servers, tuple(sorted(span.cluster.options.items())))
+    consumer.assign([TopicPartition(span.topic, span.partition, span.begin)])
     records: list[Message] = []
     deadline = time.monotonic() + TIMEOUT_S
     while True:
@@ -221,37 +240,27 @@ def _records(kafka: dict[str, Any], topic: str, partition: int, low: int, high: 
             error = message.error()
             if error is None:
                 _, offset = place_of(message)
-                if offset < high:
+                if offset < span.end:
                     records.append(message)
                     deadline = time.monotonic() + TIMEOUT_S
-                if offset < high - 1:
+                if offset < span.end - 1:
                     continue
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 consumer.unassign()
                 return records
             if not error.retriable() and not is_without_group(error):
-                raise meant(error, f"{topic} cannot be read")
+                raise translate(error, f"{span.topic} cannot be read")
         if time.monotonic() > deadline:
             raise BrokerUnreachable(
-                f"the broker does not give records of {topic}, partition {partition}, from {low} on"
+                f"the broker does not give records of {span.topic}, partition {span.partition}, from {span.begin} on"
             )
 
 
 @lru_cache(maxsize=1)
-def _consumer(kafka: tuple[tuple[str, Any], ...]) -> Consumer:
-    own = {"group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True}
-    return Consumer({**own, "isolation.level": "read_committed", "queued.max.messages.kbytes": 4096, **dict(kafka)})
+def _consumer(bootstrap_servers: str, options: tuple[tuple[str, str], ...]) -> Consumer:
+    return Cluster(bootstrap_servers, dict(options)).reader(queued_max_messages_kbytes=4096)
 
 
-def _row(record: Message) -> dict[str, Any]:
-    """A record with the names that the rows of a batch have."""
-    headers = [{"key": key, "value": value} for key, value in headers_of(record)]
-    partition, offset = place_of(record)
-    return {
-        "partition": partition,
-        "offset": offset,
-        "timestamp": record.timestamp()[1],
-        "key": record.key(),
-        "value": record.value(),
-        "headers": headers,
-    }
+def _fields(record: Message) -> tuple[Any, ...]:
+    """The fields of a `ConsumerRecord`, since a file can hold a tuple and no instance of that class."""
+    return (*place_of(record), record.timestamp()[1], record.key(), record.value(), headers_of(record))

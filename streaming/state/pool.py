@@ -36,10 +36,10 @@ def processes(n: int, nice: int = 0) -> Iterator[Executor]:
 
 
 class Renewed(Executor):
-    """An executor that is replaced when one of its processes was killed, which breaks all of it, with all its work.
+    """An executor that is replaced when one of its processes is killed, which breaks the whole executor.
 
-    That work is done again by the new one. After TRIES executors that broke without having done anything, it fails with
-    what the last one failed with.
+    The new one repeats all unfinished work. After TRIES executors in a row that broke without finishing any, it fails
+    with the error of the last.
     """
 
     def __init__(self, made: Callable[[], Executor]) -> None:

@@ -17,8 +17,21 @@ from streaming.documents.change_order import Decisions, LastWords
 from streaming.index import packing
 from streaming.kafka.clients import Cluster, read
 from streaming.log import logger
-from streaming.rows import SUBSCRIPTIONS, Position, of_source
-from streaming.state.first_load import SLICE, Chosen, Ranges, Slice, assemble, choose, joined, load, withdrawn, words
+from streaming.rows import SUBSCRIPTIONS, SourcePartition, of_source
+from streaming.state.first_load import (
+    SLICE,
+    Chosen,
+    Ranges,
+    RefusedChanges,
+    Slice,
+    assemble,
+    choose,
+    joined,
+    load,
+    spans,
+    withdrawn,
+    words,
+)
 from streaming.state.pool import processes
 from streaming.state.store import Store
 
@@ -45,7 +58,7 @@ class Topic:
 class Restored:
     snapshot: Snapshot
     files: Mapping[Part, Path]
-    positions: Mapping[Position, int]
+    positions: Mapping[SourcePartition, int]
     first_start: bool
     slices: tuple[Path, ...]  # of which it was made, as far as they were read
     chosen: tuple[Chosen, ...]  # of each slice, what counts
@@ -56,15 +69,15 @@ class Restored:
 
 
 def restore(
-    empty: Snapshot, store: Store, topic: Topic, positions: Mapping[Position, int], *, first_start: bool
+    empty: Snapshot, store: Store, topic: Topic, positions: Mapping[SourcePartition, int], *, first_start: bool
 ) -> Restored:
-    """The state that takes into account what lies before `positions`. Raises BrokerUnreachable."""
+    """The state after all changes before `positions`. Raises BrokerUnreachable."""
     began = time.monotonic()
     ends = of_source(positions, SUBSCRIPTIONS)
     saved = None
     if not first_start:
         saved = store.load(empty, ends)
-    # What lies beyond was never committed and will be judged again.
+    # Refusals beyond the committed offsets will be decided again.
     store.forget_refused(lambda at: not first_start and at[1] < ends.get(at[0], 0))
     store.clean() if saved is not None else store.forget()
     snapshot, begins = empty, topic.lows
@@ -74,14 +87,14 @@ def restore(
         begins = {p: max(low, manifest.positions.get(p, 0)) for p, low in topic.lows.items()}
     ranges = {p: (begin, ends[p]) for p, begin in begins.items() if begin < ends[p]}
     version = sum(ends.values())
-    # A first start that did not come to its end has left statuses: nothing that they say was ever in force.
+    # An unfinished first start has left statuses; none of the changes in them was ever in force.
     follows = (lambda query: query != topic.query) if first_start else (lambda query: query == topic.query)
     decisions = _decisions(topic, follows) if saved is None and ranges else Decisions()
     paths = _load(topic, ranges, store, decisions) if ranges else []
     slices = [packing.read(path, Slice) for path in paths]
     last = words(slices, decisions)
     if saved is not None and last.contested:
-        # All these changes came after the saved state. Which of several partitions has the last word, statuses tell.
+        # All these changes came after the saved state. Statuses tell which of several partitions has the last word.
         decisions = _decisions(topic, follows)
         last = words(slices, decisions)
     chosen = choose(slices, last)
@@ -90,7 +103,11 @@ def restore(
         _warn_of_lost(decisions, last, ends)
     elif slices:
         gone = [
-            id for one in slices for ids in (one.segment.ids, one.withdrawn) for id in ids if id.encode() not in last
+            id
+            for slice_ in slices
+            for ids in (slice_.segment.ids, slice_.withdrawn)
+            for id in ids
+            if id.encode() not in last
         ]
         snapshot = snapshot.update(joined(slices, chosen), [*withdrawn(slices, chosen), *gone], version=version)
     fields = {"subscriptions": len(snapshot), "s": round(time.monotonic() - began, 1)}
@@ -104,8 +121,8 @@ def _decisions(topic: Topic, follows: Callable[[str], bool]) -> Decisions:
 
 
 def _warn_of_lost(decisions: Decisions, last: LastWords[tuple[int, int]], ends: Mapping[int, int]) -> None:
-    """Compaction keeps the newest record of an id in a partition. If that was refused, the document before it, which
-    is in force, is removed after a while."""
+    """Log subscriptions that compaction has removed: it keeps the newest record of an id in a partition, and if that
+    was refused, removes the document before it, which is in force."""
     lost = [
         id.decode(errors="replace")
         for id, decision in decisions
@@ -120,23 +137,24 @@ def _warn_of_lost(decisions: Decisions, last: LastWords[tuple[int, int]], ends: 
 
 
 def _pool(n: int, few: bool) -> AbstractContextManager[Executor]:
-    """For few subscriptions a process of their own would take longer to start than they do."""
+    """An executor; for few subscriptions, starting a process would take longer than the work."""
     return ThreadPoolExecutor(1) if few else processes(n)
 
 
 def _load(topic: Topic, ranges: Ranges, store: Store, decisions: Decisions) -> list[Path]:
-    kafka = Cluster(topic.bootstrap_servers, topic.options).client()
-    said = time.monotonic()
+    cluster = Cluster(topic.bootstrap_servers, dict(topic.options))
+    refused = {p: RefusedChanges.of(p, store.refused(), decisions) for p in ranges}
+    logged_s = time.monotonic()
 
     def progress(done: int, total: int) -> None:
-        nonlocal said
-        if time.monotonic() - said > SAY_EVERY_S:
-            said = time.monotonic()
+        nonlocal logged_s
+        if time.monotonic() - logged_s > SAY_EVERY_S:
+            logged_s = time.monotonic()
             log.info("reading subscriptions", done=done, of=total)
 
     few = sum(end - begin for begin, end in ranges.values()) <= SLICE
     with _pool(os.cpu_count() or 1, few) as pool:
-        return load(pool, kafka, topic.name, ranges, store.directory, progress, store.refused(), decisions)
+        return load(pool, spans(cluster, topic.name, ranges), store.directory, refused, progress)
 
 
 def _built(

@@ -17,8 +17,8 @@ from streaming.codecs import RegistrySettings
 from streaming.documents.change_order import Place
 from streaming.index import notes, packing
 from streaming.index.parts import Handle
-from streaming.rows import SUBSCRIPTIONS, Change, CompiledSegment, Position, Row, of_source
-from streaming.state.compaction import Upkeep
+from streaming.rows import SUBSCRIPTIONS, Change, CompiledSegment, Row, SourcePartition, of_source
+from streaming.state.compaction import Compactor
 from streaming.worker.matching import Work
 
 AT_ONCE = 8_192  # subscriptions that a batch's changes may move between parts
@@ -35,10 +35,10 @@ class State:
 
     snapshot: Snapshot
     broadcast: Callable[[Any], Any]
-    positions: dict[Position, int]  # (source, partition) -> offset of the first row not yet taken into account
+    positions: dict[SourcePartition, int]  # (source, partition) -> offset of the first row not yet taken into account
     codec: str = "json"
     registry: RegistrySettings | None = None
-    upkeep: Upkeep | None = None
+    compactor: Compactor | None = None
     share: Callable[[Path], Any] | None = None
     max_event_bytes: int = 1_000_000
     worker_memory_mb: int = 0
@@ -72,21 +72,24 @@ class State:
         return [replace(whole, parts=parts[shard::n], shard=shard) for shard in range(n)]
 
     def refuse(self, changes: list[tuple[int, int]]) -> None:
-        """These, given as (partition, offset), are not applied, now or after a crash. Call before that is published."""
-        if changes and self.upkeep is not None:
-            self.upkeep.refuse(changes)
+        """Do not apply these changes, given as (partition, offset), now or after a crash. Call before the refusals are
+        published."""
+        if changes and self.compactor is not None:
+            self.compactor.refuse(changes)
 
-    def apply(self, rows: Iterable[Row], positions: Mapping[Position, int]) -> None:
-        """Take the changes and segments among the rows of a batch, as `batch_order.in_order` has them, into account.
-        Call only between batches."""
+    def apply(self, rows: Iterable[Row], positions: Mapping[SourcePartition, int]) -> None:
+        """Apply the changes and segments among the rows of a batch, in the order of `batch_order.in_order`.
+
+        Call only between batches.
+        """
         added, removed = _net(rows)
         after = {**self.positions, **positions}
         if added is not None or removed:
-            held = self.upkeep.held if self.upkeep else 0
+            frozen = self.compactor.frozen if self.compactor else 0
             version = sum(of_source(after, SUBSCRIPTIONS).values())
-            self.snapshot = self.snapshot.update(added or (), removed, version=version, held=held)
+            self.snapshot = self.snapshot.update(added or (), removed, version=version, frozen=frozen)
         self.positions = after
-        self.tend()
+        self.step()
 
     def places(self, ids: Iterable[str]) -> dict[str, Place]:
         """The places of the documents in force or paused, for the ids that have one."""
@@ -94,36 +97,36 @@ class State:
         if not len(wanted):  # as in nearly every batch
             return {}
         places: dict[str, Place] = {}
-        for part, (which, position) in zip(self.snapshot.parts, self.snapshot.found(wanted), strict=True):
+        for part, (which, position) in zip(self.snapshot.parts, self.snapshot.locate(wanted), strict=True):
             partition, offset = (
                 notes.numbers(part.segment, name)[position].tolist() for name in ("partition", "offset")
             )
             places |= zip(wanted.at(which), zip(partition, offset, strict=True), strict=True)
         return places
 
-    def tend(self) -> None:
-        """Take what was done beside the batches, begin what is due, and let go of what no batch can use any more."""
-        if self.upkeep is not None:
-            self.snapshot = self.upkeep.tend(self.snapshot)
-            self.upkeep.save_now_and_then(self.snapshot, self.subscription_offsets())
+    def step(self) -> None:
+        """Take results of background work, start the work that is due, and close parts that are no longer used."""
+        if self.compactor is not None:
+            self.snapshot = self.compactor.step(self.snapshot)
+            self.compactor.save_if_due(self.snapshot, self.subscription_offsets())
         for gone in self._handles.keys() - set(self.snapshot.parts):
             self._handles.pop(gone).close()
 
     def close(self) -> None:
-        if self.upkeep is not None:
-            self.upkeep.close(self.snapshot, self.subscription_offsets())
+        if self.compactor is not None:
+            self.compactor.close(self.snapshot, self.subscription_offsets())
 
     def _handle(self, part: Part) -> Handle:
-        path = self.upkeep.file(part) if self.upkeep else None
+        path = self.compactor.file(part) if self.compactor else None
         if path is None:
             return Handle(uuid.uuid4().hex, broadcast=self.broadcast(packing.as_bytes(part)))
         return Handle(path.name, self.share(path) if self.share else None, str(path))
 
 
 def _net(rows: Iterable[Row]) -> tuple[Segment | None, list[str]]:
-    """The last word of a sequence of changes on each id, as one segment and the ids withdrawn.
+    """The last change of each id, as one segment and the ids withdrawn.
 
-    What a segment has without a change was refused later on.
+    A segment's subscription without a change was refused later on.
     """
     segments: list[Segment] = []
     last: dict[str, int | None] = {}  # the segment that holds the last word on an id; None: withdrawn

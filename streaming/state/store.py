@@ -60,7 +60,7 @@ class Store:
         return self.directory / f"part-{uuid.uuid4().hex}"
 
     def save(self, manifest: Manifest) -> None:
-        """Raises OSError."""
+        """Save a manifest. Raises OSError."""
         packing.write(self.directory / f"version-{manifest.version:020d}", manifest)
         kept = dict(self._whole()[:KEPT])
         for old in self._manifests():
@@ -72,10 +72,10 @@ class Store:
     def load(
         self, snapshot: Snapshot, committed: Mapping[int, int], now: float | None = None
     ) -> tuple[Snapshot, dict[Part, Path], Manifest] | None:
-        """The newest version that is whole, was made as `snapshot` is, and is not ahead of what was committed.
+        """The newest intact version with the same options as `snapshot` that is not ahead of the committed offsets.
 
-        None too if it is older than the time for which the topic keeps superseded changes: some between it and
-        what was committed may be gone.
+        None too if it is older than the time for which the topic keeps superseded changes: some changes since then may
+        be gone.
         """
         for path in self._manifests():
             try:
@@ -91,7 +91,7 @@ class Store:
         return None
 
     def refuse(self, changes: Iterable[tuple[int, int]]) -> None:
-        """Remember that these, given as (partition, offset), are not to be taken. Raises OSError."""
+        """Remember refused changes, given as (partition, offset). Raises OSError."""
         with self._lock, self._refused.open("a") as file:
             file.writelines(f"{partition} {offset}\n" for partition, offset in changes)
             file.flush()
@@ -114,7 +114,7 @@ class Store:
                 new.replace(self._refused)
 
     def delete(self, retired: Mapping[Part, Path]) -> list[Part]:
-        """Delete the files of those that no manifest names; returns whose were deleted."""
+        """Delete the files of parts that no manifest names; returns the parts whose files were deleted."""
         named = self._named()
         gone = [part for part, path in retired.items() if path not in named]
         for part in gone:
@@ -122,20 +122,20 @@ class Store:
         return gone
 
     def clean(self) -> None:
-        """Delete what a crash left. Call before anything is written."""
+        """Delete leftovers of a crash. Call before anything is written."""
         kept = {*self._manifests(), *self._named(), self._refused}
         for path in self.directory.iterdir():
             if path not in kept:
                 path.unlink()
 
     def forget(self) -> None:
-        """Delete all but what was refused: the state is built anew."""
+        """Delete everything except the refused changes: the state is rebuilt."""
         for path in self.directory.iterdir():
             if path != self._refused:
                 path.unlink()
 
     def _manifests(self) -> list[Path]:
-        """The newest first."""
+        """The manifests, newest first."""
         return sorted(self.directory.glob("version-" + "[0-9]" * 20), reverse=True)
 
     def _whole(self) -> list[tuple[Path, Manifest]]:

@@ -46,7 +46,7 @@ class Changes:
     offset: Int64  # [C]
 
     def notes(self, subscriptions: Sequence[Subscription], rows: Sequence[int]) -> dict[str, Note]:
-        """Of the subscriptions that stand in these rows."""
+        """The payload columns of the subscriptions in these rows."""
         at = np.array(rows, np.int64)
         return notes(subscriptions, self.partition[at], self.offset[at])
 
@@ -75,7 +75,7 @@ class Compiled:
 
 def compile_changes(changes: Changes) -> Compiled:
     collecting = gc.isenabled()
-    gc.disable()  # many objects are made and none is garbage, but the collector would look at all of them many times
+    gc.disable()  # many objects are created and none is garbage, but the collector would scan them many times
     try:
         return _compile(changes)
     finally:
@@ -101,8 +101,8 @@ def _compile(changes: Changes) -> Compiled:
         if change.conjunctions is None:
             outcomes[row] = Withdrawn(change.subscription.id)
         else:
-            own = change.subscription
-            outcomes[row] = Paused(own.id, own.subscriber) if change.paused else own
+            subscription = change.subscription
+            outcomes[row] = Paused(subscription.id, subscription.subscriber) if change.paused else subscription
             conjunctions.append((change.subscription, change.conjunctions))
             rows.append(row)
     segment = Segment.build(
@@ -134,20 +134,20 @@ class _Form:
 
 
 def _by_shape(changes: Changes, values: pa.BinaryArray, outcomes: list[Any]) -> list[tuple[Segment, list[int]]]:
-    """Segments of the documents that are like many others, with the row of each subscription; fills their outcomes.
+    """Segments of the documents whose shape is frequent, with the row of each subscription; fills their outcomes.
 
-    What is not plainly right is left to `read_change`, which says what is wrong.
+    Documents that may be invalid are left to `read_change`, which gives the reason.
     """
-    found = Skeletons.of(*bytes_of(values))
+    skeletons = Skeletons.of(*bytes_of(values))
     parts = []
-    for shape, count in sorted(Counter(found.shape.tolist()).items()):
-        form = _form(found.shapes[shape]) if shape >= 0 and count >= WORTHWHILE else None
+    for shape, count in sorted(Counter(skeletons.shape.tolist()).items()):
+        form = _form(skeletons.shapes[shape]) if shape >= 0 and count >= WORTHWHILE else None
         if form is None:
             continue
-        documents = np.flatnonzero(found.shape == shape)
-        first = found.offsets[documents]
-        subscribers = [t.decode() for t in found.texts(first + form.subscriber)]
-        ids = [None] * len(documents) if form.id is None else found.texts(first + form.id)
+        documents = np.flatnonzero(skeletons.shape == shape)
+        first = skeletons.offsets[documents]
+        subscribers = [t.decode() for t in skeletons.texts(first + form.subscriber)]
+        ids = [None] * len(documents) if form.id is None else skeletons.texts(first + form.id)
         valid = {s for s in set(subscribers) if SUBSCRIBER.fullmatch(s)}
         taken, rows, subscriptions = [], [], []
         for i, (row, written, subscriber) in enumerate(zip(documents.tolist(), ids, subscribers, strict=True)):
@@ -161,12 +161,12 @@ def _by_shape(changes: Changes, values: pa.BinaryArray, outcomes: list[Any]) -> 
         if not taken:
             continue
         kept = Texts.of(s.id for s in subscriptions)
-        parts.append((form.template.segment(kept, found, first[taken], changes.notes(subscriptions, rows)), rows))
+        parts.append((form.template.segment(kept, skeletons, first[taken], changes.notes(subscriptions, rows)), rows))
     return parts
 
 
 def _form(shape: bytes) -> _Form | None:
-    """None where not all of it can be compiled by its shape, or nothing of it is right."""
+    """The form of a shape; None if some part cannot be compiled by its shape, or nothing is valid."""
     try:
         document = orjson.loads(filled(shape))
         template = Template.of(parse(document["pattern"]))

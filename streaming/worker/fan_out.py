@@ -17,14 +17,14 @@ from matchers.index.snapshot import Part
 from matchers.index.texts import Texts
 from streaming.index import notes
 
-MANY = 4_096  # matches of one event
+FAN_OUT_FROM = 4_096  # matches of one event
 SLICE = 10_000  # subscribers
 
 Matches = Sequence[tuple[int, Int32]]  # number of a part -> positions in its segment
 
 
 def packed(matches: Iterable[tuple[int, Int32]]) -> bytes:
-    """int32: a part, how many, their positions; then the next part. Two of them may be put together."""
+    """Pack as int32: a part, a count, that many positions; then the next part. Packed bytes may be concatenated."""
     return b"".join(
         np.concatenate([np.array([number, len(position)], np.int32), position]).astype(np.int32).tobytes()
         for number, position in matches
@@ -33,12 +33,12 @@ def packed(matches: Iterable[tuple[int, Int32]]) -> bytes:
 
 def unpacked(matches: bytes) -> Matches:
     numbers = np.frombuffer(matches, np.int32)
-    found, at = [], 0
+    lists, at = [], 0
     while at < len(numbers):
         part, n = numbers[at : at + 2].tolist()
-        found.append((part, numbers[at + 2 : at + 2 + n]))
+        lists.append((part, numbers[at + 2 : at + 2 + n]))
         at += 2 + n
-    return found
+    return lists
 
 
 def size(matches: bytes) -> int:
@@ -47,20 +47,20 @@ def size(matches: bytes) -> int:
 
 
 def deliveries(parts: Sequence[Part], matches: bytes, more: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(subscriber, ids as a JSON list), each subscriber once. `more` are others of the same event."""
-    found = [(parts[number].segment, position) for number, position in unpacked(matches)]
-    subscribers = Texts.joined([notes.subscribers(segment).take(position) for segment, position in found])
+    """(subscriber, ids as a JSON list), each subscriber once. `more` holds other deliveries of the same event."""
+    matched = [(parts[number].segment, position) for number, position in unpacked(matches)]
+    subscribers = Texts.joined([notes.subscribers(segment).take(position) for segment, position in matched])
     group, names = _grouped(subscribers)
     order = np.argsort(group, kind="stable")
     begin = np.searchsorted(group[order], np.arange(len(names) + 1))
-    ids = Texts.joined([segment.ids.take(position) for segment, position in found])
+    ids = Texts.joined([segment.ids.take(position) for segment, position in matched])
     left = dict(more)
     for first in range(0, len(names), SLICE):
         last = min(first + SLICE, len(names))
-        own = ids.at(order[begin[first] : begin[last]])
+        matched_ids = ids.at(order[begin[first] : begin[last]])
         ends = (begin[first : last + 1] - begin[first]).tolist()
         for i, name in enumerate(names.at(np.arange(first, last))):
-            listed = own[ends[i] : ends[i + 1]]
+            listed = matched_ids[ends[i] : ends[i + 1]]
             if name in left:
                 listed += orjson.loads(left.pop(name))
             yield name, orjson.dumps(sorted(listed)).decode()
@@ -68,6 +68,6 @@ def deliveries(parts: Sequence[Part], matches: bytes, more: Mapping[str, str]) -
 
 
 def _grouped(texts: Texts) -> tuple[Int64, Texts]:
-    """Which of the distinct ones each is, and those."""
+    """The index of each text among the distinct ones, and the distinct ones."""
     distinct = texts.take(np.flatnonzero(texts.last))
     return distinct.find(texts).astype(np.int64), distinct

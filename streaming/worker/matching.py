@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from matchers.contract.tables import Int32, Int64
-from matchers.index.snapshot import Part, Reading
+from matchers.index.snapshot import FieldPlan, Part
 from streaming.codecs import Decode, RegistrySettings, open_codec
 from streaming.documents import records
 from streaming.documents.subscriptions import Refused
@@ -30,12 +30,12 @@ from streaming.index import notes, packing
 from streaming.index.notes import NEVER
 from streaming.index.parts import Handle, opened
 from streaming.latencies import credible
-from streaming.rows import EVENTS, OUTPUT, PACKED, PAUSED, SUBSCRIPTIONS, Kind, Position, Source
+from streaming.rows import EVENTS, OUTPUT, PACKED, PAUSED, SUBSCRIPTIONS, Kind, Source, SourcePartition
 from streaming.worker import fan_out
 from streaming.worker.compiling import Changes, Compiled, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.reading import read_events
 
-_MANY = 1 << 32  # more than there are partitions
+_SOURCE_STRIDE = 1 << 32  # more than there are partitions
 
 # Spark takes a timestamp for one of the Julian calendar, before 1900 also of the local mean time of the JVM's zone.
 # From then on, with two days to spare, it is right.
@@ -47,8 +47,10 @@ _calls = 0
 
 
 def _bound(memory_mb: int) -> None:
-    """This process may take so much more than it has by now: that grows with the number of cores. What is mapped
-    to be read does not count. Where there is no /proc, it may take all."""
+    """Limit the memory of this process to its present size plus `memory_mb`; that size grows with the number of cores.
+
+    Files mapped for reading do not count. Without /proc there is no limit.
+    """
     status = Path("/proc/self/status")
     if not status.exists():
         return
@@ -58,8 +60,8 @@ def _bound(memory_mb: int) -> None:
 
 
 def _settle() -> None:
-    """Spark collects garbage after every task. The first ones load kernels, which are no garbage, but 50,000 objects
-    that the collector would look at for 25 ms each time, more than matching takes."""
+    """Freeze the objects loaded so far. Spark collects garbage after every task, and the collector would scan 50,000
+    objects of loaded kernels for 25 ms each time, more than matching takes."""
     global _calls
     _calls += 1
     if _calls in FREEZE_AFTER:
@@ -78,7 +80,7 @@ class Work:
     """The workers' input for one batch, or for one shard of it. The first shard also does all work except matching."""
 
     parts: tuple[tuple[Handle, Int32], ...]  # with the removed positions of each
-    positions: Mapping[Position, int]  # rows below these were committed already and are dropped
+    positions: Mapping[SourcePartition, int]  # rows below these were committed already and are dropped
     codec: str = "json"  # how events are written
     registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
     false_positives: float = 0.0  # `Part.match`
@@ -97,22 +99,22 @@ class Work:
             batch = batch.filter(self._fresh(batch))
             is_event = pc.equal(batch["source"], EVENTS)
             events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
-            found = self._match(events, parts, removed, reading, decode)
+            matched = self._match(events, parts, removed, reading, decode)
             if self.shard:
-                yield _packed(found.filter(pc.not_equal(found["kind"], Kind.DEAD_LETTER)))
+                yield _packed(matched.filter(pc.not_equal(matched["kind"], Kind.DEAD_LETTER)))
                 continue
-            yield _packed(found)
+            yield _packed(matched)
             yield _packed(pa.RecordBatch.from_pylist([*_compile(changes), *_progress(batch)], schema=OUTPUT))
         _settle()
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Which rows were not committed before."""
+        """A mask of the rows that were not committed before."""
         places, of = _places(batch)
         begin = np.array([self.positions.get(place, 0) for place in places], np.int64)
         return pa.array(np.asarray(batch["offset"]) >= begin[of])
 
     def _match(
-        self, rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], asked: Reading, decode: Decode
+        self, rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], plan: FieldPlan, decode: Decode
     ) -> pa.RecordBatch:
         """DELIVERY and DEAD_LETTER rows, made of the input's columns: no row becomes a Python object."""
         length = pc.fill_null(pc.binary_length(rows["value"]), 0)
@@ -124,7 +126,7 @@ class Work:
             )
         else:
             held = rows
-        reading = read_events(held, asked.fields, decode)
+        reading = read_events(held, plan.fields, decode)
         dead = {row: (records.UNDECODABLE_EVENT, reason) for row, reason in reading.undecodable.items()}
         for row in oversize:
             detail = f"{length[row].as_py()} bytes; events.max_bytes is {self.max_event_bytes}"
@@ -132,20 +134,20 @@ class Work:
         timestamps = np.asarray(rows["timestamp"])
         spoiled = np.zeros(len(rows), bool)
         spoiled[list(dead)] = True
-        found, total = [], np.zeros(len(rows), np.int64)
-        for part, gone, encoder in zip(parts, removed, asked.encoders, strict=True):
+        matched, total = [], np.zeros(len(rows), np.int64)
+        for part, gone, encoder in zip(parts, removed, plan.encoders, strict=True):
             event, position = part.match(reading.values, encoder, reading.document, gone, self.false_positives)
             ends = notes.numbers(part.segment, "expires_at_ms")[position]
             # A timestamp can be as large as NEVER.
             counts = ((timestamps[event] < ends) | (ends == NEVER)) & ~spoiled[event]
-            found.append((event[counts], position[counts]))
+            matched.append((event[counts], position[counts]))
             total += np.bincount(event[counts], minlength=len(rows))
-        many = np.flatnonzero(total >= fan_out.MANY).tolist()
-        matches = [self._where(found, event) for event in many]
+        many = np.flatnonzero(total >= fan_out.FAN_OUT_FROM).tolist()
+        matches = [self._where(matched, event) for event in many]
         events, subscribers, ids = [np.empty(0, np.int32)], list[str](), list[str]()
-        for part, (event, position) in zip(parts, found, strict=True):
+        for part, (event, position) in zip(parts, matched, strict=True):
             if many:
-                few = total[event] < fan_out.MANY
+                few = total[event] < fan_out.FAN_OUT_FROM
                 event, position = event[few], position[few]
             events.append(event)
             subscribers += notes.subscribers(part.segment).at(position)
@@ -169,55 +171,55 @@ class Work:
             schema=OUTPUT,
         )
 
-    def _where(self, found: Sequence[tuple[Int32, Int32]], event: int) -> bytes:
+    def _where(self, matched: Sequence[tuple[Int32, Int32]], event: int) -> bytes:
         """The matches of one event, for `fan_out`. Parts are numbered as in the whole state."""
-        own = []
-        for part, (of, position) in enumerate(found):
+        places = []
+        for part, (of, position) in enumerate(matched):
             first, last = np.searchsorted(of, (event, event + 1))
             if first < last:
-                own.append((self.shard + part * self.shards, position[first:last]))
-        return fan_out.packed(own)
+                places.append((self.shard + part * self.shards, position[first:last]))
+        return fan_out.packed(places)
 
 
 def _grouped(
     event: Int32, subscribers: Sequence[str], ids: Sequence[str]
 ) -> tuple[list[int], list[list[str]], list[list[str]]]:
-    """Matches, given side by side, as events that have any, ascending; whom each is for; and by which ids (JSON)."""
+    """Group matches by event: the events that have any, ascending; their subscribers; and the ids for each (JSON)."""
     delivered: list[int] = []
     to: list[list[str]] = []
     lists: list[list[str]] = []
     order = np.argsort(event, kind="stable").tolist()
     begins = np.flatnonzero(np.diff(event[order], prepend=-1)).tolist()
     for begin, end in pairwise([*begins, len(order)]):
-        found: dict[str, list[str]] = {}
+        by_subscriber: dict[str, list[str]] = {}
         for i in order[begin:end]:
-            found.setdefault(subscribers[i], []).append(ids[i])
+            by_subscriber.setdefault(subscribers[i], []).append(ids[i])
         delivered.append(int(event[order[begin]]))
-        to.append(list(found))
-        lists.append([orjson.dumps(sorted(own)).decode() for own in found.values()])
+        to.append(list(by_subscriber))
+        lists.append([orjson.dumps(sorted(of_subscriber)).decode() for of_subscriber in by_subscriber.values()])
     return delivered, to, lists
 
 
 def _after(nothing: int, lists: Sequence[Sequence[str]], empty: int) -> pa.ListArray:
-    """The lists as a column, after some nulls and before some that are empty."""
-    ends = np.cumsum([0] * (nothing + 1) + [len(own) for own in lists] + [0] * empty, dtype=np.int32)
-    flat = pa.array([text for own in lists for text in own], pa.string())
+    """The lists as a column, after `nothing` nulls and before `empty` empty lists."""
+    ends = np.cumsum([0] * (nothing + 1) + [len(texts) for texts in lists] + [0] * empty, dtype=np.int32)
+    flat = pa.array([text for texts in lists for text in texts], pa.string())
     mask = pa.array(np.arange(len(ends) - 1) < nothing)
     return pa.ListArray.from_arrays(pa.array(ends), flat, mask=mask)
 
 
 def _compile(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """CHANGE and REFUSAL rows, and after them the SEGMENT row that has their subscriptions."""
+    """CHANGE and REFUSAL rows, and after them the SEGMENT row with their subscriptions."""
     if not len(rows):
         return
     compiled = _compiled(rows)
     if not _is_contested(rows, compiled.outcomes):
         yield from _outcomes(rows, compiled)
         return
-    # Only the driver sees the whole batch, and says which partition has the last word: it gets that of each.
+    # Only the driver sees the whole batch and decides between partitions, so it gets the last word of each.
     for partition in pc.unique(rows["partition"]):
-        own = rows.filter(pc.equal(rows["partition"], partition))
-        yield from _outcomes(own, _compiled(own))
+        changes = rows.filter(pc.equal(rows["partition"], partition))
+        yield from _outcomes(changes, _compiled(changes))
 
 
 def _compiled(rows: pa.RecordBatch) -> Compiled:
@@ -274,8 +276,8 @@ def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
             yield {"kind": Kind.MISREAD}
 
 
-def _places(rows: pa.RecordBatch) -> tuple[list[Position], Int64]:
-    """The (source, partition) that there are, and which of them each row is of."""
-    both = np.asarray(rows["source"]).astype(np.int64) * _MANY + np.asarray(rows["partition"])
-    found, of = np.unique(both, return_inverse=True)
-    return [(Source(place // _MANY), place % _MANY) for place in found.tolist()], of
+def _places(rows: pa.RecordBatch) -> tuple[list[SourcePartition], Int64]:
+    """The distinct (source, partition), and the index of each row's."""
+    keys = np.asarray(rows["source"]).astype(np.int64) * _SOURCE_STRIDE + np.asarray(rows["partition"])
+    distinct, of = np.unique(keys, return_inverse=True)
+    return [(Source(place // _SOURCE_STRIDE), place % _SOURCE_STRIDE) for place in distinct.tolist()], of

@@ -17,14 +17,14 @@ from streaming.worker.buffers import bytes_of
 
 
 @dataclass(frozen=True)
-class Reading:
+class DecodedBatch:
     values: Values
     undecodable: dict[int, str]  # row -> reason; these rows hold nothing, and must match nothing
     document: Callable[[int], dict[str, Any]]  # of another row: the whole event
 
 
-def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Reading:
-    """JSON by the kernel; what it leaves, and all other codecs' events, one by one."""
+def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> DecodedBatch:
+    """Decode events: JSON by the kernel; the ones it leaves, and other codecs' events, one by one."""
     value = rows["value"]
     if decode is decode_event:
         values, left = read_json_values(*bytes_of(value), fields)
@@ -45,4 +45,4 @@ def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Reading
         except Undecodable as error:
             undecodable[row] = str(error)
     at = np.array(list(documents), np.int64)
-    return Reading(spliced(values, at, read_documents(list(documents.values()), fields)), undecodable, document)
+    return DecodedBatch(spliced(values, at, read_documents(list(documents.values()), fields)), undecodable, document)

@@ -115,7 +115,7 @@ def test_events_are_measured_in_batches() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--width", "0.3"], "--width is a flag of the scenario intervals"),
         (["-d", "20"], "--attributes is a flag of the scenario intervals"),
@@ -124,7 +124,7 @@ def test_events_are_measured_in_batches() -> None:
         (["--scenario", "eventbus"], "unknown scenario 'eventbus'; did you mean 'event-bus'?"),
     ],
 )
-def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], said: str) -> None:
+def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], message: str) -> None:
     result = bench(*TINY, *arguments)
     assert result.exit_code == 2
-    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert message in " ".join(result.stderr.replace("│", " ").split())

@@ -159,7 +159,7 @@ def test_it_shrinks_by_the_filters_behind_an_interface() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"events": 0}, "events cannot be 0"),
         ({"interfaces": 0}, "interfaces cannot be 0; it must be 1 or more"),
@@ -173,8 +173,8 @@ def test_it_shrinks_by_the_filters_behind_an_interface() -> None:
         ({"values": 0}, "values cannot be 0"),
     ],
 )
-def test_what_cannot_be_is_refused(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(BenchError, match=said):
+def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(BenchError, match=message):
         replace(TOY, **change)
 
 
@@ -232,7 +232,7 @@ def test_it_is_the_interfaces_that_are_checked(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--width", "0.3"], "--width is a flag of the scenario intervals"),
         (["-d", "20"], "the workload pcm-default takes --subscriptions, --events, --seed"),
@@ -242,10 +242,10 @@ def test_it_is_the_interfaces_that_are_checked(
         (["--scenario", "pcm"], "unknown scenario 'pcm'; known: event-bus, intervals, pcm-default"),
     ],
 )
-def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], said: str) -> None:
+def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], message: str) -> None:
     result = bench(*TINY, *arguments)
     assert result.exit_code == 2
-    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert message in " ".join(result.stderr.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("figure", PAPERS["pcm"], ids=lambda figure: figure.name)

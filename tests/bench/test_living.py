@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bench.errors import BenchError
-from bench.system import check as checking
+from bench.system import check as check_module
 from bench.system.check import NEVER, Answer, Changes, Deliveries, Events, Statuses, check
 from bench.system.load import Load
 
@@ -145,12 +145,12 @@ def right(n: int, **wrong: int) -> Answer:
     return Answer(expected=n, **{"delivered": n, **nothing, **wrong})
 
 
-@pytest.mark.parametrize("block", [1, 7, checking.CANDIDATES])
+@pytest.mark.parametrize("block", [1, 7, check_module.CANDIDATES])
 @pytest.mark.parametrize("seed", range(25))
 def test_a_job_that_goes_one_step_after_the_other_is_right(
     seed: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checking, "CANDIDATES", block)
+    monkeypatch.setattr(check_module, "CANDIDATES", block)
     changes, statuses, events, rows = history(seed)
     rng = np.random.default_rng(seed)
     shuffled = [(*rows[i][:3], rng.permutation(rows[i][3]).tolist()) for i in rng.permutation(len(rows))]

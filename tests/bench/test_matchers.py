@@ -115,7 +115,7 @@ def test_people_get_a_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         (lambda ids: ids[1:], "missed"),
         (with_all, "too many"),
@@ -123,14 +123,14 @@ def test_people_get_a_table() -> None:
         (lambda ids: ids + ids[-1:], "WRONG"),
     ],
 )
-def test_a_wrong_answer_is_told(monkeypatch: pytest.MonkeyPatch, how: Callable[[Any], Any], said: str) -> None:
+def test_a_wrong_answer_is_told(monkeypatch: pytest.MonkeyPatch, how: Callable[[Any], Any], message: str) -> None:
     spoil(monkeypatch, how)
     result = bench("-a", "spoiled", "--json", *TINY)
     assert result.exit_code == 1
     assert objects(result)[0]["checked"] is False
     result = bench("-a", "scan,spoiled", *TINY)
     assert result.exit_code == 1
-    assert said in result.stdout
+    assert message in result.stdout
 
 
 def test_an_approximate_algorithm_may_list_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +216,7 @@ def test_what_an_algorithm_takes_as_functions_is_no_option(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["-a", "scna"], "unknown algorithm 'scna'; did you mean 'scan'?"),
         (["--option", "scan.g=1"], "scan has no option 'g': it takes none"),
@@ -228,10 +228,10 @@ def test_what_an_algorithm_takes_as_functions_is_no_option(monkeypatch: pytest.M
         (["--width", "2"], "width cannot be 2.0"),
     ],
 )
-def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], said: str) -> None:
+def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], message: str) -> None:
     result = bench(*TINY, *arguments)
     assert result.exit_code == 2
-    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert message in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_the_first_round_decides_how_many_events_the_others_repeat() -> None:

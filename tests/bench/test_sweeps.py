@@ -30,7 +30,7 @@ TOY = Figure(
     metrics=("us", "memory"),
     stated=(
         Value("scan", 1_000, 10.0),
-        Value("scan", None, 20.0, said="elsewhere"),
+        Value("scan", None, 20.0, scope="elsewhere"),
         Ratio("scan", "counting", 2.0),
         Ratio("counting", "counting", 0.5, 2_000, 1_000, "memory", "twice as many"),
         Ratio("nobody", "scan", 0.1),
@@ -228,16 +228,16 @@ def test_every_experiment_states_what_can_be_run(figure: Figure) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["hme"], "unknown paper 'hme'; did you mean 'hem'?"),
         (["rein", "--figures", "13"], "rein has no experiment '13'; known: 7, 8, 9"),
     ],
 )
-def test_unknown_papers_and_figures_are_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_unknown_papers_and_figures_are_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
     result = sweep(tmp_path, *arguments)
     assert result.exit_code == 2
-    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert message in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_a_scale_of_nothing_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from bench.baselines import udf, udf_by_symbol
 from bench.command import app
-from bench.system import ramp as system
+from bench.system import ramp as ramp_module
 from bench.system import reading, run
 from bench.system.baseline import APPLICATIONS, Application
 from bench.system.check import Answer, Changes, Deliveries, Events, check, from_the_start
@@ -99,7 +99,7 @@ def test_each_system_has_its_rates_until_one_is_too_much(monkeypatch: pytest.Mon
     def measured(load: Load, flags: Mapping[str, str], tell: run.Tell, name: str) -> Outcome:
         return outcome(load, drain_s=0.0 if load.events_per_second <= most[name] else None)
 
-    monkeypatch.setattr(system, "run", measured)
+    monkeypatch.setattr(ramp_module, "run", measured)
     rows = list(ramp(LOAD, ["sluice", "join"], [1_000, 2_000], [400, 100, 200, 300], {}, lambda _: None))
     found = [(row.load.subscriptions, row.system, row.load.events_per_second, row.sustained) for row in rows]
     assert found == [
@@ -128,17 +128,17 @@ class Slow:
 
     def check(self) -> None: ...
 
-    def told(self) -> str:
+    def progress(self) -> str:
         return ""
 
     def done(self) -> tuple[int, int]:
         return 10 * (self._now >= self._batch_s), LOAD.subscriptions
 
-    def halfway(self) -> None: ...
+    def midpoint(self) -> None: ...
 
 
-def child(**told: Any) -> Any:
-    return SimpleNamespace(told=told, check=lambda: None, go=lambda: told.update(went=True))
+def child(**report: Any) -> Any:
+    return SimpleNamespace(report=report, check=lambda: None, go=lambda: report.update(went=True))
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_with_a_dataset_predicates_lie_around_its_values(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"subscriptions": 0}, "subscriptions cannot be 0"),
         ({"events": 0}, "events cannot be 0"),
@@ -161,13 +161,13 @@ def test_with_a_dataset_predicates_lie_around_its_values(tmp_path: Path) -> None
         ({"width_spread": 0.8}, r"width spread cannot be 0.8; it must be within 0 .. 0.7"),
     ],
 )
-def test_what_cannot_be_is_refused(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(BenchError, match=said):
+def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(BenchError, match=message):
         replace(SMALL, **change)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("unifrom", "did you mean 'uniform'"),
         ("uniform:1", "takes no parameter"),
@@ -177,8 +177,8 @@ def test_what_cannot_be_is_refused(change: dict[str, Any], said: str) -> None:
         ("pareto:1", "above 1"),
     ],
 )
-def test_unknown_distributions_are_refused(text: str, said: str) -> None:
-    with pytest.raises(BenchError, match=said):
+def test_unknown_distributions_are_refused(text: str, message: str) -> None:
+    with pytest.raises(BenchError, match=message):
         Distribution.parse(text)
 
 
@@ -188,7 +188,7 @@ def test_attributes_have_no_normal_distribution() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "No such file"),
         ("1 2\n3\n", "as many numbers"),
@@ -198,10 +198,10 @@ def test_attributes_have_no_normal_distribution() -> None:
         ("1 2\n3 4\n", "2 columns, fewer than the 12"),
     ],
 )
-def test_data_that_cannot_be_used_is_refused_with_its_file(tmp_path: Path, content: str | None, said: str) -> None:
+def test_data_that_cannot_be_used_is_refused_with_its_file(tmp_path: Path, content: str | None, message: str) -> None:
     file = tmp_path / "data.txt"
     if content is not None:
         file.write_text(content)
-    with pytest.raises(BenchError, match=said) as refused:
+    with pytest.raises(BenchError, match=message) as refused:
         replace(SMALL, dataset=file).batch()
     assert str(file) in str(refused.value)

@@ -96,9 +96,9 @@ def test_a_document_is_shown_as_the_topic_has_it(sluice: CommandLine, settings: 
 def test_a_status_says_what_the_job_said_last(sluice: CommandLine, settings: Settings) -> None:
     listed = {one["id"]: one for one in map(json.loads, sluice("subscriptions", "list", "--json").splitlines())}
     at = Origin(settings.subscriptions.topic, listed["a1"]["partition"], listed["a1"]["offset"] - 1, 0)
-    standing = records.Standing(3, {"0": 7}, {"0": 0, "1": 0})
-    accepted = records.status("", "a1", at, standing, subscriber="alice")
-    refused = records.status("", "b1", at._replace(offset=1 << 40), standing, refused="because")
+    since = records.InForceFrom(3, {"0": 7}, {"0": 0, "1": 0})
+    accepted = records.status("", "a1", at, since, subscriber="alice")
+    refused = records.refused_status("", "b1", at._replace(offset=1 << 40), since, "because")
     topic = settings.subscriptions.status_topic
     written(settings, topic, [(r.key.decode() if r.key else None, r.value) for r in (accepted, refused)])
     lines = sluice("subscriptions", "status", "b3").splitlines()

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from matchers.index.snapshot import Snapshot
 from streaming.documents.records import Record
 from streaming.kafka.sink import Offsets
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Position
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
 from tests.living import Crash, Job, Truth, World, check, check_statuses
 from tests.stage import NAMES, Later, SomeTopics, change, event
 from tests.strategies import choice, events_near, json_events, patterns
@@ -66,7 +66,7 @@ class LaterJob(Job):
 
     def join(self) -> None:
         """What is being joined is done before the next batch ends."""
-        joining = self.upkeep._joining
+        joining = self.compactor._compaction
         while joining is not None and not joining.future.done():
             self.later.work()
             time.sleep(0.0005)
@@ -74,8 +74,8 @@ class LaterJob(Job):
     def end(self) -> None:
         """A crash: nothing is saved that was not."""
         self.later.shutdown()
-        self.upkeep._joins.shutdown(wait=True, cancel_futures=True)
-        self.upkeep._saves.shutdown(wait=True, cancel_futures=True)
+        self.compactor._joins.shutdown(wait=True, cancel_futures=True)
+        self.compactor._saves.shutdown(wait=True, cancel_futures=True)
 
 
 class Changed(NamedTuple):
@@ -187,7 +187,7 @@ def live(history: History, directory: Path) -> dict[str, int]:
     empty = Snapshot(algorithm=algorithm, options=options, most=4, shards=history.shards)
     world = Sink(quota=history.quota)
     truth = Truth(world)
-    began: dict[Position, dict[int, int]] = {at: {} for at in world.topics}
+    began: dict[SourcePartition, dict[int, int]] = {at: {} for at in world.topics}
     seen = {"joined": 0, "crashed": 0, "crashed after the commit": 0, "delivered": 0, "from disk": 0, "compacted": 0}
     job = None
     with pytest.MonkeyPatch.context() as patch:
@@ -195,13 +195,13 @@ def live(history: History, directory: Path) -> dict[str, int]:
         for step in history.steps:
             if job is None:
                 job = LaterJob(world, empty, directory)
-                seen["from disk"] += any(part in job.upkeep._files for part in job.state.snapshot.parts)
+                seen["from disk"] += any(part in job.compactor._files for part in job.state.snapshot.parts)
             grow(world, step)
             before = dict(job.state.positions)
             truth.note(before)
             rows = next_batch(world, job, step)
             world.crash_after_commit = step.crashes_after_commit
-            parts = job.upkeep._joining
+            parts = job.compactor._compaction
             try:
                 job.batch(rows, step.cut)
                 world.crash_after_commit = False
@@ -213,7 +213,7 @@ def live(history: History, directory: Path) -> dict[str, int]:
                 low, high = before.get((EVENTS, p), 0), world.committed.get((EVENTS, p), 0)
                 began.setdefault((EVENTS, p), {}).update(dict.fromkeys(range(low, high), world.version(before)))
             if job is not None:
-                seen["joined"] += parts is not None and job.upkeep._joining is not parts
+                seen["joined"] += parts is not None and job.compactor._compaction is not parts
                 if step.joins:
                     job.join()
                 if step.end == "crash":

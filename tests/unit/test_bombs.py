@@ -67,7 +67,7 @@ WIDE = {"type": "record", "name": "W", "fields": [{"name": f"n{i}", "type": "nul
         (record(array(record("null", "N"))), number(HUGE), "an item of an array takes 0 bytes"),
         (record(array(["null", WIDE])), number(HUGE), "a branch of a union takes 1 bytes"),
         (record({"type": "map", "values": WIDE}), number(HUGE), "a value of a map takes 1 bytes"),
-        (doubled(60), b"", "a record of 0 bytes would be 115"),
+        (doubled(60), b"", "a record of 0 bytes would decode to 115"),
         (record({"type": "map", "values": "null"}), number(HUGE), "EOFError"),
         (record(array("long")), number(HUGE), "EOFError"),
         (record(array("long")), number(-5) + number(HUGE) + b"\2\2", "EOFError"),
@@ -163,16 +163,16 @@ def varint(n: int) -> bytes:
         (b"\0" + b"\x0a\x00" * MANY, "more than 1,000,000 fields in all its messages"),
         (b"\0" + boxed(2_000), "RecursionError"),
         (number(MANY) + number(0) * MANY, "has no message"),
-        (number(HUGE), "a number there has no end"),
+        (number(HUGE), "a number without an end"),
     ],
     ids=["text", "packed", "groups", "unknown groups", "tag", "children", "boxes", "places", "count"],
 )
 def test_protobuf(payload: bytes, why: str, registry: SchemaRegistry) -> None:
     file = text_format.Parse(PROTO, descriptor_pb2.FileDescriptorProto())
     id = registry.register("events", b64encode(file.SerializeToString()).decode(), "PROTOBUF")
-    said = reason(opened("protobuf", registry), framed(id, payload))
-    assert why in said
-    assert len(said) < LONGEST
+    message = reason(opened("protobuf", registry), framed(id, payload))
+    assert why in message
+    assert len(message) < LONGEST
 
 
 def read_by(codec: str, value: bytes, headers: dict[str, bytes] | None = None, field: str = "x") -> dict[int, str]:
@@ -226,15 +226,15 @@ def test_json(value: bytes, why: str) -> None:
         ({"content-type": b"text/plain; charset=zlib"}, "unknown encoding"),
         ({"content-type": b"text/plain; charset=a\0b"}, "unknown encoding"),
         ({"content-type": b"text/plain; charset=" + b"a" * MANY}, "unknown encoding"),
-        ({"content-type": b"\xff"}, "no text"),
-        ({"ce_type": b"\xed\xa0\x80"}, "no text"),
+        ({"content-type": b"\xff"}, "not a text"),
+        ({"ce_type": b"\xed\xa0\x80"}, "not a text"),
     ],
     ids=lambda given: str(given)[:60],
 )
 def test_cloudevents(headers: dict[str, bytes], why: str) -> None:
-    (said,) = read_by("cloudevents", b"\\ud800", headers, "data").values()
-    assert why in said
-    assert len(said) < LONGEST
+    (message,) = read_by("cloudevents", b"\\ud800", headers, "data").values()
+    assert why in message
+    assert len(message) < LONGEST
 
 
 def document(pattern: str) -> bytes:

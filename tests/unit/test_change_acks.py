@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaming.admin.change_acks import Outstanding
+from streaming.admin.change_acks import PendingChanges
 
 
 def status(id: str, partition: int, offset: int, state: str = "accepted", **more: Any) -> dict[str, Any]:
@@ -17,8 +17,8 @@ def status(id: str, partition: int, offset: int, state: str = "accepted", **more
     return {"id": id, "status": state, **about, "read_up_to": {"0": 6, "1": 9}, "change": change, **more}
 
 
-def outstanding(*changes: tuple[str, int, int]) -> Outstanding:
-    found = Outstanding()
+def pending(*changes: tuple[str, int, int]) -> PendingChanges:
+    found = PendingChanges()
     for change in changes:
         found.add(*change)
     return found
@@ -47,15 +47,15 @@ CASES: list[tuple[str, dict[str, Any], list[tuple[int, bool]]]] = [
 def test_a_status_answers_its_change_and_those_before_it(
     answer: dict[str, Any], expected: list[tuple[int, bool]]
 ) -> None:
-    waiting = outstanding(("a", 0, 5), ("b", 1, 2), ("b", 1, 8))
+    waiting = pending(("a", 0, 5), ("b", 1, 2), ("b", 1, 8))
     found = list(waiting.answered(answer))
     assert [(a.offset, a.superseded) for a in found] == expected
     assert len(waiting) == 3 - len(expected)
     assert list(waiting.answered(answer)) == []
 
 
-def test_nothing_is_outstanding_when_all_are_answered() -> None:
-    waiting = outstanding(("a", 0, 5), ("b", 1, 2), ("b", 1, 8))
+def test_nothing_is_pending_when_all_are_answered() -> None:
+    waiting = pending(("a", 0, 5), ("b", 1, 2), ("b", 1, 8))
     assert sorted(waiting.ids()) == ["a", "b"]
     for answer in (status("b", 1, 2), status("a", 0, 5), status("b", 1, 8)):
         assert waiting
@@ -77,14 +77,14 @@ def test_nothing_is_outstanding_when_all_are_answered() -> None:
     ],
 )
 def test_an_answer_in_words(answer: dict[str, Any], text: str, refused: bool) -> None:
-    (found,) = outstanding(("a", 0, 5)).answered(answer)
+    (found,) = pending(("a", 0, 5)).answered(answer)
     assert (str(found), found.refused) == (text, refused)
 
 
 def test_an_answer_as_data_is_the_status_or_names_the_one_that_stands_for_it() -> None:
     own, later = status("a", 0, 5), status("a", 0, 6)
-    (found,) = outstanding(("a", 0, 5)).answered(own)
+    (found,) = pending(("a", 0, 5)).answered(own)
     assert found.as_data() == own
-    (found,) = outstanding(("a", 0, 5)).answered(later)
+    (found,) = pending(("a", 0, 5)).answered(later)
     change = {"partition": 0, "offset": 5}
     assert found.as_data() == {"id": "a", "status": "superseded", "by": later, "change": change}

@@ -14,9 +14,9 @@ import pytest
 from config.model import Settings
 from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding, machine
 from streaming.checks.cluster import findings
-from streaming.checks.cluster_info import Rights
 from streaming.errors import BrokerUnreachable
 from streaming.kafka import layout
+from streaming.kafka.topics import Rights
 from tests.integration.conftest import HOME
 
 SETTINGS = Settings()
@@ -128,13 +128,15 @@ CASES: dict[str, tuple[Said, str, str, str]] = {
 }
 
 
-def found(said: Said, settings: Settings = SETTINGS) -> dict[str, Finding]:
-    return {one.what: one for one in findings(settings, said, NOW_MS)}
+def found(message: Said, settings: Settings = SETTINGS) -> dict[str, Finding]:
+    return {one.what: one for one in findings(settings, message, NOW_MS)}
 
 
-@pytest.mark.parametrize(("said", "what", "state", "text"), CASES.values(), ids=CASES)
-def test_what_is_wrong_with_a_cluster_is_named_and_how_to_mend_it(said: Said, what: str, state: str, text: str) -> None:
-    one = found(said)[what]
+@pytest.mark.parametrize(("message", "what", "state", "text"), CASES.values(), ids=CASES)
+def test_what_is_wrong_with_a_cluster_is_named_and_how_to_mend_it(
+    message: Said, what: str, state: str, text: str
+) -> None:
+    one = found(message)[what]
     assert one.state == state
     assert text in one.text
     assert one.mend or state == SKIPPED
@@ -172,12 +174,12 @@ def test_packages_are_compared_with_the_lock(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "state"),
+    ("message", "state"),
     [('openjdk version "17.0.15" 2025', OK), ('java version "1.8.0_99"', FAILURE), ("none", WARNING)],
 )
-def test_java_must_be_new_enough(said: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_must_be_new_enough(message: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java = tmp_path / "java"
-    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.write_text(f"#!/bin/sh\necho '{message}' >&2\n")
     java.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     assert machine.java_version().state == state

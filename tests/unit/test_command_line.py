@@ -72,7 +72,7 @@ def test_every_command_speaks_json_and_takes_the_settings(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("topics", "list", "--set", "events"), "--set takes section.key=value, not 'events'"),
         (("doctor", "--set", "event.topic=x"), "event"),
@@ -81,10 +81,10 @@ def test_every_command_speaks_json_and_takes_the_settings(name: str) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_a_wrong_command_is_refused_before_any_broker_is_asked(arguments: tuple[str, ...], said: str) -> None:
+def test_a_wrong_command_is_refused_before_any_broker_is_asked(arguments: tuple[str, ...], message: str) -> None:
     refused = CliRunner().invoke(app, arguments, env={"COLUMNS": "250"})
     assert refused.exit_code != 0
-    assert said in refused.output or said in str(refused.exception)
+    assert message in refused.output or message in str(refused.exception)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from matchers.language.parsing import parse
 from streaming.errors import ProcessLost
 from streaming.index import packing, parts
 from streaming.rows import SUBSCRIPTIONS
-from streaming.state import compaction as upkeeping
-from streaming.state.compaction import Upkeep
+from streaming.state import compaction
+from streaming.state.compaction import Compactor
 from streaming.state.pool import processes
 from streaming.state.state import State
 from streaming.state.store import Store
@@ -42,7 +42,7 @@ def threads() -> Iterator[Executor]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every version is saved, as far as none is just being saved."""
-    monkeypatch.setattr(upkeeping, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(compaction, "SAVE_EVERY_S", 0.0)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def later() -> Iterator[Later]:
 
 def started(store: Store, processes: Executor, snapshot: Snapshot = EMPTY, files: Any = None) -> State:
     positions = {(SUBSCRIPTIONS, 0): snapshot.version}
-    return State(snapshot, Value, positions, upkeep=Upkeep(store, processes, files))
+    return State(snapshot, Value, positions, compactor=Compactor(store, processes, files))
 
 
 def until(done: Callable[[], bool]) -> None:
@@ -65,7 +65,7 @@ def until(done: Callable[[], bool]) -> None:
 
 def settled(state: State) -> None:
     """Until nothing is due and nothing is under way."""
-    until(lambda: state.tend() or (not state.upkeep.held and state.upkeep._saving is None))  # type: ignore[union-attr]
+    until(lambda: state.step() or (not state.compactor.frozen and state.compactor._saving is None))  # type: ignore[union-attr]
 
 
 def parts_of(store: Store) -> set[Path]:
@@ -100,14 +100,14 @@ def test_parts_that_are_joined_stay_as_they_are_and_changes_meanwhile_count(tmp_
     for n in range(6):
         subscribe(state, n)
     until(lambda: bool(later.waiting))
-    held = state.snapshot.parts[: state.upkeep.held]  # type: ignore[union-attr]
+    held = state.snapshot.parts[: state.compactor.frozen]  # type: ignore[union-attr]
     assert held
     for n, document in [(0, None), (1, BOB), (2, None), (3, None), (4, None), (6, ALICE), (7, BOB), (7, None)]:
         subscribe(state, n, document)
         assert state.snapshot.parts[: len(held)] == held
     expected = {0: {"alice": ["s5", "s6"], "bob": ["s1"]}}
     assert delivered(state, event(0, {"x": 1})) == expected
-    until(lambda: later.work() or state.tend() or not {*held} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    until(lambda: later.work() or state.step() or not {*held} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
     assert delivered(state, event(0, {"x": 1})) == expected
     assert len(state.snapshot) == 3
 
@@ -121,7 +121,7 @@ def test_a_part_that_is_removed_whole_while_it_is_joined_is_gone_after_it(tmp_pa
         subscribe(state, n, None)
     assert len(state.snapshot) == 0
     assert delivered(state, event(0, {"x": 1})) == {}
-    until(lambda: later.work() or state.tend() or not state.snapshot.parts)  # type: ignore[func-returns-value]
+    until(lambda: later.work() or state.step() or not state.snapshot.parts)  # type: ignore[func-returns-value]
     state.close()
 
 
@@ -165,7 +165,7 @@ def test_files_of_retired_parts_go_once_no_manifest_names_them(tmp_path: Path, t
     for n in (0, 1, 0):  # two saves more, so that nothing names what was
         subscribe(state, n)
         settled(state)
-    files = {state.upkeep.file(part) for part in state.snapshot.parts}  # type: ignore[union-attr]
+    files = {state.compactor.file(part) for part in state.snapshot.parts}  # type: ignore[union-attr]
     manifests = sorted(store.directory.glob("version-*"))
     assert len(manifests) == 2
     named = store._named()
@@ -181,23 +181,23 @@ def test_what_is_in_force_or_being_joined_keeps_its_file_while_an_older_version_
     store = Store(tmp_path)
     state = started(store, later)
     saves = Later()
-    state.upkeep._saves = saves  # type: ignore[union-attr, assignment]
+    state.compactor._saves = saves  # type: ignore[union-attr, assignment]
     for n in range(8):
         subscribe(state, n)
     assert saves.waiting
     until(lambda: bool(later.waiting))
-    held = state.upkeep.held  # type: ignore[union-attr]
+    held = state.compactor.frozen  # type: ignore[union-attr]
     joined = state.snapshot.parts[:held]
-    until(lambda: later.work() or state.tend() or not {*joined} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    until(lambda: later.work() or state.step() or not {*joined} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
     for n in range(8, 16):  # the next join begins, and writes what it reads
         subscribe(state, n)
     until(lambda: bool(later.waiting))
-    before = {part: state.upkeep.file(part) for part in state.snapshot.parts}  # type: ignore[union-attr]
+    before = {part: state.compactor.file(part) for part in state.snapshot.parts}  # type: ignore[union-attr]
     assert sum(path is not None for path in before.values()) > 1
     saves.work()
-    assert {part: state.upkeep.file(part) for part in state.snapshot.parts} == before  # type: ignore[union-attr]
+    assert {part: state.compactor.file(part) for part in state.snapshot.parts} == before  # type: ignore[union-attr]
     assert all(path is None or path.exists() for path in before.values())
-    until(lambda: later.work() or state.tend() or not {*before} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    until(lambda: later.work() or state.step() or not {*before} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
     assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(16))}}
 
 
@@ -234,7 +234,7 @@ def test_a_version_is_saved_once(tmp_path: Path, threads: Executor, always: None
     (manifest,) = store.directory.glob("version-*")
     written = manifest.stat().st_mtime_ns, manifest.stat().st_ino
     for _ in range(3):
-        state.tend()
+        state.step()
         settled(state)
     state.close()
     (manifest,) = store.directory.glob("version-*")
@@ -244,30 +244,30 @@ def test_a_version_is_saved_once(tmp_path: Path, threads: Executor, always: None
 def test_a_full_disk_stops_nothing_and_what_is_due_is_done_when_there_is_room(
     tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(upkeeping, "SAVE_EVERY_S", 0.2)
+    monkeypatch.setattr(compaction, "SAVE_EVERY_S", 0.2)
     state = started(Store(tmp_path / "state"), threads)
-    room = state.upkeep._store.new_path  # type: ignore[union-attr]
+    room = state.compactor._store.new_path  # type: ignore[union-attr]
 
     def nowhere() -> Path:
         return tmp_path / "no such directory" / "part"
 
-    state.upkeep._store.new_path = nowhere  # type: ignore[union-attr, method-assign]
+    state.compactor._store.new_path = nowhere  # type: ignore[union-attr, method-assign]
     for n in MANY:
         subscribe(state, n)
 
-    def said() -> set[str]:
-        state.tend()
+    def message() -> set[str]:
+        state.step()
         return {record.getMessage() for record in caplog.records}
 
-    until(lambda: {"parts not compacted", "state not saved"} <= said())
-    state.upkeep._store.new_path = room  # type: ignore[union-attr, method-assign]
+    until(lambda: {"parts not compacted", "state not saved"} <= message())
+    state.compactor._store.new_path = room  # type: ignore[union-attr, method-assign]
     caplog.set_level("INFO", "sluice")
-    until(lambda: "parts compacted" in said())
+    until(lambda: "parts compacted" in message())
     subscribe(state, 100)
     settled(state)
     assert delivered(state, event(0, {"x": 1}))[0]["alice"] == names_of(100, *MANY)
     state.close()
-    assert state.upkeep._store.load(EMPTY, {0: state.version}) is not None  # type: ignore[union-attr]
+    assert state.compactor._store.load(EMPTY, {0: state.version}) is not None  # type: ignore[union-attr]
 
 
 def test_a_process_that_is_killed_while_it_joins_costs_nothing_but_its_time(tmp_path: Path) -> None:
@@ -276,11 +276,11 @@ def test_a_process_that_is_killed_while_it_joins_costs_nothing_but_its_time(tmp_
         for n in range(6):
             subscribe(state, n)
         until(lambda: bool(multiprocessing.active_children()))
-        held = state.snapshot.parts[: state.upkeep.held]  # type: ignore[union-attr]
+        held = state.snapshot.parts[: state.compactor.frozen]  # type: ignore[union-attr]
         assert held
         for child in multiprocessing.active_children():
             child.kill()
-        until(lambda: state.tend() or not {*held} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+        until(lambda: state.step() or not {*held} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
         assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(6))}}
         state.close()
 
@@ -291,7 +291,7 @@ def test_a_process_that_is_killed_again_and_again_ends_the_job_for_now(tmp_path:
     def killed(*_: object) -> Path:
         raise BrokenProcessPool("terminated abruptly")
 
-    state.upkeep._store.new_path = killed  # type: ignore[union-attr, method-assign]
+    state.compactor._store.new_path = killed  # type: ignore[union-attr, method-assign]
     with pytest.raises(ProcessLost) as lost:  # noqa: PT012
         for n in MANY:
             subscribe(state, n)
@@ -305,7 +305,7 @@ def test_one_part_more_than_fits_a_batch_is_joined_elsewhere(tmp_path: Path, thr
     seen: set[Part] = set()
     for n in MANY:
         before = {*state.snapshot.parts}
-        state.snapshot = state.snapshot.update([(f"s{n}", lower(parse({"x": [1]})))], held=state.upkeep.held)  # type: ignore[union-attr]
+        state.snapshot = state.snapshot.update([(f"s{n}", lower(parse({"x": [1]})))], frozen=state.compactor.frozen)  # type: ignore[union-attr]
         (new,) = {*state.snapshot.parts} - before
         assert len(new.segment.ids) <= 4
         seen |= {*state.snapshot.parts}

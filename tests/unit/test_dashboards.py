@@ -57,11 +57,11 @@ def asked(expression: str) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
 
 def wrong(expression: str) -> list[str]:
     """What the job does not tell, of all that an expression asks for."""
-    said, labels = [], set(SCRAPED)
+    message, labels = [], set(SCRAPED)
     for metric, matchers in asked(expression):
         known = EXPOSED.get(metric)
         if known is None:
-            said.append(f"no metric {metric}")
+            message.append(f"no metric {metric}")
             continue
         labels |= set(known)
         for label, operator, value in matchers:
@@ -69,12 +69,12 @@ def wrong(expression: str) -> list[str]:
                 continue
             values = {value} if operator in ("=", "!=") else set(value.split("|"))
             if label not in known:
-                said.append(f"{metric} has no label {label}")
+                message.append(f"{metric} has no label {label}")
             elif strange := values - known[label]:
-                said.append(f"{metric}: {label} is never {', '.join(sorted(strange))}")
+                message.append(f"{metric}: {label} is never {', '.join(sorted(strange))}")
     for of in re.findall(r"\b(?:by|without|on|ignoring)\s*\(([^)]*)\)", expression):
-        said += [f"nothing has a label {one}" for one in re.findall(NAME, of) if one not in labels]
-    return said
+        message += [f"nothing has a label {one}" for one in re.findall(NAME, of) if one not in labels]
+    return message
 
 
 def shown(panel: dict[str, Any]) -> set[str]:
@@ -83,7 +83,7 @@ def shown(panel: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("sluice_ready == 0", []),
         ("rate(sluice_event_total[5m])", ["no metric sluice_event_total"]),
@@ -96,8 +96,8 @@ def shown(panel: dict[str, Any]) -> set[str]:
         ("sluice_event_latency_seconds", ["no metric sluice_event_latency_seconds"]),
     ],
 )
-def test_a_wrong_name_is_found(expression: str, said: list[str]) -> None:
-    assert wrong(expression) == said
+def test_a_wrong_name_is_found(expression: str, message: list[str]) -> None:
+    assert wrong(expression) == message
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])

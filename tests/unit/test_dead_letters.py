@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from run_stream import app
-from streaming.admin import dead_letter_view as showing
+from streaming.admin import dead_letter_view
 from streaming.admin.dead_letters import UNKNOWN, Letter, Place, Wanted, marked, marker, read_letter
 from streaming.documents import records
 from streaming.documents.records import MAX_IDS_BYTES, MAX_LETTER_BYTES, Headers, Origin, Record, dead_letter
@@ -57,7 +57,7 @@ def test_a_letter_keeps_any_time_of_its_origin(timestamp: int) -> None:
     origin = ORIGIN._replace(timestamp_ms=timestamp)
     found = letter(dead_letter("dead", row(), origin, records.UNDECODABLE_EVENT, "why"))
     assert (found.reason, found.origin) == (records.UNDECODABLE_EVENT, origin)
-    assert json.dumps(showing.as_data(found, redriven=False))
+    assert json.dumps(dead_letter_view.as_data(found, redriven=False))
 
 
 names = st.sampled_from(["trace", "sluice_reason", "sluice_headers", "sluice_attempts", "sluice_redriven", "é"])
@@ -158,7 +158,7 @@ def with_headers(**changes: bytes | None) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "reported"),
     [
         (Record("dead", b"k", b"v", []), "the header sluice_headers is missing"),
         (Record("dead", b"k", b"v", [("sluice_headers", None)]), "the header sluice_headers is missing"),
@@ -182,15 +182,15 @@ def with_headers(**changes: bytes | None) -> Record:
         (Record("dead", None, None, [("sluice_redriven", b"0")]), "the header sluice_headers is missing"),
     ],
 )
-def test_what_somebody_else_wrote_is_unknown_and_stays_as_it_is(record: Record, said: str) -> None:
+def test_what_somebody_else_wrote_is_unknown_and_stays_as_it_is(record: Record, reported: str) -> None:
     assert marked(message(record)) is None
     found = letter(record)
     assert (found.reason, found.origin) == (UNKNOWN, None)
     assert found.detail.startswith("the job did not write it: ")
-    assert said in found.detail
+    assert reported in found.detail
     assert (found.key, found.value, found.headers) == (record.key, record.value, record.headers)
-    assert showing.as_data(found, False)["reason"] == UNKNOWN
-    assert list(showing.page(found, False))
+    assert dead_letter_view.as_data(found, False)["reason"] == UNKNOWN
+    assert list(dead_letter_view.page(found, False))
 
 
 def test_a_marker_names_one_letter_and_lies_in_its_partition() -> None:
@@ -254,22 +254,22 @@ def test_a_place_is_a_partition_and_an_offset(text: str) -> None:
     ],
 )
 def test_a_value_is_shown_as_json_as_text_or_as_bytes(value: bytes, shown: str) -> None:
-    found = "\n".join(showing.page(letter(made(row(value=value))), False))
+    found = "\n".join(dead_letter_view.page(letter(made(row(value=value))), False))
     assert found.endswith(f"the value, {len(value):,} bytes:\n{shown}")
 
 
 def test_a_long_value_that_is_no_text_is_shown_in_part_and_one_that_was_left_out_is_not() -> None:
-    *_, last, rest = showing.page(letter(made(row(value=b"\0" * 1_000))), False)
+    *_, last, rest = dead_letter_view.page(letter(made(row(value=b"\0" * 1_000))), False)
     assert last.startswith("000001f0  ")
     assert rest == "and 488 bytes more"
-    *_, said = showing.page(letter(made(row(value=b"v" * MAX_LETTER_BYTES))), False)
-    assert said == "the value, 10000000 bytes, was left out"
+    *_, reported = dead_letter_view.page(letter(made(row(value=b"v" * MAX_LETTER_BYTES))), False)
+    assert reported == "the value, 10000000 bytes, was left out"
 
 
 def test_all_of_a_letter_is_shown_each_fact_on_its_line() -> None:
     own: Headers = [("a", b"1\n\x1b"), ("n", None), ("x", b"\xff")]
     found = letter(made(row(b"\xfe", b"[]", own), records.OVERSIZE, "1001 bytes\n", **DELIVERY, more="other"))
-    lines = list(showing.page(found, True))
+    lines = list(dead_letter_view.page(found, True))
     assert "\n".join(lines[:14]) == (
         "place          0:5\n"
         "time           1970-01-01 00:00:02.000Z\n"
@@ -292,7 +292,7 @@ def test_all_of_a_letter_is_shown_each_fact_on_its_line() -> None:
 def test_json_has_all_of_a_letter_and_says_which_bytes_are_no_text() -> None:
     own: Headers = [("a", b"1"), ("n", None), ("x", b"\xff")]
     found = letter(made(row(b"\xfe", b"v", own), records.OVERSIZE, **DELIVERY, more="other"))
-    assert json.loads(json.dumps(showing.as_data(found, False))) == {
+    assert json.loads(json.dumps(dead_letter_view.as_data(found, False))) == {
         "place": "0:5",
         "time": "1970-01-01T00:00:02.000Z",
         "reason": "oversize",
@@ -315,15 +315,15 @@ def test_json_has_all_of_a_letter_and_says_which_bytes_are_no_text() -> None:
 def test_a_row_of_the_list_fits_into_80_columns(reason: str, topic: str) -> None:
     origin = None if reason == UNKNOWN else Origin(topic, 12, 123_456, 10**17)
     one = Letter(Place(12, 34_567), 10**12, reason, "why " * 50, b"k", b"v", [], origin, 12, "alice")
-    first, second = showing.row(one, True, 80).split("\n")
-    assert max(len(first), len(second), len(showing.heading())) <= 80
+    first, second = dead_letter_view.row(one, True, 80).split("\n")
+    assert max(len(first), len(second), len(dead_letter_view.heading())) <= 80
     assert first.startswith(f"12:34567  2001-09-09 01:46:40 {reason} ")
     assert first.endswith(" -" if origin is None else " 12:123456")
     assert second.startswith("  (redriven) for alice: why why ")
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "reported"),
     [
         (["list", "--reason", "boredom"], "boredom is none of undecodable_event, oversize_event, poison_event, "),
         (["list", "--since", "noon"], "--since: 'noon' is neither"),
@@ -336,7 +336,7 @@ def test_a_row_of_the_list_fits_into_80_columns(reason: str, topic: str) -> None
         (["redrive", "0:5", "five"], "'five' is not the place of a letter"),
     ],
 )
-def test_a_wrong_command_is_refused_before_any_broker_is_asked(command: list[str], said: str) -> None:
+def test_a_wrong_command_is_refused_before_any_broker_is_asked(command: list[str], reported: str) -> None:
     refused = CliRunner().invoke(app, ["dlq", *command], env={"COLUMNS": "250"})
     assert refused.exit_code == 2
-    assert said in refused.output
+    assert reported in refused.output

@@ -202,8 +202,8 @@ def test_the_image_is_an_executor_where_spark_starts_it_as_one(tmp_path: Path) -
     assert java == "java"
     assert command[:4] == ["-Dn=9 and more", "-Dn=10 and more", "-Xms1024m", "-Xmx1024m"]
     assert command[4:6] == ["-cp", "/app/.venv/lib/python3.11/site-packages/pyspark/jars/*"]
-    said = dict(zip(command[7::2], command[8::2], strict=True))
-    assert said == {
+    message = dict(zip(command[7::2], command[8::2], strict=True))
+    assert message == {
         "--driver-url": given["SPARK_DRIVER_URL"],
         "--executor-id": "7",
         "--cores": "2",

@@ -20,17 +20,17 @@ def test_every_python_block_gives_what_its_comments_say(document: str, capsys: p
     for block in blocks(document, "python"):
         names: dict[str, object] = {}
         exec(block, names)
-        said = 0
+        message = 0
         for line in block.splitlines():
             code, hash_mark, comment = line.partition("  #")
             if not hash_mark or "=" in code.split("(")[0]:
                 continue
-            said += 1
+            message += 1
             capsys.readouterr()
             result = eval(code.strip(), names)
             printed = capsys.readouterr().out.strip()
             assert (printed or repr(result).replace("'", '"')) == comment.strip(" #")
-        assert said
+        assert message
 
 
 def test_the_language_examples_are_accepted() -> None:

@@ -61,7 +61,7 @@ def test_each_subscriber_comes_once_with_all_its_ids(seed: int, monkeypatch: pyt
 @pytest.mark.parametrize("shards", [1, 3])
 def test_what_many_match_is_delivered_as_what_few_match(shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def written(many: int) -> list[object]:
-        monkeypatch.setattr(fan_out, "MANY", many)
+        monkeypatch.setattr(fan_out, "FAN_OUT_FROM", many)
         p = pipeline(ListSink())
         p.state.snapshot = p.state.snapshot.__class__(shards=shards, most=2)
         for i in range(12):

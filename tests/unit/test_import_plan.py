@@ -33,7 +33,7 @@ def counts(new: int = 0, changed: int = 0, unchanged: int = 0, repeated: int = 0
 
 
 @pytest.mark.parametrize(
-    ("there", "written", "said"),
+    ("there", "written", "message"),
     [
         ([], [("a", NEW_A, -1), ("b", B, -1)], counts(new=2, repeated=1)),
         ([("a", NEW_A)], [("b", B, -1)], counts(new=1, unchanged=1, repeated=1)),
@@ -45,8 +45,8 @@ def counts(new: int = 0, changed: int = 0, unchanged: int = 0, repeated: int = 0
     ],
     ids=["empty", "the same", "another", "withdrawn", "changed back", "refused since", "other order, id in the key"],
 )
-def test_only_what_the_topic_does_not_say_is_written(there: Any, written: Any, said: Any) -> None:
-    assert imported([A, NEW_A, B], Topic(*there)()) == (written, said)
+def test_only_what_the_topic_does_not_say_is_written(there: Any, written: Any, message: Any) -> None:
+    assert imported([A, NEW_A, B], Topic(*there)()) == (written, message)
 
 
 def test_a_change_goes_to_the_partition_of_what_it_changes() -> None:

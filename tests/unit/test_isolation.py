@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from matchers.contract.tables import Int64
-from streaming.driver import isolation as isolating
+from streaming.driver import isolation as isolation_module
 from streaming.driver.isolation import Isolation, Lost, lost, ranges
 
 Batch = tuple[int, ...]  # offsets
@@ -60,7 +60,7 @@ def test_a_batch_that_nobody_dies_of_is_done_at_once() -> None:
 
 
 def test_an_accident_is_tried_again() -> None:
-    workers = Workers(accidents=isolating.TRIES - 1)
+    workers = Workers(accidents=isolation_module.TRIES - 1)
     assert len(workers.run(tuple(range(8)))) == 1
     assert workers.looked == 0
 
@@ -81,12 +81,12 @@ def test_too_much_is_not_tried_again_but_halved() -> None:
 
 
 def test_with_care_no_piece_is_too_large_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolating, "PIECE_BYTES", 300)
+    monkeypatch.setattr(isolation_module, "PIECE_BYTES", 300)
     workers = Workers()
     assert [len(piece) for piece in workers.run(tuple(range(8)), careful=True)] == [3, 3, 2]
-    monkeypatch.setattr(isolating, "PIECE_BYTES", 99)
+    monkeypatch.setattr(isolation_module, "PIECE_BYTES", 99)
     assert [len(piece) for piece in workers.run(tuple(range(3)), careful=True)] == [1, 1, 1]
-    monkeypatch.setattr(isolating, "PIECE_BYTES", 800)
+    monkeypatch.setattr(isolation_module, "PIECE_BYTES", 800)
     whole = Workers()
     assert len(whole.run(tuple(range(8)), careful=True)) == 1
     assert list(whole.calls) == [tuple(range(8))]

@@ -183,8 +183,8 @@ def test_records_and_offsets_are_one_transaction() -> None:
         "read_up_to": {"0": 2},
         "change": {"partition": 0, "offset": 0},
     }
-    said = json.loads(refused.value or b"")
-    assert (said["status"], said["version"], said["in_force"]) == ("refused", 2, None)
+    message = json.loads(refused.value or b"")
+    assert (message["status"], message["version"], message["in_force"]) == ("refused", 2, None)
     assert dict(letter.headers)["sluice_reason"] == records.REFUSED_SUBSCRIPTION.encode()
     assert sink.transactions[-1][1] == {("subs", 0): 2}
     (delivery,) = step(p, event(0, {"x": 1}, key=b"k", headers=[{"key": "trace", "value": b"t"}]))

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming import rows as travelling
 from streaming.documents.records import REASONS
 from streaming.errors import BrokerUnreachable
 from streaming.latencies import STAGES, TOTAL, Latencies
@@ -30,13 +29,14 @@ from streaming.monitoring.exposition import BOUNDS_S, Exposition
 from streaming.monitoring.figures import SLOT_S, SLOTS, Figures
 from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.reporting import Nobody, Published, Report, Stage
+from streaming.monitoring.reporting import CommittedTransaction, Nobody, Report, Stage
 from streaming.monitoring.verdicts import BEAT_S, BROKER_S, ailing, waiting
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About, Broker, Lag, Progress, Trouble, View
 from streaming.monitoring.web import page
 from streaming.monitoring.wording import LAGS, TOTALS, seconds
 from streaming.process.supervision import Past
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, Delivery, Row
+from streaming.rows import Progress as ProgressRow
 from streaming.version import VERSION
 from tests.stage import ALICE, ListSink, change, event, pipeline, state, step, work
 
@@ -74,12 +74,12 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
         Delivery(ConsumerRecord(0, i, 1000 * committed - ms), ["a", "b"], ['["a","b"]', '["c"]'], matched=3)  # type: ignore[arg-type]
         for i, ms in enumerate(latencies_ms)
     ]
-    rows.append(travelling.Progress(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=1000 * start))  # type: ignore[arg-type]
+    rows.append(ProgressRow(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=1000 * start))  # type: ignore[arg-type]
     own = Report(1, 0.0, start=start)
     given = {"over_quota": 0, "dead_letters": {}, "aborted": 0} | more
     own.stages.append(Stage("prepare", start, committed))
     times = {"began": start, "sent": committed, "committed": committed, "applied": committed}
-    own.add(Published(rows, 2 * n, **times, **given), start)
+    own.add(CommittedTransaction(rows, 2 * n, **times, **given), start)
     own.fields()
     return own
 
@@ -557,7 +557,7 @@ def test_no_text_from_outside_becomes_a_part_of_the_page(view: Callable[[], View
 
 def test_the_page_shows_what_the_status_says() -> None:
     _, found = parsed(busy())
-    for shown in ("orders", "oversize", "ready", "alive", "started again", "last after exit code -9", "addBatch"):
+    for shown in ("orders", "oversize", "ready", "alive", "restarts", "last after exit code -9", "addBatch"):
         assert shown in found.text
 
 

@@ -41,8 +41,8 @@ def sluice(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
         monkeypatch.setattr(sys, "stdin", None if stdin is None else io.TextIOWrapper(io.BytesIO(stdin)))
         with pytest.raises(SystemExit) as ended:
             run_stream.main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        message = capsys.readouterr()
+        return int(ended.value.code or 0), message.out, message.err
 
     return run
 

@@ -201,12 +201,12 @@ def test_the_message_is_found_by_its_places(
 @pytest.mark.parametrize(
     ("after", "why"),
     [
-        (b"", "ends before it has named its message"),
-        (b"\4\0", "ends before it has named its message"),
-        (b"\x80", "ends before it has named its message"),
-        (b"\xff" * 9, "a number there has no end"),
-        (b"\1", "names its message by -1 places"),
-        (b"\xfe\xff\xff\xff\x0f", "names its message by 2147483647 places"),
+        (b"", "ends within the path of its message"),
+        (b"\4\0", "ends within the path of its message"),
+        (b"\x80", "ends within the path of its message"),
+        (b"\xff" * 9, "a number without an end"),
+        (b"\1", "names its message by a path of -1 places"),
+        (b"\xfe\xff\xff\xff\x0f", "names its message by a path of 2147483647 places"),
         (b"\2\x10", "schema 1 has no message [8]"),
         (b"\2\1", "schema 1 has no message [-1]"),
         (b"\4\2\x20", "schema 1 has no message [1, 16]"),

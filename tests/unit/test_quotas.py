@@ -14,7 +14,7 @@ from streaming.documents.records import Record
 from streaming.driver import pipeline as pipeline_module
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.quotas import REMEMBERED, DeliveryQuota, SubscriptionQuota, owners
-from streaming.state.compaction import Upkeep
+from streaming.state.compaction import Compactor
 from streaming.state.store import Store
 from tests.stage import ALICE, BOB, AtOnce, ListSink, change, delivered, event, pipeline, step, work
 
@@ -257,7 +257,7 @@ def test_without_a_quota_nothing_is_counted() -> None:
 def test_what_a_quota_refused_is_refused_again_after_a_crash(tmp_path: Path) -> None:
     store = Store(tmp_path)
     p = pipeline(ListSink())
-    p.state.upkeep = Upkeep(store, AtOnce())
+    p.state.compactor = Compactor(store, AtOnce())
     p.subscription_quota = SubscriptionQuota(1)
     step(p, change(0, "a", ALICE), change(1, "b", ALICE), change(2, "c", BOB))
     assert store.refused() == {(0, 1)}

@@ -10,7 +10,7 @@ import pytest
 from streaming.documents.records import Record
 from streaming.driver.pipeline import Pipeline
 from streaming.errors import BrokerUnreachable
-from streaming.kafka import sink as sinking
+from streaming.kafka import sink as sink_module
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.topics import Topic
@@ -45,8 +45,8 @@ def test_records_that_are_not_taken_are_tried_again_if_their_topic_is_gone(
     monkeypatch: pytest.MonkeyPatch, topics: tuple[str, ...], error: type[Exception], reason: str
 ) -> None:
     broker = kafka_double.Broker()
-    monkeypatch.setattr(sinking, "Producer", lambda config: Stuck(broker, config))
-    monkeypatch.setattr(sinking, "Consumer", lambda config: Consumer(broker, config))
+    monkeypatch.setattr(sink_module, "Producer", lambda config: Stuck(broker, config))
+    monkeypatch.setattr(sink_module, "Consumer", lambda config: Consumer(broker, config))
     sink = TransactionalSink("", {}, "q", owner="a")
     with pytest.raises(error, match=reason):
         sink.publish([Record(topic, None, b"v", []) for topic in topics], {("events", 0): 1})

@@ -32,8 +32,8 @@ def segment(patterns: Patterns) -> Segment:
     return Segment.build(lowered, notes([Subscription(id, f"of-{id}") for id in patterns], *places(len(patterns))))
 
 
-def updated(snapshot: Snapshot, add: Patterns, remove: Any = (), held: int = 0) -> Snapshot:
-    return snapshot.update(segment(add), remove, held=held)
+def updated(snapshot: Snapshot, add: Patterns, remove: Any = (), frozen: int = 0) -> Snapshot:
+    return snapshot.update(segment(add), remove, frozen=frozen)
 
 
 def joined(snapshot: Snapshot, first: int, last: int) -> Part:
@@ -95,7 +95,7 @@ def test_as_many_long_parts_as_shards_are_never_joined_with_each_other_and_grow_
 
 def test_held_parts_stay_even_if_all_of_them_is_removed() -> None:
     first = updated(Snapshot(), {"a": {}, "b": {}})
-    held = updated(updated(first, {"c": {}}, held=1), {}, ["a", "b"], held=1)
+    held = updated(updated(first, {"c": {}}, frozen=1), {}, ["a", "b"], frozen=1)
     assert held.parts[0] is first.parts[0]
     assert held.removed[0].tolist() == [0, 1]
     assert held.match([{}]) == [["c"]]
@@ -105,12 +105,12 @@ def test_held_parts_stay_even_if_all_of_them_is_removed() -> None:
 def test_a_part_that_was_removed_whole_while_it_was_joined_is_swapped_for_nothing() -> None:
     before = updated(updated(Snapshot(most=0), {"a": {}, "b": {}}), {"c": {}})
     new = joined(before, 0, 2)
-    after = updated(updated(before, {"d": {}}, held=2), {}, ["a", "b", "c"], held=2)
+    after = updated(updated(before, {"d": {}}, frozen=2), {}, ["a", "b", "c"], frozen=2)
     swapped = after.swapped(before.parts, before.removed, new)
     assert swapped.match([{}]) == [["d"]]
     assert (len(swapped.parts), swapped.version) == (1, after.version)
     assert after.match([{}]) == [["d"]]
-    assert updated(before, {}, ["a", "b", "c"], held=2).swapped(before.parts, before.removed, new).parts == ()
+    assert updated(before, {}, ["a", "b", "c"], frozen=2).swapped(before.parts, before.removed, new).parts == ()
 
 
 few = st.integers(0, 6)
@@ -149,10 +149,10 @@ def test_what_is_swapped_in_after_any_updates_answers_as_a_fresh_build(
     snapshot, current = Snapshot(most=most), {}
     versions: list[tuple[Snapshot, Patterns]] = []
 
-    def change(changes: list[tuple[Patterns, set[str]]], held: int) -> None:
+    def change(changes: list[tuple[Patterns, set[str]]], frozen: int) -> None:
         nonlocal snapshot, current
         for add, remove in changes:
-            snapshot = updated(snapshot, add, remove, held)
+            snapshot = updated(snapshot, add, remove, frozen)
             current = {id: p for id, p in current.items() if id not in remove} | add
             versions.append((snapshot, current))
 
@@ -199,5 +199,5 @@ def test_texts_and_fields_that_nobody_needs_any_more_are_forgotten(most: int | N
 
 def test_ids_are_found_where_they_are_and_not_where_they_were() -> None:
     snapshot = updated(updated(Snapshot(most=0), {"a": {}, "b": {}, "c": {}}), {"b": {}}, ["c"])
-    found = snapshot.found(Texts.of(["c", "b", "a", "b", "nobody"]))
+    found = snapshot.locate(Texts.of(["c", "b", "a", "b", "nobody"]))
     assert [(which.tolist(), position.tolist()) for which, position in found] == [([2], [0]), ([1, 3], [0, 0])]

@@ -8,13 +8,13 @@ import pytest
 
 from streaming.driver.start_offsets import Beginning, Bounds
 from streaming.errors import OffsetsBeyondEnd
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Position
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
 
 E0, E1, S0 = (EVENTS, 0), (EVENTS, 1), (SUBSCRIPTIONS, 0)
 BOUNDS: Bounds = {E0: (5, 20), E1: (0, 8), S0: (2, 9)}
 
 
-def begin(committed: dict[Position, int], latest: bool = False) -> Beginning:
+def begin(committed: dict[SourcePartition, int], latest: bool = False) -> Beginning:
     return Beginning.of(BOUNDS, committed, ["events", "subs"].__getitem__, latest)
 
 
@@ -30,9 +30,9 @@ def begin(committed: dict[Position, int], latest: bool = False) -> Beginning:
     ],
 )
 def test_a_job_begins_where_the_last_one_ended_or_at_what_is_left(
-    committed: dict[Position, int],
+    committed: dict[SourcePartition, int],
     latest: bool,
-    positions: dict[Position, int],
+    positions: dict[SourcePartition, int],
     deleted: dict[int, tuple[int, int]],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -42,14 +42,14 @@ def test_a_job_begins_where_the_last_one_ended_or_at_what_is_left(
 
 
 @pytest.mark.parametrize(("at", "what"), [(E1, "events, partition 1: .* 9 .* beyond the end, 8"), (S0, "subs, .* 10 ")])
-def test_offsets_beyond_the_end_are_not_of_this_topic(at: Position, what: str) -> None:
+def test_offsets_beyond_the_end_are_not_of_this_topic(at: SourcePartition, what: str) -> None:
     with pytest.raises(OffsetsBeyondEnd, match=what):
         begin({E0: 7, E1: 8, S0: 9} | {at: {E1: 9, S0: 10}[at]})
 
 
 @pytest.mark.parametrize(("committed", "topic"), [({S0: 9}, "events"), ({E0: 7, E1: 8}, "subs")])
 def test_a_topic_without_any_committed_offset_was_made_again(
-    committed: dict[Position, int], topic: str, caplog: pytest.LogCaptureFixture
+    committed: dict[SourcePartition, int], topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     logging.getLogger("sluice").propagate = True
     begin(committed)

@@ -27,13 +27,13 @@ EVENTS = [{"x": x} for x in range(8)]
 
 def grown(snapshot: Snapshot, *xs: int, remove: tuple[str, ...] = (), version: int | None = None) -> Snapshot:
     """A version more, in a part of its own."""
-    more = snapshot.update([(f"s{x}", lower(parse({"x": [x]}))) for x in xs], remove, version, held=99)
+    more = snapshot.update([(f"s{x}", lower(parse({"x": [x]}))) for x in xs], remove, version, frozen=99)
     assert len(more.parts) == len(snapshot.parts) + bool(xs)
     return more
 
 
 def saved(store: Store, snapshot: Snapshot, files: dict[Part, Path], **other: Any) -> Manifest:
-    """As the upkeep saves: parts, then a manifest that names them."""
+    """As the compactor saves: parts, then a manifest that names them."""
     for part in snapshot.parts:
         if part not in files:
             files[part] = store.new_path()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streaming.admin.subscription_topic import last_written, registered
+from streaming.admin.subscription_topic import last_written, stored_subscriptions
 from streaming.documents.change_order import Decisions
 from tests.topic import Topic
 
@@ -40,7 +40,7 @@ CASES: dict[str, tuple[list[tuple[str | None, Any]], list[tuple[str, int]]]] = {
 def test_of_each_id_the_last_record_counts_that_is_not_refused(
     written: list[tuple[str | None, Any]], expected: list[tuple[str, int]]
 ) -> None:
-    assert [(one.id, one.offset) for one in registered(Topic(*written), Decisions())] == expected
+    assert [(one.id, one.offset) for one in stored_subscriptions(Topic(*written), Decisions())] == expected
     found = last_written(Topic(*written)(), {"a", "b"}, Decisions())
     assert {(id, one.offset) for id, one in found.items() if one.value is not None} == set(expected)
 
@@ -48,15 +48,15 @@ def test_of_each_id_the_last_record_counts_that_is_not_refused(
 def test_a_filter_asks_the_last_word_that_counts() -> None:
     topic = Topic(("a1", document()), ("a2", document()), ("a1", document("bob")), ("b1", document()), ("a2", REFUSED))
     of_alice = lambda document: document["subscriber"] == "alice"  # noqa: E731
-    assert [one.id for one in registered(topic, Decisions(), wanted=of_alice)] == ["b1", "a2"]
-    assert [one.id for one in registered(topic, Decisions(), "a", of_alice)] == ["a2"]
-    assert [one.id for one in registered(topic, Decisions(), "a")] == ["a1", "a2"]
+    assert [one.id for one in stored_subscriptions(topic, Decisions(), wanted=of_alice)] == ["b1", "a2"]
+    assert [one.id for one in stored_subscriptions(topic, Decisions(), "a", of_alice)] == ["a2"]
+    assert [one.id for one in stored_subscriptions(topic, Decisions(), "a")] == ["a1", "a2"]
 
 
 def test_a_topic_is_read_a_third_time_only_for_what_stands_before_a_refused_document() -> None:
     for written, reads in (([], 1), ([("a", document())], 2), ([("a", document()), ("a", REFUSED)], 3)):
         topic = Topic(*written)
-        list(registered(topic, Decisions()))
+        list(stored_subscriptions(topic, Decisions()))
         assert topic.reads == reads
 
 
@@ -73,6 +73,6 @@ def test_a_topic_is_read_a_third_time_only_for_what_stands_before_a_refused_docu
     ids=["as it is", "over several lines", "without its id"],
 )
 def test_a_document_becomes_a_line_that_says_the_same(value: bytes, line: bytes) -> None:
-    (one,) = registered(Topic(("s", value)), Decisions())
+    (one,) = stored_subscriptions(Topic(("s", value)), Decisions())
     assert one.line == line
     assert json.loads(line) == {"id": "s"} | json.loads(value)

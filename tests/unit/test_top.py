@@ -41,7 +41,7 @@ def text(view: View, columns: int = 200) -> str:
     """As lines, as a terminal gets them."""
     console = Console(width=columns, color_system=None, file=io.StringIO())
     with console.capture() as captured:
-        console.print(top.shown(json.loads(status.as_json(status.document(view)))))
+        console.print(top.render(json.loads(status.as_json(status.document(view)))))
     return captured.get()
 
 
@@ -80,7 +80,7 @@ def hostile() -> View:
         ["workers", "lost", "0"],
         ["memory", "5", "bytes", "JVM", "5", "bytes,", "heap", "1", "bytes", "of", "2", "bytes"],
         ["latency,", "last", "5", "min", "p50", "p95", "p99", "max"],
-        ["all", "of", "it", "202", "ms", "3.00", "s", "3.00", "s", "3.00", "s"],
+        ["total", "202", "ms", "3.00", "s", "3.00", "s", "3.00", "s"],
         ["events", "0", "4"],
         ["subs", "0", "0"],
     ],
@@ -94,11 +94,11 @@ def test_it_shows_what_the_status_says(row: list[str]) -> None:
     "row",
     [
         ["the", "state", "is", "being", "restored"],
-        ["state", "-", "being", "restored"],
+        ["state", "-", "restoring"],
         ["dead", "letters", "0"],
         ["restarts", "-"],
         ["memory", "-"],
-        ["all", "of", "it", "-", "-", "-", "-"],
+        ["total", "-", "-", "-", "-"],
         ["records", "behind", "-", "no", "batch", "yet"],
     ],
     ids=lambda row: " ".join(row),
@@ -139,7 +139,7 @@ def test_what_matters_most_fits_a_terminal_of_24_lines() -> None:
     trouble = Trouble(0.0, "warning", "workers lost", {"rows": 3})
     view = replace(busy(), lag=tuple(Lag("events", n, 0, n) for n in range(100)), troubles=(trouble,) * 9)
     first = text(view, 80).splitlines()[:24]
-    for word in ("records behind", "dead letters", "all of it", "workers lost: rows: 3"):
+    for word in ("records behind", "dead letters", "total", "workers lost: rows: 3"):
         assert any(word in line for line in first)
 
 
@@ -174,11 +174,11 @@ def saying(code: int, body: bytes, **headers: str) -> Iterator[str]:
 def test_the_status_is_that_of_the_job(end: str) -> None:
     view = busy()
     with Server("127.0.0.1", 0, lambda: view) as server:
-        assert top.asked(server.url + end) == json.loads(status.as_json(status.document(view)))
+        assert top.fetch(server.url + end) == json.loads(status.as_json(status.document(view)))
 
 
 @pytest.mark.parametrize(
-    ("code", "body", "said"),
+    ("code", "body", "message"),
     [
         (200, b"<html>", "it has no status"),
         (200, b'{"job": {}}', "it has no status"),
@@ -190,15 +190,15 @@ def test_the_status_is_that_of_the_job(end: str) -> None:
     ],
     ids=lambda value: str(value)[:12],
 )
-def test_another_server_is_taken_for_no_job(code: int, body: bytes, said: str) -> None:
-    with saying(code, body, Location="/elsewhere") as url, pytest.raises(NotRunning, match=said):
-        top.asked(url)
+def test_another_server_is_taken_for_no_job(code: int, body: bytes, message: str) -> None:
+    with saying(code, body, Location="/elsewhere") as url, pytest.raises(NotRunning, match=message):
+        top.fetch(url)
 
 
 @pytest.mark.parametrize("url", ["", "http://", "nonsense\x1b[2J", "ftp://127.0.0.1", "http://127.0.0.1:99999999"])
 def test_what_is_no_address_is_said(url: str) -> None:
     with pytest.raises(NotRunning, match="no job answers at") as raised:
-        top.asked(url)
+        top.fetch(url)
     assert "\x1b" not in str(raised.value)
 
 
@@ -213,7 +213,7 @@ def test_the_checkpoint_says_where_the_job_answers(tmp_path: Path) -> None:
 
 def test_a_job_that_is_started_again_is_found_again() -> None:
     where = ""
-    looks = top.looks(lambda: where, 0.0, threading.Event())
+    looks = top.poll(lambda: where, 0.0, threading.Event())
     for _ in range(2):
         with Server("127.0.0.1", 0, busy) as server:
             where = server.url
@@ -223,7 +223,7 @@ def test_a_job_that_is_started_again_is_found_again() -> None:
 
 def test_if_none_runs_at_first_that_is_an_error_which_may_pass() -> None:
     with pytest.raises(NotRunning) as raised:
-        next(top.looks(lambda: f"http://127.0.0.1:{free_port()}", 0.0, threading.Event()))
+        next(top.poll(lambda: f"http://127.0.0.1:{free_port()}", 0.0, threading.Event()))
     assert raised.value.retry
 
 

@@ -21,7 +21,7 @@ from streaming.driver import assembly
 from streaming.driver.isolation import Lost
 from streaming.kafka.broker import free_port
 from streaming.monitoring import tracing
-from streaming.monitoring.reporting import LOOKED_AT, Both, Nobody, Published, Report, Stage
+from streaming.monitoring.reporting import LOOKED_AT, Both, CommittedTransaction, Nobody, Report, Stage
 from streaming.monitoring.tracing import Traces
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, Delivery, Progress, Row
 from streaming.version import VERSION
@@ -70,8 +70,13 @@ def report(number: int = 1) -> Report:
         Stage("match", NOON + 0.7, NOON + 0.9),
     ]
     letters = {"oversize": 2}
-    own.add(Published(rows(None, None), 1, 0, letters, 3, NOON + 1, NOON + 1.2, NOON + 1.3, NOON + 1.4), NOON + 0.9)
-    own.add(Published(rows(changes=1), 0, 0, {}, 0, NOON + 1.4, NOON + 1.5, NOON + 1.6, NOON + 1.7), NOON + 0.9)
+    own.add(
+        CommittedTransaction(rows(None, None), 1, 0, letters, 3, NOON + 1, NOON + 1.2, NOON + 1.3, NOON + 1.4),
+        NOON + 0.9,
+    )
+    own.add(
+        CommittedTransaction(rows(changes=1), 0, 0, {}, 0, NOON + 1.4, NOON + 1.5, NOON + 1.6, NOON + 1.7), NOON + 0.9
+    )
     own.counts["workers_lost"] = 1
     own.state = {"version": 7, "subscriptions": 5, "parts": 2}
     own.fields()
@@ -82,7 +87,7 @@ def report(number: int = 1) -> Report:
 def of(*transactions: list[Row]) -> Report:
     own = Report(1, 0.0, start=NOON)
     for found in transactions:
-        own.add(Published(found, 1, 0, {}, 0, *(NOON + 1,) * 4), NOON + 1)
+        own.add(CommittedTransaction(found, 1, 0, {}, 0, *(NOON + 1,) * 4), NOON + 1)
     own.ended = NOON + 2
     return own
 

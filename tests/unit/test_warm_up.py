@@ -7,8 +7,7 @@ import re
 import pytest
 from pyspark.errors import PySparkException
 
-from streaming.driver import job
-from streaming.driver import warm_up as warming
+from streaming.driver import job, warm_up
 from tests.documents import HOME
 from tests.stage import state
 
@@ -17,7 +16,7 @@ from tests.stage import state
 
 @pytest.mark.parametrize("algorithm", re.findall(r"\w+", KEPT))
 def test_the_image_compiles_what_its_line_names(algorithm: str) -> None:
-    warming.cache(algorithm)
+    warm_up.cache(algorithm)
 
 
 def test_workers_that_are_killed_while_they_are_warmed_up_do_not_end_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,33 +40,35 @@ HEIGHT = 40
 Content = Element | str
 
 
-def html(found: Document) -> bytes:
-    job = found["job"]
+def html(document: Document) -> bytes:
+    job = document["job"]
     root = _element(
         "html",
         _element(
             "head",
             _element("meta", charset="utf-8"),
             _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            _element("title", f"{job['query']}: {' and '.join(_failing(found)) or job['phase']}"),
+            _element("title", f"{job['query']}: {' and '.join(_failing(document)) or job['phase']}"),
             _element("style", _STYLE),
             _element("noscript", _element("meta", **{"http-equiv": "refresh", "content": "5"})),
         ),
-        _element("body", _header(found), _main(found), _element("script", _SCRIPT)),
+        _element("body", _header(document), _main(document), _element("script", _SCRIPT)),
         lang="en",
     )
     written: bytes = tostring(root, encoding="utf-8", method="html")
     return b"<!doctype html>\n" + written
 
 
-def _failing(found: Document) -> list[str]:
-    return [no for of, _, no in VERDICTS if not found[of]["ok"]]
+def _failing(document: Document) -> list[str]:
+    return [no for of, _, no in VERDICTS if not document[of]["ok"]]
 
 
-def _header(found: Document) -> Element:
-    job = found["job"]
+def _header(document: Document) -> Element:
+    job = document["job"]
     badges = [
-        _element("span", yes if found[of]["ok"] else no, **{"class": "badge good" if found[of]["ok"] else "badge bad"})
+        _element(
+            "span", yes if document[of]["ok"] else no, **{"class": "badge good" if document[of]["ok"] else "badge bad"}
+        )
         for of, yes, no in VERDICTS
     ]
     return _element(
@@ -79,30 +81,32 @@ def _header(found: Document) -> Element:
     )
 
 
-def _main(found: Document) -> Element:
-    reasons = [_element("div", why, **{"class": "bad"}) for of in ("health", "ready") for why in found[of]["reasons"]]
+def _main(document: Document) -> Element:
+    reasons = [
+        _element("div", why, **{"class": "bad"}) for of in ("health", "ready") for why in document[of]["reasons"]
+    ]
     return _element(
         "main",
-        *([_section(f"Why it is {' and '.join(_failing(found))}", *reasons, wide=True)] if reasons else ()),
-        _rate("Events a second", "events_per_s", found),
-        _rate("Deliveries a second", "deliveries_per_s", found),
-        _late(found),
-        _lag(found),
-        _letters(found),
-        _what(found),
-        _totals(found),
-        _who(found),
-        _spark(found),
-        _troubles(found),
+        *([_section(f"Why it is {' and '.join(_failing(document))}", *reasons, wide=True)] if reasons else ()),
+        _rate("Events a second", "events_per_s", document),
+        _rate("Deliveries a second", "deliveries_per_s", document),
+        _late(document),
+        _lag(document),
+        _letters(document),
+        _what(document),
+        _totals(document),
+        _who(document),
+        _spark(document),
+        _troubles(document),
     )
 
 
-def _rate(title: str, name: str, found: Document) -> Element:
-    values, step_s = found["history"][name], found["history"]["step_s"]
+def _rate(title: str, name: str, document: Document) -> Element:
+    values, step_s = document["history"][name], document["history"]["step_s"]
     most = max(values, default=0.0)
     return _section(
         title,
-        _element("span", number(found["rates"][name]), **{"class": "large"}),
+        _element("span", number(document["rates"][name]), **{"class": "large"}),
         _element("span", " in the last minute", **{"class": "dim"}),
         _curve(values, most),
         _element("div", f"{duration(step_s * len(values))}, at most {number(most)}", **{"class": "dim"}),
@@ -119,75 +123,78 @@ def _curve(values: Sequence[float], most: float) -> Element:
     return _element("svg", ground, line, **box)
 
 
-def _late(found: Document) -> Element:
+def _late(document: Document) -> Element:
     quantiles = ("p50", "p95", "p99", "max")
     rows = [
         (STAGES[stage], *(seconds(latency[q]) if latency else "-" for q in quantiles))
-        for stage, latency in found["latency_s"].items()
+        for stage, latency in document["latency_s"].items()
     ]
     table = _table(("", *quantiles), rows)
-    return _section("How late, in the last five minutes", table, _note("of events that matched"))
+    return _section("Latency, last five minutes", table, _note("of events that matched"))
 
 
-def _lag(found: Document) -> Element:
-    rows = lags(found)
+def _lag(document: Document) -> Element:
+    rows = lags(document)
     table = _table(("topic", "partition", "records"), rows) if rows else _note("not known yet")
-    about = [_note(last_batch(found))]
-    if found["broker"]["error"]:
-        about.append(_element("div", found["broker"]["error"], **{"class": "bad"}))
-    return _section("How far behind", table, *about)
+    about = [_note(last_batch(document))]
+    if document["broker"]["error"]:
+        about.append(_element("div", document["broker"]["error"], **{"class": "bad"}))
+    return _section("Lag", table, *about)
 
 
-def _what(found: Document) -> Element:
-    state = found["state"]
+def _what(document: Document) -> Element:
+    state = document["state"]
     if state is None:
-        return _section("Subscriptions", _note("being restored"))
-    joins = f"{number(state['joins'])}{', one under way' if state['joining'] else ''}"
+        return _section("Subscriptions", _note("restoring"))
+    joins = f"{number(state['joins'])}{', one running' if state['joining'] else ''}"
     facts = [
         ("subscriptions", number(state["subscriptions"])),
         ("version", number(state["version"])),
         ("parts", number(state["parts"])),
         ("size of the parts", size(state["bytes"])),
-        ("joins of parts", joins),
+        ("compactions", joins),
     ]
     return _section("Subscriptions", _table((), facts))
 
 
-def _who(found: Document) -> Element:
-    job = found["job"]
+def _who(document: Document) -> Element:
+    job = document["job"]
     facts = [
         ("Sluice", job["version"]),
         ("algorithm", job["algorithm"]),
         ("codec", job["codec"]),
         ("process", str(job["pid"])),
         ("started", moment(job["started_at"])),
-        ("took to start", duration(job["start_s"]) if job["start_s"] else "-"),
+        ("start took", duration(job["start_s"]) if job["start_s"] else "-"),
     ]
     if job["restarts"] is not None:
         code = job["last_exit_code"]
-        facts.append(("started again", number(job["restarts"]) + (f", last after exit code {code}" if code else "")))
-    return _section("Job", _table((), [*facts, *((f"memory, {whose}", much) for whose, much in memory(found))]))
+        facts.append(("restarts", number(job["restarts"]) + (f", last after exit code {code}" if code else "")))
+    return _section("Job", _table((), [*facts, *((f"memory, {whose}", much) for whose, much in memory(document))]))
 
 
-def _totals(found: Document) -> Element:
-    totals = found["totals"]
+def _totals(document: Document) -> Element:
+    totals = document["totals"]
     rows = [(what, number(totals[name])) for name, what in TOTALS.items()]
     return _section("Since the start", _table((), [*rows, ("read", size(totals["read_bytes"]))]))
 
 
-def _letters(found: Document) -> Element:
-    rows = [(reason, number(n)) for reason, n in found["dead_letters"].items()]
-    content = (_table((), rows), _note("run_stream.py dlq list shows them")) if rows else (_note("none"),)
+def _letters(document: Document) -> Element:
+    rows = [(reason, number(n)) for reason, n in document["dead_letters"].items()]
+    content = (_table((), rows), _note("`run_stream.py dlq list` lists them")) if rows else (_note("none"),)
     return _section("Dead letters, since the start", *content)
 
 
-def _spark(found: Document) -> Element:
-    rows = [(phase, seconds(s)) for phase, s in found["spark"]["phases_s"].items()]
+def _spark(document: Document) -> Element:
+    rows = [(phase, seconds(s)) for phase, s in document["spark"]["phases_s"].items()]
     return _section("Phases of Spark, last batch", _table((), rows) if rows else _note("none"))
 
 
-def _troubles(found: Document) -> Element:
-    rows = [(moment(one["at"]), one["level"], one["event"], one["detail"]) for one in found["troubles"]]
+def _troubles(document: Document) -> Element:
+    rows = [
+        (moment(trouble["at"]), trouble["level"], trouble["event"], trouble["detail"])
+        for trouble in document["troubles"]
+    ]
     table = _table(("when", "level", "what", "detail"), rows, texts=4) if rows else _note("none")
     return _section("Warnings and errors", table, wide=True)
 
@@ -205,7 +212,9 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -
 
     def row(cells: Sequence[str], tag: str) -> Element:
         classes: list[dict[str, str]] = [{} if i < texts else {"class": "number"} for i in range(len(cells))]
-        return _element("tr", *(_element(tag, cell, **own) for cell, own in zip(cells, classes, strict=True)))
+        return _element(
+            "tr", *(_element(tag, cell, **attributes) for cell, attributes in zip(cells, classes, strict=True))
+        )
 
     return _element("table", *([row(head, "th")] if head else ()), *(row(cells, "td") for cells in rows))
 
@@ -213,12 +222,12 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -
 def _element(tag: str, *content: Content, **attributes: str) -> Element:
     made = Element(tag, attributes)
     last: Element | None = None
-    for one in content:
-        if isinstance(one, Element):
-            made.append(one)
-            last = one
+    for child in content:
+        if isinstance(child, Element):
+            made.append(child)
+            last = child
         elif last is None:
-            made.text = (made.text or "") + readable(one)
+            made.text = (made.text or "") + readable(child)
         else:
-            last.tail = (last.tail or "") + readable(one)
+            last.tail = (last.tail or "") + readable(child)
     return made

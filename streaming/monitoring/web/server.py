@@ -31,7 +31,7 @@ Answer = tuple[HTTPStatus, str, bytes]  # its type and its bytes
 class Server:
     """`with Server(host, port, view) as server: server.url`. Port 0 takes a free one. Raises JobError.
 
-    It answers in threads of its own, and nothing of it is left at the end. `view` is asked for every request.
+    It answers in threads of its own, and stops them at the end. `view` is called for every request.
     """
 
     def __init__(self, host: str, port: int, view: Callable[[], View]) -> None:
@@ -62,14 +62,14 @@ class Server:
 
 
 def _answers(view: Callable[[], View]) -> dict[str, Callable[[str], Answer]]:
-    """By path; each is given the Accept header."""
+    """The functions that answer, by path; each takes the Accept header."""
     exposition = Exposition(view)
 
     def verdict(reasons: Callable[[View], list[str]]) -> Callable[[str], Answer]:
         def answer(_: str) -> Answer:
-            found = reasons(view())
-            code = HTTPStatus.SERVICE_UNAVAILABLE if found else HTTPStatus.OK
-            return code, JSON, status.as_json(status.verdict(found))
+            problems = reasons(view())
+            code = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
+            return code, JSON, status.as_json(status.verdict(problems))
 
         return answer
 
@@ -145,11 +145,11 @@ class _Request(BaseHTTPRequestHandler):
             self._send(HTTPStatus.NOT_FOUND, "text/plain", f"nothing is here; known: {known}\n".encode())
         else:
             try:
-                found = answer(self.headers.get("Accept", ""))
-            except Exception:  # the job goes on, whatever is wrong here
+                reply = answer(self.headers.get("Accept", ""))
+            except Exception:  # the job continues after any error here
                 log.exception("a request could not be answered", path=path)
-                found = (HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"could not be answered; see the log\n")
-            self._send(*found)
+                reply = (HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"could not be answered; see the log\n")
+            self._send(*reply)
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -161,7 +161,8 @@ class _Request(BaseHTTPRequestHandler):
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"GET and HEAD only\n")
 
     def _is_for_us(self) -> bool:
-        """On the loopback interface no web page may ask whose name was made to mean that (DNS rebinding)."""
+        """On the loopback interface, refuse requests under a name that a web page made to mean this host (DNS
+        rebinding)."""
         host = self.headers.get("Host")
         if not self.server.loopback or host is None:
             return True
