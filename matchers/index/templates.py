@@ -97,14 +97,14 @@ def _bound(bound: float, values: Skeletons, first: Int64) -> Float64:
 
 
 def _codes(
-    operators: Sequence[object], values: Skeletons, first: Int64
+    operators: Sequence[Equals | Numeric | Prefix | Exists], values: Skeletons, first: Int64
 ) -> tuple[list[tuple[Float64, Float64]], tuple[bytes, ...]]:
     """The intervals of codes of all the subscriptions, and the cuts that these count."""
     ranges = []  # of each operator: one for each text that occurs, and which text each subscription has
     for operator in operators:
         text = operator.text if isinstance(operator, Prefix) else getattr(operator, "value", None)
         if not isinstance(text, str):
-            ranges.append(([operator.term().regions[TOKEN][0]], np.zeros(len(first), np.int64)))  # type: ignore[attr-defined]
+            ranges.append(([operator.constraint().regions[TOKEN][0]], np.zeros(len(first), np.int64)))
             continue
         place: dict[bytes, int] = {}
         seen = [place.setdefault(t, len(place)) for t in values.texts(first + slot_of(text))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -11,7 +10,8 @@ import numba
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A cache does not know whether its code checks bounds, so checked code is cached only in a directory of its own.
-_CACHED = os.environ.get("NUMBA_BOUNDSCHECK") != "1" or "NUMBA_CACHE_DIR" in os.environ
+_SETTINGS: Any = numba.config  # numba sets them when it is imported
+_CACHED = _SETTINGS.BOUNDSCHECK != 1 or bool(_SETTINGS.CACHE_DIR)
 
 
 def kernel(function: Function) -> Function:
