@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -100,16 +101,18 @@ def _codes(
     operators: Sequence[Equals | Numeric | Prefix | Exists], values: Skeletons, first: Int64
 ) -> tuple[list[tuple[Float64, Float64]], tuple[bytes, ...]]:
     """The intervals of codes of all the subscriptions, and the cuts that these count."""
-    ranges = []  # of each operator: one for each text that occurs, and which text each subscription has
+    # Of each operator: one for each text that occurs, and which text each subscription has.
+    ranges: list[tuple[list[tuple[bytes, bytes]], Int64]] = []
     for operator in operators:
         text = operator.text if isinstance(operator, Prefix) else getattr(operator, "value", None)
         if not isinstance(text, str):
-            ranges.append(([operator.constraint().regions[TOKEN][0]], np.zeros(len(first), np.int64)))
+            (region,) = cast("tuple[tuple[bytes, bytes]]", operator.constraint().regions[TOKEN])
+            ranges.append(([region], np.zeros(len(first), np.int64)))
             continue
         place: dict[bytes, int] = {}
         seen = [place.setdefault(t, len(place)) for t in values.texts(first + slot_of(text))]
-        region = starting_with if isinstance(operator, Prefix) else exactly
-        ranges.append(([region(token("") + t) for t in place], np.array(seen, np.int64)))
+        region_of = starting_with if isinstance(operator, Prefix) else exactly
+        ranges.append(([region_of(token("") + t) for t in place], np.array(seen, np.int64)))
     cuts = sorted({cut for pairs, _ in ranges for pair in pairs for cut in pair})
     at = {cut: i for i, cut in enumerate(cuts)}
     bounds = []

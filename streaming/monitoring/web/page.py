@@ -90,14 +90,14 @@ def _main(document: Document) -> Element:
         *([_section(f"Why it is {' and '.join(_failing(document))}", *reasons, wide=True)] if reasons else ()),
         _rate("Events a second", "events_per_s", document),
         _rate("Deliveries a second", "deliveries_per_s", document),
-        _late(document),
+        _latency(document),
         _lag(document),
         _letters(document),
-        _what(document),
+        _subscriptions(document),
         _totals(document),
-        _who(document),
+        _job(document),
         _spark(document),
-        _troubles(document),
+        _warnings(document),
     )
 
 
@@ -123,7 +123,7 @@ def _curve(values: Sequence[float], most: float) -> Element:
     return _element("svg", ground, line, **box)
 
 
-def _late(document: Document) -> Element:
+def _latency(document: Document) -> Element:
     quantiles = ("p50", "p95", "p99", "max")
     rows = [
         (STAGES[stage], *(seconds(latency[q]) if latency else "-" for q in quantiles))
@@ -142,7 +142,7 @@ def _lag(document: Document) -> Element:
     return _section("Lag", table, *about)
 
 
-def _what(document: Document) -> Element:
+def _subscriptions(document: Document) -> Element:
     state = document["state"]
     if state is None:
         return _section("Subscriptions", _note("restoring"))
@@ -157,7 +157,7 @@ def _what(document: Document) -> Element:
     return _section("Subscriptions", _table((), facts))
 
 
-def _who(document: Document) -> Element:
+def _job(document: Document) -> Element:
     job = document["job"]
     facts = [
         ("Sluice", job["version"]),
@@ -190,7 +190,7 @@ def _spark(document: Document) -> Element:
     return _section("Phases of Spark, last batch", _table((), rows) if rows else _note("none"))
 
 
-def _troubles(document: Document) -> Element:
+def _warnings(document: Document) -> Element:
     rows = [
         (moment(trouble["at"]), trouble["level"], trouble["event"], trouble["detail"])
         for trouble in document["troubles"]
