@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,19 @@ def test_what_is_due_is_joined_beside_the_batches_and_swapped_in(tmp_path: Path,
     # What is not due is four times as long as all that is newer: at least four fifths of everything.
     assert max(len(part.segment.ids) for part in state.snapshot.parts) >= 0.8 * len(MANY)
     assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*MANY)}}
+    state.close()
+
+
+def test_what_expired_less_than_a_day_ago_is_still_there_for_late_events(tmp_path: Path, threads: Executor) -> None:
+    now_s = int(time.time())
+    state = started(Store(tmp_path), threads)
+    for n in MANY:
+        hours = 23 if n % 2 else 25
+        subscribe(state, n, ALICE | {"expires_at": datetime.fromtimestamp(now_s - 3600 * hours, UTC).isoformat()})
+    settled(state)
+    late = delivered(state, event(0, {"x": 1}, timestamp=1000 * (now_s - 3600 * 24)))
+    assert late == {0: {"alice": names_of(*MANY[1::2])}}
+    assert len(MANY) / 2 <= len(state.snapshot) < len(MANY)
     state.close()
 
 

@@ -29,6 +29,12 @@ def test_every_algorithm_decides_every_case_alike(name: str) -> None:
         assert (case in index.match([event])[0]) is expected, case
 
 
+def test_every_case_is_explained_as_it_is_decided() -> None:
+    index = Index.build({case: pattern for case, pattern, _, _ in CASES})
+    for case, _, event, expected in CASES:
+        assert all(line.held for line in index.explain(event, case)) is expected, case
+
+
 @pytest.mark.parametrize(("pattern", "reason"), REFUSED, ids=[reason for _, reason in REFUSED])
 def test_what_is_refused_and_why(pattern: Any, reason: str) -> None:
     with pytest.raises(PatternError) as error:

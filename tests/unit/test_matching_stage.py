@@ -217,10 +217,19 @@ def test_records_and_offsets_are_one_transaction() -> None:
 def test_cloudevents_attributes_of_the_event_stay_and_ours_cannot_be_forged() -> None:
     p = pipeline(ListSink())
     step(p, change(0, "a", ALICE))
-    forged = [{"key": "ce_id", "value": b"theirs"}, {"key": "ce_matchversion", "value": b"99"}]
+    ours = ("ce_matchversion", "ce_subscriptionids", "sluice_replay", "sluice_approximate", "sluice_attempts")
+    forged = [{"key": name, "value": b"theirs"} for name in ("ce_id", *ours)]
     (delivery,) = step(p, event(0, {"x": 1}, headers=forged))
-    found = [v for k, v in delivery.headers if k in ("ce_id", "ce_matchversion")]
-    assert found == [b"theirs", b"1"]
+    found = [(k, v) for k, v in delivery.headers if k in ("ce_id", *ours)]
+    assert found == [("ce_id", b"theirs"), ("ce_matchversion", b"1"), ("ce_subscriptionids", b'["a"]')]
+
+
+def test_a_delivery_lies_in_the_partition_that_follows_from_that_of_its_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = pipeline(ListSink())
+    monkeypatch.setattr(p.outputs, "partitions", lambda topic: 3)
+    step(p, change(0, "a", ALICE))
+    found = step(p, *(event(offset, {"x": 1}, partition=partition) for partition in range(5) for offset in (0, 1)))
+    assert [r.partition for r in found] == [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(("absent", "reason"), [({"to.alice"}, "missing_topic"), (set(), "oversize")])

@@ -1,4 +1,4 @@
-"""The sink while topics are deleted during a transaction."""
+"""The sink while topics are deleted during a transaction, and in a process that was replaced."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from streaming.documents.records import Record
 from streaming.driver.pipeline import Pipeline
-from streaming.errors import BrokerUnreachable
+from streaming.errors import BrokerUnreachable, Fenced
 from streaming.kafka import sink as sink_module
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import Aborted, TransactionalSink
@@ -50,6 +50,26 @@ def test_records_that_are_not_taken_are_tried_again_if_their_topic_is_gone(
     sink = TransactionalSink("", {}, "q", owner="a")
     with pytest.raises(error, match=reason):
         sink.publish([Record(topic, None, b"v", []) for topic in topics], {("events", 0): 1})
+
+
+PLACES = [("events", 0), ("events", 1), ("subs", 0)]
+
+
+@pytest.mark.parametrize("taken", [PLACES, PLACES[:1], PLACES[2:]], ids=["all", "the first", "the last"])
+def test_a_process_that_was_replaced_opens_nothing_if_another_committed_any_offset_it_had_claimed(
+    monkeypatch: pytest.MonkeyPatch, taken: list[tuple[str, int]]
+) -> None:
+    broker = kafka_double.Broker()
+    monkeypatch.setattr(sink_module, "Producer", lambda config: kafka_double.Producer(broker, config))
+    monkeypatch.setattr(sink_module, "Consumer", lambda config: kafka_double.Consumer(broker, config))
+    TransactionalSink("", {}, "q", owner="a").publish([], dict.fromkeys(PLACES, 5))
+    again = TransactionalSink("", {}, "q", owner="a", claimed=PLACES)
+    assert again.committed(PLACES) == dict.fromkeys(PLACES, 5)
+    other = TransactionalSink("", {}, "q", owner="b")
+    other.publish([], dict.fromkeys(taken, 6))
+    with pytest.raises(Fenced, match="has taken over"):
+        TransactionalSink("", {}, "q", owner="a", claimed=PLACES)
+    other.publish([], dict.fromkeys(taken, 7))  # it was not fenced by who was replaced
 
 
 @pytest.mark.kernels

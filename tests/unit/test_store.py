@@ -94,6 +94,14 @@ def test_the_last_two_manifests_are_kept(tmp_path: Path) -> None:
     assert [name for name in names(store) if name.startswith("version")] == [f"version-{v:020d}" for v in (20, 30)]
 
 
+def test_refused_changes_that_the_oldest_manifest_does_not_have_are_remembered(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (*_, third), files = three_versions(store)
+    store.refuse([(0, 29), (0, 30), (0, 39), (0, 40), (1, 0)])
+    saved(store, third.of([], 40), files)
+    assert store.refused() == {(0, 30), (0, 39), (0, 40), (1, 0)}
+
+
 def test_a_version_that_is_saved_again_takes_the_place_of_itself(tmp_path: Path) -> None:
     store = Store(tmp_path)
     (_, _, third), files = three_versions(store)

@@ -1,0 +1,44 @@
+"""The records of a slice of the subscriptions topic: all from its first offset until before its end, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+
+from streaming.kafka.clients import Cluster
+from streaming.state import first_load
+from streaming.state.first_load import Span
+
+
+class Consumer:
+    """A partition with records at some offsets, given two at a time; after them its end, again and again."""
+
+    def __init__(self, offsets: Sequence[int]) -> None:
+        self.offsets = offsets
+
+    def assign(self, partitions: Sequence[TopicPartition]) -> None:
+        self.at = partitions[0].offset
+
+    def unassign(self) -> None: ...
+
+    def consume(self, most: int, timeout: float) -> list[Any]:
+        some = [offset for offset in self.offsets if offset >= self.at][:2]
+        self.at = some[-1] + 1 if some else self.at
+        if not some:
+            return [SimpleNamespace(error=lambda: KafkaError(KafkaError._PARTITION_EOF))]
+        return [SimpleNamespace(error=lambda: None, partition=lambda: 0, offset=lambda o=o: o) for o in some]
+
+
+@pytest.mark.parametrize("low", [0, 2, 3])
+@pytest.mark.parametrize("high", [4, 5, 6, 8])
+@pytest.mark.parametrize("there", [range(9), range(4), [0, 3, 4, 8], [7, 8], []], ids=str)
+def test_a_slice_has_the_records_of_its_offsets(
+    there: Sequence[int], high: int, low: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_load, "_consumer", lambda *_: Consumer(there))
+    found = [record.offset() for record in first_load._records(Span(Cluster("", {}), "subs", 0, low, high))]
+    assert found == [offset for offset in there if low <= offset < high]
