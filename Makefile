@@ -8,7 +8,7 @@ JARS := jars/stamp
 CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/checked-kernels
 PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
-LANES ?= brief
+LANES ?= few
 COMPILE := $(BIN)/python -m tests.compile_kernels
 TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4
 

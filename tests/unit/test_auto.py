@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import numba
 import numpy as np
 import pytest
 
@@ -120,7 +121,7 @@ def test_a_wrong_size_of_events_is_refused() -> None:
         auto.build(uniform_table(5, 1, 1, 0.5), attributes=0)
 
 
-@pytest.mark.parametrize("n", [300, 2_500])
+@pytest.mark.parametrize("n", [300] if numba.config.DISABLE_JIT else [300, 2_500])  # uncompiled loops take their time
 def test_it_lists_what_scan_lists(n: int) -> None:
     r = np.random.default_rng(n)
     table = random_table(r, n, 9)
