@@ -31,7 +31,7 @@ test: setup check ## every check and every test
 	$(CHECKED) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
 
 test-quick: setup ## unit and property tests, few random cases (a minute and a half once kernels are compiled)
-	$(TESTS) --hypothesis-profile=brief tests/unit tests/property
+	$(TESTS) --hypothesis-profile=few tests/unit tests/property
 
 test-long: ## make test with many more random cases
 	$(MAKE) test HYPOTHESIS=long LANES=long

@@ -1,7 +1,7 @@
-"""Fixtures and hypothesis profiles: `quick` for every run, `brief` for the inner loop, `long` for `make test-long`.
+"""Fixtures and hypothesis profiles: `quick` for every run, `few` for the inner loop, `long` for `make test-long`.
 
-`few` is for the lanes in which kernels run without compilation, a hundred times slower, and with bounds checked: what
-they look for shows on few cases.
+`few` is also for the lanes in which kernels run without compilation, a hundred times slower, and with bounds checked:
+what they look for shows on few cases.
 
 Where there is no GPU, what is written for one runs on numba's simulator.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-for name, examples in {"few": 15, "brief": 40, "quick": 150, "long": 5_000}.items():
+for name, examples in {"few": 15, "quick": 150, "long": 5_000}.items():
     # A machine on which other tests run may be slow at drawing; that is not a fault of the strategies.
     settings.register_profile(name, deadline=None, max_examples=examples, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("quick")
