@@ -49,7 +49,7 @@ class Events(Section):
     codec: Literal["json", "cloudevents", "avro", "protobuf"] = "json"
     """Format of events. The schemas of "avro" and "protobuf" are in a schema registry."""
     starting: Literal["earliest", "latest"] = "earliest"
-    """Where a first start begins: at the oldest event, or after the newest."""
+    """The place where a first start begins to read: the oldest event, or the end of the topic."""
     max_per_batch: Annotated[int, Field(gt=0)] = 100_000
     """Most events of a batch."""
     max_bytes: Annotated[int, Field(gt=0)] = 1_000_000

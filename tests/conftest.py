@@ -20,8 +20,3 @@ settings.load_profile("quick")
 
 if not Path("/dev/nvidiactl").exists():
     os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than processors: many tests wait for a broker or a job."""
-    return (os.cpu_count() or 1) + 1

@@ -348,7 +348,7 @@ def check_statuses(world: World, truth: Truth, began: Mapping[SourcePartition, M
 
 
 def _check_place(status: Mapping[str, Any], places: Mapping[str, tuple[int, int]]) -> None:
-    """What a status says of the document that is in force, if it is the last one of its batch on an id."""
+    """Check the document in force by a status, if that is the last status of its batch on an id."""
     place = places.get(status["id"])
     if status["status"] == "refused":
         said = status["in_force"]

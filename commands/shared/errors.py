@@ -1,4 +1,4 @@
-"""How a command exits on failure."""
+"""Print the error of a command that failed, and exit with its code."""
 
 from __future__ import annotations
 

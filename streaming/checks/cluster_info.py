@@ -14,8 +14,10 @@ from streaming.kafka.topics import TIMEOUT_S, Rights, rights_of
 
 
 class ClusterInfo(Protocol):
-    """What the checks ask of a cluster. Each call raises JobError if no broker answers; unknown or hidden facts are
-    left out or None."""
+    """The facts of a cluster that the checks need.
+
+    Each call raises JobError if no broker answers; unknown or hidden facts are left out or None.
+    """
 
     def partitions(self) -> Mapping[str, int]: ...
     def brokers(self) -> int: ...

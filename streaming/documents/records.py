@@ -191,7 +191,7 @@ def _letter(topic: str, key: bytes | None, value: bytes | None, headers: Headers
 
 
 def _attempts(headers: Headers) -> int:
-    """How often a record has been a dead letter, from the header of its last redrive; 0 if it is not a number."""
+    """Read from its headers how often a record has been a dead letter; 0 if the last redrive wrote no number."""
     digits = next((value for name, value in reversed(headers) if name == ATTEMPTS), None) or b""
     return int(digits) if digits.isdigit() and len(digits) < 10 else 0
 

@@ -42,7 +42,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @contextmanager
 def prefix(kafka: str) -> Iterator[str]:
-    """One for topics; all that begin with it are deleted afterwards."""
+    """A prefix for topics; all topics that begin with it are deleted afterwards."""
     unique = f"t{uuid.uuid4().hex[:8]}"
     yield unique
     topics = Topics(kafka, {})

@@ -20,7 +20,7 @@ START_S = 120.0
 
 
 def launchers(job: SupervisedJob) -> list[Process]:
-    """What spark-submit asks for the command line of the JVM."""
+    """The processes that work out the command line of the JVM for spark-submit."""
     return [p for p in job.tree().everything if "org.apache.spark.launcher.Main" in p.command]
 
 

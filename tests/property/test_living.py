@@ -86,7 +86,7 @@ class Changed(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What is written, then a batch of some of it, then how the job ends, if it does."""
+    """Records that are written, a batch of some of them, and then an end of the job, if there is one."""
 
     grows: bool  # both topics get a partition
     changes: list[Changed]

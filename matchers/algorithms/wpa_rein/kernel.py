@@ -55,7 +55,7 @@ class Lists(NamedTuple):
 
 
 class Plans(NamedTuple):
-    """How N events are matched, by one of K plans each: a plan is for one rate of false positives."""
+    """The K plans, each for one rate of false positives, and which of them matches each of N events."""
 
     kept: Any  # [K, G] int64: how many of each group, the narrowest, are looked at
     verify: Any  # [K] bool: whether the unmarked subscriptions are verified
