@@ -1,0 +1,66 @@
+"""What encoding, slots and their callers hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.contract.tables import Int64
+from streaming.errors import JobError
+
+Bytes = NDArray[np.uint8]
+TopicPartition = tuple[str, int]
+Offsets = Mapping[TopicPartition, int]  # offset of the first record not yet read
+
+
+class Producer(NamedTuple):
+    """The producer id and epoch that the broker gave to a slot: whoever has the newest may write."""
+
+    id: int
+    epoch: int
+
+
+class Batches(NamedTuple):
+    """Record batches, by ascending destination; several of one destination are in order.
+
+    A destination is an index into a list of TopicPartition.
+    """
+
+    data: Bytes  # all of them; batch i is data[begin[i] : end[i]]
+    begin: Int64  # [B]
+    end: Int64  # [B]
+    destination: Int64  # [B]
+    records: Int64  # [B]: how many it has
+
+
+class Aborted(JobError):
+    """A slot's transaction was aborted by the slot itself, and nothing of it is visible.
+
+    `refused` maps topics for which the broker refuses records to its reason; `gone` are topics that do not exist any
+    more. `producer` is what the slot goes on with.
+    """
+
+    retry = True
+
+    def __init__(
+        self,
+        reason: str,
+        producer: Producer,
+        refused: Mapping[str, str] = MappingProxyType({}),
+        gone: frozenset[str] = frozenset(),
+    ) -> None:
+        super().__init__(reason)
+        self.producer = producer
+        self.refused = refused
+        self.gone = gone
+
+
+class Unsettled(JobError):
+    """Nobody knows yet what became of a slot's transaction: it was fenced, or its timeout ended it. The driver fences
+    all slots and asks for the committed offsets."""
+
+    retry = True
