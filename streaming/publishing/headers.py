@@ -21,9 +21,13 @@ from streaming.publishing.columns import EventColumns, numbers
 from streaming.publishing.wire import copy, digits_of, put_digits, put_varint
 
 _ID, _TIME, _MATCH = 1, 4, 5  # pieces
-_N_MADE = 5  # pieces that give way to an event's own header
+_N_PIECES = 6
+_N_MADE = 5  # of these, that give way to an event's own header
+_SECOND_BYTES = 19
 _TIME_BYTES = 24  # 2026-01-31T23:59:59.999Z
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # of the years 1 to 9999
+_HEADER_SIZE = records.size_of([("", None)])
+_NO_SECOND = -(1 << 62)
 _NO_TIMESTAMP = records.NO_TIMESTAMP
 _VARINT = 5  # bytes at most, of a length
 _NUMBER = 20  # digits at most
@@ -120,21 +124,37 @@ def _position(name: Any, begin: int, end: int, names: Any, start: Any) -> int:
 
 
 @inlined
-def _room(e: int, events: Any, shared: int) -> int:
-    """At least the bytes of the event's headers."""
-    room = shared
-    first, last = events.header_start[e], events.header_start[e + 1]
-    if last > first:
-        room += events.name_start[last] - events.name_start[first]
-        room += events.content_start[last] - events.content_start[first]
-        room += 2 * _VARINT * (last - first)
-    return room
+def _put_text(out: Any, at: int, text: Any, begin: int, end: int) -> int:
+    return copy(out, put_varint(out, at, end - begin), text, begin, end)
 
 
 @inlined
-def _put_date(out: Any, at: int, timestamp_ms: int) -> int:
-    """Days to a date: the algorithm of H. Hinnant's `civil_from_days`, whose years begin in March."""
-    second = timestamp_ms // 1000
+def _letters(text: Any, begin: int, end: int) -> int:
+    """How many code points a text has: the bytes that begin one."""
+    n = 0
+    for i in range(begin, end):
+        n += (text[i] & 0xC0) != 0x80
+    return n
+
+
+@inlined
+def _put_id(out: Any, at: int, topic: Any, partition: int, offset: int) -> tuple[int, int]:
+    """`topic-partition-offset`, with its length before it. Returns also that length."""
+    n_partition, n_offset = digits_of(partition), digits_of(offset)
+    length = topic.shape[0] + 1 + n_partition + 1 + n_offset
+    at = copy(out, put_varint(out, at, length), topic, 0, topic.shape[0])
+    out[at] = 45
+    at = put_digits(out, at + 1, partition, n_partition)
+    out[at] = 45
+    return put_digits(out, at + 1, offset, n_offset), length
+
+
+@kernel
+def _put_second(out: Any, at: int, second: int) -> int:
+    """A second of the years 1 to 9999: 2026-01-31T23:59:59.
+
+    Days become a date by H. Hinnant's algorithm `civil_from_days`, whose years begin in March.
+    """
     z = second // 86400 + 719468
     era = z // 146097
     day_of_era = z - era * 146097
@@ -154,11 +174,7 @@ def _put_date(out: Any, at: int, timestamp_ms: int) -> int:
     out[at] = 58
     at = put_digits(out, at + 1, second % 3600 // 60, 2)
     out[at] = 58
-    at = put_digits(out, at + 1, second % 60, 2)
-    out[at] = 46
-    at = put_digits(out, at + 1, timestamp_ms % 1000, 3)
-    out[at] = 90
-    return at + 1
+    return put_digits(out, at + 1, second % 60, 2)
 
 
 @kernel
@@ -174,13 +190,16 @@ def _write(events: EventColumns, rows: Any, pieces: Pieces) -> Any:
     for r in range(rows.shape[0]):
         if rows[r] != previous:
             previous = rows[r]
-            room += _room(rows[r], events, shared)
+            first, last = header_start[previous], header_start[previous + 1]
+            room += shared + (name_start[last] - name_start[first]) + (content_start[last] - content_start[first])
+            room += 2 * _VARINT * (last - first)
     out = np.empty(room, np.uint8)
     begin = np.zeros(n, np.int64)
     end = np.zeros(n, np.int64)
     count = np.zeros(n, np.int64)
     size = np.zeros(n, np.int64)
     at = 0
+    date_second, date_at = _NO_SECOND, 0  # the last that was written, and where
     previous = -1
     for r in range(rows.shape[0]):
         e = rows[r]
@@ -188,8 +207,8 @@ def _write(events: EventColumns, rows: Any, pieces: Pieces) -> Any:
             continue
         previous = e
         begin[e] = at
-        n_headers = n_match
-        bytes_ = piece_size[_MATCH]
+        n_headers = n_match - 1  # the loop over pieces counts one
+        bytes_ = 0
         present = 0
         if not (headers_null.shape[0] and headers_null[e]):
             for h in range(header_start[e], header_start[e + 1]):
@@ -201,42 +220,48 @@ def _write(events: EventColumns, rows: Any, pieces: Pieces) -> Any:
                     continue
                 if which >= 0:
                     present |= 1 << which
-                at = put_varint(out, at, name_end - name_begin)
-                at = copy(out, at, name, name_begin, name_end)
-                for k in range(name_begin, name_end):
-                    bytes_ += (name[k] & 0xC0) != 0x80  # the size counts letters
+                at = _put_text(out, at, name, name_begin, name_end)
                 if content_null.shape[0] and content_null[h]:
                     at = put_varint(out, at, -1)
                 else:
-                    length = content_start[h + 1] - content_start[h]
-                    at = put_varint(out, at, length)
-                    at = copy(out, at, content, content_start[h], content_start[h + 1])
-                    bytes_ += length
-                bytes_ += 4
+                    at = _put_text(out, at, content, content_start[h], content_start[h + 1])
+                    bytes_ += content_start[h + 1] - content_start[h]
+                bytes_ += _HEADER_SIZE + _letters(name, name_begin, name_end)
                 n_headers += 1
         if timestamp[e] == _NO_TIMESTAMP or timestamp[e] < _FIRST_MS or timestamp[e] > _LAST_MS:
             present |= 1 << _TIME
-        for p in range(_N_MADE):
+        shared_from = -1  # pieces from here on are to be copied, at once
+        for p in range(_N_PIECES):
             if present & (1 << p):
+                if shared_from >= 0:
+                    at = copy(out, at, piece, shared_from, piece_start[p])
+                shared_from = -1
                 continue
-            at = copy(out, at, piece, piece_start[p], piece_start[p + 1])
+            if shared_from < 0:
+                shared_from = piece_start[p]
             bytes_ += piece_size[p]
             n_headers += 1
             if p == _ID:
-                n_partition, n_offset = digits_of(partition[e]), digits_of(offset[e])
-                length = topic.shape[0] + 1 + n_partition + 1 + n_offset
-                at = put_varint(out, at, length)
-                at = copy(out, at, topic, 0, topic.shape[0])
-                out[at] = 45
-                at = put_digits(out, at + 1, partition[e], n_partition)
-                out[at] = 45
-                at = put_digits(out, at + 1, offset[e], n_offset)
+                at = copy(out, at, piece, shared_from, piece_start[p + 1])
+                shared_from = -1
+                at, length = _put_id(out, at, topic, partition[e], offset[e])
                 bytes_ += length
             elif p == _TIME:
+                at = copy(out, at, piece, shared_from, piece_start[p + 1])
+                shared_from = -1
                 at = put_varint(out, at, _TIME_BYTES)
-                at = _put_date(out, at, timestamp[e])
+                second = timestamp[e] // 1000
+                if second == date_second:
+                    at = copy(out, at, out, date_at, date_at + _SECOND_BYTES)
+                else:
+                    date_second, date_at = second, at
+                    at = _put_second(out, at, second)
+                out[at] = 46
+                at = put_digits(out, at + 1, timestamp[e] - 1000 * second, 3)
+                out[at] = 90
+                at += 1
                 bytes_ += _TIME_BYTES
-        at = copy(out, at, piece, piece_start[_MATCH], piece_start[_MATCH + 1])
+        at = copy(out, at, piece, shared_from, piece_start[_N_PIECES])
         end[e] = at
         count[e] = n_headers
         size[e] = bytes_

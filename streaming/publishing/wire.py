@@ -21,6 +21,8 @@ from matchers.kernels.jit import inlined
 
 _code: Any = cgutils  # without types
 _SETTINGS: Any = numba.config  # numba sets them when it is imported
+_MOST_DIGITS = 19  # of numbers below 2^63
+_TEN, _ZERO = np.uint64(10), np.uint64(48)
 CHECKED = bool(_SETTINGS.DISABLE_JIT) or _SETTINGS.BOUNDSCHECK == 1
 
 
@@ -127,8 +129,9 @@ def put_varint(out: Any, at: int, number: int) -> int:
 def digits_of(number: int) -> int:
     """How many decimal digits a number has that is not negative."""
     n = 1
-    while number >= 10:
-        number //= 10
+    most = 10
+    while n < _MOST_DIGITS and number >= most:
+        most *= 10
         n += 1
     return n
 
@@ -136,7 +139,9 @@ def digits_of(number: int) -> int:
 @inlined
 def put_digits(out: Any, at: int, number: int, n: int) -> int:
     """A number that is not negative in n decimal digits."""
+    rest = np.uint64(number)  # divides faster than a number with a sign
     for i in range(n - 1, -1, -1):
-        out[at + i] = 48 + number % 10
-        number //= 10
+        tens = rest // _TEN
+        out[at + i] = _ZERO + (rest - tens * _TEN)
+        rest = tens
     return at + n
