@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -11,20 +12,22 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from matchers.contract.tables import Int64
 from streaming.publishing.contract import Batches, Producer, TopicPartition
 
-ANY_TIME_MS = 1_700_000_000_000
-
 
 def batches(
-    producer: Producer, batches: Sequence[tuple[int, Sequence[bytes]]], first: dict[int, int] | None = None
+    producer: Producer,
+    batches: Sequence[tuple[int, Sequence[bytes]]],
+    first: dict[int, int] | None = None,
+    key: bytes | None = b"key",
 ) -> Batches:
     """Of (destination, values), by ascending destination. `first` are the next sequences of destinations; they are
     counted on there."""
     first = {} if first is None else first
     parts = []
+    now_ms = int(1000 * time.time())
     for destination, values in batches:
         builder = DefaultRecordBatchBuilder(2, 0, True, *producer, first.get(destination, 0), 1 << 30)
         for number, value in enumerate(values):
-            builder.append(number, ANY_TIME_MS, b"key", value, [])
+            builder.append(number, now_ms, key, value, [])  # brokers delete what is old
         first[destination] = first.get(destination, 0) + len(values)
         parts.append(bytes(builder.build()))
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)

@@ -134,6 +134,7 @@ class _Transaction:
             if offsets:
                 await self._commit_offsets(offsets, note)
         except _Abort as cause:
+            self._client.forget(cause.gone)
             producer = await self._end(commit=False) if self._begun else self._producer
             raise Aborted(cause.reason, producer, cause.refused, cause.gone) from None
         except (Unsettled, BrokerUnreachable):
@@ -164,14 +165,17 @@ class _Transaction:
 
     async def _send_all(self, pieces: Iterable[Batches], destinations: Sequence[TopicPartition]) -> None:
         on_its_way = None
-        for batches in pieces:
+        try:
+            for batches in pieces:
+                if on_its_way is not None:
+                    await on_its_way
+                    on_its_way = None
+                if len(batches.destination):
+                    on_its_way = self._client.start(self._send, batches, destinations)
+                    await self._client.written()
+        finally:  # also if the caller failed: nothing may be on its way when the transaction ends
             if on_its_way is not None:
                 await on_its_way
-            if len(batches.destination):
-                on_its_way = self._client.start(self._send, batches, destinations)
-                await self._client.written()
-        if on_its_way is not None:
-            await on_its_way
 
     async def _send(self, batches: Batches, destinations: Sequence[TopicPartition]) -> None:
         """Send all batches, so that the brokers have them; one of a destination after the other."""

@@ -125,6 +125,11 @@ class Client:
         """Of the cluster: 2 where brokers add partitions to a transaction when these are written to, else 1."""
         return self.run(self.transactions)
 
+    def forget(self, topics: Iterable[str]) -> None:
+        """What brokers said of them is not true any more."""
+        for topic in topics:
+            self._topics.pop(topic, None)
+
     # What follows runs on the loop.
 
     def attempt(self) -> Attempt:
