@@ -1,0 +1,147 @@
+"""What an answer of the broker means for a transaction: the table of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import NamedTuple
+
+from kafka import errors
+
+from streaming.errors import Forbidden, JobError
+from streaming.publishing.contract import Unsettled
+
+# Answers that a client gives itself, or looks for.
+NO_ANSWER: int = errors.NetworkExceptionError.errno
+NO_LEADER: int = errors.LeaderNotAvailableError.errno
+NO_PARTITION: int = errors.UnknownTopicOrPartitionError.errno
+NO_TRANSACTION: int = errors.InvalidTxnStateError.errno
+
+
+class Act(IntEnum):
+    """What to do. Of several answers to one request the greatest counts."""
+
+    DONE = 0
+    AGAIN = 1  # the same request after a short pause
+    LOOK_UP = 2  # look up the coordinator, then the same request
+    REFRESH = 3  # look up the leaders, then the same bytes: the sequence of their records deduplicates
+    GONE = 4  # as REFRESH; but if it lasts, the topic does not exist
+    REFUSED = 5  # abort, and name the topic: it never takes these records
+    ABORT = 6  # abort; the next transaction may succeed
+    FORBIDDEN = 7  # a right is missing, or a topic that the job itself needs
+    FAILED = 8  # a setting is wrong, or this program
+    UNSETTLED = 9  # the producer was fenced, or its transaction timed out
+
+
+class Answer(NamedTuple):
+    """Of a broker, for one topic (or ""), and not "no error"."""
+
+    topic: str
+    code: int
+    message: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Kafka's own: CONCURRENT_TRANSACTIONS, ..."""
+        return errors.for_code(self.code).message or f"error {self.code}"
+
+    def __str__(self) -> str:
+        """`message size too large: what the broker adds`."""
+        text = self.name.lower().replace("_", " ")
+        return f"{text}: {self.message}" if self.message else text
+
+
+_ANSWERS: dict[int, Act] = {
+    error.errno: act
+    for act, kinds in {
+        Act.AGAIN: (
+            errors.ConcurrentTransactionsError,  # often with a replication factor of 3
+            errors.CoordinatorLoadInProgressError,
+            errors.UnstableOffsetCommitError,  # a transaction of the group is open: its end is near
+            errors.ThrottlingQuotaExceededError,
+            errors.OperationNotAttemptedError,  # since the same request had another partition with an error
+            errors.RequestTimedOutError,
+        ),
+        Act.LOOK_UP: (errors.NotCoordinatorError, errors.CoordinatorNotAvailableError),
+        Act.REFRESH: (
+            errors.NotLeaderForPartitionError,
+            errors.LeaderNotAvailableError,
+            errors.BrokerNotAvailableError,
+            errors.ReplicaNotAvailableError,
+            errors.FencedLeaderEpochError,
+            errors.UnknownLeaderEpochError,
+            errors.NetworkExceptionError,
+            errors.NotEnoughReplicasError,
+            errors.NotEnoughReplicasAfterAppendError,
+            errors.KafkaStorageError,
+        ),
+        Act.GONE: (errors.UnknownTopicOrPartitionError,),
+        Act.REFUSED: (
+            errors.TopicAuthorizationFailedError,
+            errors.MessageSizeTooLargeError,
+            errors.RecordListTooLargeError,
+            errors.InvalidRecordError,
+            errors.InvalidTimestampError,
+            errors.InvalidTopicError,
+            errors.PolicyViolationError,
+        ),
+        Act.ABORT: (
+            errors.TransactionAbortableError,
+            errors.UnknownError,
+            errors.OutOfOrderSequenceNumberError,  # a topic was made again: it knows nothing of the first records
+            errors.UnknownProducerIdError,
+        ),
+        Act.FORBIDDEN: (
+            errors.GroupAuthorizationFailedError,
+            errors.ClusterAuthorizationFailedError,
+            errors.TransactionalIdAuthorizationFailedError,
+        ),
+        Act.UNSETTLED: (
+            errors.InvalidProducerEpochError,
+            errors.ProducerFencedError,
+            errors.InvalidTxnStateError,  # no transaction is open: a fence or the timeout ended it
+            errors.InvalidProducerIdMappingError,  # the slot was not used for so long that its id expired
+        ),
+    }.items()
+    for error in kinds
+}
+
+# Where a request differs.
+_OF_REQUEST: dict[str, dict[int, Act]] = {
+    # The broker has these records: it answered before, and the answer was lost.
+    "Produce": {errors.DuplicateSequenceNumberError.errno: Act.DONE},
+    # These are topics of the job, not of subscribers.
+    "TxnOffsetCommit": {errors.TopicAuthorizationFailedError.errno: Act.FORBIDDEN},
+    "OffsetFetch": {
+        errors.TopicAuthorizationFailedError.errno: Act.FORBIDDEN,
+        errors.UnknownTopicOrPartitionError.errno: Act.DONE,  # then it has no committed offset
+    },
+    # Before this request nobody has an epoch that could be too old.
+    "InitProducerId": {errors.InvalidTxnStateError.errno: Act.FAILED},
+    "AddPartitionsToTxn": {errors.InvalidTxnStateError.errno: Act.UNSETTLED},
+}
+
+
+def act_on(request: str, answer: Answer) -> Act:
+    """What to do after this answer to a request of that name."""
+    act = _OF_REQUEST.get(request, {}).get(answer.code)
+    return act if act is not None else _ANSWERS.get(answer.code, Act.FAILED)
+
+
+def worst(request: str, answers: Iterable[Answer]) -> Act:
+    return max((act_on(request, answer) for answer in answers), default=Act.DONE)
+
+
+def error_of(request: str, of: str, answer: Answer) -> JobError:
+    """The error to raise for an answer that ends the work of a slot. `of` is the slot or the group."""
+    about = f"{answer.topic}: " if answer.topic else ""
+    act = act_on(request, answer)
+    if act is Act.UNSETTLED:
+        return Unsettled(f"{of} was fenced, or its transaction took longer than its timeout ({request}: {answer})")
+    if act in (Act.FORBIDDEN, Act.REFUSED):
+        return Forbidden(
+            f"{of} cannot be used: {about}{answer} ({request}); SECURITY.md lists the rights that are needed"
+        )
+    if answer.code == errors.InvalidTransactionTimeoutError.errno:
+        return JobError("kafka.client has a transaction.timeout.ms beyond the broker's transaction.max.timeout.ms")
+    return JobError(f"Kafka refused {request} of {of}: {about}{answer}")

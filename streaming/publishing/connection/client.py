@@ -1,0 +1,309 @@
+"""The connections of a process: one to each broker that it needs, with what brokers said of leaders and coordinators.
+
+It is the only module that knows kafka-python's connections, which run as coroutines on a loop of their own. A slot
+gives `run` such a coroutine, and the loop runs until that is done: there is no thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from kafka import errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer import ProduceRequest
+
+from streaming.errors import BrokerUnreachable, JobError, Unauthenticated
+from streaming.publishing.connection.answers import Act, Answer, act_on, error_of, worst
+from streaming.publishing.connection.options import Options
+from streaming.publishing.connection.requests import Question
+
+TIMEOUT_S = 60.0  # for all attempts at one thing
+GONE_S = 10.0  # after which a topic that brokers do not know does not exist
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.05
+MOST_IN_FLIGHT = 1_000  # requests of a connection; the broker takes one after the other
+
+_Result = TypeVar("_Result")
+
+_PASSING = (
+    errors.KafkaConnectionError,
+    errors.NodeNotReadyError,
+    errors.RequestTimedOutError,
+    errors.KafkaTimeoutError,
+    errors.UnknownBrokerIdError,
+    errors.Cancelled,
+    errors.KafkaProtocolError,
+    OSError,
+)
+_NOT_KNOWN = (
+    errors.SaslAuthenticationFailedError,
+    errors.UnsupportedSaslMechanismError,
+    errors.IllegalSaslStateError,
+    ssl.SSLCertVerificationError,
+)
+
+
+class Lost(Exception):
+    """No answer: the connection could not be opened, was lost, or its broker was silent."""
+
+
+@dataclass
+class Attempt:
+    """All tries at one thing: until when, and how often each error came between them."""
+
+    until: float  # monotonic s
+    errors: Counter[str] = field(default_factory=Counter)  # "Produce NOT_LEADER_FOR_PARTITION" -> how often
+    last: str = "no answer"
+    pause_s: float = SHORTEST_PAUSE_S
+
+    def note(self, request: str, name: str, text: str = "") -> None:
+        self.errors[f"{request} {name}"] += 1
+        self.last = f"{request}: {text or name}"
+
+
+class Topic(NamedTuple):
+    """What brokers said of a topic."""
+
+    leaders: Sequence[int]  # the node of each partition; -1 while there is none
+    error: Answer | None
+    asked_at: float  # monotonic s
+
+
+class Client:
+    """Make it in the process that uses it, never before a fork; close it there. One is enough for all slots of a
+    process, one after the other.
+
+    All methods raise BrokerUnreachable, Unauthenticated, Forbidden, or another JobError.
+    """
+
+    def __init__(self, bootstrap_servers: str, options: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> None:
+        self.options = Options.of(options)
+        self.timeout_s = timeout_s
+        self._address = bootstrap_servers
+        self._process = os.getpid()
+        # It logs each lost connection as an error, and at level debug all bytes. We raise what matters.
+        logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
+        config = {
+            **self.options.connection,
+            "bootstrap_servers": bootstrap_servers,
+            "max_in_flight_requests_per_connection": MOST_IN_FLIGHT,
+            "slow_task_threshold_secs": 0,  # records are encoded within
+        }
+        self._net = NetworkSelector(**config)
+        self._manager = KafkaConnectionManager(self._net, **config)
+        self._topics: dict[str, Topic] = {}
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
+        self._transaction_version: int | None = None
+
+    def run(self, work: Callable[..., Coroutine[Any, Any, _Result]], *arguments: Any) -> _Result:
+        """Run a coroutine to its end."""
+        if os.getpid() != self._process:
+            raise RuntimeError("a Client cannot be used after a fork")
+        result: _Result = self._net.run(work, *arguments)
+        return result
+
+    def close(self) -> None:
+        self._manager.close()
+        self._net.close()
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+        """The number of partitions of each; missing topics, and those that the user may not see, are left out.
+
+        What brokers said is kept for metadata.max.age.ms, except that a topic is missing.
+        """
+        return self.run(self._partitions, list(topics))
+
+    def transaction_version(self) -> int:
+        """Of the cluster: 2 where brokers add partitions to a transaction when these are written to, else 1."""
+        return self.run(self.transactions)
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """What brokers said of them is not true any more."""
+        for topic in topics:
+            self._topics.pop(topic, None)
+
+    # What follows runs on the loop.
+
+    def attempt(self) -> Attempt:
+        return Attempt(time.monotonic() + self.timeout_s)
+
+    def start(self, work: Callable[..., Coroutine[Any, Any, _Result]], *arguments: Any) -> Any:
+        """Start a coroutine beside the present one; awaiting what comes back gives its result."""
+        return self._net.call_soon_with_future(work, *arguments)
+
+    async def written(self) -> None:
+        """Wait until the system has taken what was sent."""
+        for _ in range(3):  # for what was started to send
+            await self._net.sleep(0)
+        while any(c.transport is not None and c.transport._write_buffer for c in self._manager._conns.values()):
+            await self._net.sleep(0.001)
+
+    async def pause(self, attempt: Attempt, act: Act = Act.REFRESH) -> None:
+        """Wait before the next try. Raises BrokerUnreachable if the time is over."""
+        pause_s = attempt.pause_s if act is Act.AGAIN else LONGEST_PAUSE_S
+        attempt.pause_s = min(2 * attempt.pause_s, LONGEST_PAUSE_S)
+        if time.monotonic() + pause_s > attempt.until:
+            raise BrokerUnreachable(
+                f"the brokers at {self._address} did not do it within {self.timeout_s:.0f} s; {attempt.last}"
+            )
+        await self._net.sleep(pause_s)
+
+    async def transactions(self) -> int:
+        """As `transaction_version`."""
+        attempt = self.attempt()
+        while self._transaction_version is None:
+            for node in await self._nodes(attempt):
+                request = ApiVersionsRequest(
+                    min_version=3, max_version=3, client_software_name="sluice", client_software_version="0"
+                )
+                try:
+                    response = await self.send(node, request, attempt)
+                except Lost:
+                    continue
+                levels = {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
+                self._transaction_version = 2 if levels.get("transaction.version", 0) >= 2 else 1
+                break
+            else:
+                await self.pause(attempt)
+        return self._transaction_version
+
+    async def leaders(self, topics: Iterable[str], attempt: Attempt, *, refresh: bool = False) -> Mapping[str, Topic]:
+        """What brokers say of the topics: as known, or as they say now."""
+        names = set(topics)
+        oldest = time.monotonic() - self.options.metadata_max_age_s
+        known = {} if refresh else {n: t for n in names if (t := self._topics.get(n)) and t.asked_at >= oldest}
+        if unknown := sorted(names - known.keys()):
+            response = await self._metadata(unknown, attempt)
+            now = time.monotonic()
+            for topic in response.topics:
+                nodes = {p.partition_index: p.leader_id for p in topic.partitions}
+                leaders = [nodes.get(number, -1) for number in range(max(nodes, default=-1) + 1)]
+                error = Answer(topic.name, topic.error_code) if topic.error_code else None
+                known[topic.name] = Topic(leaders, error, now)
+                if error is None:
+                    self._topics[topic.name] = known[topic.name]
+                else:  # do not keep that: the topic may be made at any time
+                    self._topics.pop(topic.name, None)
+        return known
+
+    async def ask(self, question: Question, attempt: Attempt) -> tuple[Any, list[Answer]]:
+        """Ask a coordinator until it says something final: the response, and the answers that end the work."""
+        missing_since = None
+        while True:
+            at = question.coordinator, question.key
+            try:
+                node = await self._coordinator(*at, attempt)
+                response = await self.send(node, question.make(), attempt, question.name)
+            except Lost:
+                self._coordinators.pop(at, None)
+                await self.pause(attempt)
+                continue
+            answers = [a for a in question.answers(response) if act_on(question.name, a) is not Act.DONE]
+            act = worst(question.name, answers)
+            for answer in answers:
+                attempt.note(question.name, answer.name, str(answer))
+            if act is Act.GONE:
+                missing_since = missing_since or time.monotonic()
+                if time.monotonic() - missing_since < GONE_S:
+                    act = Act.REFRESH
+            if act is Act.DONE or act >= Act.GONE:
+                return response, [a for a in answers if act_on(question.name, a) >= Act.GONE]
+            if act is Act.LOOK_UP:
+                self._coordinators.pop(at, None)
+            await self.pause(attempt, act)
+
+    async def produce_version(self, node: int, newest: int, attempt: Attempt) -> int:
+        """The version of Produce requests for this broker. Raises Lost."""
+        connection = await self._connection(node, attempt, "Produce")
+        return int(connection.broker_version_data.api_version(ProduceRequest, min_version=9, max_version=newest))
+
+    async def send(self, node: int | str, request: Any, attempt: Attempt, name: str = "") -> Any:
+        """The response of a broker. Raises Lost, and at once what no other try would mend."""
+        name = name or type(request).__name__.removesuffix("Request")
+        connection = await self._connection(node, attempt, name)
+        left_ms = 1000 * (attempt.until - time.monotonic())
+        timeout_ms = max(1.0, min(left_ms, self.options.connection["request_timeout_ms"]))
+        try:
+            return await connection.send_request(request, request_timeout_ms=timeout_ms)
+        except (errors.KafkaError, OSError) as error:
+            raise self._translated(error, attempt, name) from None
+
+    async def _connection(self, node: int | str, attempt: Attempt, name: str) -> Any:
+        try:
+            connection = self._manager.get_connection(node, refresh_metadata_on_err=False)
+            return await connection
+        except (errors.KafkaError, OSError) as error:
+            raise self._translated(error, attempt, name) from None
+
+    def _translated(self, error: Exception, attempt: Attempt, name: str) -> Exception:
+        # kafka-python wraps what TLS said in errors of its own.
+        for cause in (error, error.__context__, *error.args):
+            if isinstance(cause, _NOT_KNOWN) or (isinstance(cause, ssl.SSLError) and "ALERT" in str(cause)):
+                return Unauthenticated(
+                    f"the broker at {self._address} and this client do not trust each other (kafka.client): {cause}"
+                )
+        if isinstance(error, errors.IncompatibleBrokerVersion):
+            return JobError(f"the broker at {self._address} is older than Kafka 3.0: {error}")
+        if not isinstance(error, _PASSING):
+            return JobError(f"the broker at {self._address} cannot be asked ({name}): {error}")
+        attempt.note(name, "connection lost", str(error))
+        return Lost(str(error))
+
+    async def _partitions(self, topics: Sequence[str]) -> dict[str, int]:
+        known = await self.leaders(topics, self.attempt())
+        return {name: len(topic.leaders) for name, topic in known.items() if topic.error is None}
+
+    async def _coordinator(self, kind: CoordinatorType, key: str, attempt: Attempt) -> int:
+        """Raises Lost if the broker that was asked did not answer."""
+        while (kind, key) not in self._coordinators:
+            (node, *_) = await self._nodes(attempt)
+            request = FindCoordinatorRequest(min_version=4, max_version=4, key_type=kind.value, coordinator_keys=[key])
+            (found,) = (await self.send(node, request, attempt)).coordinators
+            if not found.error_code:
+                if self._manager.cluster.broker_metadata(found.node_id) is None:
+                    await self._metadata([], attempt)
+                self._coordinators[kind, key] = found.node_id
+                break
+            answer = Answer("", found.error_code, found.error_message)
+            attempt.note("FindCoordinator", answer.name, str(answer))
+            if act_on("FindCoordinator", answer) > Act.REFRESH:
+                raise error_of("FindCoordinator", key, answer)
+            await self.pause(attempt)
+        return self._coordinators[kind, key]
+
+    async def _nodes(self, attempt: Attempt) -> list[int | str]:
+        """The brokers, connected ones first; asks for them if there are none yet."""
+        if not self._manager.cluster.brokers():
+            await self._metadata([], attempt)
+        nodes = [broker.node_id for broker in self._manager.cluster.brokers()]
+        return sorted(nodes, key=lambda node: not (c := self._manager._conns.get(node)) or not c.connected)
+
+    async def _metadata(self, topics: Sequence[str], attempt: Attempt) -> Any:
+        """Of these topics and all brokers. If no broker answers, ask the first addresses again."""
+        cluster = self._manager.cluster
+        while True:
+            known = await self._nodes(attempt) if cluster.brokers() else []
+            for node in (*known, *(broker.node_id for broker in cluster.bootstrap_brokers())):
+                request = MetadataRequest(
+                    min_version=4,
+                    topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
+                    allow_auto_topic_creation=False,
+                )
+                try:
+                    response = await self.send(node, request, attempt)
+                except Lost:
+                    continue
+                if response.brokers:
+                    cluster.update_metadata(response)
+                    if cluster.is_bootstrap(node):
+                        self._manager.close(node)  # the broker has a number now, and gets another connection by it
+                    return response
+            await self.pause(attempt)

@@ -1,0 +1,257 @@
+"""The requests of a transaction, and where their responses hold answers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.metadata import CoordinatorType
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
+
+from streaming.publishing.connection.answers import Answer
+from streaming.publishing.contract import Offsets, Producer, TopicPartition
+
+# The newest version of each request in a transaction, by the cluster's feature transaction.version.
+PRODUCE = {1: 11, 2: 12}
+_OFFSETS = {1: 3, 2: 5}
+_END = {1: 3, 2: 5}
+_INIT = 5
+_ADD = 3  # 4 and newer are for brokers
+
+# confluent_kafka writes the zero byte at the end of a text too, and reads on until there is one.
+_END_OF_NOTE = "\0"
+
+
+class Question(NamedTuple):
+    """A request to the coordinator of a transactional id or of a group."""
+
+    name: str
+    coordinator: CoordinatorType
+    key: str  # the transactional id, or the group
+    make: Callable[[], Any]  # a new request: it may be sent more than once
+    answers: Callable[[Any], Iterable[Answer]]  # of a response
+
+
+class EncodedProduce(ProduceRequest, init=False):  # type: ignore[misc,call-arg]  # kafka-python has no types
+    """A Produce request whose body is encoded already."""
+
+    __slots__ = ("body",)
+
+    def encode(self, version: int | None = None, header: bool = False, framed: bool = False) -> bytes:
+        head = self.encode_header(flexible=True)
+        return b"".join((struct.pack(">i", len(head) + len(self.body)), head, self.body))
+
+
+def produce(version: int, body: Any) -> EncodedProduce:
+    request = EncodedProduce(version=version, acks=-1)
+    request.body = memoryview(body)
+    return request
+
+
+def produce_answers(response: Any) -> dict[TopicPartition, Answer]:
+    """Of the partitions with an error."""
+    return {
+        (topic.name, partition.index): Answer(topic.name, partition.error_code, partition.error_message)
+        for topic in response.responses
+        for partition in topic.partition_responses
+        if partition.error_code
+    }
+
+
+def init_producer_id(slot: str, timeout_ms: int, producer: Producer | None = None) -> Question:
+    """Get a producer id and epoch, and end what others of that name have begun. With `producer`, only if that is the
+    newest: it gets the next epoch."""
+    current = producer or Producer(-1, -1)
+    return Question(
+        "InitProducerId",
+        CoordinatorType.TRANSACTION,
+        slot,
+        lambda: InitProducerIdRequest(
+            min_version=3,
+            max_version=_INIT,
+            transactional_id=slot,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=current.id,
+            producer_epoch=current.epoch,
+        ),
+        _single,
+    )
+
+
+def add_partitions(slot: str, producer: Producer, partitions: Iterable[TopicPartition]) -> Question:
+    """Of version 1: the transaction will write to these."""
+    by_topic = _by_topic(partitions)
+    return Question(
+        "AddPartitionsToTxn",
+        CoordinatorType.TRANSACTION,
+        slot,
+        lambda: AddPartitionsToTxnRequest(
+            max_version=_ADD,
+            v3_and_below_transactional_id=slot,
+            v3_and_below_producer_id=producer.id,
+            v3_and_below_producer_epoch=producer.epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=numbers)
+                for topic, numbers in by_topic.items()
+            ],
+        ),
+        lambda response: (
+            Answer(topic.name, partition.partition_error_code)
+            for topic in response.results_by_topic_v3_and_below
+            for partition in topic.results_by_partition
+            if partition.partition_error_code
+        ),
+    )
+
+
+def add_group(slot: str, producer: Producer, group: str) -> Question:
+    """Of version 1: the transaction will commit offsets of this group."""
+    return Question(
+        "AddOffsetsToTxn",
+        CoordinatorType.TRANSACTION,
+        slot,
+        lambda: AddOffsetsToTxnRequest(
+            max_version=_ADD,
+            transactional_id=slot,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            group_id=group,
+        ),
+        _single,
+    )
+
+
+def commit_offsets(version: int, slot: str, producer: Producer, group: str, offsets: Offsets, note: str) -> Question:
+    topic_class = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+
+    def make() -> Any:
+        return TxnOffsetCommitRequest(
+            min_version=3,
+            max_version=_OFFSETS[version],
+            transactional_id=slot,
+            group_id=group,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            generation_id=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[
+                topic_class(
+                    name=topic,
+                    partitions=[
+                        topic_class.TxnOffsetCommitRequestPartition(
+                            partition_index=number,
+                            committed_offset=offsets[topic, number],
+                            committed_leader_epoch=-1,
+                            committed_metadata=note + _END_OF_NOTE if note else "",
+                        )
+                        for number in numbers
+                    ],
+                )
+                for topic, numbers in _by_topic(offsets).items()
+            ],
+        )
+
+    return Question(
+        "TxnOffsetCommit",
+        CoordinatorType.GROUP,
+        group,
+        make,
+        lambda response: (
+            Answer(topic.name, partition.error_code)
+            for topic in response.topics
+            for partition in topic.partitions
+            if partition.error_code
+        ),
+    )
+
+
+def end(version: int, slot: str, producer: Producer, *, commit: bool) -> Question:
+    """The response of version 2 holds the next producer id and epoch."""
+    return Question(
+        "EndTxn",
+        CoordinatorType.TRANSACTION,
+        slot,
+        lambda: EndTxnRequest(
+            min_version=_END[version],
+            max_version=_END[version],
+            transactional_id=slot,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            committed=commit,
+        ),
+        _single,
+    )
+
+
+def fetch_offsets(group: str, partitions: Sequence[TopicPartition]) -> Question:
+    """The committed offsets, once no transaction that could change them is open."""
+    group_class = OffsetFetchRequest.OffsetFetchRequestGroup
+
+    def answers(response: Any) -> Iterable[Answer]:
+        for fetched in response.groups:
+            if fetched.error_code:
+                yield Answer("", fetched.error_code)
+            for topic in fetched.topics:
+                for partition in topic.partitions:
+                    if partition.error_code:
+                        yield Answer(topic.name, partition.error_code)
+
+    return Question(
+        "OffsetFetch",
+        CoordinatorType.GROUP,
+        group,
+        lambda: OffsetFetchRequest(
+            min_version=8,
+            max_version=9,
+            groups=[
+                group_class(
+                    group_id=group,
+                    member_id=None,
+                    member_epoch=-1,
+                    topics=[
+                        group_class.OffsetFetchRequestTopics(name=topic, partition_indexes=numbers)
+                        for topic, numbers in _by_topic(partitions).items()
+                    ],
+                )
+            ],
+            require_stable=True,
+        ),
+        answers,
+    )
+
+
+def fetched_offsets(response: Any) -> Mapping[TopicPartition, tuple[int, str]]:
+    """Offset and note of each partition that has any."""
+    return {
+        (topic.name, partition.partition_index): (
+            partition.committed_offset,
+            (partition.metadata or "").removesuffix(_END_OF_NOTE),
+        )
+        for fetched in response.groups
+        for topic in fetched.topics
+        for partition in topic.partitions
+        if partition.committed_offset >= 0
+    }
+
+
+def _single(response: Any) -> Iterable[Answer]:
+    """Of a response with one answer."""
+    if response.error_code:
+        yield Answer("", response.error_code)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        by_topic.setdefault(topic, []).append(number)
+    return by_topic

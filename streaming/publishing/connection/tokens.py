@@ -1,0 +1,89 @@
+"""Access tokens for SASL/OAUTHBEARER, by the client credentials of OpenID Connect."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from streaming.errors import JobError, Unauthenticated
+
+NAMES = (
+    "sasl.oauthbearer.method",
+    "sasl.oauthbearer.grant.type",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.extensions",
+    "sasl.oauthbearer.token.endpoint.url",
+    "https.ca.location",
+    "https.ca.pem",
+)
+_NEEDED = ("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
+_TIMEOUT_S = 10.0
+_USED_FOR = 0.8  # of its lifetime
+
+
+class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    """A token of the endpoint, asked for when a connection needs one, and used until it has nearly expired."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__()
+        self._url, client, secret = (options[name] for name in _NEEDED)
+        self._authorization = base64.b64encode(
+            f"{urllib.parse.quote(client, safe='')}:{urllib.parse.quote(secret, safe='')}".encode()
+        ).decode()
+        form = {"grant_type": "client_credentials"}
+        if scope := options.get("sasl.oauthbearer.scope"):
+            form["scope"] = scope
+        self._form = urllib.parse.urlencode(form).encode()
+        pairs = options.get("sasl.oauthbearer.extensions", "")
+        self._extensions = dict(pair.split("=", 1) for pair in pairs.split(",") if "=" in pair)
+        self._context = ssl.create_default_context(
+            cafile=options.get("https.ca.location"), cadata=options.get("https.ca.pem")
+        )
+        self._token = ""
+        self._until = 0.0  # monotonic s
+
+    def token(self) -> str:
+        if time.monotonic() >= self._until:
+            self._token, lifetime_s = self._fetched()
+            self._until = time.monotonic() + _USED_FOR * lifetime_s
+        return self._token
+
+    def extensions(self) -> dict[str, str]:
+        return self._extensions
+
+    def _fetched(self) -> tuple[str, float]:
+        headers = {"Authorization": f"Basic {self._authorization}", "Accept": "application/json"}
+        request = urllib.request.Request(self._url, self._form, headers)
+        secure = self._context if self._url.startswith("https") else None
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=secure) as response:
+                answer = json.load(response)
+            return str(answer["access_token"]), float(answer.get("expires_in", 60))
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code < 500:
+                raise Unauthenticated(f"{self._url} gives no token (kafka.client): {error.reason}") from None
+            raise
+        except (ValueError, KeyError):
+            raise Unauthenticated(f"{self._url} gives no token (kafka.client): its answer has none") from None
+
+
+def provider(options: Mapping[str, str]) -> ClientCredentials:
+    """Raises JobError if the options ask for another way."""
+    if options.get("sasl.oauthbearer.method", "default").lower() != "oidc":
+        raise JobError("kafka.client has sasl.mechanism = 'OAUTHBEARER', which needs sasl.oauthbearer.method = oidc")
+    if (grant := options.get("sasl.oauthbearer.grant.type", "client_credentials")) != "client_credentials":
+        raise JobError(f"kafka.client has sasl.oauthbearer.grant.type = {grant!r}; tasks know client_credentials")
+    if missing := [name for name in _NEEDED if name not in options]:
+        raise JobError(f"kafka.client has sasl.mechanism = 'OAUTHBEARER', which needs {', '.join(missing)}")
+    return ClientCredentials(options)

@@ -1,0 +1,315 @@
+"""A slot publishes record batches and the offsets of their events, in one transaction of its own."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from matchers.contract.tables import Int64
+from streaming.errors import BrokerUnreachable, JobError
+from streaming.publishing.connection import requests
+from streaming.publishing.connection.answers import (
+    NO_ANSWER,
+    NO_LEADER,
+    NO_PARTITION,
+    NO_TRANSACTION,
+    Act,
+    Answer,
+    act_on,
+    error_of,
+)
+from streaming.publishing.connection.client import GONE_S, Attempt, Client, Lost, Topic
+from streaming.publishing.connection.requests import Question
+from streaming.publishing.contract import Aborted, Batches, Offsets, Producer, TopicPartition, Unsettled
+
+# (version, transactional id, batches, rows of them, distinct topics of the destinations, destinations) -> the body of a
+# Produce request: at most one batch of each destination.
+ProduceBody = Callable[[int, str, Batches, Int64, Sequence[str], Sequence[TopicPartition]], Any]
+
+
+class Committed(NamedTuple):
+    """A transaction that readers see now."""
+
+    producer: Producer  # of the next one
+    sent_at: float  # epoch s: the brokers had all records
+    committed_at: float  # epoch s
+    bytes: int  # of record batches
+    records: int
+    errors: Mapping[str, int]  # what passed: "Produce NOT_LEADER_FOR_PARTITION" -> how often
+
+
+class _Abort(Exception):
+    """The transaction cannot be committed, but the slot can go on."""
+
+    def __init__(self, reason: str, refused: Mapping[str, str], gone: frozenset[str]) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.refused = refused
+        self.gone = gone
+
+
+class Slot:
+    """`name` is its transactional id, `group` the consumer group whose offsets it commits.
+
+    Only the driver opens a slot, and passes the producer on to a task, which publishes with it. Each transaction has a
+    producer of its own: the next one is in what the last one returned or raised.
+    """
+
+    def __init__(self, client: Client, name: str, group: str, body: ProduceBody) -> None:
+        self.name = name
+        self.group = group
+        self._client = client
+        self._body = body
+
+    def open(self) -> Producer:
+        """Take the slot over: its older producers are fenced, and what they had begun is aborted."""
+        return self._client.run(open_slot, self._client, self.name)
+
+    def publish(
+        self,
+        producer: Producer,
+        pieces: Iterable[Batches],
+        destinations: Sequence[TopicPartition],
+        offsets: Offsets,
+        note: str = "",
+    ) -> Committed:
+        """Commit all record batches together with the offsets. Without either, nothing is sent and nothing changes.
+
+        The next piece is taken from the iterable while the last one is on its way; `destinations` may grow until then.
+        The records bear the producer, and their sequences begin at 0 in each transaction. `note` becomes the offsets'
+        metadata.
+
+        Raises Aborted, after which the slot may try again with the next producer; Unsettled, BrokerUnreachable and any
+        other error mean that the driver must settle all slots: only the committed offsets tell what became of it.
+        """
+        transaction = _Transaction(self._client, self.name, self.group, producer, self._body)
+        return self._client.run(transaction.run, pieces, destinations, offsets, note)
+
+
+async def open_slot(client: Client, name: str) -> Producer:
+    """InitProducerId, until the last transaction of that name has ended."""
+    question = requests.init_producer_id(name, client.options.transaction_timeout_ms)
+    return _producer(await asked(client, question, client.attempt()))
+
+
+async def asked(client: Client, question: Question, attempt: Attempt) -> Any:
+    """The response, which is without errors. Raises JobError."""
+    response, answers = await client.ask(question, attempt)
+    if answers:
+        raise error_of(question.name, question.key, max(answers, key=lambda a: act_on(question.name, a)))
+    return response
+
+
+class _Transaction:
+    """One transaction of a slot."""
+
+    def __init__(self, client: Client, slot: str, group: str, producer: Producer, body: ProduceBody) -> None:
+        self._client = client
+        self._slot = slot
+        self._group = group
+        self._producer = producer
+        self._body = body
+        self._begun = False  # a broker may know of it
+        self._added: set[int] = set()  # destinations that were added by a request of their own (version 1)
+        self._bytes = self._records = 0
+        self._errors: Counter[str] = Counter()
+        self._missing_since: dict[str, float] = {}  # topic -> monotonic s
+
+    async def run(
+        self,
+        pieces: Iterable[Batches],
+        destinations: Sequence[TopicPartition],
+        offsets: Offsets,
+        note: str,
+    ) -> Committed:
+        self._version = await self._client.transactions()
+        try:
+            await self._send_all(pieces, destinations)
+            sent_at = time.time()
+            if offsets:
+                await self._commit_offsets(offsets, note)
+        except _Abort as cause:
+            self._client.forget(cause.gone)
+            producer = await self._end(commit=False) if self._begun else self._producer
+            raise Aborted(cause.reason, producer, cause.refused, cause.gone) from None
+        except (Unsettled, BrokerUnreachable):
+            raise
+        except Exception:
+            if self._begun:  # or readers would wait for its timeout
+                with suppress(JobError):
+                    await self._end(commit=False)
+            raise
+        producer = await self._end(commit=True) if self._begun else self._producer
+        return Committed(producer, sent_at, time.time(), self._bytes, self._records, dict(self._errors))
+
+    def _attempt(self) -> Attempt:
+        attempt = self._client.attempt()
+        attempt.errors = self._errors
+        return attempt
+
+    async def _ask(self, question: Question) -> Any:
+        """As `asked`, but raises _Abort where that would do."""
+        self._begun = True
+        response, answers = await self._client.ask(question, self._attempt())
+        if not answers:
+            return response
+        worst = max(answers, key=lambda a: act_on(question.name, a))
+        if act_on(question.name, worst) <= Act.ABORT:
+            raise _abort(question.name, answers)
+        raise error_of(question.name, self._slot, worst)
+
+    async def _send_all(self, pieces: Iterable[Batches], destinations: Sequence[TopicPartition]) -> None:
+        on_its_way = None
+        try:
+            for batches in pieces:
+                if on_its_way is not None:
+                    await on_its_way
+                    on_its_way = None
+                if len(batches.destination):
+                    on_its_way = self._client.start(self._send, batches, destinations)
+                    await self._client.written()
+        finally:  # also if the caller failed: nothing may be on its way when the transaction ends
+            if on_its_way is not None:
+                await on_its_way
+
+    async def _send(self, batches: Batches, destinations: Sequence[TopicPartition]) -> None:
+        """Send all batches, so that the brokers have them; one of a destination after the other."""
+        if self._version == 1:
+            await self._add_partitions(batches, destinations)
+        rows = np.arange(len(batches.destination))
+        nth = rows - np.searchsorted(batches.destination, batches.destination)
+        for number in range(int(nth.max()) + 1):
+            await self._send_round(batches, np.flatnonzero(nth == number), destinations)
+        self._bytes += int((batches.end - batches.begin).sum())
+        self._records += int(batches.records.sum())
+
+    async def _add_partitions(self, batches: Batches, destinations: Sequence[TopicPartition]) -> None:
+        new = set(batches.destination.tolist()) - self._added
+        if new:
+            partitions = [destinations[number] for number in sorted(new)]
+            await self._ask(requests.add_partitions(self._slot, self._producer, partitions))
+            self._added |= new
+
+    async def _send_round(self, batches: Batches, rows: Int64, destinations: Sequence[TopicPartition]) -> None:
+        """Send these rows, at most one of each destination, again and again until all are taken."""
+        attempt = self._attempt()
+        partition_of = {row: destinations[int(batches.destination[row])] for row in rows.tolist()}
+        refresh = False
+        while partition_of:
+            topics = {topic for topic, _ in partition_of.values()}
+            by_node, answers = _by_leader(partition_of, await self._client.leaders(topics, attempt, refresh=refresh))
+            sending = [
+                self._client.start(self._send_to, node, batches, np.array(some), destinations, attempt)
+                for node, some in by_node.items()
+            ]
+            for sent in sending:  # all of them, so that nothing is on its way when the transaction ends
+                answers |= await sent
+            for answer in answers.values():
+                attempt.note("Produce", answer.name, str(answer))
+            if final := [answer for answer in answers.values() if self._act_on(answer) >= Act.GONE]:
+                raise self._final(final)
+            partition_of = {row: at for row, at in partition_of.items() if at in answers and self._act_on(answers[at])}
+            if partition_of:
+                act = max(self._act_on(answers[at]) for at in partition_of.values())
+                refresh = act is Act.REFRESH
+                await self._client.pause(attempt, act)
+
+    async def _send_to(
+        self, node: int, batches: Batches, rows: Int64, destinations: Sequence[TopicPartition], attempt: Attempt
+    ) -> dict[TopicPartition, Answer]:
+        """Send rows to their leader; returns the errors."""
+        topics = list(dict.fromkeys(topic for topic, _ in destinations))
+        answers: dict[TopicPartition, Answer] = {}
+        for some in _within(self._client.options.max_request_bytes, rows, batches):
+            try:
+                version = await self._client.produce_version(node, requests.PRODUCE[self._version], attempt)
+                body = self._body(version, self._slot, batches, some, topics, destinations)
+                self._begun = True
+                response = await self._client.send(node, requests.produce(version, body), attempt, "Produce")
+            except Lost as error:
+                for number in batches.destination[some].tolist():
+                    answers[destinations[number]] = Answer(destinations[number][0], NO_ANSWER, str(error))
+            else:
+                answers |= requests.produce_answers(response)
+        return answers
+
+    def _act_on(self, answer: Answer) -> Act:
+        """As the table says, but a topic counts as gone only after some time."""
+        act = act_on("Produce", answer)
+        if act is Act.GONE:
+            since = self._missing_since.setdefault(answer.topic, time.monotonic())
+            return act if time.monotonic() - since >= GONE_S else Act.REFRESH
+        return act
+
+    def _final(self, answers: Sequence[Answer]) -> Exception:
+        worst = max(answers, key=lambda answer: act_on("Produce", answer))
+        if act_on("Produce", worst) <= Act.ABORT:
+            return _abort("Produce", answers)
+        return error_of("Produce", self._slot, worst)
+
+    async def _commit_offsets(self, offsets: Offsets, note: str) -> None:
+        if self._version == 1:
+            await self._ask(requests.add_group(self._slot, self._producer, self._group))
+        await self._ask(requests.commit_offsets(self._version, self._slot, self._producer, self._group, offsets, note))
+
+    async def _end(self, *, commit: bool) -> Producer:
+        """Commit or abort; returns the next producer. If the answer is lost, the same request tells what it was."""
+        question = requests.end(self._version, self._slot, self._producer, commit=commit)
+        response, answers = await self._client.ask(question, self._attempt())
+        # In version 1 the coordinator knows of no transaction if it could not add any partition.
+        if answers and not (self._version == 1 and not commit and answers[0].code == NO_TRANSACTION):
+            raise error_of(question.name, self._slot, answers[0])
+        if self._version == 2:
+            return _producer(response)
+        timeout_ms = self._client.options.transaction_timeout_ms
+        question = requests.init_producer_id(self._slot, timeout_ms, self._producer)
+        return _producer(await asked(self._client, question, self._attempt()))
+
+
+def _producer(response: Any) -> Producer:
+    return Producer(response.producer_id, response.producer_epoch)
+
+
+def _abort(request: str, answers: Iterable[Answer]) -> _Abort:
+    """For answers after which the slot can go on."""
+    by_act = {act: [a for a in answers if act_on(request, a) is act] for act in (Act.REFUSED, Act.GONE, Act.ABORT)}
+    refused = {answer.topic: str(answer) for answer in by_act[Act.REFUSED]}
+    gone = frozenset(answer.topic for answer in by_act[Act.GONE])
+    first = next(answer for answers in by_act.values() for answer in answers)
+    about = f"{first.topic}: " if first.topic else ""
+    return _Abort(f"the transaction was aborted: {about}{first} ({request})", refused, gone)
+
+
+def _by_leader(
+    partition_of: Mapping[int, TopicPartition], topics: Mapping[str, Topic]
+) -> tuple[dict[int, list[int]], dict[TopicPartition, Answer]]:
+    """The rows of each node, and what is wrong with those of partitions without a leader."""
+    by_node: dict[int, list[int]] = {}
+    answers = {}
+    for row, (name, number) in partition_of.items():
+        topic = topics[name]
+        if topic.error is not None:
+            answers[name, number] = topic.error
+        elif number >= len(topic.leaders):
+            answers[name, number] = Answer(name, NO_PARTITION)
+        elif topic.leaders[number] < 0:
+            answers[name, number] = Answer(name, NO_LEADER)
+        else:
+            by_node.setdefault(topic.leaders[number], []).append(row)
+    return by_node, answers
+
+
+def _within(most_bytes: int, rows: Int64, batches: Batches) -> Iterator[Int64]:
+    """The rows, in parts of at most so many bytes, or of one batch."""
+    ends = np.cumsum((batches.end - batches.begin)[rows])
+    begin = 0
+    while begin < len(rows):
+        before = ends[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + most_bytes, "right")))
+        yield rows[begin:end]
+        begin = end

@@ -1,0 +1,44 @@
+"""Settle all slots: nothing of older producers is open any more, and the committed offsets are what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from streaming.publishing.connection import requests
+from streaming.publishing.connection.client import Client
+from streaming.publishing.contract import Producer, TopicPartition
+from streaming.publishing.slot import asked, open_slot
+
+
+class Settled(NamedTuple):
+    producers: Mapping[str, Producer]  # of each slot, by its name
+    offsets: Mapping[TopicPartition, int]  # partitions without a committed offset are left out
+    notes: Mapping[TopicPartition, str]  # metadata of these offsets; partitions without any are left out
+
+
+def slot_name(query: str, number: int) -> str:
+    """The transactional id of a slot."""
+    return f"{query}-{number}"
+
+
+def settle(client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition]) -> Settled:
+    """Fence all slots ever used, wait until their last transactions have ended, then read the committed offsets.
+
+    Only the driver calls it: at a start, and whenever a task failed or was lost. Raises JobError.
+    """
+    return client.run(_settle, client, slots, group, partitions)
+
+
+async def _settle(client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition]) -> Settled:
+    opening = [client.start(open_slot, client, name) for name in slots]
+    producers = {name: await producer for name, producer in zip(slots, opening, strict=True)}
+    committed: Mapping[TopicPartition, tuple[int, str]] = {}
+    if partitions:
+        response = await asked(client, requests.fetch_offsets(group, partitions), client.attempt())
+        committed = requests.fetched_offsets(response)
+    return Settled(
+        producers,
+        {at: offset for at, (offset, _) in committed.items()},
+        {at: note for at, (_, note) in committed.items() if note},
+    )

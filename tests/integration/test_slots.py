@@ -1,0 +1,371 @@
+"""Slots on a real broker: what they commit, and what becomes of everything that can go wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Position
+from kafka import errors
+
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.clients import Cluster, read
+from streaming.kafka.topics import Topic, Topics
+from streaming.publishing import slot as slot_module
+from streaming.publishing.connection import client as client_module
+from streaming.publishing.connection.client import Client
+from streaming.publishing.contract import Aborted, Batches, Producer, Unsettled
+from streaming.publishing.slot import Committed, Slot
+from streaming.publishing.sweep import settle, slot_name
+from tests.integration.conftest import JARS, prefix
+from tests.plain_batches import batches, body
+from tests.troubled_client import TroubledClient
+
+GONE_S = 1.0
+END_S = 30.0  # within which the broker ends a transaction that has timed out
+REQUESTS = ("Produce", "TxnOffsetCommit", "EndTxn")
+# Of older brokers; the timeouts of transactions are looked after more often than each 10 s.
+VERSION_1 = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+
+
+class Stage:
+    """Topics `out-0`, `out-1` and `events` with two partitions each, and a client."""
+
+    def __init__(self, kafka: str, name: str) -> None:
+        self.kafka = kafka
+        self.topics = Topics(kafka, {})
+        self.events = f"{name}.events"
+        self.out = [f"{name}.out-0", f"{name}.out-1"]
+        self.create(self.events, *self.out)
+        self.destinations = [(topic, partition) for topic in self.out for partition in range(2)]
+        self.group = f"{name}.query"
+        self.client = TroubledClient(kafka)
+
+    def create(self, *topics: str, **config: str) -> None:
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        assert not self.topics.create([Topic(topic, 2, config=settings) for topic in topics])
+
+    def slot(self, number: int = 0, client: Client | None = None) -> Slot:
+        return Slot(client or self.client, slot_name(self.group, number), self.group, body)
+
+    def publish(self, producer: Producer, values: Sequence[bytes], offset: int = 0) -> Committed:
+        """A value to each destination in turn."""
+        some = batches(producer, [(at, [value]) for at, value in enumerate(values)])
+        offsets = {(self.events, 0): offset} if offset else {}
+        return self.slot().publish(producer, [some], self.destinations, offsets)
+
+    def read(self, *topics: str) -> list[bytes]:
+        """What readers of committed records see, sorted."""
+        records = read(Cluster(self.kafka, {}), topics or self.out, follow=False)
+        return sorted(record.value() or b"" for record in records if record is not None)
+
+    def committed(self) -> dict[int, tuple[int, str | None]]:
+        """Offset and note of the partitions of the events, as librdkafka reads them."""
+        consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": self.group})
+        with closing(consumer):
+            positions = consumer.committed([Position(self.events, partition) for partition in range(2)], 10)
+        return {p.partition: (p.offset, p.metadata) for p in positions if p.offset >= 0}
+
+    def offset(self) -> int:
+        """The committed one of partition 0, once no transaction is open; else 0."""
+        at = (self.events, 0)
+        return settle(self.client, [], self.group, [at]).offsets.get(at, 0)
+
+
+@pytest.fixture(scope="module")
+def older_kafka() -> Iterator[str]:
+    """Bootstrap servers of a cluster whose transactions are of version 1."""
+    with EmbeddedBroker(JARS, properties=VERSION_1, format=("--feature", "transaction.version=1")) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture(params=[2, 1], ids=lambda version: f"transactions of version {version}")
+def version(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture
+def stage(request: pytest.FixtureRequest, version: int) -> Iterator[Stage]:
+    kafka = request.getfixturevalue("kafka" if version == 2 else "older_kafka")
+    with prefix(kafka) as name:
+        stage = Stage(kafka, name)
+        with closing(stage.client):
+            yield stage
+
+
+@pytest.fixture
+def soon_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_module, "GONE_S", GONE_S)
+    monkeypatch.setattr(client_module, "GONE_S", GONE_S)
+
+
+def test_records_and_offsets_are_committed_together(stage: Stage, version: int) -> None:
+    slot = stage.slot()
+    producer = slot.open()
+    some = batches(producer, [(0, [b"a", b"b"]), (1, [b"c"]), (3, [b"d"])])
+    done = slot.publish(producer, [some], stage.destinations, {(stage.events, 0): 5, (stage.events, 1): 7}, "mine")
+    assert stage.read() == [b"a", b"b", b"c", b"d"]
+    assert stage.committed() == {0: (5, "mine"), 1: (7, "mine")}
+    assert (done.records, done.bytes) == (4, len(some.data))
+    assert done.sent_at <= done.committed_at
+    again = slot.publish(done.producer, [batches(done.producer, [(0, [b"e"])])], stage.destinations, {})
+    assert stage.read() == [b"a", b"b", b"c", b"d", b"e"]
+    assert again.producer != done.producer != producer
+    assert stage.client.transaction_version() == version
+
+
+def test_notes_are_read_as_they_were_written_by_slots_and_by_librdkafka(stage: Stage) -> None:
+    slot = stage.slot()
+    producer = slot.open()
+    at = (stage.events, 0)
+    for note in ("mine", "x" * 36, "Grüße"):
+        producer = slot.publish(producer, [], stage.destinations, {at: 5}, note).producer
+        assert stage.committed() == {0: (5, note)}
+        assert settle(stage.client, [], stage.group, [at, (stage.events, 1)]) == ({}, {at: 5}, {at: note})
+    consumer = Consumer({"bootstrap.servers": stage.kafka, "group.id": stage.group})
+    with closing(consumer):
+        consumer.commit(offsets=[Position(*at, 6, "of librdkafka")], asynchronous=False)
+    assert settle(stage.client, [], stage.group, [at]) == ({}, {at: 6}, {at: "of librdkafka"})
+
+
+def test_nothing_to_commit_opens_no_transaction(stage: Stage) -> None:
+    producer = stage.slot().open()
+    stage.client.sent.clear()
+    done = stage.slot().publish(producer, [batches(producer, [])], stage.destinations, {})
+    assert done.producer == producer
+    assert not set(stage.client.sent) & {*REQUESTS, "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn"}
+
+
+def test_pieces_are_one_transaction_and_each_destination_keeps_its_order(stage: Stage) -> None:
+    producer = stage.slot().open()
+    sequences: dict[int, int] = {}
+    seen: list[list[bytes]] = []
+
+    def pieces() -> Iterator[Batches]:
+        for piece in range(3):
+            seen.append(stage.read())
+            numbers = [b"%d" % (10 * piece + i) for i in range(6)]
+            yield batches(producer, [(0, numbers[:2]), (0, numbers[2:3]), (0, numbers[3:]), (2, [])][:3], sequences)
+
+    done = stage.slot().publish(producer, pieces(), stage.destinations, {})
+    assert seen == [[], [], []]
+    records = [r for r in read(Cluster(stage.kafka, {}), stage.out, follow=False) if r is not None]
+    assert [record.value() for record in records] == [b"%d" % (10 * piece + i) for piece in range(3) for i in range(6)]
+    assert done.records == 18
+
+
+def test_large_requests_are_sent_in_parts(stage: Stage) -> None:
+    with closing(TroubledClient(stage.kafka, {"message.max.bytes": "1000"})) as client:
+        slot = stage.slot(client=client)
+        producer = slot.open()
+        some = batches(producer, [(at, [b"%d" % at * 400, b"x"]) for at in range(4)])
+        done = slot.publish(producer, [some], stage.destinations, {})
+        errors_of_produce = sum(count for name, count in done.errors.items() if "Produce " in name)
+        assert client.sent["Produce"] - errors_of_produce == 2
+    assert len(stage.read()) == 8
+
+
+def test_a_caller_that_fails_leaves_nothing_open(stage: Stage) -> None:
+    producer = stage.slot().open()
+
+    def pieces() -> Iterator[Batches]:
+        yield batches(producer, [(0, [b"lost"])])
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        stage.slot().publish(producer, pieces(), stage.destinations, {(stage.events, 0): 5})
+    assert stage.read() == []
+    assert stage.topics.ends(stage.out, 10)[stage.destinations[0]] == 2  # the record and the mark of its end
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_who_was_fenced_is_unsettled_at_every_step(stage: Stage, request_name: str) -> None:
+    older = stage.slot().open()
+    with closing(Client(stage.kafka, {})) as other:
+        stage.client.before[request_name] = stage.slot(client=other).open
+        with pytest.raises(Unsettled, match=f"{stage.group}-0 was fenced.*Txn|Produce"):
+            stage.publish(older, [b"never", b"seen"], offset=5)
+    assert (stage.read(), stage.offset()) == ([], 0)
+
+
+def test_a_fenced_producer_cannot_begin(stage: Stage) -> None:
+    older = stage.slot().open()
+    newer = stage.slot().open()
+    for values, offset in (([b"never"], 5), ([], 5), ([b"never"], 0)):
+        with pytest.raises(Unsettled):
+            stage.publish(older, values, offset)
+    stage.publish(newer, [b"seen"], 7)
+    assert (stage.read(), stage.offset()) == ([b"seen"], 7)
+
+
+@pytest.mark.parametrize("request_name", ["Metadata", "FindCoordinator", "InitProducerId", *REQUESTS])
+@pytest.mark.parametrize("kind", ["lose_requests", "lose_answers"])
+def test_what_was_lost_on_the_way_is_sent_again_and_counts_once(stage: Stage, kind: str, request_name: str) -> None:
+    producer = stage.slot().open()
+    if request_name in ("Metadata", "FindCoordinator"):
+        stage.client._coordinators.clear()
+        stage.client._topics.clear()
+    getattr(stage.client, kind)[request_name] = 2
+    if request_name == "InitProducerId":
+        producer = stage.slot().open()
+    done = stage.publish(producer, [b"a", b"b", b"c"], offset=5)
+    done = stage.publish(done.producer, [b"d", b"e", b"f"], offset=6)
+    assert (stage.read(), stage.offset()) == ([b"a", b"b", b"c", b"d", b"e", b"f"], 6)
+    assert not getattr(stage.client, kind)[request_name]
+
+
+@pytest.mark.parametrize(
+    ("request_name", "error"),
+    [
+        ("FindCoordinator", errors.CoordinatorNotAvailableError),
+        ("FindCoordinator", errors.CoordinatorLoadInProgressError),
+        ("Produce", errors.NotLeaderForPartitionError),
+        ("Produce", errors.NotEnoughReplicasAfterAppendError),
+        ("Produce", errors.NotEnoughReplicasError),
+        ("Produce", errors.ConcurrentTransactionsError),
+        ("Produce", errors.RequestTimedOutError),
+        ("Produce", errors.UnknownTopicOrPartitionError),
+        ("Produce", errors.DuplicateSequenceNumberError),
+        ("TxnOffsetCommit", errors.CoordinatorLoadInProgressError),
+        ("TxnOffsetCommit", errors.NotCoordinatorError),
+        ("TxnOffsetCommit", errors.UnknownTopicOrPartitionError),
+        ("EndTxn", errors.ConcurrentTransactionsError),
+        ("EndTxn", errors.NotCoordinatorError),
+        ("EndTxn", errors.CoordinatorNotAvailableError),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.message,
+)
+def test_errors_that_pass(stage: Stage, request_name: str, error: type[errors.BrokerResponseError]) -> None:
+    producer = stage.slot().open()
+    stage.client._coordinators.clear()
+    stage.client.answer_with[request_name] = [error.errno] * 2
+    done = stage.publish(producer, [b"a", b"b", b"c"], offset=5)
+    stage.publish(done.producer, [b"d"], offset=6)
+    assert (stage.read(), stage.offset()) == ([b"a", b"b", b"c", b"d"], 6)
+    if error is not errors.DuplicateSequenceNumberError:
+        assert done.errors[f"{request_name} {error.message}"]
+
+
+def test_a_topic_that_was_never_there_is_gone_after_a_while(stage: Stage, soon_gone: None) -> None:
+    missing = [(f"{stage.out[0]}.missing", 0), (f"{stage.out[0]}.too", 0)]
+    producer = stage.slot().open()
+    some = batches(producer, [(0, [b"a"]), (1, [b"b"]), (2, [b"c"])])
+    began = time.monotonic()
+    with pytest.raises(Aborted, match="unknown topic or partition") as aborted:
+        stage.slot().publish(producer, [some], [stage.destinations[0], *missing], {(stage.events, 0): 5})
+    assert GONE_S <= time.monotonic() - began < GONE_S + 5
+    assert aborted.value.gone == {topic for topic, _ in missing}
+    assert not aborted.value.refused
+    assert (stage.read(), stage.offset()) == ([], 0)
+    stage.publish(aborted.value.producer, [b"d"], 5)
+    assert (stage.read(), stage.offset()) == ([b"d"], 5)
+
+
+def test_only_topics_that_are_gone(stage: Stage, soon_gone: None) -> None:
+    producer = stage.slot().open()
+    with pytest.raises(Aborted) as aborted:
+        stage.slot().publish(producer, [batches(producer, [(0, [b"a"])])], [("missing", 0)], {})
+    assert aborted.value.gone == {"missing"}
+    stage.publish(aborted.value.producer, [b"d"], 5)
+    assert (stage.read(), stage.offset()) == ([b"d"], 5)
+
+
+def test_a_deleted_topic_is_gone_and_one_made_again_is_not(stage: Stage, soon_gone: None) -> None:
+    done = stage.publish(stage.slot().open(), [b"a", b"b", b"c", b"d"])
+    stage.topics.delete([stage.out[1]])
+    time.sleep(GONE_S)
+    with pytest.raises(Aborted) as aborted:
+        stage.publish(done.producer, [b"e", b"f", b"g"])
+    assert aborted.value.gone == {stage.out[1]}
+    assert stage.client.partitions([*stage.out, "missing"]) == {stage.out[0]: 2}
+    stage.create(stage.out[1])
+    stage.publish(aborted.value.producer, [b"h", b"i", b"j"])
+    assert stage.read() == [b"a", b"b", b"h", b"i", b"j"]
+
+
+def test_a_topic_made_again_between_transactions(stage: Stage) -> None:
+    done = stage.publish(stage.slot().open(), [b"a", b"b", b"c", b"d"])
+    stage.topics.delete([stage.out[1]])
+    stage.create(stage.out[1])
+    stage.publish(done.producer, [b"e", b"f", b"g"])
+    assert stage.read() == [b"a", b"b", b"e", b"f", b"g"]
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "reason"),
+    [
+        ({"max_message_bytes": "100"}, b"key", "message size too large"),
+        ({"cleanup_policy": "compact"}, None, "invalid record"),
+        ({"message_timestamp_before_max_ms": "1000"}, b"key", "invalid timestamp"),
+    ],
+)
+def test_a_topic_that_refuses_its_records(stage: Stage, config: dict[str, str], key: bytes | None, reason: str) -> None:
+    strict = f"{stage.out[0]}.strict"
+    stage.create(strict, **config)
+    producer = stage.slot().open()
+    some = batches(producer, [(0, [b"a"]), (1, [b"x" * 200]), (2, [b"c"])], key=key)
+    destinations = [stage.destinations[0], (strict, 1), stage.destinations[2]]
+    with pytest.raises(Aborted, match=strict) as aborted:
+        stage.slot().publish(producer, [some], destinations, {(stage.events, 0): 5})
+    assert aborted.value.refused.keys() == {strict}
+    assert aborted.value.refused[strict].startswith(reason)
+    assert not aborted.value.gone
+    assert (stage.read(*stage.out, strict), stage.offset()) == ([], 0)
+    stage.publish(aborted.value.producer, [b"d"], 5)
+    assert (stage.read(), stage.offset()) == ([b"d"], 5)
+
+
+@pytest.mark.parametrize("kind", ["lose_requests", "lose_answers"])
+def test_an_abort_whose_answer_is_lost(stage: Stage, kind: str) -> None:
+    producer = stage.slot().open()
+    stage.client.answer_with["Produce"] = [errors.InvalidRecordError.errno]
+    getattr(stage.client, kind)["EndTxn"] = 2
+    with pytest.raises(Aborted) as aborted:
+        stage.publish(producer, [b"a", b"b"], 5)
+    stage.publish(aborted.value.producer, [b"c"], 6)
+    assert (stage.read(), stage.offset()) == ([b"c"], 6)
+
+
+def test_a_transaction_that_takes_too_long_is_unsettled(stage: Stage) -> None:
+    with closing(Client(stage.kafka, {"transaction.timeout.ms": "1000"})) as client:
+        slot = stage.slot(client=client)
+        producer = slot.open()
+
+        def pieces() -> Iterator[Batches]:
+            yield batches(producer, [(0, [b"late"])])
+            deadline = time.monotonic() + END_S
+            while stage.topics.ends(stage.out, 10)[stage.destinations[0]] == 0:  # until it is aborted
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+
+        with pytest.raises(Unsettled, match="took longer than its timeout"):
+            slot.publish(producer, pieces(), stage.destinations, {(stage.events, 0): 5})
+    assert (stage.read(), stage.offset()) == ([], 0)
+
+
+def test_settling_ends_what_is_open_and_says_where_the_next_begins(stage: Stage) -> None:
+    names = [slot_name(stage.group, number) for number in range(5)]
+    at = (stage.events, 0)
+    settled = settle(stage.client, names, stage.group, [at])
+    assert settled.offsets == {}
+    done = stage.publish(settled.producers[names[0]], [b"a"], 3)
+
+    def pieces() -> Iterator[Batches]:
+        yield batches(done.producer, [(0, [b"open"])])
+        with closing(Client(stage.kafka, {})) as other:
+            swept.append(settle(other, names, stage.group, [at]))
+
+    swept: list[object] = []
+    with pytest.raises(Unsettled):
+        stage.slot().publish(done.producer, pieces(), stage.destinations, {at: 9})
+    settled = settle(stage.client, names, stage.group, [at, (stage.events, 1)])
+    assert settled.offsets == {at: 3}
+    assert settled.producers.keys() == set(names)
+    for number, name in enumerate(names):
+        producer = settled.producers[name]
+        some = batches(producer, [(0, [b"%d" % number])])
+        stage.slot(number).publish(producer, [some], stage.destinations, {at: 4 + number})
+    assert (stage.read(), stage.offset()) == ([b"0", b"1", b"2", b"3", b"4", b"a"], 8)
