@@ -27,6 +27,13 @@ class Fenced(JobError):
     """Another job with the same query name has taken over."""
 
 
+class Unsettled(JobError):
+    """A task cannot tell what became of its transaction: another producer fenced it, or it took too long. The driver
+    fences all slots and asks for the committed offsets."""
+
+    retry = True
+
+
 class CheckpointInUse(JobError):
     """Another process works in the checkpoint directory, or it belongs to another query."""
 

@@ -11,7 +11,7 @@ from math import ceil, exp, floor, log
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.contract.tables import Float64
+from matchers.contract.tables import Float64, Int64
 
 # Bucket b holds (GROWTH ** (b - 1), GROWTH ** b] milliseconds, so a quantile is at most 2 % too high.
 GROWTH = 1.02
@@ -101,7 +101,7 @@ def credible(timestamps_ms: Float64, now_s: float) -> NDArray[np.bool_]:
     return (late_ms <= OLDEST_MS) & (late_ms >= -NEWEST_MS)
 
 
-def by_stage(timestamps_ms: Sequence[int], times: Mapping[str, float]) -> dict[str, Latencies]:
+def by_stage(timestamps_ms: Sequence[int] | Int64, times: Mapping[str, float]) -> dict[str, Latencies]:
     """Latencies of one batch's delivered events, without those whose timestamps are not credible.
 
     `times` are seconds since the epoch: "start" of the batch, and the end of the stages "match", "publish", "commit".

@@ -12,8 +12,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from matchers.contract.tables import Int64
 
 
 class Source(IntEnum):
@@ -36,6 +39,8 @@ class Kind(IntEnum):
     SEGMENT = 4
     PROGRESS = 5
     MISREAD = 6
+    PUBLISHED = 7
+    SLOT = 8
 
 
 PAUSED = "paused"  # `reason` of a CHANGE row whose subscription is to match nothing
@@ -142,7 +147,34 @@ class MisreadTimes(NamedTuple):
     """Some records have timestamps that are wrong if Spark read them (`rereading`)."""
 
 
-Row = Delivery | DeadLetter | Change | Refusal | CompiledSegment | Progress | MisreadTimes
+class Published(NamedTuple):
+    """A transaction that a task has committed: the deliveries and dead letters of some events, and their offsets."""
+
+    events: int  # that subscriptions match
+    matches: int
+    deliveries: int
+    dead_letters: Mapping[str, int]  # by reason
+    aborted: int  # attempts before
+    size_bytes: int  # of the record batches
+    errors: Mapping[str, int]  # passing ones, by name
+    matched: float  # epoch s, the end of matching
+    encoded_s: float  # the time that encoding took
+    sent: float  # epoch s
+    committed: float
+    timestamps_ms: Int64  # [events]: of those that subscriptions match
+    trace_contexts: Sequence[Mapping[str, str]]  # of the first of them
+
+
+class SlotReport(NamedTuple):
+    """The producer that a task leaves to the next one of its slot, and topics without which it could not go on."""
+
+    slot: int
+    producer_id: int
+    epoch: int
+    missing: Sequence[str]
+
+
+Row = Delivery | DeadLetter | Change | Refusal | CompiledSegment | Progress | MisreadTimes | Published | SlotReport
 
 
 def of_source(positions: Mapping[SourcePartition, int], source: Source) -> dict[int, int]:
@@ -212,6 +244,15 @@ def _misread_times(rows: pa.RecordBatch) -> Iterator[Row]:
     return (MisreadTimes() for _ in range(len(rows)))
 
 
+def _published(rows: pa.RecordBatch) -> Iterator[Row]:
+    for facts, timestamps in zip(rows["value"].to_pylist(), rows["matches"].to_pylist(), strict=True):
+        yield Published(**orjson.loads(facts), timestamps_ms=np.frombuffer(timestamps, np.int64))
+
+
+def _slots(rows: pa.RecordBatch) -> Iterator[Row]:
+    return (SlotReport(**orjson.loads(facts)) for facts in rows["value"].to_pylist())
+
+
 _READERS = {
     Kind.DELIVERY: _deliveries,
     Kind.DEAD_LETTER: _dead_letters,
@@ -220,6 +261,8 @@ _READERS = {
     Kind.SEGMENT: _segments,
     Kind.PROGRESS: _progress,
     Kind.MISREAD: _misread_times,
+    Kind.PUBLISHED: _published,
+    Kind.SLOT: _slots,
 }
 
 

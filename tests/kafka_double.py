@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streaming.documents.records import Record
+from streaming.errors import BrokerUnreachable
 from streaming.kafka import sink
 from streaming.kafka.topics import Topic
 
 OPEN, DECIDED, COMMITTED, ABORTED = "open", "decided", "committed", "aborted"
-NONE = -1001  # the offset of a partition for which none was committed
 
 
 @dataclass(eq=False)
@@ -60,6 +60,7 @@ class Broker:
         """`wrapped` makes what the sink gets of each producer."""
         patch.setattr(sink, "Producer", lambda config: wrapped(Producer(self, config)))
         patch.setattr(sink, "Consumer", partial(Consumer, self))
+        patch.setattr(sink, "CommittedOffsets", partial(CommittedOffsets, self))
         patch.setattr(sink, "time", self)
 
     def monotonic(self) -> float:
@@ -218,23 +219,33 @@ class Producer:
 
 
 class Consumer:
-    """Only what a group committed. It waits for transactions that have not ended, as long as it may."""
+    """Only what names its group."""
 
     def __init__(self, broker: Broker, config: Mapping[str, Any]) -> None:
-        self._broker, self._group = broker, config["group.id"]
-
-    def committed(self, partitions: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
-        asked = {(tp.topic, tp.partition) for tp in partitions}
-        deadline = self._broker.now + timeout
-        while self._unstable(asked):
-            if self._broker.now > deadline:
-                _fail(KafkaError._TIMED_OUT, "Failed to get committed offsets")
-            self._broker.sleep(1.0)
-        found = self._broker.offsets.get(self._group, {})
-        return [TopicPartition(*at, *found.get(at, (NONE, ""))) for at in sorted(asked)]
+        self._group = config["group.id"]
 
     def consumer_group_metadata(self) -> str:
-        return self._group
+        return str(self._group)
+
+    def close(self) -> None:
+        pass
+
+
+class CommittedOffsets:
+    """It waits for transactions that have not ended, as long as it may."""
+
+    def __init__(self, broker: Broker, bootstrap_servers: str, options: Mapping[str, str], group: str) -> None:
+        self._broker, self._group = broker, group
+
+    def read(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
+        asked = set(partitions)
+        deadline = self._broker.now + 60.0
+        while self._unstable(asked):
+            if self._broker.now > deadline:
+                raise BrokerUnreachable("UNSTABLE_OFFSET_COMMIT")
+            self._broker.sleep(1.0)
+        there = self._broker.offsets.get(self._group, {})
+        return {at: there[at] for at in sorted(asked) if at in there}
 
     def close(self) -> None:
         pass

@@ -22,6 +22,7 @@ from streaming.driver.composition import Names
 from streaming.driver.load_shedding import Precision
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota
+from streaming.driver.slots import Slots
 from streaming.driver.start_offsets import Beginning, warn_deleted
 from streaming.errors import JobError
 from streaming.index.parts import SharedFile
@@ -101,13 +102,26 @@ def sink(settings: Settings, lineage: str, topics: Topics) -> TransactionalSink:
     return TransactionalSink(kafka.bootstrap_servers, kafka.client, name, owner=lineage, claimed=claimed)
 
 
+def slots(settings: Settings, sink: TransactionalSink, topics: Topics) -> Slots:
+    """The slots, none of them open."""
+    read = topics.required(source_topics(settings).values())
+    return Slots.of(settings, sink, [(topic, p) for topic, n in read.items() for p in range(n)])
+
+
 def restored(
-    settings: Settings, names: Names, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink
+    settings: Settings,
+    names: Names,
+    empty: Snapshot,
+    store: Store,
+    topics: Topics,
+    sink: TransactionalSink,
+    slots: Slots,
 ) -> tuple[Restored, int]:
     """The state of the last committed batch: a saved one and the changes since then, else all of the topic.
 
     Also returns the number of events deleted before they were read, by their offsets. Raises JobError.
     """
+    slots.sweep()
     bounds = {
         (source, p): (low, high)
         for source, topic in source_topics(settings).items()
@@ -150,9 +164,20 @@ def state(settings: Settings, restored: Restored, store: Store, background: Exec
 
 
 def pipeline(
-    settings: Settings, names: Names, state: State, sink: TransactionalSink, topics: Topics, cores: int
+    settings: Settings,
+    names: Names,
+    state: State,
+    sink: TransactionalSink,
+    slots: Slots,
+    topics: Topics,
+    cores: int,
 ) -> Pipeline:
+    """The pipeline. Tasks publish for themselves, unless only the driver can decide about a delivery: a quota needs one
+    counter, and an event has one delivery where several shards match it for one subscriber."""
     quotas = settings.quotas
+    by_tasks = not quotas.deliveries_per_second and settings.matching.shards == 1
+    if by_tasks:
+        slots.open(cores)
     subscriptions = SubscriptionQuota(quotas.subscriptions)
     subscriptions.begin(state.snapshot)
     return Pipeline(
@@ -166,6 +191,7 @@ def pipeline(
         tasks=cores,
         max_matches=settings.matching.max_per_event,
         firsts=partial(topics.firsts, settings.events.topic),
+        slots=slots if by_tasks else None,
     )
 
 

@@ -107,6 +107,7 @@ class _Start:
         names = assembly.names(settings, topics)
         watch = Watch(topics, tuple(assembly.source_topics(settings).values()))
         sink = assembly.sink(settings, self.lineage, topics)
+        slots = assembly.slots(settings, sink, topics)
         store = Store(checkpoint.state(settings.query.checkpoint, self.scratch))
         with (
             assembly.monitored(settings, watch, past) as (monitor, url),
@@ -115,7 +116,7 @@ class _Start:
             ExitStack() as last,
         ):
             restoring = restorer.submit(
-                assembly.restored, settings, names, empty, store, topics, sink
+                assembly.restored, settings, names, empty, store, topics, sink, slots
             )  # while Spark starts
             spark = self._spark()
             state = None
@@ -125,7 +126,7 @@ class _Start:
                 state = assembly.state(settings, restored, store, background, spark.sparkContext)
                 monitor.enter(STARTING, state)
                 pipeline = assembly.pipeline(
-                    settings, names, state, sink, topics, spark.sparkContext.defaultParallelism
+                    settings, names, state, sink, slots, topics, spark.sparkContext.defaultParallelism
                 )
                 pipeline.observer = assembly.observer(settings, monitor, last)
                 self._take_over(spark, pipeline, restored)
@@ -143,6 +144,7 @@ class _Start:
                 with suppress(Py4JError, ConnectionError):  # of a JVM that has ended
                     spark.stop()
                 sink.close()
+                slots.close()
                 if state is not None:
                     state.close()
             class_archive.keep(self.jars / "spark")
@@ -195,7 +197,7 @@ class _Start:
                 .trigger(processingTime="0 seconds")
                 .start()
             )
-            _warm(spark, pipeline.state)  # while Spark plans the query and asks for offsets
+            _warm(spark, pipeline)  # while Spark plans the query and asks for offsets
         return query
 
     def _facts(self, state: State, url: str | None) -> dict[str, Any]:
@@ -209,10 +211,10 @@ class _Start:
         }
 
 
-def _warm(spark: SparkSession, state: State) -> None:
+def _warm(spark: SparkSession, pipeline: Pipeline) -> None:
     """Warm up the workers. Killed workers are no reason to stop: the first batch starts others."""
     try:
-        warm_up.workers(spark, state)
+        warm_up.workers(spark, pipeline.state, pipeline.slots.publication if pipeline.slots else None)
     except (PySparkException, Py4JJavaError) as error:
         reason = of_worker(str(error)) or lost(str(error)) or error
         if not isinstance(reason, Lost):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import chain, islice
 from operator import or_
@@ -33,8 +33,9 @@ from streaming.driver.isolation import Isolation, Lost, lost, ranges
 from streaming.driver.load_shedding import Precision
 from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.driver.rereading import Misread, misread
+from streaming.driver.slots import Slots
 from streaming.driver.start_offsets import warn_deleted
-from streaming.errors import SparkFailed, of_worker
+from streaming.errors import BrokerUnreachable, SparkFailed, Unsettled, of_worker
 from streaming.index import notes
 from streaming.kafka.sink import Aborted, Offsets
 from streaming.log import logger
@@ -48,16 +49,20 @@ from streaming.rows import (
     Delivery,
     MisreadTimes,
     Progress,
+    Published,
     Refusal,
     Row,
+    SlotReport,
     Source,
     SourcePartition,
     consumer_records,
+    of_source,
     unpacked,
 )
 from streaming.state.first_load import Chosen, Slice
 from streaming.state.state import State
 from streaming.worker import fan_out, matching
+from streaming.worker.publishing import Publication
 
 log = logger("sluice.batch")
 
@@ -69,6 +74,8 @@ ANSWERED_AT_ONCE = 10_000  # changes, in a transaction of the first start
 DELIVERED_AT_ONCE = 200_000  # matches, in a transaction, unless they are of one event
 BEYOND_SPARK = "a record has one beyond those that Spark knows"
 OF_ANOTHER_CALENDAR = "a record has one that Spark takes for another calendar's or zone's"
+ABSENT_S = 5.0
+SMALL = 2_000  # rows of the last batch, up to which one task does the next one
 SENT_BETWEEN_SIGNS = 10_000  # records of a transaction, which can have millions: it goes on, and the observer is told
 LARGE = 8 << 10  # bytes of a row, on average: then a batch is looked at before it is matched
 
@@ -102,7 +109,15 @@ class Pipeline:
     firsts: Callable[[Iterable[int]], Mapping[int, int]] = lambda partitions: {}
     # The rows of a batch, by its number, from some positions on, without Spark (`rereading.Rereading`).
     reread: Callable[[int, Mapping[SourcePartition, int]], Iterable[pa.Table]] | None = None
+    # With them tasks publish the deliveries of the events that they match. Without, rows come here, and the sink does.
+    slots: Slots | None = None
     _number: int = field(default=0, init=False)  # of the batch in hand
+    _rows: int = field(default=0, init=False)  # of the last batch that had any
+    _absent: Absent = field(default_factory=lambda: Absent(), init=False)
+    _counted: dict[int, int] = field(default_factory=dict, init=False)  # partition -> offset reached by `_deleted`
+
+    def __post_init__(self) -> None:
+        self._counted = of_source(self.state.positions, EVENTS)
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         self._number = number
@@ -110,6 +125,7 @@ class Pipeline:
         try:
             for rows in self._pieces(report, batch, number):
                 matched = time.time()
+                report.saw(rows)
                 report.counts["deleted_unread"] += self._deleted(rows)
                 for published in self.take(rows):
                     report.add(published, matched)
@@ -119,6 +135,7 @@ class Pipeline:
         finally:
             self.observer.idle()
         if report.rows:
+            self._rows = report.rows
             self.careful = report.bytes > LARGE * report.rows
             self.precision.seen(report.waited_ms)
             snapshot = self.state.snapshot
@@ -147,7 +164,7 @@ class Pipeline:
         )
 
     def take(self, rows: Sequence[Row]) -> list[CommittedTransaction]:
-        """Publish the workers' rows of a batch and apply its changes.
+        """Publish the workers' rows of a batch, but for what tasks have published, and apply its changes.
 
         Many deliveries become several transactions, each with the events up to some offset.
         """
@@ -156,16 +173,19 @@ class Pipeline:
         }
         if not positions:
             return []
+        # Slots have committed the offsets of what they published.
+        left = {at: to for at, to in positions.items() if to > self.state.positions.get(at, 0)}
         rows = in_order(rows)
         decided = self.subscription_quota.checked([self._bounded(row) for row in rows], self.state.snapshot)
         refused = [d.record for r, d in zip(rows, decided, strict=True) if isinstance(d, Refusal) and d is not r]
         self.state.refuse([(record.partition, record.offset) for record in refused])
         done = []
-        for some, reached in _slices(decided, positions):
-            published = self._publish(some, reached)
+        for some, reached in _slices(decided, left):
+            published = self._publish(some, reached) if reached else None
             self.delivery_quota.count(wanted(some, self.state.snapshot.parts))
             self.state.apply(some, reached)
-            done.append(published._replace(applied=time.time()))
+            if published is not None:
+                done.append(published._replace(applied=time.time()))
         return done
 
     def _deleted(self, rows: Sequence[Row]) -> int:
@@ -180,7 +200,8 @@ class Pipeline:
             if isinstance(row, Progress) and row.source == EVENTS:
                 seen[row.partition] += row.records
                 last[row.partition] = max(row.offset, last.get(row.partition, 0))
-        begins = {partition: self.state.positions.get((EVENTS, partition), 0) for partition in last}
+        begins = {partition: self._counted.get(partition, 0) for partition in last}
+        self._counted |= {partition: offset + 1 for partition, offset in last.items()}
         missing = {p: n for p, offset in last.items() if (n := offset + 1 - begins[p] - seen[p]) > 0}
         total = 0
         for partition, first in self.firsts(missing).items() if missing else ():
@@ -198,6 +219,7 @@ class Pipeline:
         crash before the end it is repeated: statuses may then be written twice, with the same content.
         """
         self.state.positions.update(positions)
+        self._counted = of_source(self.state.positions, EVENTS)
         refused = [row for slice_ in slices for row in slice_.refusals]
         last = _last_words(slices, chosen, {row.id for row in refused if row.id})
         composition = self._composition(positions, last)
@@ -222,24 +244,75 @@ class Pipeline:
     def _matched(self, report: Report, exact: bool, batch: DataFrame) -> list[Row]:
         """The workers' rows of a batch. Raises Misread unless the timestamps are exact; Lost, JobError, or our own
         error."""
+        if self.slots is None:
+            rows = self._stage(report, exact, batch, None)
+        else:
+            rows = self._published(report, exact, batch, self.slots)
+        if not exact and any(isinstance(row, MisreadTimes) for row in rows):
+            raise Misread(OF_ANOTHER_CALENDAR)
+        return united(rows) if self.state.snapshot.shards > 1 else rows
+
+    def _published(self, report: Report, exact: bool, batch: DataFrame, slots: Slots) -> list[Row]:
+        """The workers' rows of a batch whose tasks publish: again and again, until no task lacks a topic, and none was
+        fenced. What was published meanwhile is dropped from the batch by its offsets."""
+        n = 1 if exact or self._rows < SMALL else self.tasks  # each slot touches every topic
+        done: list[Row] = []
+        deadline = time.monotonic() + KEEP_TRYING_S
+        while True:
+            try:
+                rows = self._stage(report, exact, batch, slots.work(n, self.state.version, self._absent.topics()))
+            except Exception as error:
+                self._reached(slots.settle(self._own()))
+                if not isinstance(error, Unsettled) or time.monotonic() > deadline:
+                    raise
+                log.warning("a task is fenced, trying again", reason=str(error))
+                report.counts["transactions_aborted"] += 1
+                continue
+            reports = [row for row in rows if isinstance(row, SlotReport)]
+            slots.take(reports)
+            for row in rows:
+                if isinstance(row, Published):
+                    report.add_task(row)
+            events = [row for row in rows if isinstance(row, Progress) and row.source == EVENTS]
+            reached = {(self.names.events, row.partition): row.offset + 1 for row in events}
+            slots.committed(reached)
+            self._reached(reached)
+            missing = {topic for report in reports for topic in report.missing}
+            if not missing:
+                return done + [row for row in rows if not isinstance(row, SlotReport | Published)]
+            if time.monotonic() > deadline:
+                raise BrokerUnreachable(f"{min(missing)} was made, but tasks do not find it")
+            done += events  # the rest comes again
+            self.outputs.refresh()
+            self._absent.add(self.outputs.missing(missing))
+
+    def _own(self) -> list[tuple[str, int]]:
+        """The partitions whose offsets the driver commits."""
+        return [(self.names.subscriptions, partition) for partition in self.state.subscription_offsets()]
+
+    def _reached(self, offsets: Offsets) -> None:
+        """Take note of offsets that slots have committed."""
+        reached = {(EVENTS, p): offset for (topic, p), offset in offsets.items() if topic == self.names.events}
+        self.state.positions = {**self.state.positions, **reached}  # another thread may read the old ones
+
+    def _stage(self, report: Report, exact: bool, batch: DataFrame, publication: Publication | None) -> list[Row]:
         self._begin("prepare")
         with report.stage("prepare"):
             works = self.state.work(report.false_positives)
+            if publication is not None:
+                works = [replace(work, publication=publication, exact=exact) for work in works]
         self._begin("match")
         with report.stage("match"):
-            source = batch.coalesce(self.tasks)
+            source = batch.coalesce(self.tasks if publication is None else len(publication.producers))
             shards = (source.mapInArrow(work, OUTPUT) for work in works)
             try:
-                rows = unpacked(reduce(DataFrame.unionByName, shards).toArrow())
+                return unpacked(reduce(DataFrame.unionByName, shards).toArrow())
             except (PySparkException, Py4JJavaError) as error:
                 if not exact and misread(str(error)):
                     raise Misread(BEYOND_SPARK) from error
                 cause = of_worker(str(error)) or lost(str(error)) or error
                 report.counts["workers_lost"] += isinstance(cause, Lost)
                 raise cause from error
-        if not exact and any(isinstance(row, MisreadTimes) for row in rows):
-            raise Misread(OF_ANOTHER_CALENDAR)
-        return united(rows) if len(works) > 1 else rows
 
     def _places(self, report: Report, batch: DataFrame) -> Int64:
         """The places of the rows, as `Isolation` takes them, found without a worker."""
@@ -355,6 +428,23 @@ class Pipeline:
             false_positives=self.precision.false_positives,
             last=last,
         )
+
+
+@dataclass
+class Absent:
+    """Topics that do not exist, for a while: then somebody may have made them."""
+
+    _topics: frozenset[str] = frozenset()
+    _since: float = 0.0  # by the monotonic clock
+
+    def add(self, topics: Iterable[str]) -> None:
+        self._topics = self.topics() | frozenset(topics)
+        self._since = self._since or time.monotonic()
+
+    def topics(self) -> frozenset[str]:
+        if self._since and time.monotonic() > self._since + ABSENT_S:
+            self._topics, self._since = frozenset(), 0.0
+        return self._topics
 
 
 def _regardless(records: Iterable[Record], refused: Mapping[str, str]) -> Iterable[Record]:

@@ -12,13 +12,15 @@ from matchers.index.snapshot import Snapshot
 from streaming.driver.batch_order import in_order
 from streaming.driver.pipeline import OUTPUT
 from streaming.index import parts
-from streaming.publishing import warm_up as publishing
-from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, unpacked
+from streaming.publishing.contract import Producer
+from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Source, unpacked
 from streaming.state.state import State
 from streaming.worker.compiling import WORTHWHILE
+from streaming.worker.publishing import Publication
 
 SOME = 64  # events: algorithms may have other kernels for few
 NOWHERE = 1 << 20  # a partition that no topic has
+NO_PRODUCER = Producer(-1, -1)
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,15 @@ def kernels(state: State) -> None:
 
 def cache(algorithm: str) -> None:
     """Compile the kernels of a job with this algorithm into the cache: for an image, which keeps it."""
-    publishing.compile()
     state = State(Snapshot(0, algorithm), _Kept, {})
     (work,) = state.work()
     state.apply(in_order(unpacked(pa.Table.from_batches(work(_rows(1).to_batches()), PACKED))), {})
     kernels(state)
 
 
-def workers(spark: SparkSession, state: State) -> None:
-    """Start the workers, and load the state and the kernels there, so that the first events need not wait."""
+def workers(spark: SparkSession, state: State, publication: Publication | None = None) -> None:
+    """Start the workers, load the state and the kernels there, and connect them with the brokers, so that the first
+    events need not wait."""
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
     rows = spark.createDataFrame(_rows(n)).repartition(n)
@@ -60,6 +62,14 @@ def workers(spark: SparkSession, state: State) -> None:
         for work in (shard, match, match):
             result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
             assert result.num_rows
+    if publication is not None:
+        # None of the rows is new, so none is published.
+        connect = replace(
+            match,
+            publication=replace(publication, producers=(NO_PRODUCER,) * n),
+            positions=dict.fromkeys([(source, NOWHERE) for source in Source], 1),
+        )
+        rows.mapInArrow(connect, OUTPUT).toArrow()
 
 
 def _rows(n: int) -> pa.Table:

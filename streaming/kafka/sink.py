@@ -12,10 +12,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from streaming.documents.messages import topic_of
 from streaming.documents.records import Record
 from streaming.errors import BrokerUnreachable, Fenced, JobError
+from streaming.kafka.committed import CommittedOffsets
 from streaming.kafka.errors import translate
 from streaming.kafka.topics import CLIENT
 
 TIMEOUT_S = 60.0
+CLAIMS = 3  # attempts
 GONE_S = 10.0  # after which records that were not taken may have lost their topic
 
 # Of a record: another of the same topic may be taken, or not, but this one never.
@@ -29,7 +31,7 @@ REFUSALS = (
 # Errors that the producer raises for a topic without asking the broker.
 UNKNOWN = (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
-# Errors of a broker that has just started; librdkafka does not repeat a request for offsets.
+# Errors of a broker that has just started.
 STARTING = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -67,6 +69,9 @@ class TransactionalSink:
 
     `claimed` are the partitions whose offsets that owner committed in an earlier process. If another has committed
     since, that process was replaced, and this one too: nothing is opened. Raises JobError.
+
+    `slots` is the number of slots that have ever published for the query. It is noted beside the owner, so that the
+    next process fences them all.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class TransactionalSink:
         common = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
         self._name = name
         self.owner = owner
+        self.slots = 0
         self._config = {
             # `flush` sends at once what is there. Before it, a request for each few records would cost the broker
             # three times as much as all of them together.
@@ -98,6 +104,7 @@ class TransactionalSink:
             "transactional.id": name,
         }
         self._consumer = Consumer({**common, "group.id": name, "enable.auto.commit": False})
+        self._offsets = CommittedOffsets(bootstrap_servers, options, name)
         self._last: dict[tuple[str, int], tuple[int, str]] = {}  # what we committed last, with its notes
         self._partitions: Sequence[tuple[str, int]] = ()  # where another may have committed
         self._refused: dict[str, str] = {}  # of the transaction in hand
@@ -118,7 +125,32 @@ class TransactionalSink:
 
     def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
         """The metadata of the committed offsets; partitions without any are left out."""
-        return {(tp.topic, tp.partition): tp.metadata for tp in self._committed(partitions) if tp.metadata}
+        return {at: note for at, (_, note) in self._offsets.read(partitions).items() if note}
+
+    @property
+    def note(self) -> str:
+        """The metadata of all offsets that are committed for the query."""
+        return f"{self.owner} {self.slots}" if self.slots else self.owner
+
+    def slots_used(self, partitions: Sequence[tuple[str, int]]) -> int:
+        """The number of slots that earlier processes noted."""
+        numbers = [note.partition(" ")[2] for note in self.notes(partitions).values()]  # behind the owner
+        return max((int(number) for number in numbers if number.isdigit()), default=0)
+
+    def moved(self, offsets: Offsets) -> None:
+        """Take note of offsets that slots have committed."""
+        self._last |= self._own(offsets)
+
+    def claim(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Commit our last offsets of these partitions again. Raises Fenced if another job has taken over."""
+        offsets = {at: self._last[at][0] for at in partitions if at in self._last}
+        for attempt in range(CLAIMS):
+            try:
+                self.publish([], offsets)
+                return
+            except Aborted:
+                if attempt + 1 == CLAIMS:
+                    raise
 
     def publish(
         self, records: Iterable[Record], offsets: Offsets, notes: Notes = MappingProxyType({})
@@ -127,7 +159,7 @@ class TransactionalSink:
 
         Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
         """
-        positions = [TopicPartition(*at, offset, notes.get(at, self.owner)) for at, offset in offsets.items()]
+        positions = [TopicPartition(*at, offset, notes.get(at, self.note)) for at, offset in offsets.items()]
         self._refused, self._asked = {}, False
         topics = set()
         sending = True
@@ -160,6 +192,7 @@ class TransactionalSink:
 
     def close(self) -> None:
         self._consumer.close()
+        self._offsets.close()
 
     def _flush(self, topics: set[str], offsets: Offsets) -> None:
         """Send all records. A deleted topic can hold up all records of a transaction, and the producer does not say
@@ -172,17 +205,6 @@ class TransactionalSink:
                 raise Aborted(f"topic {min(gone)} does not exist any more")
         if left := self._producer.flush(TIMEOUT_S - GONE_S):
             raise BrokerUnreachable(f"{left:,} records were not taken within {TIMEOUT_S:.0f} s")
-
-    def _committed(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
-        deadline = time.monotonic() + TIMEOUT_S
-        while True:
-            try:
-                committed = self._consumer.committed([TopicPartition(t, p) for t, p in partitions], TIMEOUT_S)
-                return [tp for tp in committed if tp.offset >= 0]
-            except KafkaException as error:
-                if error.args[0].code() not in STARTING or time.monotonic() > deadline:
-                    raise self._translated(error) from error
-                time.sleep(0.1)
 
     def _opened(self) -> Producer:
         producer = Producer(self._config)
@@ -258,6 +280,9 @@ class TransactionalSink:
         before, after = self._last, {**self._last, **self._own(tried)}
         for attempt in range(2):
             committed = self._committed_offsets({*self._partitions, *after})
+            if self.slots:  # a slot of ours may have committed since, and its task died before it could say so
+                moved = {at: now for at, now in committed.items() if at not in tried and now[1] == self.owner}
+                before, after = before | moved, after | moved
             if committed not in (before, after):
                 raise self._fenced()
             if attempt == 0:  # another may have taken over just before this
@@ -267,8 +292,8 @@ class TransactionalSink:
 
     def _committed_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
         """The owner of each committed offset, if its metadata names one."""
-        committed = self._committed(partitions)
-        return {(tp.topic, tp.partition): (tp.offset, (tp.metadata or "") if self.owner else "") for tp in committed}
+        committed = self._offsets.read(partitions)
+        return {at: (offset, _owner(note) if self.owner else "") for at, (offset, note) in committed.items()}
 
     def _own(self, offsets: Offsets) -> dict[tuple[str, int], tuple[int, str]]:
         return {at: (offset, self.owner) for at, offset in offsets.items()}
@@ -297,6 +322,10 @@ def _unveiled() -> Iterator[None]:
         yield
     except SystemError as error:
         raise error.__cause__ or error from None
+
+
+def _owner(note: str) -> str:
+    return note.partition(" ")[0]
 
 
 def _fences(error: KafkaException) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from streaming.documents.records import OF_EVENTS
 from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
-from streaming.rows import EVENTS, Change, ConsumerRecord, DeadLetter, Delivery, Progress, Refusal, Row
+from streaming.rows import EVENTS, Change, ConsumerRecord, DeadLetter, Delivery, Progress, Published, Refusal, Row
 
 COUNTED = (
     "matched",
@@ -82,6 +83,34 @@ class Report:
         finally:
             self.stages.append(Stage(name, began, time.time(), failed))
 
+    def saw(self, rows: Iterable[Row]) -> None:
+        """Count what was read, by the PROGRESS rows."""
+        for row in rows:
+            if not isinstance(row, Progress):
+                continue
+            self.rows += row.records
+            self.bytes += row.size_bytes
+            if row.source == EVENTS:
+                self.events += row.records
+                if row.timestamp_ms is not None:
+                    self.waited_ms = max(self.waited_ms, self.start * 1000 - row.timestamp_ms)
+
+    def add_task(self, published: Published) -> None:
+        """Add a transaction of a task."""
+        sent, committed = published.sent, published.committed
+        parts = (Stage("send", published.matched, sent), Stage("commit", sent, committed))
+        self.stages.append(Stage("publish", published.matched, committed, parts=parts))
+        times = {"start": self.start, "match": published.matched, "publish": sent, "commit": committed}
+        for stage, latencies in by_stage(published.timestamps_ms, times).items():
+            self.latencies[stage].update(latencies)
+        self.trace_contexts += map(dict, published.trace_contexts[: LOOKED_AT - len(self.trace_contexts)])
+        self.counts["matched"] += published.events
+        self.counts["matches"] += published.matches
+        self.counts["deliveries"] += published.deliveries
+        self.counts["transactions_aborted"] += published.aborted
+        self.counts["undecodable"] += sum(published.dead_letters.get(reason, 0) for reason in OF_EVENTS)
+        self.dead_letters.update(published.dead_letters)
+
     def add(self, published: CommittedTransaction, matched_at: float) -> None:
         """Add a transaction, and the time when its matching ended (epoch s)."""
         sent, committed = published.sent, published.committed
@@ -94,15 +123,6 @@ class Report:
             self.latencies[stage].update(latencies)
         some = matched[: max(0, LOOKED_AT - self.counts["matched"])]
         self.trace_contexts += filter(None, (_trace_context(row.record) for row in some))
-        for row in published.rows:
-            if not isinstance(row, Progress):
-                continue
-            self.rows += row.records
-            self.bytes += row.size_bytes
-            if row.source == EVENTS:
-                self.events += row.records
-                if row.timestamp_ms is not None:
-                    self.waited_ms = max(self.waited_ms, self.start * 1000 - row.timestamp_ms)
         kinds = Counter(map(type, published.rows))
         self.counts["matched"] += len(matched)
         self.counts["matches"] += sum(row.matched for row in matched)

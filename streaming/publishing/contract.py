@@ -57,10 +57,3 @@ class Aborted(JobError):
         self.producer = producer
         self.refused = refused
         self.gone = gone
-
-
-class Unsettled(JobError):
-    """Nobody knows yet what became of a slot's transaction: it was fenced, or its timeout ended it. The driver fences
-    all slots and asks for the committed offsets."""
-
-    retry = True

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.contract.tables import Int64
-from streaming.errors import BrokerUnreachable, JobError
+from streaming.errors import BrokerUnreachable, JobError, Unsettled
 from streaming.publishing.connection import requests
 from streaming.publishing.connection.answers import (
     NO_ANSWER,
@@ -25,7 +25,7 @@ from streaming.publishing.connection.answers import (
 )
 from streaming.publishing.connection.client import GONE_S, Attempt, Client, Lost, Topic
 from streaming.publishing.connection.requests import Question
-from streaming.publishing.contract import Aborted, Batches, Offsets, Producer, TopicPartition, Unsettled
+from streaming.publishing.contract import Aborted, Batches, Offsets, Producer, TopicPartition
 
 # (version, transactional id, batches, rows of them, distinct topics of the destinations, destinations) -> the body of a
 # Produce request: at most one batch of each destination.

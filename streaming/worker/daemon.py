@@ -11,6 +11,7 @@ import pyspark.daemon
 import pyspark.worker
 
 import streaming.worker.matching  # noqa: F401
+from streaming.publishing import warm_up
 
 _worker = pyspark.daemon.worker
 
@@ -26,5 +27,6 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 if __name__ == "__main__":
     pyspark.daemon.worker = worker  # `manager` calls it by this name
+    warm_up.compile()
     gc.freeze()
     pyspark.daemon.manager()

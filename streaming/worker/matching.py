@@ -12,28 +12,24 @@ import resource
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from matchers.contract.tables import Int32, Int64
-from matchers.index.snapshot import FieldPlan, Part
-from streaming.codecs import Decode, RegistrySettings, open_codec
-from streaming.documents import records
+from streaming.codecs import RegistrySettings, open_codec
 from streaming.documents.subscriptions import Refused
-from streaming.index import notes, packing
-from streaming.index.notes import NEVER
+from streaming.index import packing
 from streaming.index.parts import Handle, opened
 from streaming.latencies import credible
 from streaming.rows import EVENTS, OUTPUT, PACKED, PAUSED, SUBSCRIPTIONS, Kind, Source, SourcePartition
-from streaming.worker import fan_out
 from streaming.worker.compiling import Changes, Compiled, Outcome, Paused, Withdrawn, compile_changes
-from streaming.worker.reading import read_events
+from streaming.worker.matches import Matching
+from streaming.worker.publishing import Publication, Task
+from streaming.worker.to_driver import rows_of
 
 _SOURCE_STRIDE = 1 << 32  # more than there are partitions
 
@@ -88,124 +84,55 @@ class Work:
     shards: int = 1
     max_event_bytes: int = 1_000_000
     memory_mb: int = 0  # what the worker may take beyond what it starts with and what it maps; 0: any amount
+    publication: Publication | None = None  # how tasks publish deliveries; None: they go to the driver
+    exact: bool = False  # timestamps are as Kafka has them
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if self.memory_mb and not _calls:
             _bound(self.memory_mb)
-        parts, reading = opened(tuple(handle for handle, _ in self.parts), self.shard)
-        removed = [gone for _, gone in self.parts]
-        decode = open_codec(self.codec, self.registry)
+        parts, plan = opened(tuple(handle for handle, _ in self.parts), self.shard)
+        matching = Matching(
+            parts=parts,
+            removed=[gone for _, gone in self.parts],
+            plan=plan,
+            decode=open_codec(self.codec, self.registry),
+            false_positives=self.false_positives,
+            max_event_bytes=self.max_event_bytes,
+        )
+        task = self.publication and self.publication.task(parts, self.false_positives)
         for batch in batches:
             batch = batch.filter(self._fresh(batch))
             is_event = pc.equal(batch["source"], EVENTS)
             events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
-            matched = self._match(events, parts, removed, reading, decode)
-            if self.shard:
-                yield _packed(matched.filter(pc.not_equal(matched["kind"], Kind.DEAD_LETTER)))
+            if task:
+                yield from self._published(events, matching, task)
+                yield _packed(_table([*_compile(changes), *_progress(changes)]))
                 continue
-            yield _packed(matched)
-            yield _packed(pa.RecordBatch.from_pylist([*_compile(changes), *_progress(batch)], schema=OUTPUT))
+            answers = rows_of(events, matching(events), parts, self.shard, self.shards)
+            if self.shard:
+                yield _packed(answers.filter(pc.not_equal(answers["kind"], Kind.DEAD_LETTER)))
+                continue
+            yield _packed(answers)
+            yield _packed(_table([*_compile(changes), *_progress(batch)]))
+        if task:
+            yield _packed(_table([task.report()]))
         _settle()
+
+    def _published(self, events: pa.RecordBatch, matching: Matching, task: Task) -> Iterator[pa.RecordBatch]:
+        """Publish the deliveries of events. None of them, nor any later, if their timestamps are wrong."""
+        if not self.exact and len(events) and pc.min(events["timestamp"]).as_py() < SPARK_IS_RIGHT_FROM_MS:
+            task.stop()
+            yield _packed(_table([{"kind": Kind.MISREAD}]))
+        if task.stopped or not len(events):
+            return
+        done, rows = task.publish(events, matching(events))
+        yield _packed(_table([*rows, *_progress(events[:done])]))
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """A mask of the rows that were not committed before."""
         places, of = _places(batch)
         begin = np.array([self.positions.get(place, 0) for place in places], np.int64)
         return pa.array(np.asarray(batch["offset"]) >= begin[of])
-
-    def _match(
-        self, rows: pa.RecordBatch, parts: Sequence[Part], removed: Sequence[Int32], plan: FieldPlan, decode: Decode
-    ) -> pa.RecordBatch:
-        """DELIVERY and DEAD_LETTER rows, made of the input's columns: no row becomes a Python object."""
-        length = pc.fill_null(pc.binary_length(rows["value"]), 0)
-        oversize = np.flatnonzero(np.asarray(length) > self.max_event_bytes).tolist()
-        if oversize:
-            fits = pc.less_equal(length, self.max_event_bytes)
-            held = rows.set_column(
-                rows.schema.get_field_index("value"), "value", pc.if_else(fits, rows["value"], b"{}")
-            )
-        else:
-            held = rows
-        reading = read_events(held, plan.fields, decode)
-        dead = {row: (records.UNDECODABLE_EVENT, reason) for row, reason in reading.undecodable.items()}
-        for row in oversize:
-            detail = f"{length[row].as_py()} bytes; events.max_bytes is {self.max_event_bytes}"
-            dead[row] = records.OVERSIZE_EVENT, detail
-        timestamps = np.asarray(rows["timestamp"])
-        spoiled = np.zeros(len(rows), bool)
-        spoiled[list(dead)] = True
-        matched, total = [], np.zeros(len(rows), np.int64)
-        for part, gone, encoder in zip(parts, removed, plan.encoders, strict=True):
-            event, position = part.match(reading.values, encoder, reading.document, gone, self.false_positives)
-            ends = notes.numbers(part.segment, "expires_at_ms")[position]
-            # A timestamp can be as large as NEVER.
-            counts = ((timestamps[event] < ends) | (ends == NEVER)) & ~spoiled[event]
-            matched.append((event[counts], position[counts]))
-            total += np.bincount(event[counts], minlength=len(rows))
-        many = np.flatnonzero(total >= fan_out.FAN_OUT_FROM).tolist()
-        matches = [self._where(matched, event) for event in many]
-        events, subscribers, ids = [np.empty(0, np.int32)], list[str](), list[str]()
-        for part, (event, position) in zip(parts, matched, strict=True):
-            if many:
-                few = total[event] < fan_out.FAN_OUT_FROM
-                event, position = event[few], position[few]
-            events.append(event)
-            subscribers += notes.subscribers(part.segment).at(position)
-            ids += part.segment.ids.at(position)
-        letters = sorted(dead)
-        delivered, to, lists = _grouped(np.concatenate(events), subscribers, ids)
-        rest = [None] * (len(delivered) + len(many))
-        n = len(letters) + len(rest)
-        added = {
-            "kind": pa.array(np.repeat([Kind.DEAD_LETTER, Kind.DELIVERY], [len(letters), len(rest)]), pa.int32()),
-            "reason": pa.array([dead[e][1] for e in letters] + rest, pa.string()),
-            "letter": pa.array([dead[e][0] for e in letters] + rest, pa.string()),
-            "subscribers": _after(len(letters), to, len(many)),
-            "subscriptions": _after(len(letters), lists, len(many)),
-            "count": pa.array([None] * len(letters) + total[delivered + many].tolist(), pa.int64()),
-            "matches": pa.array([None] * (len(letters) + len(delivered)) + matches, pa.binary()),
-        }
-        left = rows.take(pa.array(letters + delivered + many, pa.int64()))
-        return pa.RecordBatch.from_arrays(
-            [added.get(f.name, left[f.name] if f.name in left.schema.names else pa.nulls(n, f.type)) for f in OUTPUT],
-            schema=OUTPUT,
-        )
-
-    def _where(self, matched: Sequence[tuple[Int32, Int32]], event: int) -> bytes:
-        """The matches of one event, for `fan_out`. Parts are numbered as in the whole state."""
-        places = []
-        for part, (of, position) in enumerate(matched):
-            first, last = np.searchsorted(of, (event, event + 1))
-            if first < last:
-                places.append((self.shard + part * self.shards, position[first:last]))
-        return fan_out.packed(places)
-
-
-def _grouped(
-    event: Int32, subscribers: Sequence[str], ids: Sequence[str]
-) -> tuple[list[int], list[list[str]], list[list[str]]]:
-    """Group matches by event: the events that have any, ascending; their subscribers; and the ids for each (JSON)."""
-    delivered: list[int] = []
-    to: list[list[str]] = []
-    lists: list[list[str]] = []
-    order = np.argsort(event, kind="stable").tolist()
-    begins = np.flatnonzero(np.diff(event[order], prepend=-1)).tolist()
-    for begin, end in pairwise([*begins, len(order)]):
-        by_subscriber: dict[str, list[str]] = {}
-        for i in order[begin:end]:
-            by_subscriber.setdefault(subscribers[i], []).append(ids[i])
-        delivered.append(int(event[order[begin]]))
-        to.append(list(by_subscriber))
-        lists.append([orjson.dumps(sorted(of_subscriber)).decode() for of_subscriber in by_subscriber.values()])
-    return delivered, to, lists
-
-
-def _after(nothing: int, lists: Sequence[Sequence[str]], empty: int) -> pa.ListArray:
-    """The lists as a column, after `nothing` nulls and before `empty` empty lists."""
-    ends = np.cumsum([0] * (nothing + 1) + [len(texts) for texts in lists] + [0] * empty, dtype=np.int32)
-    flat = pa.array([text for texts in lists for text in texts], pa.string())
-    mask = pa.array(np.arange(len(ends) - 1) < nothing)
-    return pa.ListArray.from_arrays(pa.array(ends), flat, mask=mask)
 
 
 def _compile(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -257,6 +184,10 @@ def _outcomes(rows: pa.RecordBatch, compiled: Compiled) -> Iterator[dict[str, An
                 "reason": reason,
             }
     yield {"kind": Kind.SEGMENT, "source": SUBSCRIPTIONS, "value": packing.as_bytes(compiled.segment)}
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=OUTPUT)
 
 
 def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:

@@ -11,13 +11,14 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 from kafka import errors
 
+from streaming.errors import Unsettled
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster, read
 from streaming.kafka.topics import Topic, Topics
 from streaming.publishing import slot as slot_module
 from streaming.publishing.connection import client as client_module
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Aborted, Batches, Producer, Unsettled
+from streaming.publishing.contract import Aborted, Batches, Producer
 from streaming.publishing.slot import Committed, Slot
 from streaming.publishing.sweep import settle, slot_name
 from tests.integration.conftest import JARS, prefix

@@ -56,8 +56,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "streaming.process": (),
     "streaming.codecs": (),
     "streaming.documents": (),
-    "streaming.kafka": ("streaming.process", "streaming.documents"),
     "streaming.publishing": ("streaming.documents",),
+    "streaming.kafka": ("streaming.process", "streaming.documents", "streaming.publishing"),
     "streaming.index": ("streaming.documents",),
     "streaming.worker": ("streaming.codecs", "streaming.documents", "streaming.publishing", "streaming.index"),
     "streaming.state": (

@@ -79,6 +79,7 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
     given = {"over_quota": 0, "dead_letters": {}, "aborted": 0} | more
     own.stages.append(Stage("prepare", start, committed))
     times = {"began": start, "sent": committed, "committed": committed, "applied": committed}
+    own.saw(rows)
     own.add(CommittedTransaction(rows, 2 * n, **times, **given), start)
     own.fields()
     return own

@@ -45,6 +45,7 @@ def test_records_that_are_not_taken_are_tried_again_if_their_topic_is_gone(
     monkeypatch: pytest.MonkeyPatch, topics: tuple[str, ...], error: type[Exception], reason: str
 ) -> None:
     broker = kafka_double.Broker()
+    broker.install(monkeypatch, lambda producer: producer)
     monkeypatch.setattr(sink_module, "Producer", lambda config: Stuck(broker, config))
     monkeypatch.setattr(sink_module, "Consumer", lambda config: Consumer(broker, config))
     sink = TransactionalSink("", {}, "q", owner="a")
@@ -60,8 +61,7 @@ def test_a_process_that_was_replaced_opens_nothing_if_another_committed_any_offs
     monkeypatch: pytest.MonkeyPatch, taken: list[tuple[str, int]]
 ) -> None:
     broker = kafka_double.Broker()
-    monkeypatch.setattr(sink_module, "Producer", lambda config: kafka_double.Producer(broker, config))
-    monkeypatch.setattr(sink_module, "Consumer", lambda config: kafka_double.Consumer(broker, config))
+    broker.install(monkeypatch, lambda producer: producer)
     TransactionalSink("", {}, "q", owner="a").publish([], dict.fromkeys(PLACES, 5))
     again = TransactionalSink("", {}, "q", owner="a", claimed=PLACES)
     assert again.committed(PLACES) == dict.fromkeys(PLACES, 5)

@@ -70,6 +70,7 @@ def report(number: int = 1) -> Report:
         Stage("match", NOON + 0.7, NOON + 0.9),
     ]
     letters = {"oversize": 2}
+    own.saw([*rows(None, None), *rows(changes=1)])
     own.add(
         CommittedTransaction(rows(None, None), 1, 0, letters, 3, NOON + 1, NOON + 1.2, NOON + 1.3, NOON + 1.4),
         NOON + 0.9,
@@ -87,6 +88,7 @@ def report(number: int = 1) -> Report:
 def of(*transactions: list[Row]) -> Report:
     own = Report(1, 0.0, start=NOON)
     for found in transactions:
+        own.saw(found)
         own.add(CommittedTransaction(found, 1, 0, {}, 0, *(NOON + 1,) * 4), NOON + 1)
     own.ended = NOON + 2
     return own

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 
 from streaming.driver import job, warm_up
 from tests.documents import HOME
-from tests.stage import state
+from tests.stage import ListSink, pipeline
 
 (KEPT,) = re.findall(r"cache\(a\) for a in \((.*)\)\]", (HOME / "docker" / "Dockerfile").read_text())
 
@@ -23,8 +23,8 @@ def test_workers_that_are_killed_while_they_are_warmed_up_do_not_end_the_start(m
     def workers(reason: str) -> None:
         raise PySparkException(reason)
 
-    monkeypatch.setattr(job.warm_up, "workers", lambda spark, state: workers("Python worker exited unexpectedly"))
-    job._warm(None, state())  # type: ignore[arg-type]
-    monkeypatch.setattr(job.warm_up, "workers", lambda spark, state: workers("Traceback (most recent call last): …"))
+    monkeypatch.setattr(job.warm_up, "workers", lambda *_: workers("Python worker exited unexpectedly"))
+    job._warm(None, pipeline(ListSink()))  # type: ignore[arg-type]
+    monkeypatch.setattr(job.warm_up, "workers", lambda *_: workers("Traceback (most recent call last): …"))
     with pytest.raises(PySparkException):
-        job._warm(None, state())  # type: ignore[arg-type]
+        job._warm(None, pipeline(ListSink()))  # type: ignore[arg-type]

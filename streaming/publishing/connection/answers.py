@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from kafka import errors
 
-from streaming.errors import Forbidden, JobError
-from streaming.publishing.contract import Unsettled
+from streaming.errors import Forbidden, JobError, Unsettled
 
 # Answers that a client gives itself, or looks for.
 NO_ANSWER: int = errors.NetworkExceptionError.errno
