@@ -46,6 +46,8 @@ group.initial.rebalance.delay.ms=0
 log.cleaner.backoff.ms=1000
 # For each 4 kB, as is the default, a thousand topics kept the broker waiting for pages of their index files.
 log.index.interval.bytes=1048576
+# By default an idle controller writes a record every half second, for other nodes to see that it lives.
+metadata.max.idle.interval.ms=0
 num.network.threads=2
 num.io.threads=4
 """
