@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming.driver import assembly, class_archive, code_archive, session, sources, warm_up
+from streaming.driver import assembly, code_archive, session, sources, warm_up
 from streaming.driver.isolation import Lost, lost
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.rereading import Rereading
@@ -147,7 +147,7 @@ class _Start:
                 slots.close()
                 if state is not None:
                     state.close()
-            class_archive.keep(self.jars / "spark")
+            session.keep_class_archive(self.jars / "spark")
         log.info("stopped", query=settings.query.name)
 
     def _spark(self) -> SparkSession:

@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -16,15 +17,17 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from streaming.driver import class_archive, code_archive
+from streaming.driver import code_archive
 from streaming.errors import JobError, SparkFailed
 from streaming.log import logger
+from streaming.process.class_archive import ClassArchive
 
 CODE = Path(__file__).resolve().parents[2]
 
 log = logger("sluice.job")
 
 ATTEMPTS = 3  # at starting the JVM
+EXIT_TIMEOUT_S = 60.0  # of a JVM that archives its classes
 REAPED_S = 1.0  # so long after its last connection broke, a process that has ended may not look so
 LOG = CODE / "config" / "log4j2.properties"
 
@@ -154,7 +157,7 @@ def start(
         **({"spark.executorEnv.PYTHONPATH": str(CODE)} if local else {}),
         "spark.driver.defaultJavaOptions": (
             f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={LOG.as_uri()} "
-            f"{class_archive.option(jars) if local else ''}"
+            f"{' '.join(ClassArchive(jars).used_or_written()) if local else ''}"
         ),
         **({"spark.local.dir": str(scratch)} if local else {}),
         **options,
@@ -168,3 +171,20 @@ def start(
     spark = _created(builder)
     signal.signal(signal.SIGINT, on_interrupt)  # Spark has put its own in its place, which only cancels jobs
     return spark
+
+
+def keep_class_archive(jars: Path) -> None:
+    """End the JVM if it writes a class archive. Call after Spark was stopped in order.
+
+    A JVM that somebody else started, as spark-submit does, is not ours to end.
+    """
+    gateway = SparkContext._gateway
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if gateway is None or process is None or not ClassArchive(jars).written_by(process):
+        return
+    gateway.shutdown()
+    assert process.stdin is not None
+    process.stdin.close()  # it ends when this does
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(EXIT_TIMEOUT_S)
+        ClassArchive(jars).keep()

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from streaming.errors import JobError
 from streaming.process.child import die_with_parent
+from streaming.process.class_archive import ClassArchive
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
@@ -45,6 +46,8 @@ group.initial.rebalance.delay.ms=0
 log.cleaner.backoff.ms=1000
 # For each 4 kB, as is the default, a thousand topics kept the broker waiting for pages of their index files.
 log.index.interval.bytes=1048576
+# By default an idle controller writes a record every half second, for other nodes to see that it lives.
+metadata.max.idle.interval.ms=0
 num.network.threads=2
 num.io.threads=4
 """
@@ -72,6 +75,7 @@ class EmbeddedBroker:
         client: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._jars = jars / "broker"
+        self._archive = ClassArchive(self._jars)
         self._kept = directory
         self._host = host
         self._port = port
@@ -122,6 +126,7 @@ class EmbeddedBroker:
             self._process.terminate()
             try:
                 self._process.wait(STOP_TIMEOUT_S)
+                self._archive.keep()
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -152,7 +157,7 @@ class EmbeddedBroker:
             )
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._command(), "kafka.Kafka", str(properties)],
+                [*self._command(self._archive.used_or_written()), "kafka.Kafka", str(properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -175,18 +180,21 @@ class EmbeddedBroker:
                 time.sleep(0.1)
         raise JobError(f"the embedded Kafka did not answer within {START_TIMEOUT_S:.0f} s:\n{self._last_lines()}")
 
-    def _command(self) -> list[str]:
+    def _command(self, options: Sequence[str]) -> list[str]:
         return [
             java(),
             "-Xmx512m",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",  # up in half the time, and fast enough for one machine
+            *options,
             "-cp",
             str(self._jars / "*"),
         ]
 
     def _java(self, *arguments: str) -> str:
-        done = subprocess.run([*self._command(), *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*self._command(self._archive.used()), *arguments], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise JobError(f"{' '.join(arguments)} failed:\n{done.stderr or done.stdout}")
         return done.stdout

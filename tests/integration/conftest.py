@@ -18,6 +18,7 @@ from streaming.kafka.broker import EmbeddedBroker, free_port
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topics
 from tests.integration import forked
+from tests.integration.shared_jvm import SHARED
 
 HOME = Path(__file__).resolve().parents[2]
 JARS = HOME / "jars"
@@ -38,6 +39,13 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
         with EmbeddedBroker(JARS) as broker:
             _say(request, f"the embedded one, at {broker.bootstrap_servers} (no Docker engine with {IMAGE})")
             yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_jvm() -> Iterator[None]:
+    """It ends with the tests."""
+    yield
+    SHARED.end()
 
 
 @contextmanager

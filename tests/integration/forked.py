@@ -6,10 +6,12 @@ A command on its own spends most of its processor time on imports.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,7 +21,7 @@ TIMEOUT_S = 120.0
 STREAMS = ("stdin", "stdout", "stderr")  # in the order of their descriptors
 
 _processes = get_context("forkserver")
-_processes.set_forkserver_preload([__name__, *run_stream.COMMANDS])
+_processes.set_forkserver_preload([__name__, *run_stream.COMMANDS, "streaming.driver.job"])
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str], stdin: str = "
     with TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "stdin").write_text(stdin)
-        process = _processes.Process(target=_command, args=(list(arguments), dict(environment), directory))
+        process = _processes.Process(target=_with_files, args=(list(arguments), dict(environment), directory))
         process.start()
         process.join(TIMEOUT_S)
         if process.exitcode is None:
@@ -44,15 +46,58 @@ def run(arguments: Sequence[str], environment: Mapping[str, str], stdin: str = "
         return Done(process.exitcode, *((directory / stream).read_text() for stream in ("stdout", "stderr")))
 
 
-def _command(arguments: list[str], environment: dict[str, str], directory: Path) -> None:
+class Process:
+    """`run_stream.py` with these arguments, in a session of its own; what of subprocess.Popen a job needs. `stdout` has
+    what it writes to standard error, too."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        output, written = _processes.Pipe(duplex=False)
+        self._process = _processes.Process(target=_with_pipe, args=(list(arguments), dict(environment), written))
+        self._process.start()
+        written.close()
+        self.stdout = os.fdopen(os.dup(output.fileno()))
+        output.close()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout_s: float) -> int:
+        self._process.join(timeout_s)
+        if (code := self.poll()) is None:
+            raise subprocess.TimeoutExpired(self._process.name, timeout_s)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def _with_files(arguments: list[str], environment: dict[str, str], directory: Path) -> None:
+    _command(
+        arguments,
+        environment,
+        [os.open(directory / stream, os.O_APPEND | os.O_CREAT | os.O_RDWR) for stream in STREAMS],
+    )
+
+
+def _with_pipe(arguments: list[str], environment: dict[str, str], written: Connection) -> None:
+    os.setsid()
+    _command(
+        arguments, environment, [os.open(os.devnull, os.O_RDONLY), os.dup(written.fileno()), os.dup(written.fileno())]
+    )
+
+
+def _command(arguments: list[str], environment: dict[str, str], streams: list[int]) -> None:
     os.environ.clear()
     os.environ.update(environment)
-    for descriptor, stream in enumerate(STREAMS):
-        flags = os.O_CREAT | os.O_APPEND | os.O_RDWR
-        opened = os.open(directory / stream, flags)
-        os.dup2(opened, descriptor)
-        os.close(opened)
-    os.lseek(0, 0, os.SEEK_SET)
+    for descriptor, stream in enumerate(streams):
+        os.dup2(stream, descriptor)
+        os.close(stream)
     sys.stdin = os.fdopen(0, closefd=False)  # multiprocessing has put another in its place
     sys.argv = ["run_stream.py", *arguments]
     run_stream.main()

@@ -43,7 +43,8 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
 
     with SparkCluster(tmp_path / "spark") as spark:
         flags = {"spark.master": spark.master, **spark.flags}.items()
-        with job(sluice, *(part for name, value in flags for part in ("--set", f"{name}={value}"))) as running:
+        assignments = (part for name, value in flags for part in ("--set", f"{name}={value}"))
+        with job(sluice, *assignments, fresh=True) as running:
             running.until("running", lambda: any(line["event"] == "running" for line in running.lines), START_S)
 
             def done() -> bool:

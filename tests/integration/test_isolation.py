@@ -48,9 +48,8 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost(sluice: Comman
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
     with job(sluice) as running:
         running.running()
-        driver = running.process.pid
         for begin in (0, 50, 100):
-            daemons = [one for one in below(driver) if "\0-m\0streaming.worker.daemon\0" in one.command]
+            daemons = [one for one in running.processes() if "\0-m\0streaming.worker.daemon\0" in one.command]
             workers = [one for daemon in daemons for one in below(daemon.pid)]
             kill(daemons if begin == 100 else workers)
             sluice("produce", stdin=lines(*({"n": n} for n in range(begin, begin + 50))))

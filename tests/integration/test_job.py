@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,26 +18,37 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from streaming.kafka.topics import Topic, Topics
+from tests.faults.processes import Process, below
+from tests.integration import forked
 from tests.integration.conftest import CommandLine, prefix
+from tests.integration.shared_jvm import SHARED, Jvm
 
 START_S = 90.0
 
 
 class Job:
-    """A running `run_stream.py run` and what it logged."""
+    """A running `run_stream.py run` and what it logged. With `jvm`, its interpreter is forked and its Spark is there;
+    without, it starts both as it does for a user."""
 
-    def __init__(self, sluice: CommandLine, *flags: str) -> None:
+    process: subprocess.Popen[str] | forked.Process
+
+    def __init__(self, sluice: CommandLine, *flags: str, jvm: Jvm | None = None) -> None:
         self.lines: list[dict[str, Any]] = []
-        self.other: list[str] = []
-        self.process = subprocess.Popen(
-            sluice.command("run", *flags),
-            env=sluice.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        self._other: list[str] = []
+        self._jvm = jvm
+        if jvm is not None:
+            self._before = len(jvm.lines())
+            self.process = forked.Process(("run", *flags), {**sluice.environment, **jvm.environment})
+        else:
+            self.process = subprocess.Popen(
+                sluice.command("run", *flags),
+                env=sluice.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
@@ -48,7 +59,12 @@ class Job:
                 try:
                     self.lines.append(json.loads(line))
                 except json.JSONDecodeError:
-                    self.other.append(line)
+                    self._other.append(line)
+
+    @property
+    def other(self) -> list[str]:
+        """What it and its JVM wrote besides log lines."""
+        return [*(self._jvm.lines(self._before) if self._jvm else ()), *self._other]
 
     def until(self, what: str, condition: Any, timeout_s: float = START_S) -> None:
         deadline = time.monotonic() + timeout_s
@@ -61,6 +77,10 @@ class Job:
         self.until("running", lambda: any(line["event"] == "running" for line in self.lines))
         return self
 
+    def processes(self) -> list[Process]:
+        """What it started, and what its JVM started."""
+        return below(self.process.pid) + (below(self._jvm.process.pid) if self._jvm else [])
+
     def total(self, field: str) -> int:
         return sum(line[field] for line in self.lines if line["event"] == "batch")
 
@@ -71,14 +91,21 @@ class Job:
 
 
 @contextmanager
-def job(sluice: CommandLine, *flags: str) -> Iterator[Job]:
-    started = Job(sluice, *flags)
-    try:
-        yield started
-    finally:
-        if started.process.poll() is None:
-            started.process.send_signal(signal.SIGTERM)
-        started.ended()
+def job(sluice: CommandLine, *flags: str, fresh: bool = False) -> Iterator[Job]:
+    """A job, which is stopped at the end. A fresh one has an interpreter and a JVM of its own, as a user's has; another
+    one takes less than half the processor time to start."""
+    with nullcontext() if fresh else SHARED.lent() as jvm:
+        started = Job(sluice, *flags, jvm=jvm)
+        try:
+            yield started
+        finally:
+            if started.process.poll() is None:
+                started.process.send_signal(signal.SIGTERM)
+            try:
+                started.ended()
+            except subprocess.TimeoutExpired:
+                started.process.send_signal(signal.SIGKILL)
+                raise
 
 
 def records(kafka: str, topic: str) -> list[Any]:
@@ -118,7 +145,7 @@ def test_events_reach_subscribers_and_everything_else_is_answered(sluice: Comman
             subscription("s3", "bob", symbol=["MSFT"]),
         ),
     )
-    with job(sluice) as running:
+    with job(sluice, fresh=True) as running:
         running.running()
         sluice("produce", stdin=lines({"symbol": "IBM", "price": 150}, "{not json", [1], {"symbol": "IBM", "price": 1}))
         running.until("done with the events", lambda: running.total("events") == 4)

@@ -15,7 +15,6 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.collector import Collector, collector
-from tests.faults.processes import below
 from tests.integration.conftest import CommandLine
 from tests.integration.test_job import Job, job, lines, records, subscription
 
@@ -82,7 +81,7 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
         sluice("produce", stdin=lines(*({"n": n} for n in range(10))))
         running.until("done with the first", lambda: running.total("events") == 10)
         running.until("ready", lambda: ask(f"{url}/ready")[0] == 200)
-        workers = [one for one in below(running.process.pid) if "\0streaming.worker.daemon\0" in one.command]
+        workers = [one for one in running.processes() if "\0streaming.worker.daemon\0" in one.command]
         for worker in workers:
             worker.send(signal.SIGSTOP)
         try:
@@ -121,7 +120,7 @@ def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_p
         "subscribe",
         stdin=lines(subscription("s1", "alice", x=[1]), subscription("s2", "bob", x=[{"exists": True}])),
     )
-    with collector() as receiver, job(sluice, "--set", f"monitoring.traces={receiver.url}") as running:
+    with collector() as receiver, job(sluice, "--set", f"monitoring.traces={receiver.url}", fresh=True) as running:
         running.until("starting", lambda: any(line["event"] == "starting" for line in running.lines))
         url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
         code, body = ask(f"{url}/ready")

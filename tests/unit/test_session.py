@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from streaming.driver import session
 from streaming.errors import JobError, SparkFailed
+from streaming.process.class_archive import ClassArchive
 
 
 @pytest.mark.parametrize(
@@ -47,3 +51,36 @@ def test_a_jvm_that_is_killed_while_it_starts_may_be_tried_again_and_one_that_en
     with pytest.raises(JobError, match=reason) as raised:
         session.start("q", "local[1]", {}, tmp_path, tmp_path, True)
     assert type(raised.value) is error
+
+
+class Gateway:
+    def __init__(self, proc: subprocess.Popen[bytes] | None) -> None:
+        self.proc = proc
+        self.ended = False
+
+    def shutdown(self) -> None:
+        self.ended = True
+
+
+def test_a_jvm_is_ended_for_the_class_archive_that_it_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes, *_ = ClassArchive(tmp_path).used_or_written()
+    part = writes.partition("=")[2]
+    jvm = "import sys; sys.stdin.read(); open(sys.argv[1].partition('=')[2], 'w').close()"
+    with subprocess.Popen([sys.executable, "-c", jvm, writes], stdin=subprocess.PIPE) as process:
+        gateway = Gateway(process)
+        monkeypatch.setattr(SparkContext, "_gateway", gateway)
+        session.keep_class_archive(tmp_path)
+        assert (gateway.ended, process.returncode) == (True, 0)
+    assert ClassArchive(tmp_path).exists()
+    assert not Path(part).exists()
+
+
+def test_a_jvm_that_writes_no_class_archive_or_is_not_ours_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        for gateway in (Gateway(process), Gateway(None)):  # spark-submit started the second
+            monkeypatch.setattr(SparkContext, "_gateway", gateway)
+            session.keep_class_archive(tmp_path)
+            assert not gateway.ended
+            assert process.poll() is None
