@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from streaming.publishing.contract import Bytes
 
+_ZSTD = pa.Codec("zstd", 1)
 Packed = bytes | bytearray | memoryview
 
 
@@ -30,7 +31,7 @@ def _lz4(data: Bytes) -> Packed:
 
 
 def _zstd(data: Bytes) -> Packed:
-    packed: bytes = pa.Codec("zstd", 1).compress(pa.py_buffer(data), asbytes=True)
+    packed: bytes = _ZSTD.compress(pa.py_buffer(data), asbytes=True)
     return packed
 
 

@@ -17,7 +17,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from matchers.kernels.jit import kernel
-from streaming.publishing.contract import Bytes
 from streaming.publishing.wire import CHECKED, load
 
 _code: Any = cgutils  # without types
@@ -107,7 +106,3 @@ def by_instruction(data: Any, begin: int, end: int) -> Any:
 
 
 crc32c = by_instruction if has_instruction() and not CHECKED else by_tables
-
-
-def of(data: Bytes) -> int:
-    return int(crc32c(data, 0, len(data)))

@@ -9,6 +9,7 @@ the match. Those that are alike for all events are made beforehand, as pieces:
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +70,7 @@ def event_headers(
     return EventHeaders(*_write(events, numbers(deliveries_of), pieces))
 
 
+@lru_cache(maxsize=16)
 def _pieces(topic: str, version: int | None, replay: str | None, false_positives: float) -> Pieces:
     made = records.event_headers((), records.Origin(topic, 0, 0, 0), version, replay, false_positives)
     names = [name for name, _ in made[:_N_MADE]]

@@ -100,7 +100,7 @@ def encode(
 
 def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -> Batches:
     """Batches of a few records, such as dead letters; `destination` has that of each."""
-    data: list[bytes] = []  # of each batch
+    data: list[bytearray] = []  # of each batch
     batches: list[tuple[int, int]] = []  # (destination, records)
     for i in sorted(range(len(of)), key=lambda i: destination[i]):
         encoded = _record(of[i], batches[-1][1] if batches else 0)
@@ -108,11 +108,11 @@ def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -
             data[-1] += encoded
             batches[-1] = (destination[i], batches[-1][1] + 1)
         else:
-            data.append(bytes(_HEAD) + _record(of[i], 0))
+            data.append(bytearray(_HEAD) + _record(of[i], 0))
             batches.append((destination[i], 1))
     end = np.cumsum([0, *map(len, data)])
     places, counts = np.array(batches, np.int64).reshape(-1, 2).T.copy()
-    whole = np.frombuffer(bytearray(b"".join(data)), np.uint8)
+    whole = np.frombuffer(bytearray().join(data), np.uint8)
     return _sealed(Batches(whole, end[:-1], end[1:], places, counts), form)
 
 
