@@ -36,8 +36,8 @@ REPLAY = "sluice_replay"
 APPROXIMATE = "sluice_approximate"
 ATTEMPTS = "sluice_attempts"  # on a record that was sent again: as the dead letter said it of which it was made
 REDRIVEN = "sluice_redriven"  # on a record of the dead letters topic that says which letter was sent again
-_IDS, _VERSION = "ce_subscriptionids", "ce_matchversion"
-_OURS = (_IDS, _VERSION, REPLAY, APPROXIMATE, ATTEMPTS)  # never taken from an event
+IDS, _VERSION = "ce_subscriptionids", "ce_matchversion"
+OURS = (IDS, _VERSION, REPLAY, APPROXIMATE, ATTEMPTS)  # never taken from an event
 
 _SPECVERSION, _TYPE = ("ce_specversion", b"1.0"), ("ce_type", b"sluice.event")
 
@@ -69,7 +69,7 @@ def size_of(headers: Headers) -> int:
     return size
 
 
-IDS_OVERHEAD = size_of([(_IDS, None)])  # of a delivery's last header beside the ids
+IDS_OVERHEAD = size_of([(IDS, None)])  # of a delivery's last header beside the ids
 
 
 NO_TIMESTAMP = -1  # of a record that says no time
@@ -125,7 +125,7 @@ def event_headers(
     if origin.timestamp_ms != NO_TIMESTAMP and (date := _second(second)):
         made.append(("ce_time", b"%b.%03dZ" % (date, ms)))
     if headers:
-        kept = [(k, v) for k, v in headers if k not in _OURS]
+        kept = [(k, v) for k, v in headers if k not in OURS]
         present = {name for name, _ in kept}
         made = kept + [header for header in made if header[0] not in present]
     made.append((_VERSION, b"%d" % version) if version is not None else (REPLAY, (replay or "").encode()))
@@ -152,7 +152,7 @@ def _second(epoch_s: int) -> bytes:
 def delivery(
     topic: str, key: bytes | None, value: bytes | None, headers: Headers, subscriptions: str, partition: int
 ) -> Record:
-    return Record(topic, key, value, [*headers, (_IDS, subscriptions.encode())], partition)
+    return Record(topic, key, value, [*headers, (IDS, subscriptions.encode())], partition)
 
 
 def dead_letter(topic: str, record: ConsumerRecord, origin: Origin, reason: str, detail: str, **about: str) -> Record:

@@ -12,6 +12,7 @@ from matchers.index.snapshot import Snapshot
 from streaming.driver.batch_order import in_order
 from streaming.driver.pipeline import OUTPUT
 from streaming.index import parts
+from streaming.publishing import warm_up as publishing
 from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, unpacked
 from streaming.state.state import State
 from streaming.worker.compiling import WORTHWHILE
@@ -42,6 +43,7 @@ def kernels(state: State) -> None:
 
 def cache(algorithm: str) -> None:
     """Compile the kernels of a job with this algorithm into the cache: for an image, which keeps it."""
+    publishing.compile()
     state = State(Snapshot(0, algorithm), _Kept, {})
     (work,) = state.work()
     state.apply(in_order(unpacked(pa.Table.from_batches(work(_rows(1).to_batches()), PACKED))), {})

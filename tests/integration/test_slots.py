@@ -21,11 +21,12 @@ from streaming.publishing.contract import Aborted, Batches, Producer, Unsettled
 from streaming.publishing.slot import Committed, Slot
 from streaming.publishing.sweep import settle, slot_name
 from tests.integration.conftest import JARS, prefix
-from tests.plain_batches import batches, body
+from tests.plain_batches import batches
 from tests.troubled_client import TroubledClient
 
 GONE_S = 1.0
 END_S = 30.0  # within which the broker ends a transaction that has timed out
+LONG_AGO_MS = 1_700_000_000_000
 REQUESTS = ("Produce", "TxnOffsetCommit", "EndTxn")
 # Of older brokers; the timeouts of transactions are looked after more often than each 10 s.
 VERSION_1 = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
@@ -49,7 +50,7 @@ class Stage:
         assert not self.topics.create([Topic(topic, 2, config=settings) for topic in topics])
 
     def slot(self, number: int = 0, client: Client | None = None) -> Slot:
-        return Slot(client or self.client, slot_name(self.group, number), self.group, body)
+        return Slot(client or self.client, slot_name(self.group, number), self.group)
 
     def publish(self, producer: Producer, values: Sequence[bytes], offset: int = 0) -> Committed:
         """A value to each destination in turn."""
@@ -306,7 +307,7 @@ def test_a_topic_that_refuses_its_records(stage: Stage, config: dict[str, str], 
     strict = f"{stage.out[0]}.strict"
     stage.create(strict, **config)
     producer = stage.slot().open()
-    some = batches(producer, [(0, [b"a"]), (1, [b"x" * 200]), (2, [b"c"])], key=key)
+    some = batches(producer, [(0, [b"a"]), (1, [b"x" * 200]), (2, [b"c"])], key=key, timestamp_ms=LONG_AGO_MS)
     destinations = [stage.destinations[0], (strict, 1), stage.destinations[2]]
     with pytest.raises(Aborted, match=strict) as aborted:
         stage.slot().publish(producer, [some], destinations, {(stage.events, 0): 5})
@@ -336,6 +337,7 @@ def test_a_transaction_that_takes_too_long_is_unsettled(stage: Stage) -> None:
 
         def pieces() -> Iterator[Batches]:
             yield batches(producer, [(0, [b"late"])])
+            yield batches(producer, [(1, [b"too"])])  # now the broker has the first
             deadline = time.monotonic() + END_S
             while stage.topics.ends(stage.out, 10)[stage.destinations[0]] == 0:  # until it is aborted
                 assert time.monotonic() < deadline

@@ -1,0 +1,147 @@
+"""Numbers and bytes as Kafka writes them: varints, unsigned varints, big-endian numbers, copies of bytes.
+
+Each `put_...` writes at a position of a byte array and returns the position after it. Numbers are below 2^62.
+
+Copies and loads of words compile to single instructions that check no bounds. Where numba checks bounds, or does not
+compile at all, they are plain Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from matchers.kernels.jit import inlined
+
+_code: Any = cgutils  # without types
+_SETTINGS: Any = numba.config  # numba sets them when it is imported
+_MOST_DIGITS = 19  # of numbers below 2^63
+_TEN, _ZERO = np.uint64(10), np.uint64(48)
+CHECKED = bool(_SETTINGS.DISABLE_JIT) or _SETTINGS.BOUNDSCHECK == 1
+
+
+def _memcpy(_: Any, to: Any, at: Any, source: Any, begin: Any, length: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target = context.make_array(signature.args[0])(context, builder, arguments[0])
+        origin = context.make_array(signature.args[2])(context, builder, arguments[2])
+        write, read = builder.gep(target.data, [arguments[1]]), builder.gep(origin.data, [arguments[3]])
+        _code.raw_memcpy(builder, write, read, arguments[4], 1)
+        return context.get_dummy_value()
+
+    return types.void(to, types.int64, source, types.int64, types.int64), generate
+
+
+def _load64(_: Any, source: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        origin = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.bitcast(builder.gep(origin.data, [arguments[1]]), ir.IntType(64).as_pointer())
+        word = builder.load(place)
+        word.align = 1
+        return word
+
+    return types.uint64(source, types.int64), generate
+
+
+_copy_bytes: Any = intrinsic(_memcpy)
+_load_word: Any = intrinsic(_load64)
+
+
+def _copy_compiled(to: Any, at: int, source: Any, begin: int, end: int) -> int:
+    """Copy source[begin:end], one byte an element."""
+    _copy_bytes(to, at, source, begin, end - begin)
+    return at + (end - begin)
+
+
+def _copy_checked(to: Any, at: int, source: Any, begin: int, end: int) -> int:
+    to[at : at + (end - begin)] = source[begin:end]
+    return at + (end - begin)
+
+
+def _load_compiled(source: Any, at: int) -> Any:
+    """The word of 8 bytes that begins at `at`, little-endian."""
+    return _load_word(source, at)
+
+
+def _load_checked(source: Any, at: int) -> Any:
+    word = np.uint64(0)
+    for i in range(8):
+        word |= np.uint64(source[at + i]) << np.uint64(8 * i)
+    return word
+
+
+copy = inlined(_copy_checked if CHECKED else _copy_compiled)
+load = inlined(_load_checked if CHECKED else _load_compiled)
+
+
+@inlined
+def put_number(out: Any, at: int, width: int, number: int) -> int:
+    """A signed number of `width` bytes, big-endian."""
+    for i in range(width):
+        out[at + i] = (number >> (8 * (width - 1 - i))) & 255
+    return at + width
+
+
+@inlined
+def unsigned_length(number: int) -> int:
+    """How many bytes the unsigned varint of a number takes that is not negative."""
+    n = 1
+    while number >= 128:
+        number >>= 7
+        n += 1
+    return n
+
+
+@inlined
+def put_unsigned(out: Any, at: int, number: int) -> int:
+    """An unsigned varint: 7 bits a byte, the lowest first."""
+    while number >= 128:
+        out[at] = (number & 127) | 128
+        number >>= 7
+        at += 1
+    out[at] = number
+    return at + 1
+
+
+@inlined
+def zigzag(number: int) -> int:
+    """0, -1, 1, -2 ... become 0, 1, 2, 3 ..."""
+    return (number << 1) ^ (number >> 63)
+
+
+@inlined
+def varint_length(number: int) -> int:
+    return unsigned_length(zigzag(number))
+
+
+@inlined
+def put_varint(out: Any, at: int, number: int) -> int:
+    """A signed varint: an unsigned one of the number's zigzag."""
+    return put_unsigned(out, at, zigzag(number))
+
+
+@inlined
+def digits_of(number: int) -> int:
+    """How many decimal digits a number has that is not negative."""
+    n = 1
+    most = 10
+    while n < _MOST_DIGITS and number >= most:
+        most *= 10
+        n += 1
+    return n
+
+
+@inlined
+def put_digits(out: Any, at: int, number: int, n: int) -> int:
+    """A number that is not negative in n decimal digits."""
+    rest = np.uint64(number)  # divides faster than a number with a sign
+    for i in range(n - 1, -1, -1):
+        tens = rest // _TEN
+        out[at + i] = _ZERO + (rest - tens * _TEN)
+        rest = tens
+    return at + n
