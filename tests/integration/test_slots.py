@@ -166,9 +166,9 @@ def test_large_requests_are_sent_in_parts(stage: Stage) -> None:
         slot = stage.slot(client=client)
         producer = slot.open()
         some = batches(producer, [(at, [b"%d" % at * 400, b"x"]) for at in range(4)])
-        done = slot.publish(producer, [some], stage.destinations, {})
-        errors_of_produce = sum(count for name, count in done.errors.items() if "Produce " in name)
-        assert client.sent["Produce"] - errors_of_produce == 2
+        slot.publish(producer, [some], stage.destinations, {})
+        assert client.sent["Produce"] >= 2
+        assert 500 < client.largest_body < 1_500  # all batches have 1,900 bytes
     assert len(stage.read()) == 8
 
 
