@@ -17,6 +17,7 @@ class TroubledClient(Client):
     def __init__(self, bootstrap_servers: str, options: dict[str, str] | None = None, timeout_s: float = 30.0) -> None:
         super().__init__(bootstrap_servers, options or {}, timeout_s)
         self.sent: Counter[str] = Counter()
+        self.largest_body = 0  # bytes of a Produce request
         self.lose_requests: Counter[str] = Counter()  # the next so many do not reach the broker
         self.lose_answers: Counter[str] = Counter()  # the broker does what the next so many say, and nobody hears of it
         self.answer_with: dict[str, list[int]] = defaultdict(list)  # codes that replace those of the next good answers
@@ -27,6 +28,7 @@ class TroubledClient(Client):
         if name in self.before:
             self.before.pop(name)()
         self.sent[name] += 1
+        self.largest_body = max(self.largest_body, len(getattr(request, "body", b"")))
         if self.lose_requests[name] > 0:
             self.lose_requests[name] -= 1
             raise self._lost(node, attempt, name)

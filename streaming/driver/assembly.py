@@ -103,9 +103,17 @@ def sink(settings: Settings, lineage: str, topics: Topics) -> TransactionalSink:
 
 
 def slots(settings: Settings, sink: TransactionalSink, topics: Topics) -> Slots:
-    """The slots, none of them open."""
+    """The slots, with all fenced that earlier processes used. Raises JobError."""
     read = topics.required(source_topics(settings).values())
-    return Slots.of(settings, sink, [(topic, p) for topic, n in read.items() for p in range(n)])
+    slots = Slots.of(settings, sink, [(topic, p) for topic, n in read.items() for p in range(n)])
+    slots.sweep(1 if tasks_publish(settings) else 0)  # that one shows now whether the user may
+    return slots
+
+
+def tasks_publish(settings: Settings) -> bool:
+    """Whether tasks publish for themselves. Otherwise only the driver can decide about a delivery: a quota needs one
+    counter, and an event has one delivery where several shards match it for one subscriber."""
+    return not settings.quotas.deliveries_per_second and settings.matching.shards == 1
 
 
 def restored(
@@ -115,13 +123,11 @@ def restored(
     store: Store,
     topics: Topics,
     sink: TransactionalSink,
-    slots: Slots,
 ) -> tuple[Restored, int]:
     """The state of the last committed batch: a saved one and the changes since then, else all of the topic.
 
     Also returns the number of events deleted before they were read, by their offsets. Raises JobError.
     """
-    slots.sweep()
     bounds = {
         (source, p): (low, high)
         for source, topic in source_topics(settings).items()
@@ -172,11 +178,8 @@ def pipeline(
     topics: Topics,
     cores: int,
 ) -> Pipeline:
-    """The pipeline. Tasks publish for themselves, unless only the driver can decide about a delivery: a quota needs one
-    counter, and an event has one delivery where several shards match it for one subscriber."""
     quotas = settings.quotas
-    by_tasks = not quotas.deliveries_per_second and settings.matching.shards == 1
-    if by_tasks:
+    if tasks_publish(settings):
         slots.open(cores)
     subscriptions = SubscriptionQuota(quotas.subscriptions)
     subscriptions.begin(state.snapshot)
@@ -191,7 +194,7 @@ def pipeline(
         tasks=cores,
         max_matches=settings.matching.max_per_event,
         firsts=partial(topics.firsts, settings.events.topic),
-        slots=slots if by_tasks else None,
+        slots=slots if tasks_publish(settings) else None,
     )
 
 

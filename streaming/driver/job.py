@@ -116,7 +116,7 @@ class _Start:
             ExitStack() as last,
         ):
             restoring = restorer.submit(
-                assembly.restored, settings, names, empty, store, topics, sink, slots
+                assembly.restored, settings, names, empty, store, topics, sink
             )  # while Spark starts
             spark = self._spark()
             state = None

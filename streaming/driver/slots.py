@@ -47,13 +47,12 @@ class Slots:
             shared=deliveries.topic if deliveries.layout == "shared" else "",
             max_bytes=deliveries.max_bytes,
             max_matches=settings.matching.max_per_event,
-            compression=kafka.client.get("compression.type", "lz4"),
         )
         return cls(Client(kafka.bootstrap_servers, kafka.client), sink, publication, partitions)
 
-    def sweep(self) -> Offsets:
-        """Fence all slots that were ever used, and read what is committed then."""
-        used = max(self.sink.slots, self.sink.slots_used(self.partitions))
+    def sweep(self, least: int = 0) -> Offsets:
+        """Fence all slots that were ever used, and at least so many; returns what is committed then."""
+        used = max(least, self.sink.slots, self.sink.slots_used(self.partitions))
         query = self.publication.query
         names = [slot_name(query, number) for number in range(used)]
         settled = settle(self.client, names, query, self.partitions)

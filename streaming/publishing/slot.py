@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from matchers.contract.tables import Int64
+from matchers.index.texts import Texts
 from streaming.errors import BrokerUnreachable, JobError, Unsettled
+from streaming.publishing import produce
 from streaming.publishing.connection import requests
 from streaming.publishing.connection.answers import (
     NO_ANSWER,
@@ -26,10 +28,7 @@ from streaming.publishing.connection.answers import (
 from streaming.publishing.connection.client import GONE_S, Attempt, Client, Lost, Topic
 from streaming.publishing.connection.requests import Question
 from streaming.publishing.contract import Aborted, Batches, Offsets, Producer, TopicPartition
-
-# (version, transactional id, batches, rows of them, distinct topics of the destinations, destinations) -> the body of a
-# Produce request: at most one batch of each destination.
-ProduceBody = Callable[[int, str, Batches, Int64, Sequence[str], Sequence[TopicPartition]], Any]
+from streaming.publishing.produce import Destinations
 
 
 class Committed(NamedTuple):
@@ -60,11 +59,10 @@ class Slot:
     producer of its own: the next one is in what the last one returned or raised.
     """
 
-    def __init__(self, client: Client, name: str, group: str, body: ProduceBody) -> None:
+    def __init__(self, client: Client, name: str, group: str) -> None:
         self.name = name
         self.group = group
         self._client = client
-        self._body = body
 
     def open(self) -> Producer:
         """Take the slot over: its older producers are fenced, and what they had begun is aborted."""
@@ -87,7 +85,7 @@ class Slot:
         Raises Aborted, after which the slot may try again with the next producer; Unsettled, BrokerUnreachable and any
         other error mean that the driver must settle all slots: only the committed offsets tell what became of it.
         """
-        transaction = _Transaction(self._client, self.name, self.group, producer, self._body)
+        transaction = _Transaction(self._client, self.name, self.group, producer)
         return self._client.run(transaction.run, pieces, destinations, offsets, note)
 
 
@@ -108,16 +106,16 @@ async def asked(client: Client, question: Question, attempt: Attempt) -> Any:
 class _Transaction:
     """One transaction of a slot."""
 
-    def __init__(self, client: Client, slot: str, group: str, producer: Producer, body: ProduceBody) -> None:
+    def __init__(self, client: Client, slot: str, group: str, producer: Producer) -> None:
         self._client = client
         self._slot = slot
         self._group = group
         self._producer = producer
-        self._body = body
         self._begun = False  # a broker may know of it
         self._added: set[int] = set()  # destinations that were added by a request of their own (version 1)
         self._bytes = self._records = 0
         self._errors: Counter[str] = Counter()
+        self._names: Destinations | None = None
         self._missing_since: dict[str, float] = {}  # topic -> monotonic s
 
     async def run(
@@ -223,12 +221,13 @@ class _Transaction:
         self, node: int, batches: Batches, rows: Int64, destinations: Sequence[TopicPartition], attempt: Attempt
     ) -> dict[TopicPartition, Answer]:
         """Send rows to their leader; returns the errors."""
-        topics = list(dict.fromkeys(topic for topic, _ in destinations))
+        options = self._client.options
+        names = self._destinations(destinations)
         answers: dict[TopicPartition, Answer] = {}
-        for some in _within(self._client.options.max_request_bytes, rows, batches):
+        for some in _within(options.max_request_bytes, rows, batches):
             try:
                 version = await self._client.produce_version(node, requests.PRODUCE[self._version], attempt)
-                body = self._body(version, self._slot, batches, some, topics, destinations)
+                body = produce.body(self._slot, options.acknowledge_ms, batches, some, names)
                 self._begun = True
                 response = await self._client.send(node, requests.produce(version, body), attempt, "Produce")
             except Lost as error:
@@ -237,6 +236,19 @@ class _Transaction:
             else:
                 answers |= requests.produce_answers(response)
         return answers
+
+    def _destinations(self, destinations: Sequence[TopicPartition]) -> Destinations:
+        """As the encoder takes them. New ones may have come since the last piece."""
+        if self._names is None or len(self._names.partition) != len(destinations):
+            number_of = {
+                topic: number for number, topic in enumerate(dict.fromkeys(topic for topic, _ in destinations))
+            }
+            self._names = Destinations.of(
+                Texts.of(number_of),
+                np.array([number_of[topic] for topic, _ in destinations], np.int64),
+                np.array([number for _, number in destinations], np.int64),
+            )
+        return self._names
 
     def _act_on(self, answer: Answer) -> Act:
         """As the table says, but a topic counts as gone only after some time."""

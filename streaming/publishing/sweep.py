@@ -18,8 +18,8 @@ class Settled(NamedTuple):
 
 
 def slot_name(query: str, number: int) -> str:
-    """The transactional id of a slot."""
-    return f"{query}-{number}"
+    """The transactional id of a slot. No query can have such a name, so none can fence it."""
+    return f"{query}/{number}"
 
 
 def settle(client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition]) -> Settled:

@@ -29,13 +29,13 @@ from streaming.publishing.grouping import group
 from streaming.publishing.headers import event_headers
 from streaming.publishing.numbering import Numbering
 from streaming.publishing.partitioner import partition_of, partitions_of
-from streaming.publishing.produce import Destinations, body
 from streaming.publishing.record_batches import Format, events_keys, subscribers_keys
 from streaming.publishing.slot import Committed, Slot
 from streaming.publishing.sweep import slot_name
 from streaming.rows import Kind, consumer_records
 from streaming.worker.matches import Matches
 
+LEAST_ATTEMPTS = 5  # at a transaction, unless the broker refuses another topic
 AT_ONCE = 200_000  # matches, in a transaction, unless they are of one event
 PIECE_BYTES = 16 << 20  # of records, encoded at once
 LOOKED_AT = 8  # of the events that are delivered: whether they belong to traces
@@ -60,7 +60,6 @@ class Publication:
     shared: str  # the topic of all deliveries; empty: each subscriber has one
     max_bytes: int  # of a delivery
     max_matches: int  # of an event; 0: any number
-    compression: str = "lz4"  # of record batches
     absent: frozenset[str] = frozenset()  # subscribers' topics that do not exist, and are not to be waited for
 
     def task(self, parts: Sequence[Part], false_positives: float) -> Task:
@@ -93,7 +92,7 @@ class Task:
 
     def __post_init__(self) -> None:
         query = self.publication.query
-        self._slot = Slot(self.client, slot_name(query, self.number), query, produce_body)
+        self._slot = Slot(self.client, slot_name(query, self.number), query)
         self._producer = self.publication.producers[self.number]
 
     def stop(self) -> None:
@@ -148,6 +147,8 @@ class Task:
                 self._producer = aborted.producer
                 if self.publication.dead_letters in {*aborted.gone, *aborted.refused}:
                     raise TopicMissing(f"dead letters cannot be written: {aborted}") from aborted
+                if not aborted.refused.keys() - self._refused.keys() and transaction.aborted >= LEAST_ATTEMPTS:
+                    raise
                 self._refused |= aborted.refused
                 transaction.aborted += 1
             else:
@@ -269,7 +270,8 @@ class _Transaction:
             producer,
             np.zeros(len(self.destinations), np.int64),
             time.time_ns() // 1_000_000,
-            self.batch.task.publication.compression,
+            self.batch.task.client.options.compression,
+            self.batch.task.client.options.batch_bytes,
         )
         piece = np.cumsum(self._sizes[self._good]) // PIECE_BYTES
         for some in np.split(self._good, np.flatnonzero(np.diff(piece)) + 1) if len(self._good) else ():
@@ -328,20 +330,6 @@ class _Transaction:
         (record,) = consumer_records(self.batch.rows[row : row + 1])
         origin = Origin(publication.events, record.partition, record.offset, record.timestamp_ms)
         return records.dead_letter(publication.dead_letters, record, origin, reason, detail, **about)
-
-
-def produce_body(
-    version: int,
-    slot: str,
-    batches: Batches,
-    rows: Int64,
-    topics: Sequence[str],
-    destinations: Sequence[TopicPartition],
-) -> Any:
-    numbers = {name: number for number, name in enumerate(topics)}
-    topic = np.array([numbers[name] for name, _ in destinations], np.int64)
-    partition = np.array([partition for _, partition in destinations], np.int64)
-    return body(slot, 30_000, batches, rows, Destinations.of(Texts.of(topics), topic, partition))
 
 
 def _bounded(matches: Matches, most: int) -> Matches:

@@ -77,6 +77,22 @@ class Topic(NamedTuple):
     asked_at: float  # monotonic s
 
 
+class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python has no types
+    """Connections that read what a broker said before it closed them: it tells a client whose password is wrong, and
+    closes at once."""
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        transport = await super()._build_transport(node, timeout_at)
+        receive = transport._sock_recv
+
+        def data_before_errors() -> tuple[bytes, Exception | None]:
+            data, error = receive()
+            return data, None if data else error  # the next call meets the error again
+
+        transport._sock_recv = data_before_errors
+        return transport
+
+
 class Client:
     """Make it in the process that uses it, never before a fork; close it there. One is enough for all slots of a
     process, one after the other.
@@ -98,7 +114,7 @@ class Client:
             "slow_task_threshold_secs": 0,  # records are encoded within
         }
         self._net = NetworkSelector(**config)
-        self._manager = KafkaConnectionManager(self._net, **config)
+        self._manager = _Manager(self._net, **config)
         self._topics: dict[str, Topic] = {}
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._transaction_version: int | None = None

@@ -11,7 +11,8 @@ from streaming.publishing.connection import tls, tokens
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CODECS = ("none", "gzip", "lz4", "zstd")
+PARTITIONERS = ("consistent_random",)
 
 # Names with a translation below, or in `tls` or `tokens`.
 _CONNECTION: dict[str, tuple[str, Callable[[str], Any]]] = {
@@ -37,10 +38,9 @@ _HERE = (
     "metadata.max.age.ms",
     "connections.max.idle.ms",
     "compression.type",
-    "compression.level",
     "message.max.bytes",
     "batch.size",
-    "batch.num.messages",
+    "request.timeout.ms",
     "partitioner",
     "transaction.timeout.ms",
 )
@@ -66,8 +66,9 @@ WITHOUT_EFFECT: dict[str, tuple[str, ...]] = {
     ),
     "a slot repeats what may succeed, until its own time is over": (
         *("message.send.max.retries", "retries", "retry.backoff.ms", "retry.backoff.max.ms", "message.timeout.ms"),
-        *("delivery.timeout.ms", "request.timeout.ms", "api.version.request.timeout.ms"),
+        *("delivery.timeout.ms", "api.version.request.timeout.ms"),
     ),
+    "a batch ends at its size, and is compressed at the fastest level": ("batch.num.messages", "compression.level"),
     "transactions decide it": (
         *("transactional.id", "enable.idempotence", "enable.gapless.guarantee", "acks", "request.required.acks"),
     ),
@@ -129,11 +130,9 @@ class Options:
     metadata_max_age_s: float
     transaction_timeout_ms: int
     max_request_bytes: int  # of a Produce request, if it has more than one batch
-    batch_bytes: int  # uncompressed, about
-    batch_records: int
+    batch_bytes: int  # without compression, if a batch has more than one record
     compression: str
-    compression_level: int | None
-    partitioner: str
+    acknowledge_ms: int  # how long a leader may wait for its replicas
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Options:
@@ -142,8 +141,7 @@ class Options:
         for name in given:
             _check(name)
         protocol = _one_of("security.protocol", given.get("security.protocol", "plaintext").upper(), PROTOCOLS)
-        compression = given.get("compression.type", "lz4")
-        level = _number(given, "compression.level", -1)
+        _one_of("partitioner", given.get("partitioner", PARTITIONERS[0]), PARTITIONERS)
         return cls(
             connection={
                 "client_id": "rdkafka",
@@ -160,11 +158,9 @@ class Options:
             metadata_max_age_s=_number(given, "metadata.max.age.ms", 300_000) / 1000,
             transaction_timeout_ms=_number(given, "transaction.timeout.ms", 60_000),
             max_request_bytes=_number(given, "message.max.bytes", 20_000_000),
-            batch_bytes=_number(given, "batch.size", 1 << 20),
-            batch_records=_number(given, "batch.num.messages", 10_000),
-            compression=_one_of("compression.type", compression, CODECS),
-            compression_level=None if level < 0 else level,
-            partitioner=given.get("partitioner", "consistent_random"),
+            batch_bytes=_number(given, "batch.size", 1_000_000),
+            compression=_one_of("compression.type", given.get("compression.type", "lz4"), CODECS),
+            acknowledge_ms=_number(given, "request.timeout.ms", 30_000),
         )
 
 
