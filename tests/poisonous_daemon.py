@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.daemon import manager
 
-from streaming.worker import daemon, matching
+from streaming.worker import daemon, matches, matching
 
 
 def deadly(read: Any, column: Any) -> Any:
@@ -20,6 +20,6 @@ def deadly(read: Any, column: Any) -> Any:
 
 if __name__ == "__main__":
     assert daemon  # all that it loads
-    matching.read_events = deadly(matching.read_events, lambda rows, *_: rows["value"])
+    matches.read_events = deadly(matches.read_events, lambda rows, *_: rows["value"])
     matching.compile_changes = deadly(matching.compile_changes, lambda changes: changes.values)
     manager()

@@ -109,9 +109,13 @@ class TransactionalSink:
         self._partitions: Sequence[tuple[str, int]] = ()  # where another may have committed
         self._refused: dict[str, str] = {}  # of the transaction in hand
         self._asked = False  # in the transaction in hand: which topics there are
-        if claimed and any(by != owner for _, by in self._committed_offsets(claimed).values()):
-            raise self._fenced()
-        self._producer = self._opened()
+        try:
+            if claimed and any(by != owner for _, by in self._committed_offsets(claimed).values()):
+                raise self._fenced()
+            self._producer = self._opened()
+        except BaseException:
+            self.close()
+            raise
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The committed offsets; partitions without one are left out."""

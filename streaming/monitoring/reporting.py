@@ -96,10 +96,11 @@ class Report:
                     self.waited_ms = max(self.waited_ms, self.start * 1000 - row.timestamp_ms)
 
     def add_task(self, published: Published) -> None:
-        """Add a transaction of a task."""
+        """Add a transaction of a task, which is part of the last stage."""
         sent, committed = published.sent, published.committed
         parts = (Stage("send", published.matched, sent), Stage("commit", sent, committed))
-        self.stages.append(Stage("publish", published.matched, committed, parts=parts))
+        publish = Stage("publish", published.matched, committed, parts=parts)
+        self.stages[-1] = self.stages[-1]._replace(parts=(*self.stages[-1].parts, publish))
         times = {"start": self.start, "match": published.matched, "publish": sent, "commit": committed}
         for stage, latencies in by_stage(published.timestamps_ms, times).items():
             self.latencies[stage].update(latencies)

@@ -60,7 +60,9 @@ def check_traces(receiver: Collector, name: str, batches: list[dict[str, Any]]) 
         assert root.facts["sluice.state.version"] == line["version"]
         assert (root.resource["service.name"], root.error) == (name, None)
         stages = [span.name for span in others if span.name != "measure"]
-        assert stages == ["prepare", "match", "publish", "send", "commit", "apply"]
+        transaction = ["publish", "send", "commit"]
+        of_tasks, of_driver = transaction if line["events"] else [], [*transaction, "apply"] if line["changes"] else []
+        assert stages == ["prepare", "match", *of_tasks, *of_driver]
         by_id = {span.id: span for span in (root, *others)}
         for span in others:
             parent = by_id[span.parent_id]

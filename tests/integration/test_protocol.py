@@ -16,6 +16,7 @@ from streaming.documents.records import Record
 from streaming.kafka import sink
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster, read
+from streaming.kafka.committed import CommittedOffsets
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import JARS
 from tests.living import PARTITIONS
@@ -42,12 +43,14 @@ class Real(Topics):
         self.producers: list[
             confluent_kafka.Producer
         ] = []  # none ends before the broker does: it may be one that sleeps
+        self._readers: list[CommittedOffsets] = []  # of processes that were killed too
         self.on_commit: Callable[[Any], None] = lambda producer: None
         self.late = False
         assert self.create([Topic(f"{prefix}{name}", len(PARTITIONS)) for name in ("events", "subs")]) == {}
 
     def install(self, patch: pytest.MonkeyPatch, wrapped: Callable[[Any], Any]) -> None:
         patch.setattr(sink, "Producer", lambda config: wrapped(self._producer(config)))
+        patch.setattr(sink, "CommittedOffsets", self._reader)
 
     def committed(self, group: str) -> Mapping[tuple[str, int], int]:
         if self._group is None:
@@ -68,6 +71,12 @@ class Real(Topics):
     def close(self) -> None:
         if self._group is not None:
             self._group.close()
+        for reader in self._readers:
+            reader.close()
+
+    def _reader(self, *arguments: Any) -> CommittedOffsets:
+        self._readers.append(CommittedOffsets(*arguments))
+        return self._readers[-1]
 
     def _producer(self, config: Mapping[str, Any]) -> confluent_kafka.Producer:
         producer = _Producer(dict(config))
