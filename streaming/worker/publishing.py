@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,32 +15,18 @@ from pyspark import TaskContext
 
 from matchers.contract.tables import Int64
 from matchers.index.snapshot import Part
-from matchers.index.texts import Texts
 from streaming.documents import records
-from streaming.documents.records import Origin, Record
 from streaming.errors import TopicMissing, Unsettled
-from streaming.index import notes
-from streaming.publishing import record_batches
-from streaming.publishing.columns import event_columns
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Aborted, Batches, Producer, TopicPartition
-from streaming.publishing.grouping import group
-from streaming.publishing.headers import event_headers
-from streaming.publishing.numbering import Numbering
-from streaming.publishing.partitioner import partition_of, partitions_of
-from streaming.publishing.record_batches import Format, events_keys, subscribers_keys
+from streaming.publishing.contract import Aborted, Producer
 from streaming.publishing.slot import Committed, Slot
 from streaming.publishing.sweep import slot_name
-from streaming.rows import Kind, consumer_records
+from streaming.rows import Kind
 from streaming.worker.matches import Matches
+from streaming.worker.transaction import Batch, Transaction
 
 LEAST_ATTEMPTS = 5  # at a transaction, unless the broker refuses another topic
 AT_ONCE = 200_000  # matches, in a transaction, unless they are of one event
-PIECE_BYTES = 16 << 20  # of records, encoded at once
-LOOKED_AT = 8  # of the events that are delivered: whether they belong to traces
-TRACE_CONTEXT = ("traceparent", "tracestate")  # headers, as the W3C has them
-
-_subscribers = Numbering()  # of this process
 
 
 @dataclass(frozen=True)
@@ -117,9 +102,9 @@ class Task:
         matched = time.time()
         answers: list[Mapping[str, Any]] = []
         matches = _bounded(matches, self.publication.max_matches)
-        batch = _Batch(self, rows, matches)
+        batch = Batch(self.publication, self.client, self.parts, self.false_positives, rows, matches)
         for first, last in _slices(matches.total):
-            transaction = _Transaction(batch, first, last)
+            transaction = Transaction(batch, first, last)
             committed = self._committed(transaction)
             if committed is None:
                 self.stop()
@@ -127,14 +112,13 @@ class Task:
             answers.append(transaction.row(matched, committed))
         return len(rows), answers
 
-    def _committed(self, transaction: _Transaction) -> Committed | None:
+    def _committed(self, transaction: Transaction) -> Committed | None:
         """None if topics are missing. Topics that the broker refuses, or that are gone, show while it is sent: then it
         is composed again."""
         while True:
             self._missing |= transaction.compose(self._refused)
             if self._missing:
                 return None
-            began = time.time()
             try:
                 committed = self._slot.publish(
                     self._producer,
@@ -153,183 +137,7 @@ class Task:
                 transaction.aborted += 1
             else:
                 self._producer = committed.producer
-                transaction.began = began
                 return committed
-
-
-@dataclass
-class _Batch:
-    """An Arrow batch of events with what they match."""
-
-    task: Task
-    rows: pa.RecordBatch
-    matches: Matches
-
-    def __post_init__(self) -> None:
-        self.columns = event_columns(self.rows)
-
-    @cached_property
-    def some_trace_contexts(self) -> list[Mapping[str, str]]:
-        rows = np.flatnonzero(self.matches.total)[:LOOKED_AT].tolist()
-        found: list[Mapping[str, str]] = []
-        for row in rows:
-            headers = {h["key"]: h["value"] for h in self.rows["headers"][row].as_py() or ()}
-            context = {name: value.decode(errors="replace") for name in TRACE_CONTEXT if (value := headers.get(name))}
-            if context:
-                found.append(context)
-        return found
-
-
-@dataclass
-class _Transaction:
-    """The deliveries and dead letters of some rows, and how far they bring the offsets."""
-
-    batch: _Batch
-    first: int
-    last: int
-    aborted: int = field(default=0, init=False)
-    began: float = field(default=0.0, init=False)  # epoch s
-    destinations: list[TopicPartition] = field(default_factory=list, init=False)
-
-    def __post_init__(self) -> None:
-        batch, task = self.batch, self.batch.task
-        events, subscribers, ids = [np.empty(0, np.int64)], [], []
-        for part, (rows, position) in zip(task.parts, batch.matches.parts, strict=True):
-            begin, end = np.searchsorted(rows, (self.first, self.last))
-            some = position[begin:end]
-            events.append(rows[begin:end].astype(np.int64))
-            subscribers.append(notes.subscribers(part.segment).take(some))
-            ids.append(part.segment.ids.take(some))
-        numbers = _subscribers.numbers(Texts.joined(subscribers))
-        columns, publication = batch.columns, task.publication
-        self.deliveries = group(np.concatenate(events), numbers, Texts.joined(ids), len(batch.rows))
-        self._headers = event_headers(
-            columns,
-            self.deliveries.event,
-            publication.events,
-            publication.version,
-            false_positives=task.false_positives,
-        )
-        names = _subscribers.names
-        self._keys = (
-            subscribers_keys(names, self.deliveries) if publication.shared else events_keys(columns, self.deliveries)
-        )
-        self._sizes = record_batches.sizes(columns, self._headers, self.deliveries, self._keys)
-
-    @cached_property
-    def offsets(self) -> Mapping[TopicPartition, int]:
-        columns, rows = self.batch.columns, slice(self.first, self.last)
-        topic, partitions, offsets = self.batch.task.publication.events, columns.partition[rows], columns.offset[rows]
-        return {(topic, p): int(offsets[partitions == p].max()) + 1 for p in np.unique(partitions).tolist()}
-
-    def compose(self, refused: Mapping[str, str]) -> set[str]:
-        """Decide where each delivery goes, and which become dead letters; returns the topics that are missing."""
-        publication, client, deliveries = self.batch.task.publication, self.batch.task.client, self.deliveries
-        distinct, of = np.unique(deliveries.subscriber, return_inverse=True)
-        names = _subscribers.names.at(distinct)
-        topics = [publication.shared] if publication.shared else [publication.prefix + name for name in names]
-        there = client.partitions({*topics, publication.dead_letters})
-        if missing := {*topics, publication.dead_letters} - there.keys() - publication.absent:
-            return missing
-        counts = np.array([there.get(topic, 0) for topic in topics], np.int64)
-        self.destinations = [(topic, p) for topic, n in zip(topics, counts.tolist(), strict=True) for p in range(n)]
-        if publication.shared:
-            self._to = partitions_of(_subscribers.names.take(distinct), int(counts[0]))[of]
-            topic_of = np.zeros(len(of), np.int64)
-        else:
-            begins = np.cumsum(counts) - counts
-            self._to = begins[of] + self.batch.columns.partition[deliveries.event] % np.maximum(counts[of], 1)
-            topic_of = of
-        is_absent = (counts == 0)[topic_of]
-        is_oversize = self._sizes > publication.max_bytes
-        is_refused = np.array([topic in refused for topic in topics], bool)[topic_of]
-        bad = is_absent | is_oversize | is_refused
-        self._good = np.flatnonzero(~bad)
-        self.letters: list[tuple[str, Record]] = [*self._event_letters()]
-        for delivery in np.flatnonzero(bad).tolist():
-            topic, name = topics[topic_of[delivery]], names[of[delivery]]
-            if is_absent[delivery]:
-                reason, detail = records.MISSING_TOPIC, f"topic {topic} of subscriber {name} does not exist"
-            elif is_oversize[delivery]:
-                size = self._sizes[delivery]
-                reason = records.OVERSIZE
-                detail = f"{size} bytes with headers; deliveries.max_bytes is {publication.max_bytes}"
-            else:
-                reason, detail = records.TOPIC_REFUSED, f"the broker refuses it for topic {topic}: {refused[topic]}"
-            self.letters.append((reason, self._delivery_letter(delivery, name, reason, detail)))
-        if self.letters:
-            first, n = len(self.destinations), there[publication.dead_letters]
-            self.destinations += [(publication.dead_letters, partition) for partition in range(n)]
-            self._letters_to = [first + partition_of(letter.key, n) for _, letter in self.letters]
-        return set()
-
-    def pieces(self, producer: Producer) -> Iterator[Batches]:
-        """Record batches, some at a time: one event can have a million deliveries."""
-        self.encoded_s, self.size_bytes = 0.0, 0
-        form = Format(
-            producer,
-            np.zeros(len(self.destinations), np.int64),
-            time.time_ns() // 1_000_000,
-            self.batch.task.client.options.compression,
-            self.batch.task.client.options.batch_bytes,
-        )
-        piece = np.cumsum(self._sizes[self._good]) // PIECE_BYTES
-        for some in np.split(self._good, np.flatnonzero(np.diff(piece)) + 1) if len(self._good) else ():
-            began = time.perf_counter()
-            batches = record_batches.encode(
-                self.batch.columns, self._headers, self.deliveries, self._keys, self._to, some, form
-            )
-            self.encoded_s += time.perf_counter() - began
-            self.size_bytes += len(batches.data)
-            yield batches
-        if self.letters:
-            batches = record_batches.of_records([letter for _, letter in self.letters], self._letters_to, form)
-            self.size_bytes += len(batches.data)
-            yield batches
-
-    def row(self, matched: float, committed: Committed) -> Mapping[str, Any]:
-        """The PUBLISHED row."""
-        total = self.batch.matches.total[self.first : self.last]
-        delivered = np.flatnonzero(total) + self.first
-        facts = {
-            "events": len(delivered),
-            "matches": int(total.sum()),
-            "deliveries": len(self._good),
-            "dead_letters": Counter(reason for reason, _ in self.letters),
-            "aborted": self.aborted,
-            "size_bytes": self.size_bytes,
-            "errors": committed.errors,
-            "matched": matched,
-            "encoded_s": self.encoded_s,
-            "sent": committed.sent_at,
-            "committed": committed.committed_at,
-            "trace_contexts": self.batch.some_trace_contexts if self.first == 0 else [],
-        }
-        return {
-            "kind": Kind.PUBLISHED,
-            "value": orjson.dumps(facts),
-            "matches": self.batch.columns.timestamp[delivered].tobytes(),
-        }
-
-    def _event_letters(self) -> Iterator[tuple[str, Record]]:
-        for row in sorted(self.batch.matches.dead):
-            if self.first <= row < self.last:
-                reason, detail = self.batch.matches.dead[row]
-                yield reason, self._letter(row, reason, detail)
-
-    def _delivery_letter(self, delivery: int, subscriber: str, reason: str, detail: str) -> Record:
-        task, deliveries = self.batch.task, self.deliveries
-        ids = deliveries.ids[deliveries.ids_start[delivery] : deliveries.ids_start[delivery + 1]].tobytes().decode()
-        about = {"subscriber": subscriber, "subscriptionids": ids, "matchversion": str(task.publication.version)}
-        if task.false_positives:
-            about["approximate"] = str(task.false_positives)
-        return self._letter(int(deliveries.event[delivery]), reason, detail, **about)
-
-    def _letter(self, row: int, reason: str, detail: str, **about: str) -> Record:
-        publication = self.batch.task.publication
-        (record,) = consumer_records(self.batch.rows[row : row + 1])
-        origin = Origin(publication.events, record.partition, record.offset, record.timestamp_ms)
-        return records.dead_letter(publication.dead_letters, record, origin, reason, detail, **about)
 
 
 def _bounded(matches: Matches, most: int) -> Matches:

@@ -1,0 +1,230 @@
+"""Compose one transaction of a task: where each delivery goes, what becomes a dead letter, and the record batches."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from matchers.contract.tables import Int64
+from matchers.index.snapshot import Part
+from matchers.index.texts import Texts
+from streaming.documents import records
+from streaming.documents.records import Origin, Record
+from streaming.errors import TopicMissing
+from streaming.index import notes
+from streaming.publishing import record_batches
+from streaming.publishing.columns import event_columns
+from streaming.publishing.connection.client import Client
+from streaming.publishing.contract import Batches, Producer, TopicPartition
+from streaming.publishing.grouping import group
+from streaming.publishing.headers import event_headers
+from streaming.publishing.numbering import Numbering
+from streaming.publishing.partitioner import partition_of, partitions_of
+from streaming.publishing.record_batches import Format, events_keys, subscribers_keys
+from streaming.publishing.slot import Committed
+from streaming.rows import Kind, consumer_records
+from streaming.worker.matches import Matches
+
+if TYPE_CHECKING:
+    from streaming.worker.publishing import Publication
+
+PIECE_BYTES = 16 << 20  # of deliveries, encoded at once
+LETTERS_AT_ONCE = 1_000
+LOOKED_AT = 8  # of the events that are delivered: whether they belong to traces
+TRACE_CONTEXT = ("traceparent", "tracestate")  # headers, as the W3C has them
+
+_subscribers = Numbering()  # of this process
+
+
+@dataclass
+class Batch:
+    """An Arrow batch of events, what they match, and what is needed to publish it."""
+
+    publication: Publication
+    client: Client
+    parts: Sequence[Part]
+    false_positives: float
+    rows: pa.RecordBatch
+    matches: Matches
+
+    def __post_init__(self) -> None:
+        self.columns = event_columns(self.rows)
+
+    def trace_contexts(self, rows: Sequence[int]) -> Iterator[Mapping[str, str]]:
+        """The trace contexts of these rows that have any."""
+        for row in rows:
+            headers = {header["key"]: header["value"] for header in self.rows["headers"][row].as_py() or ()}
+            context = {name: value.decode(errors="replace") for name in TRACE_CONTEXT if (value := headers.get(name))}
+            if context:
+                yield context
+
+
+@dataclass
+class Transaction:
+    """The deliveries and dead letters of the rows from `first` to before `last`, and how far they bring the offsets.
+
+    Call `compose`, then take `pieces` once. If the broker refuses a topic, or it is gone, do so again.
+    """
+
+    batch: Batch
+    first: int
+    last: int
+    aborted: int = field(default=0, init=False)  # attempts
+    destinations: list[TopicPartition] = field(default_factory=list, init=False)
+    # Results of the last attempt.
+    dead_letters: Counter[str] = field(default_factory=Counter, init=False)  # by reason
+    encoded_s: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        batch, publication = self.batch, self.batch.publication
+        events, subscribers, ids = [np.empty(0, np.int64)], [], []
+        for part, (rows, position) in zip(batch.parts, batch.matches.parts, strict=True):
+            begin, end = np.searchsorted(rows, (self.first, self.last))
+            some = position[begin:end]
+            events.append(rows[begin:end].astype(np.int64))
+            subscribers.append(notes.subscribers(part.segment).take(some))
+            ids.append(part.segment.ids.take(some))
+        numbers = _subscribers.numbers(Texts.joined(subscribers))
+        self._deliveries = group(np.concatenate(events), numbers, Texts.joined(ids), len(batch.rows))
+        self._headers = event_headers(
+            batch.columns,
+            self._deliveries.event,
+            publication.events,
+            publication.version,
+            false_positives=batch.false_positives,
+        )
+        if publication.shared:
+            self._keys = subscribers_keys(_subscribers.names, self._deliveries)
+        else:
+            self._keys = events_keys(batch.columns, self._deliveries)
+        self._sizes = record_batches.sizes(batch.columns, self._headers, self._deliveries, self._keys)
+        self._distinct, self._of = np.unique(self._deliveries.subscriber, return_inverse=True)
+        self._names = _subscribers.names.at(self._distinct)
+        prefix, shared = publication.prefix, publication.shared
+        self._topics = [shared] * len(self._names) if shared else [prefix + name for name in self._names]
+
+    @cached_property
+    def offsets(self) -> Mapping[TopicPartition, int]:
+        columns, rows = self.batch.columns, slice(self.first, self.last)
+        topic, partitions, offsets = self.batch.publication.events, columns.partition[rows], columns.offset[rows]
+        return {(topic, p): int(offsets[partitions == p].max()) + 1 for p in np.unique(partitions).tolist()}
+
+    def compose(self, refused: Mapping[str, str]) -> set[str]:
+        """Decide where each delivery goes; returns the topics that are missing, and then nothing is decided.
+
+        `refused` maps topics for which the broker refuses records to its reason.
+        """
+        publication = self.batch.publication
+        there = self.batch.client.partitions({*self._topics, publication.dead_letters})
+        if missing := {*self._topics} - there.keys() - publication.absent:
+            return missing
+        counts = np.array([there.get(topic, 0) for topic in self._topics], np.int64)
+        if publication.shared:
+            n = there.get(publication.shared, 0)
+            self.destinations = [(publication.shared, partition) for partition in range(n)]
+            self._to = partitions_of(_subscribers.names.take(self._distinct), max(n, 1))[self._of]
+        else:
+            self.destinations = [
+                (topic, partition)
+                for topic, n in zip(self._topics, counts.tolist(), strict=True)
+                for partition in range(n)
+            ]
+            of_event = self.batch.columns.partition[self._deliveries.event]
+            self._to = (np.cumsum(counts) - counts)[self._of] + of_event % np.maximum(counts, 1)[self._of]
+        is_refused = np.array([topic in refused for topic in self._topics], bool)
+        bad = ((counts == 0) | is_refused)[self._of] | (self._sizes > publication.max_bytes)
+        self._refused, self._exists = refused, counts > 0
+        self._good, self._bad = np.flatnonzero(~bad), np.flatnonzero(bad)
+        self._letters_to = range(
+            len(self.destinations), len(self.destinations) + there.get(publication.dead_letters, 0)
+        )
+        self.destinations += [(publication.dead_letters, partition) for partition in range(len(self._letters_to))]
+        return set()
+
+    def pieces(self, producer: Producer) -> Iterator[Batches]:
+        """Record batches, some at a time: one event can have a million deliveries."""
+        batch, options = self.batch, self.batch.client.options
+        self.dead_letters, self.encoded_s = Counter(), 0.0
+        form = Format(
+            producer,
+            np.zeros(len(self.destinations), np.int64),
+            time.time_ns() // 1_000_000,
+            options.compression,
+            options.batch_bytes,
+        )
+        piece = np.cumsum(self._sizes[self._good]) // PIECE_BYTES
+        for some in np.split(self._good, np.flatnonzero(np.diff(piece)) + 1) if len(self._good) else ():
+            began = time.perf_counter()
+            batches = record_batches.encode(
+                batch.columns, self._headers, self._deliveries, self._keys, self._to, some, form
+            )
+            self.encoded_s += time.perf_counter() - began
+            yield batches
+        letters = self._letters()
+        while some_letters := list(islice(letters, LETTERS_AT_ONCE)):
+            if not self._letters_to:
+                raise TopicMissing(f"no topic {batch.publication.dead_letters} for dead letters")
+            to = [self._letters_to[partition_of(letter.key, len(self._letters_to))] for letter in some_letters]
+            yield record_batches.of_records(some_letters, to, form)
+
+    def row(self, matched: float, committed: Committed) -> Mapping[str, Any]:
+        """The PUBLISHED row. `matched` is when matching ended (epoch s)."""
+        total = self.batch.matches.total[self.first : self.last]
+        delivered = np.flatnonzero(total) + self.first
+        facts = {
+            "events": len(delivered),
+            "matches": int(total.sum()),
+            "deliveries": len(self._good),
+            "dead_letters": self.dead_letters,
+            "aborted": self.aborted,
+            "size_bytes": committed.bytes,
+            "errors": committed.errors,
+            "matched": matched,
+            "encoded_s": self.encoded_s,
+            "sent": committed.sent_at,
+            "committed": committed.committed_at,
+            "trace_contexts": list(self.batch.trace_contexts(delivered[:LOOKED_AT].tolist())),
+        }
+        timestamps: Int64 = self.batch.columns.timestamp[delivered]
+        return {"kind": Kind.PUBLISHED, "value": orjson.dumps(facts), "matches": timestamps.tobytes()}
+
+    def _letters(self) -> Iterator[Record]:
+        for row in sorted(self.batch.matches.dead):
+            if self.first <= row < self.last:
+                yield self._letter(row, *self.batch.matches.dead[row])
+        for delivery in self._bad.tolist():
+            yield self._of_delivery(delivery)
+
+    def _of_delivery(self, delivery: int) -> Record:
+        """The dead letter of a delivery that cannot be made."""
+        publication, deliveries, to = self.batch.publication, self._deliveries, self._of[delivery]
+        topic, name = self._topics[to], self._names[to]
+        if not self._exists[to]:
+            reason, detail = records.MISSING_TOPIC, f"topic {topic} of subscriber {name} does not exist"
+        elif self._sizes[delivery] > publication.max_bytes:
+            reason = records.OVERSIZE
+            detail = f"{self._sizes[delivery]} bytes with headers; deliveries.max_bytes is {publication.max_bytes}"
+        else:
+            reason = records.TOPIC_REFUSED
+            detail = f"the broker refuses it for topic {topic}: {self._refused[topic]}"
+        ids = deliveries.ids[deliveries.ids_start[delivery] : deliveries.ids_start[delivery + 1]].tobytes().decode()
+        about = {"subscriber": name, "subscriptionids": ids, "matchversion": str(publication.version)}
+        if self.batch.false_positives:
+            about["approximate"] = str(self.batch.false_positives)
+        return self._letter(int(deliveries.event[delivery]), reason, detail, **about)
+
+    def _letter(self, row: int, reason: str, detail: str, **about: str) -> Record:
+        self.dead_letters[reason] += 1
+        publication = self.batch.publication
+        (record,) = consumer_records(self.batch.rows[row : row + 1])
+        origin = Origin(publication.events, record.partition, record.offset, record.timestamp_ms)
+        return records.dead_letter(publication.dead_letters, record, origin, reason, detail, **about)
