@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import ExitStack, closing
 from itertools import chain
 
 import typer
@@ -32,19 +33,22 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
     """
     styles = {checks.OK: "green", checks.WARNING: "yellow", checks.FAILURE: "bold red", checks.SKIPPED: "dim"}
     counts: Counter[str] = Counter()
-    try:
-        cluster_says = cluster.findings(settings, KafkaClusterInfo(Cluster.of(settings)), int(time.time() * 1000))
-    except JobError as error:
-        cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
-    for finding in chain(machine.findings(settings, HOME), cluster_says):
-        counts[finding.state] += 1
-        if as_json:
-            emit(finding, as_json)
-        else:
-            out.print(
-                Text(f"{finding.state:8}", styles[finding.state]), Text(f"{plain(finding.what)}: {plain(finding.text)}")
-            )
-            if finding.mend:
-                out.print(Text(f"{'':9}{plain(finding.mend)}"))
+    with ExitStack() as last:
+        try:
+            info = last.enter_context(closing(KafkaClusterInfo(Cluster.of(settings))))
+            cluster_says = cluster.findings(settings, info, int(time.time() * 1000))
+        except JobError as error:
+            cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
+        for finding in chain(machine.findings(settings, HOME), cluster_says):
+            counts[finding.state] += 1
+            if as_json:
+                emit(finding, as_json)
+            else:
+                out.print(
+                    Text(f"{finding.state:8}", styles[finding.state]),
+                    Text(f"{plain(finding.what)}: {plain(finding.text)}"),
+                )
+                if finding.mend:
+                    out.print(Text(f"{'':9}{plain(finding.mend)}"))
     note(", ".join(f"{counts[state]} {state}" for state in styles if counts[state]))
     raise typer.Exit(1 if counts[checks.FAILURE] else 0)
