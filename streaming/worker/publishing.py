@@ -115,26 +115,25 @@ class Task:
         If topics are missing, only the first rows may be done, and the task has stopped. Raises JobError.
         """
         matched = time.time()
-        answers: list[Mapping[str, Any]] = []
+        published: list[Mapping[str, Any]] = []
         matches = _bounded(matches, self.publication.max_matches)
         batch = _Batch(self, rows, matches)
-        for first, last in _slices(matches.total):
-            transaction = _Transaction(batch, first, last)
+        for begin, end in _slices(matches.total):
+            transaction = _Transaction(batch, begin, end)
             committed = self._committed(transaction)
             if committed is None:
                 self.stop()
-                return first, answers
-            answers.append(transaction.row(matched, committed))
-        return len(rows), answers
+                return begin, published
+            published.append(transaction.row(matched, committed))
+        return len(rows), published
 
     def _committed(self, transaction: _Transaction) -> Committed | None:
-        """None if topics are missing. Topics that the broker refuses, or that are gone, show while it is sent: then it
-        is composed again."""
+        """Commit the transaction; None if topics are missing. Topics that are gone, or for which the broker refuses
+        records, show only while it is sent: then it is composed again."""
         while True:
             self._missing |= transaction.compose(self._refused)
             if self._missing:
                 return None
-            began = time.time()
             try:
                 committed = self._slot.publish(
                     self._producer,
@@ -153,7 +152,6 @@ class Task:
                 transaction.aborted += 1
             else:
                 self._producer = committed.producer
-                transaction.began = began
                 return committed
 
 
@@ -170,34 +168,38 @@ class _Batch:
 
     @cached_property
     def some_trace_contexts(self) -> list[Mapping[str, str]]:
+        """Of the first events that are delivered, as far as they have any."""
         rows = np.flatnonzero(self.matches.total)[:LOOKED_AT].tolist()
-        found: list[Mapping[str, str]] = []
+        contexts: list[Mapping[str, str]] = []
         for row in rows:
             headers = {h["key"]: h["value"] for h in self.rows["headers"][row].as_py() or ()}
             context = {name: value.decode(errors="replace") for name in TRACE_CONTEXT if (value := headers.get(name))}
             if context:
-                found.append(context)
-        return found
+                contexts.append(context)
+        return contexts
 
 
 @dataclass
 class _Transaction:
-    """The deliveries and dead letters of some rows, and how far they bring the offsets."""
+    """The deliveries and dead letters of the rows begin .. end of a batch, and the offsets that they reach.
+
+    It groups and measures the deliveries at once. `compose` decides about them, `pieces` encodes them for the slot, and
+    `row` tells the driver what became of them; if the slot aborts, `compose` and `pieces` are called again.
+    """
 
     batch: _Batch
-    first: int
-    last: int
-    aborted: int = field(default=0, init=False)
-    began: float = field(default=0.0, init=False)  # epoch s
+    begin: int
+    end: int
+    aborted: int = field(default=0, init=False)  # attempts
     destinations: list[TopicPartition] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         batch, task = self.batch, self.batch.task
         events, subscribers, ids = [np.empty(0, np.int64)], [], []
         for part, (rows, position) in zip(task.parts, batch.matches.parts, strict=True):
-            begin, end = np.searchsorted(rows, (self.first, self.last))
-            some = position[begin:end]
-            events.append(rows[begin:end].astype(np.int64))
+            first, last = np.searchsorted(rows, (self.begin, self.end))
+            some = position[first:last]
+            events.append(rows[first:last].astype(np.int64))
             subscribers.append(notes.subscribers(part.segment).take(some))
             ids.append(part.segment.ids.take(some))
         numbers = _subscribers.numbers(Texts.joined(subscribers))
@@ -218,14 +220,14 @@ class _Transaction:
 
     @cached_property
     def offsets(self) -> Mapping[TopicPartition, int]:
-        columns, rows = self.batch.columns, slice(self.first, self.last)
+        columns, rows = self.batch.columns, slice(self.begin, self.end)
         topic, partitions, offsets = self.batch.task.publication.events, columns.partition[rows], columns.offset[rows]
         return {(topic, p): int(offsets[partitions == p].max()) + 1 for p in np.unique(partitions).tolist()}
 
     def compose(self, refused: Mapping[str, str]) -> set[str]:
         """Decide where each delivery goes, and which become dead letters; returns the topics that are missing."""
         publication, client, deliveries = self.batch.task.publication, self.batch.task.client, self.deliveries
-        distinct, of = np.unique(deliveries.subscriber, return_inverse=True)
+        distinct, of = np.unique(deliveries.subscriber, return_inverse=True)  # of: [D] positions in distinct
         names = _subscribers.names.at(distinct)
         topics = [publication.shared] if publication.shared else [publication.prefix + name for name in names]
         there = client.partitions({*topics, publication.dead_letters})
@@ -233,7 +235,7 @@ class _Transaction:
             return missing
         counts = np.array([there.get(topic, 0) for topic in topics], np.int64)
         self.destinations = [(topic, p) for topic, n in zip(topics, counts.tolist(), strict=True) for p in range(n)]
-        if publication.shared:
+        if publication.shared:  # _to: [D] positions in destinations
             self._to = partitions_of(_subscribers.names.take(distinct), int(counts[0]))[of]
             topic_of = np.zeros(len(of), np.int64)
         else:
@@ -244,7 +246,7 @@ class _Transaction:
         is_oversize = self._sizes > publication.max_bytes
         is_refused = np.array([topic in refused for topic in topics], bool)[topic_of]
         bad = is_absent | is_oversize | is_refused
-        self._good = np.flatnonzero(~bad)
+        self._good = np.flatnonzero(~bad)  # the others become dead letters
         self.letters: list[tuple[str, Record]] = [*self._event_letters()]
         for delivery in np.flatnonzero(bad).tolist():
             topic, name = topics[topic_of[delivery]], names[of[delivery]]
@@ -289,8 +291,8 @@ class _Transaction:
 
     def row(self, matched: float, committed: Committed) -> Mapping[str, Any]:
         """The PUBLISHED row."""
-        total = self.batch.matches.total[self.first : self.last]
-        delivered = np.flatnonzero(total) + self.first
+        total = self.batch.matches.total[self.begin : self.end]
+        delivered = np.flatnonzero(total) + self.begin
         facts = {
             "events": len(delivered),
             "matches": int(total.sum()),
@@ -303,7 +305,7 @@ class _Transaction:
             "encoded_s": self.encoded_s,
             "sent": committed.sent_at,
             "committed": committed.committed_at,
-            "trace_contexts": self.batch.some_trace_contexts if self.first == 0 else [],
+            "trace_contexts": self.batch.some_trace_contexts if self.begin == 0 else [],
         }
         return {
             "kind": Kind.PUBLISHED,
@@ -313,7 +315,7 @@ class _Transaction:
 
     def _event_letters(self) -> Iterator[tuple[str, Record]]:
         for row in sorted(self.batch.matches.dead):
-            if self.first <= row < self.last:
+            if self.begin <= row < self.end:
                 reason, detail = self.batch.matches.dead[row]
                 yield reason, self._letter(row, reason, detail)
 
@@ -346,11 +348,11 @@ def _bounded(matches: Matches, most: int) -> Matches:
 
 
 def _slices(total: Int64) -> Iterator[tuple[int, int]]:
-    """The rows of one transaction after the other, as (first, behind the last)."""
+    """The rows of one transaction after the other, as (begin, end)."""
     ends = np.cumsum(total)
-    first = 0
-    while first < len(total):
-        before = ends[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(ends, before + AT_ONCE, side="right")))
-        yield first, last
-        first = last
+    begin = 0
+    while begin < len(total):
+        before = ends[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + AT_ONCE, side="right")))
+        yield begin, end
+        begin = end

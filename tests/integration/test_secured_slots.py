@@ -14,7 +14,7 @@ from streaming.kafka.topics import Topic, Topics
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted
 from streaming.publishing.slot import Committed, Slot
-from streaming.publishing.sweep import settle, slot_name
+from streaming.publishing.sweep import slot_name, sweep
 from tests.integration.conftest import JARS
 from tests.plain_batches import batches
 from tests.secured import ADMIN, ADMIN_PASSWORD, Right, Secured, certificates, rights, secured_kafka
@@ -36,7 +36,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 def publish(secured: Secured) -> Committed:
     with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD), timeout_s=10)) as client:
-        producer = settle(client, [SLOT], "sluice", list(OFFSETS)).producers[SLOT]
+        producer = sweep(client, [SLOT], "sluice", list(OFFSETS)).producers[SLOT]
         some = batches(producer, [(0, [b"a"]), (1, [b"b"])])
         return Slot(client, SLOT, "sluice").publish(producer, [some], DESTINATIONS, OFFSETS)
 
