@@ -284,7 +284,8 @@ class Pipeline:
                 raise BrokerUnreachable(f"{min(missing)} was made, but tasks do not find it")
             done += events  # the rest comes again
             self.outputs.refresh()
-            self._absent.add(self.outputs.missing(missing))
+            own = missing & {self.names.dead_letters}  # which is not ours to make
+            self._absent.add(self.outputs.missing(missing - own) | own)
 
     def _own(self) -> list[tuple[str, int]]:
         """The partitions whose offsets the driver commits."""

@@ -19,7 +19,7 @@ from matchers.index.snapshot import Part
 from matchers.index.texts import Texts
 from streaming.documents import records
 from streaming.documents.records import Origin, Record
-from streaming.errors import TopicMissing, Unsettled
+from streaming.errors import BrokerUnreachable, TopicMissing, Unsettled
 from streaming.index import notes
 from streaming.publishing import record_batches
 from streaming.publishing.columns import event_columns
@@ -225,7 +225,10 @@ class _Transaction:
         return {(topic, p): int(offsets[partitions == p].max()) + 1 for p in np.unique(partitions).tolist()}
 
     def compose(self, refused: Mapping[str, str]) -> set[str]:
-        """Decide where each delivery goes, and which become dead letters; returns the topics that are missing."""
+        """Decide where each delivery goes, and which become dead letters; returns the topics that are missing.
+
+        Raises BrokerUnreachable if there are dead letters and no topic for them.
+        """
         publication, client, deliveries = self.batch.task.publication, self.batch.task.client, self.deliveries
         distinct, of = np.unique(deliveries.subscriber, return_inverse=True)  # of: [D] positions in distinct
         names = _subscribers.names.at(distinct)
@@ -236,7 +239,7 @@ class _Transaction:
         counts = np.array([there.get(topic, 0) for topic in topics], np.int64)
         self.destinations = [(topic, p) for topic, n in zip(topics, counts.tolist(), strict=True) for p in range(n)]
         if publication.shared:  # _to: [D] positions in destinations
-            self._to = partitions_of(_subscribers.names.take(distinct), int(counts[0]))[of]
+            self._to = partitions_of(_subscribers.names.take(distinct), max(int(counts[0]), 1))[of]
             topic_of = np.zeros(len(of), np.int64)
         else:
             begins = np.cumsum(counts) - counts
@@ -260,6 +263,8 @@ class _Transaction:
                 reason, detail = records.TOPIC_REFUSED, f"the broker refuses it for topic {topic}: {refused[topic]}"
             self.letters.append((reason, self._delivery_letter(delivery, name, reason, detail)))
         if self.letters:
+            if publication.dead_letters not in there:  # the next start tells whether that is so for good
+                raise BrokerUnreachable(f"no broker knows {publication.dead_letters}, which dead letters need")
             first, n = len(self.destinations), there[publication.dead_letters]
             self.destinations += [(publication.dead_letters, partition) for partition in range(n)]
             self._letters_to = [first + partition_of(letter.key, n) for _, letter in self.letters]
