@@ -418,14 +418,15 @@ def test_a_batch_that_makes_no_progress_is_logged_once_and_the_job_is_not_ready(
         assert later(30) == []
         assert later(1) == [
             "batch 7 makes no progress in its stage 'match', for 31 s now (monitoring.stuck_after_s = 30); look at "
-            "Spark's Python workers (streaming.worker.daemon), of which one that is stopped holds up the whole batch"
+            "the brokers, to which tasks publish, and Spark's Python workers (streaming.worker.daemon), of which one "
+            "that is stopped holds up the whole batch"
         ]
         assert len(later(100)) == 1
         (warning,) = caplog.records
         assert (warning.levelname, warning.getMessage()) == ("WARNING", "the batch makes no progress")
         fields = warning.__dict__["fields"]
         assert (fields["batch"], fields["stage"], fields["for_s"]) == (7, "match", 31.0)
-        assert fields["look_at"].startswith("Spark's Python workers")
+        assert fields["look_at"].startswith("the brokers")
         assert values(made.view(), "sluice_batch_without_progress_seconds") == {(): 131.0}
         shown = {"batch": 7, "stage": "match", "without_progress_s": 131.0}
         assert status.document(made.view())["in_hand"] == shown
