@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import ExitStack, closing
 from itertools import chain
 
 import typer
@@ -14,8 +15,7 @@ from commands.shared.flags import Json, with_settings
 from commands.shared.terminal import emit, note, out
 from config import Settings
 from streaming import checks
-from streaming.checks import cluster, machine
-from streaming.checks.cluster_info import KafkaClusterInfo
+from streaming.checks import machine
 from streaming.errors import JobError
 from streaming.kafka.clients import Cluster
 from streaming.text_format import plain
@@ -30,21 +30,27 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
 
     Each check is ok, a warning, a failure, or skipped because it could not be asked. Exit code 1 if one is a failure.
     """
+    from streaming.checks import cluster  # not for a help text: it loads numpy
+    from streaming.checks.cluster_info import KafkaClusterInfo
+
     styles = {checks.OK: "green", checks.WARNING: "yellow", checks.FAILURE: "bold red", checks.SKIPPED: "dim"}
     counts: Counter[str] = Counter()
-    try:
-        cluster_says = cluster.findings(settings, KafkaClusterInfo(Cluster.of(settings)), int(time.time() * 1000))
-    except JobError as error:
-        cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
-    for finding in chain(machine.findings(settings, HOME), cluster_says):
-        counts[finding.state] += 1
-        if as_json:
-            emit(finding, as_json)
-        else:
-            out.print(
-                Text(f"{finding.state:8}", styles[finding.state]), Text(f"{plain(finding.what)}: {plain(finding.text)}")
-            )
-            if finding.mend:
-                out.print(Text(f"{'':9}{plain(finding.mend)}"))
+    with ExitStack() as last:
+        try:
+            info = last.enter_context(closing(KafkaClusterInfo(Cluster.of(settings))))
+            cluster_says = cluster.findings(settings, info, int(time.time() * 1000))
+        except JobError as error:
+            cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
+        for finding in chain(machine.findings(settings, HOME), cluster_says):
+            counts[finding.state] += 1
+            if as_json:
+                emit(finding, as_json)
+            else:
+                out.print(
+                    Text(f"{finding.state:8}", styles[finding.state]),
+                    Text(f"{plain(finding.what)}: {plain(finding.text)}"),
+                )
+                if finding.mend:
+                    out.print(Text(f"{'':9}{plain(finding.mend)}"))
     note(", ".join(f"{counts[state]} {state}" for state in styles if counts[state]))
     raise typer.Exit(1 if counts[checks.FAILURE] else 0)

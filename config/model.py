@@ -38,7 +38,7 @@ class Kafka(Section):
     bootstrap_servers: str = "127.0.0.1:9092"
     """Brokers to ask first: host:port, separated by commas."""
     client: Options = {}
-    """Options of librdkafka under their own names, for the job's writes and for the command line."""
+    """Options of librdkafka under their own names, for the driver, the command line and tasks that publish."""
     spark: Options = {}
     """Options of Kafka's Java client under their own names, for Spark's sources."""
 

@@ -6,9 +6,10 @@ driver and workers), `errors` (errors that stop the job), `log`, `latencies`, `t
     process     the job as an operating system's process: ends with its parent, restarts, one checkpoint directory each
     codecs      a record's bytes to an event
     documents   subscriptions, deliveries, dead letters and statuses: how they are written and read
-    kafka       clients, topics, transactions, and the translation of Kafka's errors
+    publishing  record batches and the transactions of slots: how tasks publish
+    kafka       clients, topics, the driver's transactions, and the translation of Kafka's errors
     index       compiled subscriptions as files that workers map
-    worker      code that runs in a Spark task: read, match, compile
+    worker      code that runs in a Spark task: read, match, publish, compile
     state       the subscriptions in force: apply changes, compact, save, restore
     monitoring  figures, latencies and health of the job, and their HTTP server
     driver      the job: sources, batches, isolation, quotas, transactions, start and stop

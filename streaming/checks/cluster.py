@@ -1,4 +1,4 @@
-"""Check the Kafka cluster: reachable, topics and their settings, rights, clock."""
+"""Check the Kafka cluster: reachable, transactions, topics and their settings, rights, clock."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from streaming.documents.records import MAX_LETTER_BYTES
 from streaming.errors import JobError
 from streaming.kafka import layout
 from streaming.kafka.retention import DAY_MS
+from streaming.publishing.sweep import slot_name
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -28,6 +29,7 @@ def findings(settings: Settings, cluster: ClusterInfo, now_ms: int) -> Iterator[
     try:
         there = cluster.partitions()
         yield Finding("broker", OK, f"{where} answers; brokers: {cluster.brokers()}, topics: {len(there)}")
+        yield _transactions(cluster)
         yield from _topics(settings, cluster, there)
         yield from _rights(settings, cluster, there)
         yield _largest_delivery(settings, cluster, there)
@@ -36,6 +38,16 @@ def findings(settings: Settings, cluster: ClusterInfo, now_ms: int) -> Iterator[
         mend = "is it running, and are kafka.bootstrap_servers and kafka.client right?"
         yield Finding("broker", FAILURE, str(error), mend)
         yield Finding("topics", SKIPPED, "without a broker, neither topics, rights nor the clock can be looked at")
+
+
+def _transactions(cluster: ClusterInfo) -> Finding:
+    version = cluster.transaction_version()
+    text = f"the cluster's feature transaction.version is {version}"
+    if version >= 2:
+        return Finding("transactions", OK, text)
+    text += ": each transaction of a task takes at least three more requests to its coordinator"
+    mend = "from Kafka 4.0 on: kafka-features.sh upgrade --feature transaction.version=2"
+    return Finding("transactions", WARNING, text, mend)
 
 
 def _topics(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Iterator[Finding]:
@@ -105,6 +117,7 @@ def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
     group = cluster.rights_of_group(settings.query.name)
     if group is not None and "READ" not in group:
         lacking.append(f"read on the group {settings.query.name}")
+    lacking += _lacking_of_transactions(settings.query.name, cluster)
     if lacking:
         yield Finding("rights", FAILURE, f"this user lacks {', '.join(lacking)}", RIGHTS)
     elif missing := [topic for topic in wanted if topic not in rights]:
@@ -112,9 +125,17 @@ def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
             "rights", SKIPPED, f"none that is missing, as far as there are topics: {', '.join(missing)} are not"
         )
     else:
-        yield Finding("rights", OK, f"on {len(rights)} topics and the group {settings.query.name}, as the job needs")
-    text = f"whether {settings.query.name} may be used cannot be asked without ending a job that runs"
-    yield Finding("right on the transactional id", SKIPPED, text, "the job says so when it starts")
+        text = f"on {len(rights)} topics, the group {settings.query.name} and its transactional-ids, as the job needs"
+        yield Finding("rights", OK, text)
+
+
+def _lacking_of_transactions(query: str, cluster: ClusterInfo) -> Iterator[str]:
+    """The driver has an id of its own, and each slot one. The first slot is asked about for all."""
+    if not cluster.may_write_transactions(query, query):
+        yield f"write on the transactional-id {query}"
+    first = slot_name(query, 0)
+    if not cluster.may_write_transactions(first, query):
+        yield f"write on the transactional-ids {first.removesuffix('0')}*"
 
 
 def _largest_delivery(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Finding:

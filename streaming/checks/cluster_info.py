@@ -1,4 +1,4 @@
-"""Ask a cluster for its version, topics, settings and our rights, without changing anything."""
+"""Ask a cluster for its topics, settings, features and our rights, without changing anything."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
 from streaming.kafka.topics import TIMEOUT_S, Rights, rights_of
+from streaming.publishing.connection.client import Client
+from streaming.publishing.connection.rights import refused
 
 
 class ClusterInfo(Protocol):
@@ -23,6 +25,8 @@ class ClusterInfo(Protocol):
     def brokers(self) -> int: ...
     def rights(self, topics: Sequence[str]) -> Mapping[str, Rights]: ...
     def rights_of_group(self, group: str) -> Rights | None: ...
+    def may_write_transactions(self, transactional_id: str, group: str) -> bool: ...
+    def transaction_version(self) -> int: ...
     def refuses_to_create(self, topic: str) -> str: ...
     def settings(self, topic: str) -> Mapping[str, str] | None: ...
     def most_bytes(self) -> int | None: ...
@@ -33,6 +37,10 @@ class KafkaClusterInfo:
     def __init__(self, cluster: Cluster) -> None:
         self._topics = cluster.topics()
         self._admin = AdminClient(cluster.client())
+        self._client = Client(cluster.bootstrap_servers, cluster.options)  # as tasks connect
+
+    def close(self) -> None:
+        self._client.close()
 
     def partitions(self) -> Mapping[str, int]:
         return self._topics.partitions()
@@ -51,6 +59,13 @@ class KafkaClusterInfo:
             return rights_of(futures[group].result(TIMEOUT_S).authorized_operations or ())
         except KafkaException as error:
             return Rights() if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED else None
+
+    def may_write_transactions(self, transactional_id: str, group: str) -> bool:
+        return refused(self._client, transactional_id, group) is None
+
+    def transaction_version(self) -> int:
+        """The level of the cluster's feature transaction.version, 1 also for less."""
+        return self._client.transaction_version()
 
     def refuses_to_create(self, topic: str) -> str:
         """The broker's reason for refusing to create a topic, or ""."""

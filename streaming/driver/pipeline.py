@@ -62,7 +62,7 @@ from streaming.rows import (
 from streaming.state.first_load import Chosen, Slice
 from streaming.state.state import State
 from streaming.worker import fan_out, matching
-from streaming.worker.publishing import Publication
+from streaming.worker.publication import Publication
 
 log = logger("sluice.batch")
 

@@ -1,4 +1,4 @@
-"""The slots of a query, as the driver sees them: it alone opens them, and so fences whoever used them before."""
+"""The slots of a query, as the driver handles them: it alone opens them, which fences their earlier users."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from streaming.kafka.sink import TransactionalSink
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Offsets, Producer, TopicPartition
-from streaming.publishing.sweep import settle, slot_name
+from streaming.publishing.sweep import slot_name, sweep
 from streaming.rows import SlotReport
-from streaming.worker.publishing import Publication
+from streaming.worker.publication import Publication
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Slots:
-    """Who may publish, from batch to batch.
+    """The producers with which the tasks of the next batch may publish, one for each slot.
 
-    The order matters (GUARANTEES.md): the sink opens its own producer, `sweep` fences all slots that were ever used,
-    then the committed offsets are read and the sink claims them; only then `open` lets tasks publish.
+    The order of a start matters (GUARANTEES.md): the sink opens its own producer, `sweep` fences all slots that were
+    ever used, then the committed offsets are read and the sink claims them; only then `open` lets tasks publish.
     """
 
     client: Client
     sink: TransactionalSink
-    publication: Publication  # but for what changes from batch to batch
+    publication: Publication  # what is the same for all batches; `work` adds the rest
     partitions: Sequence[TopicPartition]  # of both topics
     _producers: list[Producer] = field(default_factory=list, init=False)
 
@@ -55,13 +55,14 @@ class Slots:
         used = max(least, self.sink.slots, self.sink.slots_used(self.partitions))
         query = self.publication.query
         names = [slot_name(query, number) for number in range(used)]
-        settled = settle(self.client, names, query, self.partitions)
-        self._producers = [settled.producers[name] for name in names]
+        swept = sweep(self.client, names, query, self.partitions)
+        self._producers = [swept.producers[name] for name in names]
         self.sink.slots = used
-        return settled.offsets
+        return swept.offsets
 
     def open(self, number: int) -> None:
-        """Let as many tasks publish. A number beyond those that are noted is noted first."""
+        """Let `number` tasks publish. If that is more than ever, it is noted in Kafka first, so that the next process
+        fences the new slots too."""
         if number > self.sink.slots:
             self.sink.slots = number
             self.claim(self.partitions)
@@ -72,9 +73,10 @@ class Slots:
         self.sink.claim(partitions)
 
     def settle(self, own: Iterable[TopicPartition]) -> Offsets:
-        """After a task failed, find out what is committed. `own` are partitions whose offsets no slot commits.
+        """After a task failed: claim, sweep, claim; returns what is committed.
 
-        If another job has taken over, its slots are not to be fenced: so the claim comes first.
+        `own` are partitions whose offsets no slot commits. The first claim fails if another job has taken over, whose
+        slots must not be fenced. The second one fails if another has taken over meanwhile.
         """
         self.claim(own)
         offsets = self.sweep()
@@ -93,6 +95,7 @@ class Slots:
             self._producers[report.slot] = Producer(report.producer_id, report.epoch)
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Take note of the offsets that tasks have committed."""
         self.sink.moved(offsets)
 
     def close(self) -> None:

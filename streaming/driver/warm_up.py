@@ -16,7 +16,7 @@ from streaming.publishing.contract import Producer
 from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Source, unpacked
 from streaming.state.state import State
 from streaming.worker.compiling import WORTHWHILE
-from streaming.worker.publishing import Publication
+from streaming.worker.publication import Publication
 
 SOME = 64  # events: algorithms may have other kernels for few
 NOWHERE = 1 << 20  # a partition that no topic has

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Mapping
 class CommittedOffsets:
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str], group: str) -> None:
         from streaming.publishing.connection.client import Client  # loads numpy, which most commands do without
-        from streaming.publishing.sweep import settle
+        from streaming.publishing.sweep import sweep
 
         self._client = Client(bootstrap_servers, options)
-        self._settle = settle
+        self._sweep = sweep
         self._group = group
 
     def read(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
         """The offset of each partition that has one, and its note, once no transaction is open that could change it.
         Raises JobError."""
-        settled = self._settle(self._client, (), self._group, list(partitions))
-        return {at: (offset, settled.notes.get(at, "")) for at, offset in settled.offsets.items()}
+        swept = self._sweep(self._client, (), self._group, list(partitions))
+        return {at: (offset, swept.notes.get(at, "")) for at, offset in swept.offsets.items()}
 
     def close(self) -> None:
         self._client.close()

@@ -25,6 +25,8 @@ COUNTED = (
     ("sluice_deliveries_over_quota", "over_quota", "Deliveries over quotas.deliveries_per_second."),
     ("sluice_workers_lost", "workers_lost", "Times that workers died on a batch."),
     ("sluice_transactions_aborted", "transactions_aborted", "Aborted attempts at a transaction."),
+    ("sluice_slot_transactions", "slot_transactions", "Transactions that tasks committed, each in a slot."),
+    ("sluice_published_bytes", "published_bytes", "Record batches that tasks published, as brokers store them."),
     (
         "sluice_events_deleted_unread",
         "deleted_unread",
@@ -81,6 +83,10 @@ def families(view: View) -> Iterator[Metric]:
     yield _counters("sluice_changes", "Changes of subscriptions, without those of a query's first start.", changes)
     letters = {reason: figures.dead_letters.get(reason, 0) for reason in REASONS}
     yield _counters("sluice_dead_letters", "Dead letters, without those of a query's first start.", letters, "reason")
+    help = "Errors that passed while tasks published: the same request succeeded later."
+    yield _counters("sluice_publish_errors", help, figures.publish_errors, "error")
+    help = "Time in which tasks encoded deliveries as record batches, all tasks together."
+    yield _counter("sluice_publish_encoding_seconds", help, figures.encoded_ms / 1000)
 
     latency = HistogramMetricFamily(
         "sluice_event_latency_seconds",

@@ -36,6 +36,8 @@ class Figures:
     bytes: int = 0  # keys and values of all that was read
     counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
     dead_letters: Mapping[str, int] = field(default_factory=dict)  # by reason
+    publish_errors: Mapping[str, int] = field(default_factory=dict)  # that passed while tasks published, by name
+    encoded_ms: float = 0.0  # of all tasks
     spent_ms: Mapping[str, float] = field(default_factory=dict)
     latencies: Mapping[str, Latencies] = field(default_factory=_none)  # by stage
     durations: Latencies = field(default_factory=Latencies)  # of batches
@@ -52,6 +54,8 @@ class Figures:
             self.bytes + report.bytes,
             _sum(self.counts, report.counts),
             _sum(self.dead_letters, report.dead_letters),
+            _sum(self.publish_errors, report.publish_errors),
+            self.encoded_ms + report.encoded_ms,
             _sum(self.spent_ms, report.spent_ms),
             _both(self.latencies, report.latencies),
             self.durations.plus(duration),

@@ -24,6 +24,8 @@ COUNTED = (
     "workers_lost",
     "transactions_aborted",
     "deleted_unread",
+    "slot_transactions",
+    "published_bytes",
 )
 LOGGED = ("prepare", "apply")  # stages; of the others `latencies` tell
 LOOKED_AT = 8  # of the events that are delivered: whether they belong to traces
@@ -66,6 +68,8 @@ class Report:
     waited_ms: float = 0.0  # the oldest event
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
     dead_letters: Counter[str] = field(default_factory=Counter)  # by reason
+    publish_errors: Counter[str] = field(default_factory=Counter)  # that passed while tasks published, by name
+    encoded_ms: float = 0.0  # of all tasks
     stages: list[Stage] = field(default_factory=list)  # in the order of their ends
     trace_contexts: list[dict[str, str]] = field(default_factory=list)  # of the first events that are delivered
     state: dict[str, int] = field(default_factory=dict)  # after it
@@ -110,7 +114,11 @@ class Report:
         self.counts["deliveries"] += published.deliveries
         self.counts["transactions_aborted"] += published.aborted
         self.counts["undecodable"] += sum(published.dead_letters.get(reason, 0) for reason in OF_EVENTS)
+        self.counts["slot_transactions"] += 1
+        self.counts["published_bytes"] += published.size_bytes
         self.dead_letters.update(published.dead_letters)
+        self.publish_errors.update(published.errors)
+        self.encoded_ms += 1000 * published.encoded_s
 
     def add(self, published: CommittedTransaction, matched_at: float) -> None:
         """Add a transaction, and the time when its matching ended (epoch s)."""
@@ -145,8 +153,10 @@ class Report:
             "events": self.events,
             **self.counts,
             "dead_letters": dict(self.dead_letters),
+            **({"publish_errors": dict(self.publish_errors)} if self.publish_errors else {}),
             "false_positives": self.false_positives,
             **{name: round(ms, 1) for name, ms in self.spent_ms.items()},
+            "encoded_ms": round(self.encoded_ms, 1),
             "latency_ms": self.latencies[TOTAL].summary(),
             "latencies": {stage: latencies.to_json() for stage, latencies in self.latencies.items()},
             **self.state,

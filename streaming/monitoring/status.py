@@ -8,8 +8,10 @@
     state           version, subscriptions, parts, bytes, joining, joins, joins_s (their p50, p95, p99, max);
                     null while it is restored
     totals          since the start: batches, events, read_bytes, matched, matches, deliveries, undecodable, changes,
-                    refused, over_quota, workers_lost, transactions_aborted, deleted_unread
+                    refused, over_quota, workers_lost, transactions_aborted, deleted_unread, slot_transactions
+                    (that tasks committed), published_bytes (by tasks: record batches, as brokers store them)
     dead_letters    since the start, by reason; those of which there are none are left out
+    publish_errors  since the start, by name: errors that passed while tasks published
     rates           of the last minute: events_per_s, deliveries_per_s
     history         step_s, and the same rates for each of the last steps, the oldest first
     latency_s       of the last five minutes, by stage (wait, match, publish, commit, total): p50, p95, p99, max;
@@ -69,6 +71,7 @@ def document(view: View) -> Document:
             **figures.counts,
         },
         "dead_letters": dict(figures.dead_letters),
+        "publish_errors": dict(figures.publish_errors),
         "rates": {
             "events_per_s": round(figures.per_second("events", now), 1),
             "deliveries_per_s": round(figures.per_second("deliveries", now), 1),

@@ -35,7 +35,7 @@ MAX_BYTES = 10_000_000  # of an answer
 TROUBLES = 3
 QUANTILES = ("p50", "p95", "p99", "max")
 SHOWN = {
-    *("job", "health", "ready", "state", "totals", "dead_letters", "rates"),
+    *("job", "health", "ready", "state", "totals", "dead_letters", "publish_errors", "rates"),
     *("latency_s", "lag", "last_batch_at", "broker", "spark", "resident_bytes", "troubles"),
 }
 
@@ -128,6 +128,8 @@ def _facts(document: Document) -> Table:
     rows.append(
         ("dead letters", number(sum(letters.values())), ", ".join(f"{why} {number(n)}" for why, n in letters.items()))
     )
+    errors = ", ".join(f"{error} {number(n)}" for error, n in document["publish_errors"].items())
+    rows.append(("published by tasks", size(totals["published_bytes"]), errors))
     code = job["last_exit_code"]
     again = "-" if job["restarts"] is None else number(job["restarts"])
     rows.append(("restarts", again, "" if code is None else f"the last after exit code {code}"))

@@ -12,7 +12,8 @@ BROKER_S = 30.0
 LOOK_AT = {  # by stage
     "prepare": "the driver's JVM and the executors, to which new parts of the state go",
     "measure": "Spark's executors, which read the sizes of the batch's records",
-    "match": "Spark's Python workers (streaming.worker.daemon), of which one that is stopped holds up the whole batch",
+    "match": "the brokers, to which tasks publish, and Spark's Python workers (streaming.worker.daemon), of which one "
+    "that is stopped holds up the whole batch",
     "publish": "the broker, to which a transaction is written",
 }
 

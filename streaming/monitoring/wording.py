@@ -30,6 +30,7 @@ TOTALS = {
     "workers_lost": "workers lost",
     "transactions_aborted": "transactions aborted",
     "deleted_unread": "events deleted unread",
+    "slot_transactions": "transactions of tasks",
 }
 VERDICTS = (("health", "alive", "not alive"), ("ready", "ready", "not ready"))
 MEMORY = {"jvm": "JVM", "workers": "workers", "beside": "others"}

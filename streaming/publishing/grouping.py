@@ -70,7 +70,7 @@ def _by_number(numbers: Any, n: int) -> Any:
 
 
 @inlined
-def _slot_of(subscriber: int, mask: int) -> int:
+def _cell_of(subscriber: int, mask: int) -> int:
     return ((subscriber * 0x9E3779B1) >> 7) & mask
 
 
@@ -79,7 +79,7 @@ def _deliver(event: Any, subscriber: Any, order: Any) -> tuple[Any, Any]:
     """[M] the delivery of each match in order, and [D] the first match of each delivery.
 
     The table of an event's subscribers holds deliveries. One before the event's first is of an earlier event, so the
-    slot is free.
+    cell is free.
     """
     m = order.shape[0]
     longest = 1
@@ -90,7 +90,7 @@ def _deliver(event: Any, subscriber: Any, order: Any) -> tuple[Any, Any]:
     size = 2
     while size < 2 * longest:
         size *= 2
-    slots = np.full(size, -1, np.int64)
+    cells = np.full(size, -1, np.int64)
     mask = size - 1
     delivery = np.empty(m, np.int64)
     first = np.empty(m, np.int64)
@@ -100,14 +100,14 @@ def _deliver(event: Any, subscriber: Any, order: Any) -> tuple[Any, Any]:
         match = order[k]
         if k == 0 or event[match] != event[order[k - 1]]:
             of_event = n
-        slot = _slot_of(subscriber[match], mask)
-        while slots[slot] >= of_event and subscriber[first[slots[slot]]] != subscriber[match]:
-            slot = (slot + 1) & mask
-        if slots[slot] < of_event:
-            slots[slot] = n
+        cell = _cell_of(subscriber[match], mask)
+        while cells[cell] >= of_event and subscriber[first[cells[cell]]] != subscriber[match]:
+            cell = (cell + 1) & mask
+        if cells[cell] < of_event:
+            cells[cell] = n
             first[n] = match
             n += 1
-        delivery[k] = slots[slot]
+        delivery[k] = cells[cell]
     return delivery, first[:n].copy()
 
 

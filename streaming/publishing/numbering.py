@@ -1,8 +1,9 @@
 """Number texts, such as the names of subscribers, for as long as a process lives.
 
-The table is open addressing: a slot, int64, holds 31 bits of the text's hash and, below them, its number; -1 is free.
+The table is a hash table with open addressing. A cell, int64, holds 31 bits of the text's hash and, below them, its
+number; -1 is free.
 
-    slot:  ... | 0x1f3a_0000_0002 | -1 | 0x0021_0000_0000 | ...    number 2 is text[start[2] : start[3]]
+    cell:  ... | 0x1f3a_0000_0002 | -1 | 0x0021_0000_0000 | ...    number 2 is text[start[2] : start[3]]
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Table(NamedTuple):
 
     text: Any  # uint8
     start: Any  # int64: name i is text[start[i] : start[i + 1]]
-    slots: Any  # int64, a power of two long
+    cells: Any  # int64, a power of two long
 
 
 class Numbering:
@@ -58,15 +59,15 @@ class Numbering:
 
     def _grow(self, length: int) -> None:
         """Make room for a name of this length."""
-        text, start, slots = self._table
+        text, start, cells = self._table
         if start[self._n] + length > len(text):
             text = _longer(text, length)
         if self._n + 1 >= len(start):
             start = _longer(start, 1)
-        if 2 * self._n >= len(slots):
-            slots = np.full(2 * len(slots), -1, np.int64)
-            _enter(text, start, self._n, slots)
-        self._table = Table(text, start, slots)
+        if 2 * self._n >= len(cells):
+            cells = np.full(2 * len(cells), -1, np.int64)
+            _enter(text, start, self._n, cells)
+        self._table = Table(text, start, cells)
 
 
 def _longer(array: Any, n: int) -> Any:
@@ -102,29 +103,29 @@ def _same(text: Bytes, begin: int, other: Bytes, other_begin: int, length: int) 
 def _number(done: int, text: Bytes, start: Int64, table: Table, n: int, numbers: Int64) -> tuple[int, int]:
     """Number the texts from `done` on; stops before a new one for which the table has no room. Returns how many are
     done, and the number of names."""
-    names, name_start, slots = table
-    mask = slots.shape[0] - 1
+    names, name_start, cells = table
+    mask = cells.shape[0] - 1
     while done < start.shape[0] - 1:
         begin = start[done]
         length = start[done + 1] - begin
         h = _hash(text, begin, begin + length)
         tag = np.int64(h >> _TAG)
-        slot = np.int64(h & np.uint64(mask))
+        cell = np.int64(h & np.uint64(mask))
         number = -1
-        while number < 0 and slots[slot] >= 0:
-            if slots[slot] >> 32 == tag:
-                i = slots[slot] & _NUMBER
+        while number < 0 and cells[cell] >= 0:
+            if cells[cell] >> 32 == tag:
+                i = cells[cell] & _NUMBER
                 if name_start[i + 1] - name_start[i] == length and _same(names, name_start[i], text, begin, length):
                     number = i
-            slot = (slot + 1) & mask
+            cell = (cell + 1) & mask
         if number < 0:
             at = name_start[n]
-            if at + length > names.shape[0] or n + 1 >= name_start.shape[0] or 2 * n >= slots.shape[0]:
+            if at + length > names.shape[0] or n + 1 >= name_start.shape[0] or 2 * n >= cells.shape[0]:
                 return done, n
             for i in range(length):
                 names[at + i] = text[begin + i]
             name_start[n + 1] = at + length
-            slots[slot] = (tag << 32) | n
+            cells[cell] = (tag << 32) | n
             number = n
             n += 1
         numbers[done] = number
@@ -133,12 +134,12 @@ def _number(done: int, text: Bytes, start: Int64, table: Table, n: int, numbers:
 
 
 @kernel
-def _enter(text: Bytes, start: Int64, n: int, slots: Int64) -> None:
-    """Enter the first n names, which differ, into free slots."""
-    mask = slots.shape[0] - 1
+def _enter(text: Bytes, start: Int64, n: int, cells: Int64) -> None:
+    """Enter the first n names, which differ, into free cells."""
+    mask = cells.shape[0] - 1
     for i in range(n):
         h = _hash(text, start[i], start[i + 1])
-        slot = np.int64(h & np.uint64(mask))
-        while slots[slot] >= 0:
-            slot = (slot + 1) & mask
-        slots[slot] = (np.int64(h >> _TAG) << 32) | i
+        cell = np.int64(h & np.uint64(mask))
+        while cells[cell] >= 0:
+            cell = (cell + 1) & mask
+        cells[cell] = (np.int64(h >> _TAG) << 32) | i

@@ -151,7 +151,7 @@ class _Transaction:
         return attempt
 
     async def _ask(self, question: Question) -> Any:
-        """As `asked`, but raises _Abort where that would do."""
+        """As `asked`, but raises _Abort if the slot can go on after aborting this transaction."""
         self._begun = True
         response, answers = await self._client.ask(question, self._attempt())
         if not answers:
@@ -162,6 +162,7 @@ class _Transaction:
         raise error_of(question.name, self._slot, worst)
 
     async def _send_all(self, pieces: Iterable[Batches], destinations: Sequence[TopicPartition]) -> None:
+        """Send piece after piece. The caller makes the next one while the last is on its way."""
         on_its_way = None
         try:
             for batches in pieces:
@@ -259,6 +260,7 @@ class _Transaction:
         return act
 
     def _final(self, answers: Sequence[Answer]) -> Exception:
+        """The error for answers that no other try would change."""
         worst = max(answers, key=lambda answer: act_on("Produce", answer))
         if act_on("Produce", worst) <= Act.ABORT:
             return _abort("Produce", answers)

@@ -1,4 +1,4 @@
-"""Settle all slots: nothing of older producers is open any more, and the committed offsets are what they did."""
+"""Sweep all slots: nothing of older producers is open any more, and the committed offsets tell what they did."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streaming.publishing.contract import Producer, TopicPartition
 from streaming.publishing.slot import asked, open_slot
 
 
-class Settled(NamedTuple):
+class Swept(NamedTuple):
     producers: Mapping[str, Producer]  # of each slot, by its name
     offsets: Mapping[TopicPartition, int]  # partitions without a committed offset are left out
     notes: Mapping[TopicPartition, str]  # metadata of these offsets; partitions without any are left out
@@ -22,22 +22,23 @@ def slot_name(query: str, number: int) -> str:
     return f"{query}/{number}"
 
 
-def settle(client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition]) -> Settled:
+def sweep(client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition]) -> Swept:
     """Fence all slots ever used, wait until their last transactions have ended, then read the committed offsets.
 
-    Only the driver calls it: at a start, and whenever a task failed or was lost. Raises JobError.
+    Only the driver calls it with slots: at a start, and whenever a task failed or was lost. Without any, it only reads.
+    Raises JobError.
     """
-    return client.run(_settle, client, slots, group, partitions)
+    return client.run(_sweep, client, slots, group, partitions)
 
 
-async def _settle(client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition]) -> Settled:
+async def _sweep(client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition]) -> Swept:
     opening = [client.start(open_slot, client, name) for name in slots]
     producers = {name: await producer for name, producer in zip(slots, opening, strict=True)}
     committed: Mapping[TopicPartition, tuple[int, str]] = {}
     if partitions:
         response = await asked(client, requests.fetch_offsets(group, partitions), client.attempt())
         committed = requests.fetched_offsets(response)
-    return Settled(
+    return Swept(
         producers,
         {at: offset for at, (offset, _) in committed.items()},
         {at: note for at, (_, note) in committed.items() if note},

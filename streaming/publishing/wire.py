@@ -23,6 +23,7 @@ _code: Any = cgutils  # without types
 _SETTINGS: Any = numba.config  # numba sets them when it is imported
 _MOST_DIGITS = 19  # of numbers below 2^63
 _TEN, _ZERO = np.uint64(10), np.uint64(48)
+# Whether kernels run as Python, or check the bounds of arrays.
 CHECKED = bool(_SETTINGS.DISABLE_JIT) or _SETTINGS.BOUNDSCHECK == 1
 
 

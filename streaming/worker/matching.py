@@ -28,7 +28,8 @@ from streaming.latencies import credible
 from streaming.rows import EVENTS, OUTPUT, PACKED, PAUSED, SUBSCRIPTIONS, Kind, Source, SourcePartition
 from streaming.worker.compiling import Changes, Compiled, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.matches import Matching
-from streaming.worker.publishing import Publication, Task
+from streaming.worker.publication import Publication
+from streaming.worker.publishing import Task
 from streaming.worker.to_driver import rows_of
 
 _SOURCE_STRIDE = 1 << 32  # more than there are partitions
@@ -99,7 +100,7 @@ class Work:
             false_positives=self.false_positives,
             max_event_bytes=self.max_event_bytes,
         )
-        task = self.publication and self.publication.task(parts, self.false_positives)
+        task = self.publication and Task.of(self.publication, parts, self.false_positives)
         for batch in batches:
             batch = batch.filter(self._fresh(batch))
             is_event = pc.equal(batch["source"], EVENTS)

@@ -18,48 +18,16 @@ from matchers.index.snapshot import Part
 from streaming.documents import records
 from streaming.errors import TopicMissing, Unsettled
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Aborted, Producer
+from streaming.publishing.contract import Aborted
 from streaming.publishing.slot import Committed, Slot
 from streaming.publishing.sweep import slot_name
 from streaming.rows import Kind
 from streaming.worker.matches import Matches
+from streaming.worker.publication import Publication
 from streaming.worker.transaction import Batch, Transaction
 
 LEAST_ATTEMPTS = 5  # at a transaction, unless the broker refuses another topic
 AT_ONCE = 200_000  # matches, in a transaction, unless they are of one event
-
-
-@dataclass(frozen=True)
-class Publication:
-    """How the tasks of a batch publish. A task's slot is its number in the stage."""
-
-    bootstrap_servers: str
-    options: Mapping[str, str]  # of Kafka's clients, under librdkafka's names
-    query: str  # also the group of the offsets
-    note: str  # metadata of the offsets
-    producers: tuple[Producer, ...]  # of the slots
-    version: int  # of the state that events are matched against
-    events: str  # topic
-    dead_letters: str  # topic
-    prefix: str  # of subscribers' topics
-    shared: str  # the topic of all deliveries; empty: each subscriber has one
-    max_bytes: int  # of a delivery
-    max_matches: int  # of an event; 0: any number
-    absent: frozenset[str] = frozenset()  # subscribers' topics that do not exist, and are not to be waited for
-
-    def task(self, parts: Sequence[Part], false_positives: float) -> Task:
-        """Raises Unsettled in all attempts at a task but the first: that one may be at work, or have published."""
-        context = TaskContext.get()
-        if context is not None and context.attemptNumber():
-            raise Unsettled(f"attempt {context.attemptNumber()} at a task: only the first may publish")
-        number = context.partitionId() if context is not None else 0
-        return Task(self, parts, false_positives, number, _client(self.bootstrap_servers, tuple(self.options.items())))
-
-
-@lru_cache(1)
-def _client(bootstrap_servers: str, options: tuple[tuple[str, str], ...]) -> Client:
-    """The connections of this process."""
-    return Client(bootstrap_servers, dict(options))
 
 
 @dataclass
@@ -74,6 +42,17 @@ class Task:
     stopped: bool = field(default=False, init=False)
     _missing: set[str] = field(default_factory=set, init=False)
     _refused: dict[str, str] = field(default_factory=dict, init=False)  # by topic
+
+    @classmethod
+    def of(cls, publication: Publication, parts: Sequence[Part], false_positives: float) -> Task:
+        """The present task. Raises Unsettled in all attempts at it but the first: that one may be at work, or have
+        published."""
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber():
+            raise Unsettled(f"attempt {context.attemptNumber()} at a task: only the first may publish")
+        number = context.partitionId() if context is not None else 0
+        client = _client(publication.bootstrap_servers, tuple(publication.options.items()))
+        return cls(publication, parts, false_positives, number, client)
 
     def __post_init__(self) -> None:
         query = self.publication.query
@@ -100,21 +79,21 @@ class Task:
         If topics are missing, only the first rows may be done, and the task has stopped. Raises JobError.
         """
         matched = time.time()
-        answers: list[Mapping[str, Any]] = []
+        published: list[Mapping[str, Any]] = []
         matches = _bounded(matches, self.publication.max_matches)
         batch = Batch(self.publication, self.client, self.parts, self.false_positives, rows, matches)
-        for first, last in _slices(matches.total):
-            transaction = Transaction(batch, first, last)
+        for begin, end in _slices(matches.total):
+            transaction = Transaction(batch, begin, end)
             committed = self._committed(transaction)
             if committed is None:
                 self.stop()
-                return first, answers
-            answers.append(transaction.row(matched, committed))
-        return len(rows), answers
+                return begin, published
+            published.append(transaction.row(matched, committed))
+        return len(rows), published
 
     def _committed(self, transaction: Transaction) -> Committed | None:
-        """None if topics are missing. Topics that the broker refuses, or that are gone, show while it is sent: then it
-        is composed again."""
+        """Commit the transaction; None if topics are missing. Topics that are gone, or for which the broker refuses
+        records, show only while it is sent: then it is composed again."""
         while True:
             self._missing |= transaction.compose(self._refused)
             if self._missing:
@@ -162,3 +141,9 @@ def _slices(total: Int64) -> Iterator[tuple[int, int]]:
         last = max(first + 1, int(np.searchsorted(ends, before + AT_ONCE, side="right")))
         yield first, last
         first = last
+
+
+@lru_cache(1)
+def _client(bootstrap_servers: str, options: tuple[tuple[str, str], ...]) -> Client:
+    """The connections of this process."""
+    return Client(bootstrap_servers, dict(options))

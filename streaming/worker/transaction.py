@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
@@ -19,7 +19,7 @@ from matchers.index.snapshot import Part
 from matchers.index.texts import Texts
 from streaming.documents import records
 from streaming.documents.records import Origin, Record
-from streaming.errors import TopicMissing
+from streaming.errors import BrokerUnreachable
 from streaming.index import notes
 from streaming.publishing import record_batches
 from streaming.publishing.columns import event_columns
@@ -33,9 +33,7 @@ from streaming.publishing.record_batches import Format, events_keys, subscribers
 from streaming.publishing.slot import Committed
 from streaming.rows import Kind, consumer_records
 from streaming.worker.matches import Matches
-
-if TYPE_CHECKING:
-    from streaming.worker.publishing import Publication
+from streaming.worker.publication import Publication
 
 PIECE_BYTES = 16 << 20  # of deliveries, encoded at once
 LETTERS_AT_ONCE = 1_000
@@ -70,14 +68,15 @@ class Batch:
 
 @dataclass
 class Transaction:
-    """The deliveries and dead letters of the rows from `first` to before `last`, and how far they bring the offsets.
+    """The deliveries and dead letters of the rows begin .. end of a batch, and the offsets that they reach.
 
-    Call `compose`, then take `pieces` once. If the broker refuses a topic, or it is gone, do so again.
+    It groups and measures the deliveries at once. `compose` decides about them, `pieces` encodes them for the slot, and
+    `row` tells the driver what became of them. If the slot aborts, `compose` and `pieces` are called again.
     """
 
     batch: Batch
-    first: int
-    last: int
+    begin: int
+    end: int
     aborted: int = field(default=0, init=False)  # attempts
     destinations: list[TopicPartition] = field(default_factory=list, init=False)
     # Results of the last attempt.
@@ -88,9 +87,9 @@ class Transaction:
         batch, publication = self.batch, self.batch.publication
         events, subscribers, ids = [np.empty(0, np.int64)], [], []
         for part, (rows, position) in zip(batch.parts, batch.matches.parts, strict=True):
-            begin, end = np.searchsorted(rows, (self.first, self.last))
-            some = position[begin:end]
-            events.append(rows[begin:end].astype(np.int64))
+            first, last = np.searchsorted(rows, (self.begin, self.end))
+            some = position[first:last]
+            events.append(rows[first:last].astype(np.int64))
             subscribers.append(notes.subscribers(part.segment).take(some))
             ids.append(part.segment.ids.take(some))
         numbers = _subscribers.numbers(Texts.joined(subscribers))
@@ -107,14 +106,14 @@ class Transaction:
         else:
             self._keys = events_keys(batch.columns, self._deliveries)
         self._sizes = record_batches.sizes(batch.columns, self._headers, self._deliveries, self._keys)
-        self._distinct, self._of = np.unique(self._deliveries.subscriber, return_inverse=True)
+        self._distinct, self._of = np.unique(self._deliveries.subscriber, return_inverse=True)  # [D] each
         self._names = _subscribers.names.at(self._distinct)
         prefix, shared = publication.prefix, publication.shared
         self._topics = [shared] * len(self._names) if shared else [prefix + name for name in self._names]
 
     @cached_property
     def offsets(self) -> Mapping[TopicPartition, int]:
-        columns, rows = self.batch.columns, slice(self.first, self.last)
+        columns, rows = self.batch.columns, slice(self.begin, self.end)
         topic, partitions, offsets = self.batch.publication.events, columns.partition[rows], columns.offset[rows]
         return {(topic, p): int(offsets[partitions == p].max()) + 1 for p in np.unique(partitions).tolist()}
 
@@ -151,7 +150,10 @@ class Transaction:
         return set()
 
     def pieces(self, producer: Producer) -> Iterator[Batches]:
-        """Record batches, some at a time: one event can have a million deliveries."""
+        """Record batches, some at a time: one event can have a million deliveries.
+
+        Raises BrokerUnreachable if there are dead letters and no topic for them.
+        """
         batch, options = self.batch, self.batch.client.options
         self.dead_letters, self.encoded_s = Counter(), 0.0
         form = Format(
@@ -172,14 +174,14 @@ class Transaction:
         letters = self._letters()
         while some_letters := list(islice(letters, LETTERS_AT_ONCE)):
             if not self._letters_to:
-                raise TopicMissing(f"no topic {batch.publication.dead_letters} for dead letters")
+                raise BrokerUnreachable(f"there is no topic {batch.publication.dead_letters}, which dead letters need")
             to = [self._letters_to[partition_of(letter.key, len(self._letters_to))] for letter in some_letters]
             yield record_batches.of_records(some_letters, to, form)
 
     def row(self, matched: float, committed: Committed) -> Mapping[str, Any]:
         """The PUBLISHED row. `matched` is when matching ended (epoch s)."""
-        total = self.batch.matches.total[self.first : self.last]
-        delivered = np.flatnonzero(total) + self.first
+        total = self.batch.matches.total[self.begin : self.end]
+        delivered = np.flatnonzero(total) + self.begin
         facts = {
             "events": len(delivered),
             "matches": int(total.sum()),
@@ -199,7 +201,7 @@ class Transaction:
 
     def _letters(self) -> Iterator[Record]:
         for row in sorted(self.batch.matches.dead):
-            if self.first <= row < self.last:
+            if self.begin <= row < self.end:
                 yield self._letter(row, *self.batch.matches.dead[row])
         for delivery in self._bad.tolist():
             yield self._of_delivery(delivery)

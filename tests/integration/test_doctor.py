@@ -27,7 +27,8 @@ def test_the_doctor_is_content_with_what_topics_create_makes(sluice: CommandLine
     cluster = Cluster(sluice.environment["SLUICE_KAFKA__BOOTSTRAP_SERVERS"], {})
     there = cluster.topics().partitions()
     after = diagnosed(sluice, 0)
-    assert {after[check] for check in (*topics, "broker", "rights", "largest delivery", "clock")} == {"ok"}
+    checks = (*topics, "broker", "transactions", "rights", "largest delivery", "clock")
+    assert {after[check] for check in checks} == {"ok"}
     assert cluster.topics().partitions() == there
     sluice.environment["SLUICE_SUBSCRIPTIONS__TOPIC"] = f"{sluice.name}.dead"
     sluice.environment["SLUICE_DEAD_LETTERS__TOPIC"] = f"{sluice.name}.subscriptions"

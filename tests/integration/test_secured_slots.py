@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ import pytest
 from streaming.errors import Forbidden, Unauthenticated
 from streaming.kafka.topics import Topic, Topics
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Aborted
+from streaming.publishing.connection.rights import refused
+from streaming.publishing.contract import Aborted, Batches
 from streaming.publishing.slot import Committed, Slot
-from streaming.publishing.sweep import settle, slot_name
+from streaming.publishing.sweep import slot_name, sweep
 from tests.integration.conftest import JARS
 from tests.plain_batches import batches
 from tests.secured import ADMIN, ADMIN_PASSWORD, Right, Secured, certificates, rights, secured_kafka
@@ -36,7 +38,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 def publish(secured: Secured) -> Committed:
     with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD), timeout_s=10)) as client:
-        producer = settle(client, [SLOT], "sluice", list(OFFSETS)).producers[SLOT]
+        producer = sweep(client, [SLOT], "sluice", list(OFFSETS)).producers[SLOT]
         some = batches(producer, [(0, [b"a"]), (1, [b"b"])])
         return Slot(client, SLOT, "sluice").publish(producer, [some], DESTINATIONS, OFFSETS)
 
@@ -68,6 +70,31 @@ def test_the_documented_rights_are_enough_and_each_is_needed(secured: Secured) -
                 publish(secured)
         secured.allow([right])
     assert publish(secured).records == 2
+
+
+def test_whether_an_id_may_be_used_is_asked_without_disturbing_who_uses_it(secured: Secured) -> None:
+    secured.allow(rights_of_slots())
+    (write,) = [right for right in rights_of_slots() if right.kind == "transactional-id"]
+    describe = replace(write, operation="describe")
+
+    def asked() -> str:
+        with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD))) as other:
+            return str(refused(other, SLOT, "sluice"))
+
+    def pieces() -> Iterator[Batches]:
+        yield batches(producer, [(0, [b"a"])])
+        assert asked() == "None"
+        yield batches(producer, [(1, [b"b"])])
+
+    with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD))) as client:
+        producer = sweep(client, [SLOT], "sluice", []).producers[SLOT]
+        assert Slot(client, SLOT, "sluice").publish(producer, pieces(), DESTINATIONS, OFFSETS).records == 2
+    secured.withdraw(write)
+    assert "(FindCoordinator); SECURITY.md" in asked()
+    secured.allow([describe])
+    assert "(AddOffsetsToTxn); SECURITY.md" in asked()
+    secured.withdraw(describe)
+    secured.allow([write])
 
 
 def test_a_wrong_password(secured: Secured) -> None:

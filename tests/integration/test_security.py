@@ -123,8 +123,7 @@ def test_a_subscriber_reads_no_other_ones_deliveries(users: Users, secured: Secu
 
 @pytest.mark.parametrize(
     "right",
-    # those of slots: tests/integration/test_secured_slots.py
-    [right for right in RIGHTS if right.who == "job" and right.name not in ("deliveries.*",)],
+    [right for right in RIGHTS if right.who == "job" and right.name != "deliveries.*"],
     ids=lambda right: f"{right.kind}-{right.name}",
 )
 def test_a_right_that_the_job_lacks_ends_it_before_spark_starts(right: Right, users: Users, secured: Secured) -> None:
@@ -139,7 +138,7 @@ def test_a_right_that_the_job_lacks_ends_it_before_spark_starts(right: Right, us
 
 
 def test_the_doctor_names_each_right_that_the_job_lacks(users: Users, secured: Secured) -> None:
-    told = [right for right in RIGHTS if right.who == "job" and right.kind != "transactional-id"]
+    told = [right for right in RIGHTS if right.who == "job"]
     told = [right for right in told if (right.name, right.operation) != ("deliveries.*", "write")]  # there is none yet
     fine = users.as_("job", "doctor", "--json")
     assert "as the job needs" in _found(fine, "rights")

@@ -15,6 +15,7 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +36,7 @@ from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About, Broker
 from streaming.monitoring.web import page
 from streaming.monitoring.wording import LAGS, TOTALS, seconds
 from streaming.process.supervision import Past
-from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, Delivery, Row
+from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, Delivery, Published, Row
 from streaming.rows import Progress as ProgressRow
 from streaming.version import VERSION
 from tests.stage import ALICE, ListSink, change, event, pipeline, state, step, work
@@ -85,6 +86,29 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
     return own
 
 
+PUBLISHED = Published(
+    events=2,
+    matches=5,
+    deliveries=4,
+    dead_letters={"undecodable_event": 1},
+    aborted=1,
+    size_bytes=1_000,
+    errors={"Produce NOT_LEADER_FOR_PARTITION": 2},
+    matched=1_000_000.0,
+    encoded_s=0.25,
+    sent=1_000_000.1,
+    committed=1_000_000.2,
+    timestamps_ms=np.array([999_999_000, 999_999_990]),
+    trace_contexts=[],
+)
+
+
+# Of events that nobody gets.
+SILENT = PUBLISHED._replace(
+    events=0, matches=0, deliveries=0, dead_letters={}, aborted=0, timestamps_ms=np.zeros(0, np.int64)
+)
+
+
 def monitor(clock: Clock | None = None, asked: Asked | None = None) -> Monitor:
     clock = clock or Clock()
     made = Monitor(replace(ABOUT, started_at=clock()), TOPICS, asked or Asked(), clock)
@@ -116,7 +140,9 @@ def busy() -> View:
     made = running(clock, Asked({("events", 0): 7, ("subs", 0): 0}))
     letters = {"dead_letters": {"oversize": 3}, "over_quota": 2, "aborted": 1}
     made.batch(report(clock.now, (10.0, 200.0), clock.now + 0.1, **letters))
-    made.batch(report(clock.now, (3_000.0,), clock.now + 0.1))
+    second = report(clock.now, (3_000.0,), clock.now + 0.1)
+    second.add_task(SILENT)
+    made.batch(second)
     made.beat(lambda: Progress(5.0, 6.0, {"addBatch": 0.2}, {("events", 0): 3}, {"used": 1, "max": 2}))
     return replace(made.view(), resident_bytes={"jvm": 5})
 
@@ -203,6 +229,10 @@ def test_a_bucket_counts_what_lies_below_it_but_for_two_percent(latencies_ms: li
         ("sluice_deliveries_total", {(): 6}),
         ("sluice_deliveries_over_quota_total", {(): 2}),
         ("sluice_transactions_aborted_total", {(): 1}),
+        ("sluice_slot_transactions_total", {(): 1}),
+        ("sluice_published_bytes_total", {(): 1_000}),
+        ("sluice_publish_encoding_seconds_total", {(): 0.25}),
+        ("sluice_publish_errors_total", {("Produce NOT_LEADER_FOR_PARTITION",): 2}),
         ("sluice_workers_lost_total", {(): 0}),
         ("sluice_batches_total", {(): 2}),
         ("sluice_batch_duration_seconds_count", {(): 2}),
@@ -283,6 +313,20 @@ def test_the_pipeline_says_what_became_of_everything() -> None:
     p.sink.aborts = 2  # type: ignore[attr-defined]
     (published,) = p.take(work(p.state, [event(3, {"x": 1})]))
     assert (published.aborted, published.delivered, dict(published.dead_letters)) == (2, 1, {"missing_topic": 1})
+
+
+def test_the_line_of_a_batch_adds_up_what_its_tasks_published() -> None:
+    own = Report(1, 0.0, start=PUBLISHED.matched - 1)
+    assert "publish_errors" not in own.fields()
+    own.stages.append(Stage("match", own.start, own.start + 2))
+    for errors in (PUBLISHED.errors, {"EndTxn NOT_COORDINATOR": 1}, PUBLISHED.errors):
+        own.add_task(PUBLISHED._replace(errors=errors))
+    line = own.fields()
+    names = ("matched", "matches", "deliveries", "undecodable", "transactions_aborted")
+    assert [line[name] for name in names] == [6, 15, 12, 3, 3]
+    assert [line[name] for name in ("slot_transactions", "published_bytes", "encoded_ms")] == [3, 3_000, 750.0]
+    assert line["publish_errors"] == {"Produce NOT_LEADER_FOR_PARTITION": 4, "EndTxn NOT_COORDINATOR": 1}
+    assert line["dead_letters"] == {"undecodable_event": 3}
 
 
 # --- verdicts ---
@@ -374,14 +418,15 @@ def test_a_batch_that_makes_no_progress_is_logged_once_and_the_job_is_not_ready(
         assert later(30) == []
         assert later(1) == [
             "batch 7 makes no progress in its stage 'match', for 31 s now (monitoring.stuck_after_s = 30); look at "
-            "Spark's Python workers (streaming.worker.daemon), of which one that is stopped holds up the whole batch"
+            "the brokers, to which tasks publish, and Spark's Python workers (streaming.worker.daemon), of which one "
+            "that is stopped holds up the whole batch"
         ]
         assert len(later(100)) == 1
         (warning,) = caplog.records
         assert (warning.levelname, warning.getMessage()) == ("WARNING", "the batch makes no progress")
         fields = warning.__dict__["fields"]
         assert (fields["batch"], fields["stage"], fields["for_s"]) == (7, "match", 31.0)
-        assert fields["look_at"].startswith("Spark's Python workers")
+        assert fields["look_at"].startswith("the brokers")
         assert values(made.view(), "sluice_batch_without_progress_seconds") == {(): 131.0}
         shown = {"batch": 7, "stage": "match", "without_progress_s": 131.0}
         assert status.document(made.view())["in_hand"] == shown
@@ -519,7 +564,7 @@ def test_the_status_is_json_and_says_what_is_documented(view: Callable[[], View]
     documented = re.findall(r"^    ([a-z_]+) +\S", status.__doc__, re.MULTILINE)
     assert list(found) == documented
     for key in (key for value in found.values() if isinstance(value, dict) for key in value):
-        names = (*status.__doc__.replace(",", " ").replace(";", " ").split(), *REASONS)
+        names = (*re.split(r"[\s,;()]+", status.__doc__), *REASONS, *PUBLISHED.errors)
         assert key in names or key in (*STAGES, TOTAL) or not key.isascii() or key.startswith("<"), key
 
 
@@ -564,8 +609,9 @@ def test_the_page_shows_what_the_status_says() -> None:
 
 def test_totals_are_named_in_words_and_bytes_have_their_unit() -> None:
     _, found = parsed(busy())
-    assert TOTALS.keys() | {"read_bytes"} == status.document(busy())["totals"].keys()
-    assert all(words in found.text for words in (*TOTALS.values(), "read30 bytes"))
+    assert TOTALS.keys() | {"read_bytes", "published_bytes"} == status.document(busy())["totals"].keys()
+    sizes = ("read30 bytes", "published by tasks1.0 kB", "Produce NOT_LEADER_FOR_PARTITION2")
+    assert all(words in found.text for words in (*TOTALS.values(), *sizes))
     assert "over_quota" not in found.text
 
 

@@ -180,6 +180,8 @@ def test_the_root_says_what_the_batch_did(receiver: Collector) -> None:
         "sluice.workers_lost": 1,
         "sluice.transactions_aborted": 3,
         "sluice.deleted_unread": 0,
+        "sluice.slot_transactions": 0,
+        "sluice.published_bytes": 0,
         "sluice.dead_letters.oversize": 2,
         "sluice.state.version": 7,
         "sluice.state.subscriptions": 5,

@@ -176,7 +176,9 @@ def _job(document: Document) -> Element:
 def _totals(document: Document) -> Element:
     totals = document["totals"]
     rows = [(what, number(totals[name])) for name, what in TOTALS.items()]
-    return _section("Since the start", _table((), [*rows, ("read", size(totals["read_bytes"]))]))
+    sizes = [("read", size(totals["read_bytes"])), ("published by tasks", size(totals["published_bytes"]))]
+    errors = [(error, number(n)) for error, n in document["publish_errors"].items()]
+    return _section("Since the start", _table((), [*rows, *sizes, *errors]))
 
 
 def _letters(document: Document) -> Element:

@@ -1,0 +1,27 @@
+"""What the driver tells tasks about how to publish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streaming.publishing.contract import Producer
+
+
+@dataclass(frozen=True)
+class Publication:
+    """How the tasks of a batch publish. A task's slot is its number in the stage."""
+
+    bootstrap_servers: str
+    options: Mapping[str, str]  # of Kafka's clients, under librdkafka's names
+    query: str  # also the group of the offsets
+    note: str  # metadata of the offsets
+    producers: tuple[Producer, ...]  # of the slots
+    version: int  # of the state that events are matched against
+    events: str  # topic
+    dead_letters: str  # topic
+    prefix: str  # of subscribers' topics
+    shared: str  # the topic of all deliveries; empty: each subscriber has one
+    max_bytes: int  # of a delivery
+    max_matches: int  # of an event; 0: any number
+    absent: frozenset[str] = frozenset()  # subscribers' topics that do not exist, and are not to be waited for
