@@ -7,9 +7,13 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from itertools import islice
 from random import Random
 
+from streaming.publishing.connection.client import Client
+from streaming.publishing.slot import Slot
+from streaming.publishing.sweep import slot_name
 from tests.faults import rubbish
 from tests.faults.check import Gone
 from tests.faults.job import Failed
@@ -118,6 +122,19 @@ def pause(system: System, r: Random) -> float:
     """The driver and its JVM stand still for longer than a transaction may last."""
     tree = _running(system)
     return _stopped([*tree.drivers, *tree.jvms], lambda: time.sleep(1.5 * TRANSACTION_TIMEOUT_S))
+
+
+def straggler(system: System, r: Random) -> float:
+    """A Python worker stands still for longer than a transaction may last, and goes on in what was one."""
+    return _stopped([r.choice(_running(system).workers)], lambda: time.sleep(1.5 * TRANSACTION_TIMEOUT_S))
+
+
+def twin(system: System, r: Random) -> float:
+    """Somebody opens a slot of the job, as a second driver would, and does no more."""
+    cluster, query = system.cluster, system.settings.query.name
+    with closing(Client(cluster.bootstrap_servers, cluster.options)) as client:
+        Slot(client, slot_name(query, 0), query).open()
+    return 0.0
 
 
 def zombie(system: System, r: Random) -> float:
@@ -297,6 +314,8 @@ KINDS: dict[str, Kind] = {
     "executor": executor,
     "broker": broker,
     "pause": pause,
+    "straggler": straggler,
+    "twin": twin,
     "zombie": zombie,
     "disk": disk,
     "checkpoint": checkpoint,

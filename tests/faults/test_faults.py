@@ -7,7 +7,7 @@ import pytest
 from tests.faults.run import run
 from tests.faults.system import LOAD, System
 
-KINDS = ["driver", "poison", "worker", "topic", "broker", "drop", "job"]
+KINDS = ["driver", "poison", "worker", "twin", "topic", "broker", "drop", "job"]
 SEED = 1
 
 
