@@ -17,10 +17,12 @@ class CommittedOffsets:
         self._settle = settle
         self._group = group
 
-    def read(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
-        """The offset of each partition that has one, and its note, once no transaction is open that could change it.
-        Raises JobError."""
-        settled = self._settle(self._client, (), self._group, list(partitions))
+    def read(
+        self, partitions: Iterable[tuple[str, int]], *, stable: bool = True
+    ) -> dict[tuple[str, int], tuple[int, str]]:
+        """The offset of each partition that has one, and its note; stable ones, once no transaction is open that could
+        change them. Raises JobError."""
+        settled = self._settle(self._client, (), self._group, list(partitions), stable=stable)
         return {at: (offset, settled.notes.get(at, "")) for at, offset in settled.offsets.items()}
 
     def close(self) -> None:

@@ -22,20 +22,26 @@ def slot_name(query: str, number: int) -> str:
     return f"{query}-{number}"
 
 
-def settle(client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition]) -> Settled:
+def settle(
+    client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition], *, stable: bool = True
+) -> Settled:
     """Fence all slots ever used, wait until their last transactions have ended, then read the committed offsets.
 
-    Only the driver calls it: at a start, and whenever a task failed or was lost. Raises JobError.
+    Only the driver calls it: at a start, and whenever a task failed or was lost. Without `stable`, offsets are read
+    while transactions are open that could change them: nobody ends those of slots that are not named here until they
+    time out. Raises JobError.
     """
-    return client.run(_settle, client, slots, group, partitions)
+    return client.run(_settle, client, slots, group, partitions, stable)
 
 
-async def _settle(client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition]) -> Settled:
+async def _settle(
+    client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition], stable: bool
+) -> Settled:
     opening = [client.start(open_slot, client, name) for name in slots]
     producers = {name: await producer for name, producer in zip(slots, opening, strict=True)}
     committed: Mapping[TopicPartition, tuple[int, str]] = {}
     if partitions:
-        response = await asked(client, requests.fetch_offsets(group, partitions), client.attempt())
+        response = await asked(client, requests.fetch_offsets(group, partitions, stable=stable), client.attempt())
         committed = requests.fetched_offsets(response)
     return Settled(
         producers,
