@@ -15,7 +15,7 @@ from streaming.errors import BrokerUnreachable
 from streaming.kafka import sink
 from streaming.kafka.topics import Topic
 
-OPEN, DECIDED, COMMITTED, ABORTED = "open", "decided", "committed", "aborted"
+EMPTY, OPEN, DECIDED, COMMITTED, ABORTED = "empty", "open", "decided", "committed", "aborted"
 
 
 @dataclass(eq=False)
@@ -36,6 +36,10 @@ class Id:
     epoch: int = -1
     timeout_s: float = 60.0
     transaction: Transaction = field(default_factory=lambda: Transaction(state=COMMITTED))
+    # Of slots (tests/brokers.py):
+    producer_id: int = 0
+    last_epoch: int = -1  # before the producer asked for the next one; -1: another took over since
+    added: set[str] = field(default_factory=set)  # topics and groups of the transaction, where requests add them
 
 
 class Broker:
@@ -237,10 +241,12 @@ class CommittedOffsets:
     def __init__(self, broker: Broker, bootstrap_servers: str, options: Mapping[str, str], group: str) -> None:
         self._broker, self._group = broker, group
 
-    def read(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
+    def read(
+        self, partitions: Iterable[tuple[str, int]], *, stable: bool = True
+    ) -> dict[tuple[str, int], tuple[int, str]]:
         asked = set(partitions)
         deadline = self._broker.now + 60.0
-        while self._unstable(asked):
+        while stable and self._unstable(asked):
             if self._broker.now > deadline:
                 raise BrokerUnreachable("UNSTABLE_OFFSET_COMMIT")
             self._broker.sleep(1.0)

@@ -18,7 +18,7 @@ from matchers.index.snapshot import Snapshot
 from matchers.language import naive
 from matchers.language.model import Pattern
 from matchers.language.parsing import parse
-from streaming.documents.records import MISSING_TOPIC, UNDECODABLE_EVENT, Record
+from streaming.documents.records import MISSING_TOPIC, TOPIC_REFUSED, UNDECODABLE_EVENT, Record
 from streaming.documents.subscriptions import Change, Refused, read_change
 from streaming.driver.pipeline import Names, Outputs, Pipeline, Sink
 from streaming.driver.quotas import SubscriptionQuota
@@ -53,6 +53,7 @@ class World:
     batches: list[dict[int, int]] = field(default_factory=list)  # where each ended in the subscriptions topic
     compacted: set[tuple[int, int]] = field(default_factory=set)  # changes that the topic has no more
     rebuilt: int = 0  # how often statuses were asked
+    refused_topics: set[str] = field(default_factory=set)  # that the broker ever took no records for
 
     def written(self) -> list[Record]:
         raise NotImplementedError
@@ -177,15 +178,19 @@ class Job:
         self.pipeline.take(work(self.state, list(rows[:cut]), list(rows[cut:])))
 
     def subscriptions(self) -> dict[str, tuple[str, int]]:
-        """Of each that is there: the subscriber, and when it expires."""
-        found = {}
-        for part, removed in zip(self.state.snapshot.parts, self.state.snapshot.removed, strict=True):
-            notes, gone = part.segment.notes, set(removed.tolist())
-            for position, (id, subscriber) in enumerate(zip(part.segment.ids, notes["subscriber"], strict=True)):
-                if position not in gone:
-                    assert id not in found
-                    found[id] = subscriber, int(notes["expires_at_ms"][position])
-        return found
+        return subscriptions_of(self.state)
+
+
+def subscriptions_of(state: State) -> dict[str, tuple[str, int]]:
+    """Of each that is there: the subscriber, and when it expires."""
+    found = {}
+    for part, removed in zip(state.snapshot.parts, state.snapshot.removed, strict=True):
+        notes, gone = part.segment.notes, set(removed.tolist())
+        for position, (id, subscriber) in enumerate(zip(part.segment.ids, notes["subscriber"], strict=True)):
+            if position not in gone:
+                assert id not in found
+                found[id] = subscriber, int(notes["expires_at_ms"][position])
+    return found
 
 
 @dataclass
@@ -280,10 +285,10 @@ def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[in
             reason, topic = headers["sluice_reason"].decode(), ""
             if reason == UNDECODABLE_EVENT:
                 undecodable.append(at)
-            if reason != MISSING_TOPIC:
+            if reason not in (MISSING_TOPIC, TOPIC_REFUSED):
                 continue
             topic = names.delivery_topic(headers["sluice_subscriber"].decode())
-            assert world.may_miss(topic)
+            assert topic in world.refused_topics if reason == TOPIC_REFUSED else world.may_miss(topic)
             ids = headers["sluice_subscriptionids"]
         else:
             _, partition, offset = headers["ce_id"].decode().split("-")

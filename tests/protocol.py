@@ -198,7 +198,7 @@ class History:
         for id, kind in changes:
             partition = id % len(PARTITIONS)
             log = self.world.topics[SUBSCRIPTIONS, partition]
-            log.append(change(len(log), f"s{id}", _subscription(id, kind), partition))
+            log.append(change(len(log), f"s{id}", subscription(id, kind), partition))
         for partition, x in events:
             log = self.world.topics[EVENTS, partition]
             log.append(event(len(log), {"x": x} if x else b"no event", 1_000 * x, partition))
@@ -452,7 +452,7 @@ def _fits(kind: str, name: str, after: bool, forgets: bool) -> bool:
     return kind in KINDS[:4] or (name == "commit_transaction" and after)
 
 
-def _subscription(id: int, kind: int) -> Any:
+def subscription(id: int, kind: int) -> Any:
     document: dict[str, Any] = {"subscriber": SUBSCRIBERS[(id + kind) % 3], "pattern": PATTERNS[kind % len(PATTERNS)]}
     if kind == 4:
         return None

@@ -5,6 +5,7 @@ deliveries(N) = match(state(N), events(N)), and state(N + 1) = apply(state(N), c
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -257,13 +258,14 @@ class Pipeline:
         fenced. What was published meanwhile is dropped from the batch by its offsets."""
         n = 1 if exact or self._rows < SMALL else self.tasks  # each slot touches every topic
         done: list[Row] = []
-        deadline = time.monotonic() + KEEP_TRYING_S
+        patience = Patience()
         while True:
+            before = self.state.positions
             try:
                 rows = self._stage(report, exact, batch, slots.work(n, self.state.version, self._absent.topics()))
             except Exception as error:
                 self._reached(slots.settle(self._own()))
-                if not isinstance(error, Unsettled) or time.monotonic() > deadline:
+                if not isinstance(error, Unsettled) or patience.ends(self.state.positions != before):
                     raise
                 log.warning("a task is fenced, trying again", reason=str(error))
                 report.counts["transactions_aborted"] += 1
@@ -280,7 +282,7 @@ class Pipeline:
             missing = {topic for report in reports for topic in report.missing}
             if not missing:
                 return done + [row for row in rows if not isinstance(row, SlotReport | Published)]
-            if time.monotonic() > deadline:
+            if patience.ends(self.state.positions != before):
                 raise BrokerUnreachable(f"{min(missing)} was made, but tasks do not find it")
             done += events  # the rest comes again
             self.outputs.refresh()
@@ -428,6 +430,22 @@ class Pipeline:
             false_positives=self.precision.false_positives,
             last=last,
         )
+
+
+@dataclass
+class Patience:
+    """How long to try again without progress. However long a try takes, another one follows the first that fails."""
+
+    _until: float = math.inf  # by the monotonic clock
+
+    def ends(self, progress: bool) -> bool:
+        """Called after each try that failed."""
+        if progress:
+            self._until = math.inf
+        if self._until < math.inf:
+            return time.monotonic() > self._until
+        self._until = time.monotonic() + KEEP_TRYING_S
+        return False
 
 
 @dataclass

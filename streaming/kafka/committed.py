@@ -17,10 +17,12 @@ class CommittedOffsets:
         self._sweep = sweep
         self._group = group
 
-    def read(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
-        """The offset of each partition that has one, and its note, once no transaction is open that could change it.
-        Raises JobError."""
-        swept = self._sweep(self._client, (), self._group, list(partitions))
+    def read(
+        self, partitions: Iterable[tuple[str, int]], *, stable: bool = True
+    ) -> dict[tuple[str, int], tuple[int, str]]:
+        """The offset of each partition that has one, and its note; stable ones, once no transaction is open that could
+        change them. Raises JobError."""
+        swept = self._sweep(self._client, (), self._group, list(partitions), stable=stable)
         return {at: (offset, swept.notes.get(at, "")) for at, offset in swept.offsets.items()}
 
     def close(self) -> None:

@@ -22,21 +22,26 @@ def slot_name(query: str, number: int) -> str:
     return f"{query}/{number}"
 
 
-def sweep(client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition]) -> Swept:
+def sweep(
+    client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition], *, stable: bool = True
+) -> Swept:
     """Fence all slots ever used, wait until their last transactions have ended, then read the committed offsets.
 
     Only the driver calls it with slots: at a start, and whenever a task failed or was lost. Without any, it only reads.
-    Raises JobError.
+    Without `stable` it also reads while transactions are open that could change the offsets: nobody ends those of slots
+    that are not named here until they time out. Raises JobError.
     """
-    return client.run(_sweep, client, slots, group, partitions)
+    return client.run(_sweep, client, slots, group, partitions, stable)
 
 
-async def _sweep(client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition]) -> Swept:
+async def _sweep(
+    client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition], stable: bool
+) -> Swept:
     opening = [client.start(open_slot, client, name) for name in slots]
     producers = {name: await producer for name, producer in zip(slots, opening, strict=True)}
     committed: Mapping[TopicPartition, tuple[int, str]] = {}
     if partitions:
-        response = await asked(client, requests.fetch_offsets(group, partitions), client.attempt())
+        response = await asked(client, requests.fetch_offsets(group, partitions, stable=stable), client.attempt())
         committed = requests.fetched_offsets(response)
     return Swept(
         producers,

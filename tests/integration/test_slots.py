@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer
@@ -133,6 +134,16 @@ def test_notes_are_read_as_they_were_written_by_slots_and_by_librdkafka(stage: S
     with closing(consumer):
         consumer.commit(offsets=[Position(*at, 6, "of librdkafka")], asynchronous=False)
     assert sweep(stage.client, [], stage.group, [at]) == ({}, {at: 6}, {at: "of librdkafka"})
+
+
+def test_offsets_that_need_not_be_stable_are_read_while_a_transaction_is_open(stage: Stage) -> None:
+    producer = stage.publish(stage.slot().open(), [b"a"], offset=5).producer
+    at, seen = (stage.events, 0), []
+    with closing(Client(stage.kafka, {})) as other:
+        read = partial(sweep, other, [], stage.group, [at], stable=False)
+        stage.client.before["EndTxn"] = lambda: seen.append(read().offsets)
+        stage.publish(producer, [b"b"], offset=6)
+        assert (seen, read().offsets) == ([{at: 5}], {at: 6})
 
 
 def test_nothing_to_commit_opens_no_transaction(stage: Stage) -> None:

@@ -193,8 +193,8 @@ def end(version: int, slot: str, producer: Producer, *, commit: bool) -> Questio
     )
 
 
-def fetch_offsets(group: str, partitions: Sequence[TopicPartition]) -> Question:
-    """The committed offsets, once no transaction that could change them is open."""
+def fetch_offsets(group: str, partitions: Sequence[TopicPartition], *, stable: bool = True) -> Question:
+    """The committed offsets; if they are to be stable, once no transaction that could change them is open."""
     group_class = OffsetFetchRequest.OffsetFetchRequestGroup
 
     def answers(response: Any) -> Iterable[Answer]:
@@ -224,7 +224,7 @@ def fetch_offsets(group: str, partitions: Sequence[TopicPartition]) -> Question:
                     ],
                 )
             ],
-            require_stable=True,
+            require_stable=stable,
         ),
         answers,
     )

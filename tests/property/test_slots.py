@@ -1,0 +1,225 @@
+"""Jobs whose tasks publish write each record exactly once, whatever crashes, sleeps, is replaced or gets no answer.
+
+Drivers, sinks, tasks, slots and clients are the real ones, but for what needs Spark; the brokers are a double in memory
+that speaks Kafka's protocol. The same on a real broker: tests/integration/test_slots.py, tests/faults.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.protocol import Fault
+from tests.slot_histories import ALL_KINDS, MOST_TASKS, History, at_random
+
+few = st.integers(0, 3)
+cores = st.integers(1, MOST_TASKS)
+faults = st.lists(st.builds(Fault, st.integers(1, 12), st.booleans(), st.sampled_from(ALL_KINDS)), max_size=2)
+changes = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=3)
+events = st.lists(st.tuples(st.integers(0, 1), few), max_size=5)
+
+
+class Machine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp())
+        self.patch = pytest.MonkeyPatch()
+        self.history: History | None = None
+
+    @initialize(
+        version=st.sampled_from([2, 2, 2, 1]),
+        create=st.booleans(),
+        at_once=st.sampled_from([200_000, 2]),
+        piece_bytes=st.sampled_from([16 << 20, 300]),
+        changes=changes,
+        events=events,
+    )
+    def begin(self, version: int, create: bool, at_once: int, piece_bytes: int, changes: list, events: list) -> None:
+        self.history = History(
+            self.directory, self.patch, version=version, create=create, at_once=at_once, piece_bytes=piece_bytes
+        )
+        self.history.write(changes, [])
+        self.history.start(MOST_TASKS)
+        self.history.write([], events)
+
+    @rule(changes=changes, events=events)
+    def write(self, changes: list, events: list) -> None:
+        self.of().write(changes, events)
+
+    @rule(cores=cores, again=st.booleans(), faults=faults)
+    def start(self, cores: int, again: bool, faults: list) -> None:
+        self.of().start(cores, again, faults)
+
+    @rule(which=few, most=st.integers(1, 4), again=few, rows=st.integers(1, 4), order=few, faults=faults)
+    def batch(self, which: int, most: int, again: int, rows: int, order: int, faults: list) -> None:
+        self.of().batch(which, most, again, rows, order, faults)
+
+    @precondition(lambda self: self.of().sleeping)
+    @rule(which=few, faults=faults)
+    def wake(self, which: int, faults: list) -> None:
+        self.of().wake(which, faults)
+
+    @precondition(lambda self: self.of().zombies)
+    @rule(which=few, faults=faults)
+    def wake_task(self, which: int, faults: list) -> None:
+        self.of().wake_task(which, faults)
+
+    @rule(which=few)
+    def crash(self, which: int) -> None:
+        self.of().crash(which)
+
+    @rule()
+    def expire(self) -> None:
+        self.of().expire()
+
+    @rule(subscriber=few)
+    def delete(self, subscriber: int) -> None:
+        self.of().delete(subscriber)
+
+    @rule(subscriber=few, why=few)
+    def refuse(self, subscriber: int, why: int) -> None:
+        self.of().refuse(subscriber, why)
+
+    @invariant()
+    def holds(self) -> None:
+        if self.history is not None:
+            self.history.check()
+
+    def teardown(self) -> None:
+        try:
+            if self.history is not None:
+                try:
+                    self.history.finish()
+                finally:
+                    self.history.close()
+        finally:
+            self.patch.undo()
+            shutil.rmtree(self.directory)
+
+    def of(self) -> History:
+        assert self.history is not None
+        return self.history
+
+
+EVERYTHING = ("started beside another", "started again", "woke up", "crashed", "deleted", "refused", "superseded")
+EVERYTHING += ("second attempt", "a zombie goes on")
+
+EXAMPLES = hypothesis_settings.default.max_examples // 3
+TestSlots = Machine.TestCase
+TestSlots.settings = hypothesis_settings(max_examples=EXAMPLES, stateful_step_count=30)
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    with pytest.MonkeyPatch.context() as patch:
+        history = History(tmp_path, patch)
+        yield history
+        history.close()
+
+
+def test_a_history_has_all_that_can_happen(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(12):
+        with pytest.MonkeyPatch.context() as patch:
+            history = History(tmp_path / f"{seed}", patch, create=seed % 2 == 0, at_once=2)
+            at_random(history, seed, 60)
+            history.finish()
+            history.close()
+        seen += history.seen
+    assert not [kind for kind in (*ALL_KINDS, *EVERYTHING) if not seen[kind]], seen
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["another job", "the same one, started again"])
+def test_a_start_does_not_wait_until_the_transactions_of_dead_tasks_time_out(history: History, again: bool) -> None:
+    history.write([(0, 1)], [])
+    history.start(2)
+    history.write([], [(0, 1), (1, 1)])
+    history.at("TxnOffsetCommit", True, history.die)
+    history.batch()
+    assert not history.drivers
+    before = history.broker.now
+    history.start(2, again)
+    history.batch()
+    assert history.broker.now - before < 5.0
+    history.finish()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["first", "second"])
+def test_only_the_first_attempt_at_a_task_publishes(history: History, again: bool) -> None:
+    """The first one is suspended, and goes on after the batch."""
+    history.write([(0, 1)], [])
+    history.start(1)
+    history.write([], [(0, 1), (0, 1)])
+    history.batch(rows=1, faults=[Fault(3 if again else 1, False, "lose")])
+    assert history.seen["second attempt"] == 1
+    assert len(history.zombies) == 1
+    history.wake_task()
+    history.check()
+    history.finish()
+
+
+@pytest.mark.parametrize("swept", [False, True], ids=["before the next start", "after it"])
+def test_a_task_of_a_dead_driver_commits_only_before_the_next_start(history: History, swept: bool) -> None:
+    history.write([(0, 1)], [])
+    history.start(1)
+    history.write([], [(0, 1), (1, 1)])
+    history.batch(faults=[Fault(2, False, "sleep")])
+    history.crash()
+    if swept:
+        history.start(1)
+    history.wake_task()
+    assert history.seen["a zombie commits"] == (not swept)
+    history.check()
+    history.finish()
+
+
+def test_who_was_replaced_while_it_settled_publishes_nothing(history: History) -> None:
+    """It has made sure that it was not, and sleeps before it fences all slots, those of its successor too."""
+    history.write([(0, 1)], [])
+    history.start(1)
+    history.write([], [(0, 1)])
+    history.at("InitProducerId", False, lambda driver: driver.park("sleep"))
+    history.batch(faults=[Fault(1, False, "die")])
+    history.start(1)
+    history.write([(1, 1)], [])
+    history.batch()
+    history.write([], [(0, 2), (1, 2)])
+    history.wake()
+    assert history.seen["superseded"] == 1
+    history.check()
+    history.finish()
+
+
+def test_a_long_batch_is_not_given_up_because_a_topic_is_missing_at_its_end(history: History) -> None:
+    history.write([(0, 1), (1, 0)], [])  # bob gets all events, and another some
+    history.start(1)
+    for subscriber in range(3):
+        history.delete(subscriber)
+    history.write([], [(0, 0), (0, 1)])
+    history.at("EndTxn", False, lambda task: history.broker.sleep(40.0))
+    history.batch(rows=1)
+    assert history.drivers
+    history.finish()
+
+
+def test_what_a_task_commits_while_its_driver_settles_is_not_matched_again(history: History) -> None:
+    """It commits just before its slot is fenced, after its stage has failed."""
+    history.write([(0, 1)], [])
+    history.start(2)
+    history.write([], [(0, 1), (1, 1)])
+    history.at("InitProducerId", False, lambda driver: driver.park("sleep"))
+    history.batch(faults=[Fault(1, False, "slow"), Fault(2, False, "die")])
+    history.wake_task()
+    assert history.seen["a zombie commits"] == 1
+    history.wake()
+    assert history.drivers
+    history.check()
+    history.finish()

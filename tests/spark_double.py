@@ -1,0 +1,64 @@
+"""A batch as Spark gives it to the pipeline, whose tasks run where a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from streaming.driver.isolation import ranges
+from streaming.rows import INPUT, PACKED, SourcePartition
+
+Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+Partitions = Mapping[SourcePartition, Sequence[Mapping[str, Any]]]  # rows
+Run = Callable[[Sequence[Callable[[], list[pa.RecordBatch]]]], list[list[pa.RecordBatch]]]
+
+
+class Frame:
+    """A DataFrame. `run` runs the tasks of a stage; `order` is that in which its partitions are dealt to them; Arrow
+    batches have at most so many rows."""
+
+    def __init__(self, partitions: Partitions, order: Sequence[SourcePartition], most: int, run: Run) -> None:
+        self._partitions, self._order, self._most, self._run = partitions, order, most, run
+
+    def coalesce(self, tasks: int) -> _Tasks:
+        dealt = [[row for at in self._order[i::tasks] for row in self._partitions[at]] for i in range(tasks)]
+        return _Tasks([self._arrow(rows) for rows in dealt], self._run)
+
+    def toArrow(self) -> pa.Table:
+        return pa.Table.from_batches(self._arrow(self._rows()), INPUT)
+
+    def places(self) -> Any:
+        """As `Pipeline._places` finds them, committed ones included."""
+        return [(r["source"], r["partition"], r["offset"], len(r["value"] or b"")) for r in self._rows()]
+
+    def only(self, places: Any) -> Frame:
+        kept = {
+            at: [
+                r for r in rows for s, p, first, last in ranges(places) if at == (s, p) and first <= r["offset"] <= last
+            ]
+            for at, rows in self._partitions.items()
+        }
+        return Frame(kept, self._order, self._most, self._run)
+
+    def _rows(self) -> list[Mapping[str, Any]]:
+        return [row for at in sorted(self._partitions) for row in self._partitions[at]]
+
+    def _arrow(self, rows: Sequence[Mapping[str, Any]]) -> list[pa.RecordBatch]:
+        cuts = range(0, len(rows), self._most)
+        return [pa.RecordBatch.from_pylist(list(rows[i : i + self._most]), schema=INPUT) for i in cuts]
+
+
+class _Tasks:
+    def __init__(self, inputs: Sequence[Sequence[pa.RecordBatch]], run: Run, work: Work | None = None) -> None:
+        self._inputs, self._run, self._work = inputs, run, work
+
+    def mapInArrow(self, work: Work, schema: Any) -> _Tasks:
+        return _Tasks(self._inputs, self._run, work)
+
+    def toArrow(self) -> pa.Table:
+        work = self._work
+        assert work is not None
+        done = self._run([lambda rows=rows: list(work(rows)) for rows in self._inputs])
+        return pa.Table.from_batches([batch for batches in done for batch in batches], PACKED)
