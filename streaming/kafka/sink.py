@@ -39,6 +39,10 @@ STARTING = (
     KafkaError.UNSTABLE_OFFSET_COMMIT,
 )
 
+# Errors of an abort after which another producer does it: when no partition could be added to a transaction, the broker
+# knows of none to abort; and a record to a deleted topic can hold up the abort too.
+GIVEN_UP = (KafkaError.INVALID_TXN_STATE, KafkaError._TIMED_OUT)
+
 Offsets = Mapping[tuple[str, int], int]  # (topic, partition) -> offset of the first record not yet read
 Notes = Mapping[tuple[str, int], str]  # metadata of such offsets
 
@@ -275,8 +279,7 @@ class TransactionalSink:
         try:
             self._producer.abort_transaction(TIMEOUT_S)
         except KafkaException as error:
-            # When no partition could be added to a transaction, the broker knows of none to abort.
-            if not _fences(error) and error.args[0].code() != KafkaError.INVALID_TXN_STATE:
+            if not _fences(error) and error.args[0].code() not in GIVEN_UP:
                 raise self._translated(error) from error
             self._reopened(offsets, error)
 

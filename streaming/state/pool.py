@@ -30,9 +30,10 @@ def processes(n: int, nice: int = 0) -> Iterator[Executor]:
         yield pool
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
-            child.join()
+        while children := set(multiprocessing.active_children()) - before:  # one may just be starting
+            for child in children:
+                child.terminate()
+                child.join()
 
 
 class Renewed(Executor):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from streaming.documents.records import Record
 from streaming.driver.pipeline import Pipeline
@@ -27,6 +28,13 @@ class Stuck(kafka_double.Producer):
         return 2
 
 
+class Held(Stuck):
+    """As that, and neither can the transaction be aborted."""
+
+    def abort_transaction(self, timeout: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "2 message(s) remaining"))
+
+
 class Consumer(kafka_double.Consumer):
     there = ("here",)
 
@@ -34,6 +42,7 @@ class Consumer(kafka_double.Consumer):
         return SimpleNamespace(topics=dict.fromkeys(self.there))
 
 
+@pytest.mark.parametrize("producer", [Stuck, Held])
 @pytest.mark.parametrize(
     ("topics", "error", "reason"),
     [
@@ -42,11 +51,15 @@ class Consumer(kafka_double.Consumer):
     ],
 )
 def test_records_that_are_not_taken_are_tried_again_if_their_topic_is_gone(
-    monkeypatch: pytest.MonkeyPatch, topics: tuple[str, ...], error: type[Exception], reason: str
+    monkeypatch: pytest.MonkeyPatch,
+    producer: type[Stuck],
+    topics: tuple[str, ...],
+    error: type[Exception],
+    reason: str,
 ) -> None:
     broker = kafka_double.Broker()
     broker.install(monkeypatch, lambda producer: producer)
-    monkeypatch.setattr(sink_module, "Producer", lambda config: Stuck(broker, config))
+    monkeypatch.setattr(sink_module, "Producer", lambda config: producer(broker, config))
     monkeypatch.setattr(sink_module, "Consumer", lambda config: Consumer(broker, config))
     sink = TransactionalSink("", {}, "q", owner="a")
     with pytest.raises(error, match=reason):
