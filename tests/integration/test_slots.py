@@ -143,7 +143,8 @@ def test_offsets_that_need_not_be_stable_are_read_while_a_transaction_is_open(st
         read = partial(sweep, other, [], stage.group, [at], stable=False)
         stage.client.before["EndTxn"] = lambda: seen.append(read().offsets)
         stage.publish(producer, [b"b"], offset=6)
-        assert (seen, read().offsets) == ([{at: 5}], {at: 6})
+        assert seen == [{at: 5}]
+        assert sweep(other, [], stage.group, [at]).offsets == {at: 6}  # once the commit shows
 
 
 def test_nothing_to_commit_opens_no_transaction(stage: Stage) -> None:
