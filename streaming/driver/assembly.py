@@ -117,12 +117,7 @@ def tasks_publish(settings: Settings) -> bool:
 
 
 def restored(
-    settings: Settings,
-    names: Names,
-    empty: Snapshot,
-    store: Store,
-    topics: Topics,
-    sink: TransactionalSink,
+    settings: Settings, names: Names, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink
 ) -> tuple[Restored, int]:
     """The state of the last committed batch: a saved one and the changes since then, else all of the topic.
 

@@ -434,7 +434,7 @@ class Pipeline:
 
 @dataclass
 class Patience:
-    """How long to try again without progress. However long a try takes, another one follows the first that fails."""
+    """A limit on the time without progress. It begins with the first failure, so at least one more try follows."""
 
     _until: float = math.inf  # by the monotonic clock
 

@@ -85,7 +85,7 @@ class Slots:
         return offsets
 
     def work(self, number: int, version: int, absent: frozenset[str]) -> Publication:
-        """What `number` tasks need to publish."""
+        """The settings and producers with which `number` tasks publish."""
         producers = tuple(self._producers[:number])
         return replace(self.publication, note=self.sink.note, producers=producers, version=version, absent=absent)
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from streaming.documents.records import OF_EVENTS
+from streaming.documents.trace_context import LOOKED_AT, trace_context
 from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
-from streaming.rows import EVENTS, Change, ConsumerRecord, DeadLetter, Delivery, Progress, Published, Refusal, Row
+from streaming.rows import EVENTS, Change, DeadLetter, Delivery, Progress, Published, Refusal, Row
 
 COUNTED = (
     "matched",
@@ -28,8 +29,6 @@ COUNTED = (
     "published_bytes",
 )
 LOGGED = ("prepare", "apply")  # stages; of the others `latencies` tell
-LOOKED_AT = 8  # of the events that are delivered: whether they belong to traces
-TRACE_CONTEXT = ("traceparent", "tracestate")  # headers, as the W3C has them
 
 
 class Stage(NamedTuple):
@@ -131,7 +130,7 @@ class Report:
         for stage, latencies in by_stage([row.record.timestamp_ms for row in matched], times).items():
             self.latencies[stage].update(latencies)
         some = matched[: max(0, LOOKED_AT - self.counts["matched"])]
-        self.trace_contexts += filter(None, (_trace_context(row.record) for row in some))
+        self.trace_contexts += filter(None, (trace_context(dict(row.record.headers)) for row in some))
         kinds = Counter(map(type, published.rows))
         self.counts["matched"] += len(matched)
         self.counts["matches"] += sum(row.matched for row in matched)
@@ -209,9 +208,3 @@ class Both:
     def batch(self, report: Report) -> None:
         self.first.batch(report)
         self.second.batch(report)
-
-
-def _trace_context(record: ConsumerRecord) -> dict[str, str]:
-    """The trace context of a record; empty if it has none."""
-    headers = dict(record.headers)
-    return {name: value.decode(errors="replace") for name in TRACE_CONTEXT if (value := headers.get(name))}

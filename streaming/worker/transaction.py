@@ -19,6 +19,7 @@ from matchers.index.snapshot import Part
 from matchers.index.texts import Texts
 from streaming.documents import records
 from streaming.documents.records import Origin, Record
+from streaming.documents.trace_context import LOOKED_AT, trace_context
 from streaming.errors import BrokerUnreachable
 from streaming.index import notes
 from streaming.publishing import record_batches
@@ -37,8 +38,6 @@ from streaming.worker.publication import Publication
 
 PIECE_BYTES = 16 << 20  # of deliveries, encoded at once
 LETTERS_AT_ONCE = 1_000
-LOOKED_AT = 8  # of the events that are delivered: whether they belong to traces
-TRACE_CONTEXT = ("traceparent", "tracestate")  # headers, as the W3C has them
 
 _subscribers = Numbering()  # of this process
 
@@ -61,8 +60,7 @@ class Batch:
         """The trace contexts of these rows that have any."""
         for row in rows:
             headers = {header["key"]: header["value"] for header in self.rows["headers"][row].as_py() or ()}
-            context = {name: value.decode(errors="replace") for name in TRACE_CONTEXT if (value := headers.get(name))}
-            if context:
+            if context := trace_context(headers):
                 yield context
 
 

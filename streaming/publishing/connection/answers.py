@@ -1,4 +1,4 @@
-"""What an answer of the broker means for a transaction: the table of errors."""
+"""The table of errors: how a transaction reacts to each answer of the broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_TRANSACTION: int = errors.InvalidTxnStateError.errno
 
 
 class Act(IntEnum):
-    """What to do. Of several answers to one request the greatest counts."""
+    """A reaction to an answer. If a request has several answers, the greatest reaction counts."""
 
     DONE = 0
     AGAIN = 1  # the same request after a short pause
@@ -122,7 +122,7 @@ _OF_REQUEST: dict[str, dict[int, Act]] = {
 
 
 def act_on(request: str, answer: Answer) -> Act:
-    """What to do after this answer to a request of that name."""
+    """The reaction to this answer to a request of that name."""
     act = _OF_REQUEST.get(request, {}).get(answer.code)
     return act if act is not None else _ANSWERS.get(answer.code, Act.FAILED)
 

@@ -70,7 +70,7 @@ class Attempt:
 
 
 class Topic(NamedTuple):
-    """What brokers said of a topic."""
+    """The metadata of a topic."""
 
     leaders: Sequence[int]  # the node of each partition; -1 while there is none
     error: Answer | None
@@ -142,7 +142,7 @@ class Client:
         return self.run(self.transactions)
 
     def forget(self, topics: Iterable[str]) -> None:
-        """What brokers said of them is not true any more."""
+        """Discard the metadata of these topics: it is out of date."""
         for topic in topics:
             self._topics.pop(topic, None)
 
@@ -192,7 +192,7 @@ class Client:
         return self._transaction_version
 
     async def leaders(self, topics: Iterable[str], attempt: Attempt, *, refresh: bool = False) -> Mapping[str, Topic]:
-        """What brokers say of the topics: as known, or as they say now."""
+        """The metadata of the topics, from memory where it is fresh enough; with `refresh`, from a broker."""
         names = set(topics)
         oldest = time.monotonic() - self.options.metadata_max_age_s
         known = {} if refresh else {n: t for n in names if (t := self._topics.get(n)) and t.asked_at >= oldest}

@@ -1,0 +1,13 @@
+"""Read the W3C trace context of an event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LOOKED_AT = 8  # of the events that are delivered: whether they belong to traces
+TRACE_CONTEXT = ("traceparent", "tracestate")  # headers, as the W3C has them
+
+
+def trace_context(headers: Mapping[str, bytes | None]) -> dict[str, str]:
+    """The trace context in the headers; empty if there is none."""
+    return {name: value.decode(errors="replace") for name in TRACE_CONTEXT if (value := headers.get(name))}
