@@ -32,16 +32,19 @@ EVENTS, SUBSCRIPTIONS = Source.EVENTS, Source.SUBSCRIPTIONS
 class Kind(IntEnum):
     """The kinds of output rows; column `kind`. The class of each tells which columns it has (`_READERS`)."""
 
-    DELIVERY = 0
-    DEAD_LETTER = 1
-    CHANGE = 2
-    REFUSAL = 3
-    SEGMENT = 4
-    PROGRESS = 5
-    MISREAD = 6
-    PUBLISHED = 7
-    SLOT = 8
+    CHANGE = 0
+    REFUSAL = 1
+    SEGMENT = 2
+    PROGRESS = 3
+    MISREAD = 4
+    WANTED = 5
+    PUBLISHED = 6
+    SLOT = 7
 
+
+# Spark takes a timestamp for one of the Julian calendar, before 1900 also of the local mean time of the JVM's zone.
+# From then on, with two days to spare, it is right.
+SPARK_IS_RIGHT_FROM_MS = -2_208_816_000_000
 
 PAUSED = "paused"  # `reason` of a CHANGE row whose subscription is to match nothing
 
@@ -66,8 +69,7 @@ OUTPUT = pa.schema(
         ("subscriptions", pa.list_(pa.string())),
         ("count", pa.int64()),
         ("bytes", pa.int64()),
-        ("letter", pa.string()),
-        ("matches", pa.binary()),
+        ("counts", pa.binary()),
     ]
 )
 
@@ -89,23 +91,12 @@ class ConsumerRecord(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
-class Delivery(NamedTuple):
-    """An event that subscriptions match. `subscribers` get it, each for its `subscriptions` (ids as a JSON list). Where
-    very many match, most are in `matches` instead (`fan_out`)."""
-
-    record: ConsumerRecord
-    subscribers: Sequence[str]
-    subscriptions: Sequence[str]  # [subscribers]
-    matched: int  # subscriptions
-    matches: bytes = b""
-
-
 class DeadLetter(NamedTuple):
-    """An event that cannot be delivered to anybody."""
+    """An event that no worker survives. The driver makes this row itself."""
 
     record: ConsumerRecord
-    reason: str  # one of records.OF_EVENTS; column `letter`
-    detail: str  # column `reason`
+    reason: str  # one of records.OF_EVENTS
+    detail: str
 
 
 class Change(NamedTuple):
@@ -147,12 +138,22 @@ class MisreadTimes(NamedTuple):
     """Some records have timestamps that are wrong if Spark read them (`rereading`)."""
 
 
+class Wanted(NamedTuple):
+    """How many deliveries each of S subscribers would get of the events of a partition and second."""
+
+    partition: int
+    second: int  # of the events' timestamps, since the epoch
+    subscribers: Sequence[str]  # [S]
+    counts: Int64  # [S]
+
+
 class Published(NamedTuple):
     """A transaction that a task has committed: the deliveries and dead letters of some events, and their offsets."""
 
     events: int  # that subscriptions match
     matches: int
     deliveries: int
+    over_quota: int  # whatever became of them
     dead_letters: Mapping[str, int]  # by reason
     aborted: int  # attempts before
     size_bytes: int  # of the record batches
@@ -174,7 +175,7 @@ class SlotReport(NamedTuple):
     missing: Sequence[str]
 
 
-Row = Delivery | DeadLetter | Change | Refusal | CompiledSegment | Progress | MisreadTimes | Published | SlotReport
+Row = DeadLetter | Change | Refusal | CompiledSegment | Progress | MisreadTimes | Wanted | Published | SlotReport
 
 
 def of_source(positions: Mapping[SourcePartition, int], source: Source) -> dict[int, int]:
@@ -207,17 +208,6 @@ def _read(rows: pa.RecordBatch) -> list[Row]:
     return [next(of_kind[kind]) for kind in kinds]
 
 
-def _deliveries(rows: pa.RecordBatch) -> Iterator[Row]:
-    matches = [packed or b"" for packed in rows["matches"].to_pylist()]
-    subscribers, subscriptions = _texts(rows["subscribers"]), _texts(rows["subscriptions"])
-    columns = (consumer_records(rows), subscribers, subscriptions, rows["count"].to_pylist(), matches)
-    return map(Delivery._make, zip(*columns, strict=True))
-
-
-def _dead_letters(rows: pa.RecordBatch) -> Iterator[Row]:
-    return map(DeadLetter, consumer_records(rows), rows["letter"].to_pylist(), rows["reason"].to_pylist())
-
-
 def _changes(rows: pa.RecordBatch) -> Iterator[Row]:
     ids, subscribers = _texts(rows["subscriptions"]), _texts(rows["subscribers"])
     for record, (id,), to, reason in zip(
@@ -244,8 +234,14 @@ def _misread_times(rows: pa.RecordBatch) -> Iterator[Row]:
     return (MisreadTimes() for _ in range(len(rows)))
 
 
+def _wanted(rows: pa.RecordBatch) -> Iterator[Row]:
+    counts = (np.frombuffer(packed, np.int64) for packed in rows["counts"].to_pylist())
+    columns = rows["partition"].to_pylist(), rows["timestamp"].to_pylist(), _texts(rows["subscribers"]), counts
+    return map(Wanted._make, zip(*columns, strict=True))
+
+
 def _published(rows: pa.RecordBatch) -> Iterator[Row]:
-    for facts, timestamps in zip(rows["value"].to_pylist(), rows["matches"].to_pylist(), strict=True):
+    for facts, timestamps in zip(rows["value"].to_pylist(), rows["counts"].to_pylist(), strict=True):
         yield Published(**orjson.loads(facts), timestamps_ms=np.frombuffer(timestamps, np.int64))
 
 
@@ -254,13 +250,12 @@ def _slots(rows: pa.RecordBatch) -> Iterator[Row]:
 
 
 _READERS = {
-    Kind.DELIVERY: _deliveries,
-    Kind.DEAD_LETTER: _dead_letters,
     Kind.CHANGE: _changes,
     Kind.REFUSAL: _refusals,
     Kind.SEGMENT: _segments,
     Kind.PROGRESS: _progress,
     Kind.MISREAD: _misread_times,
+    Kind.WANTED: _wanted,
     Kind.PUBLISHED: _published,
     Kind.SLOT: _slots,
 }

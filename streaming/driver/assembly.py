@@ -106,14 +106,8 @@ def slots(settings: Settings, sink: TransactionalSink, topics: Topics) -> Slots:
     """The slots, with all fenced that earlier processes used. Raises JobError."""
     read = topics.required(source_topics(settings).values())
     slots = Slots.of(settings, sink, [(topic, p) for topic, n in read.items() for p in range(n)])
-    slots.sweep(1 if tasks_publish(settings) else 0)  # that one shows now whether the user may
+    slots.sweep(1)  # that one shows now whether the user may
     return slots
-
-
-def tasks_publish(settings: Settings) -> bool:
-    """Whether tasks publish for themselves. Otherwise only the driver can decide about a delivery: a quota needs one
-    counter, and an event has one delivery where several shards match it for one subscriber."""
-    return not settings.quotas.deliveries_per_second and settings.matching.shards == 1
 
 
 def restored(
@@ -160,6 +154,7 @@ def state(settings: Settings, restored: Restored, store: Store, background: Exec
         compactor=Compactor(store, background, restored.files),
         share=partial(SharedFile, spark) if session.on_cluster(settings.spark.master) else None,
         max_event_bytes=settings.events.max_bytes,
+        max_matches=settings.matching.max_per_event,
         worker_memory_mb=settings.spark.worker_memory_mb,
     )
 
@@ -174,22 +169,20 @@ def pipeline(
     cores: int,
 ) -> Pipeline:
     quotas = settings.quotas
-    if tasks_publish(settings):
-        slots.open(cores)
+    slots.open(cores)
     subscriptions = SubscriptionQuota(quotas.subscriptions)
     subscriptions.begin(state.snapshot)
     return Pipeline(
         state=state,
         sink=sink,
+        slots=slots,
         outputs=outputs(settings, topics),
         names=names,
         subscription_quota=subscriptions,
         delivery_quota=DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
         precision=Precision(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
         tasks=cores,
-        max_matches=settings.matching.max_per_event,
         firsts=partial(topics.firsts, settings.events.topic),
-        slots=slots if tasks_publish(settings) else None,
     )
 
 
@@ -239,8 +232,6 @@ def _registry(settings: Settings) -> RegistrySettings | None:
 
 def names(settings: Settings, topics: Topics) -> Names:
     """The names; asks the broker for the id of the subscriptions topic. Raises JobError."""
-    deliveries = settings.deliveries
-    shared = deliveries.layout == "shared"
     subscriptions = settings.subscriptions.topic
     return Names(
         events=settings.events.topic,
@@ -248,9 +239,6 @@ def names(settings: Settings, topics: Topics) -> Names:
         statuses=settings.subscriptions.status_topic,
         dead_letters=settings.dead_letters.topic,
         delivery_topic=lru_cache(1 << 16)(partial(layout.delivery_topic, settings)),
-        delivery_key=lambda subscriber, key: subscriber.encode() if shared else key,
-        max_delivery_bytes=deliveries.max_bytes,
-        delivery_partition=partial(layout.delivery_partition, settings),
         query=settings.query.name,
         subscriptions_id=topics.ids([subscriptions], TIMEOUT_S)[subscriptions],
     )

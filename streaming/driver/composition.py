@@ -1,4 +1,4 @@
-"""Turn the rows of a batch into Kafka records: deliveries, dead letters and statuses."""
+"""Turn the rows of a batch into Kafka records: statuses, and dead letters of what tasks could not publish."""
 
 from __future__ import annotations
 
@@ -7,37 +7,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from matchers.index.snapshot import Part
 from streaming.documents import records
 from streaming.documents.records import Origin, Record
 from streaming.driver.batch_order import Last
-from streaming.driver.quotas import DeliveryQuota
 from streaming.rows import (
     EVENTS,
     SUBSCRIPTIONS,
     Change,
     ConsumerRecord,
     DeadLetter,
-    Delivery,
     Refusal,
     Row,
     Source,
     SourcePartition,
     of_source,
 )
-from streaming.worker import fan_out
 
 
 class Outputs(Protocol):
     """The topics of subscribers.
 
-    `missing` creates the topics that it may and returns those that do not exist; `partitions` is called for the others.
-    `refresh` is called when that may have changed.
+    `missing` creates the topics that it may and returns those that do not exist. `refresh` is called when that may have
+    changed.
     """
 
     def missing(self, topics: Iterable[str]) -> set[str]: ...
-
-    def partitions(self, topic: str) -> int: ...
 
     def refresh(self) -> None: ...
 
@@ -51,9 +45,6 @@ class Names:
     statuses: str
     dead_letters: str
     delivery_topic: Callable[[str], str]  # of a subscriber
-    delivery_key: Callable[[str, bytes | None], bytes | None]  # of a subscriber and the event's own key
-    max_delivery_bytes: int
-    delivery_partition: Callable[[int, int], int]  # of the event's partition, and of how many the topic has
     query: str = ""
     subscriptions_id: str = ""  # the id that Kafka gave the subscriptions topic
 
@@ -63,34 +54,19 @@ class Names:
 
 @dataclass
 class Composition:
-    """The records for some rows. They are composed anew for each attempt at a transaction, since the deliverable topics
-    may have changed, and lazily, because an event can have a million deliveries."""
+    """The records for some rows, composed anew for each attempt at a transaction."""
 
     names: Names
-    outputs: Outputs
-    quota: DeliveryQuota
-    version: int
     since: records.InForceFrom
-    parts: Sequence[Part]
-    false_positives: float
     last: Mapping[str, Last] = field(default_factory=dict)  # of ids that these rows change, or fail to change
-    # Results of the last attempt.
-    delivered: int = field(default=0, init=False)
-    over_quota: int = field(default=0, init=False)  # deliveries, whatever became of them
-    dead_letters: Counter[str] = field(default_factory=Counter, init=False)  # by reason
+    dead_letters: Counter[str] = field(default_factory=Counter, init=False)  # by reason, of the last attempt
 
-    def records(self, rows: Sequence[Row], refused: Mapping[str, str]) -> Iterator[Record]:
-        """The records of the rows. `refused` maps topics that the broker refuses records for to its reason."""
-        topics = {self.names.delivery_topic(subscriber) for subscriber, _ in wanted(rows, self.parts)}
-        missing = self.outputs.missing(topics)
-        allowed = iter(self.quota.allowed(wanted(rows, self.parts)))
-        self.delivered = self.over_quota = 0
+    def records(self, rows: Sequence[Row]) -> Iterator[Record]:
         self.dead_letters.clear()
         for row in rows:
-            if isinstance(row, Delivery):
-                yield from self._deliveries(row, missing, refused, allowed)
-            elif isinstance(row, DeadLetter):
-                yield self._dead_letter(row.record, self._event(row.record), row.reason, row.detail)
+            if isinstance(row, DeadLetter):
+                origin = _origin(self.names.events, row.record)
+                yield self._dead_letter(row.record, origin, row.reason, row.detail)
             elif isinstance(row, Change | Refusal):
                 yield from self.answer(row)
 
@@ -115,72 +91,13 @@ class Composition:
             superseded_by=place if place != (origin.partition, origin.offset) else None,
         )
 
-    def _deliveries(
-        self, row: Delivery, missing: set[str], refused: Mapping[str, str], allowed: Iterator[bool]
-    ) -> Iterator[Record]:
-        names, event = self.names, row.record
-        origin = self._event(event)
-        headers = records.event_headers(event.headers, origin, self.version, false_positives=self.false_positives)
-        common = len(event.value or b"") + records.size_of(headers) + records.IDS_OVERHEAD
-        for subscriber, ids in deliveries(row, self.parts):
-            topic = names.delivery_topic(subscriber)
-            partition = names.delivery_partition(event.partition, self.outputs.partitions(topic))
-            key = names.delivery_key(subscriber, event.key)
-            record = records.delivery(topic, key, event.value, headers, ids, partition)
-            size = common + len(record.key or b"") + len(record.headers[-1][1] or b"")
-            if not next(allowed):
-                self.over_quota += 1
-                if self.quota.drop:
-                    continue
-                reason = records.OVER_QUOTA
-                detail = f"more than {self.quota.most:,} deliveries of a second (quotas.deliveries_per_second)"
-            elif topic in missing:
-                reason, detail = records.MISSING_TOPIC, f"topic {topic} of subscriber {subscriber} does not exist"
-            elif size > names.max_delivery_bytes:
-                reason = records.OVERSIZE
-                detail = f"{size} bytes with headers; deliveries.max_bytes is {names.max_delivery_bytes}"
-            elif topic in refused:
-                reason, detail = records.TOPIC_REFUSED, f"the broker refuses it for topic {topic}: {refused[topic]}"
-            else:
-                self.delivered += 1
-                yield record
-                continue
-            about = {"subscriber": subscriber, "subscriptionids": ids, "matchversion": str(self.version)}
-            if self.false_positives:
-                about["approximate"] = str(self.false_positives)
-            yield self._dead_letter(event, origin, reason, detail, **about)
-
-    def _dead_letter(self, record: ConsumerRecord, origin: Origin, reason: str, detail: str, **about: str) -> Record:
+    def _dead_letter(self, record: ConsumerRecord, origin: Origin, reason: str, detail: str) -> Record:
         self.dead_letters[reason] += 1
-        return records.dead_letter(self.names.dead_letters, record, origin, reason, detail, **about)
-
-    def _event(self, record: ConsumerRecord) -> Origin:
-        return _origin(self.names.events, record)
+        return records.dead_letter(self.names.dead_letters, record, origin, reason, detail)
 
 
 def _origin(topic: str, record: ConsumerRecord) -> Origin:
     return Origin(topic, record.partition, record.offset, record.timestamp_ms)
-
-
-def deliveries(row: Delivery, parts: Sequence[Part]) -> Iterator[tuple[str, str]]:
-    """(subscriber, ids as a JSON list)."""
-    few = zip(row.subscribers, row.subscriptions, strict=True)
-    return fan_out.deliveries(parts, row.matches, dict(few)) if row.matches else few
-
-
-def _to(row: Delivery, parts: Sequence[Part]) -> Iterable[str]:
-    """The subscribers of an event; computed again where they are very many."""
-    return (subscriber for subscriber, _ in deliveries(row, parts)) if row.matches else row.subscribers
-
-
-def wanted(rows: Iterable[Row], parts: Sequence[Part]) -> Iterator[tuple[str, int]]:
-    """All deliveries, as (subscriber, the event's time)."""
-    return (
-        (subscriber, row.record.timestamp_ms)
-        for row in rows
-        if isinstance(row, Delivery)
-        for subscriber in _to(row, parts)
-    )
 
 
 def in_force_from(positions: Mapping[SourcePartition, int], names: Names) -> records.InForceFrom:

@@ -214,7 +214,7 @@ class _Start:
 def _warm(spark: SparkSession, pipeline: Pipeline) -> None:
     """Warm up the workers. Killed workers are no reason to stop: the first batch starts others."""
     try:
-        warm_up.workers(spark, pipeline.state, pipeline.slots.publication if pipeline.slots else None)
+        warm_up.workers(spark, pipeline.state, pipeline.slots.publication)
     except (PySparkException, Py4JJavaError) as error:
         reason = of_worker(str(error)) or lost(str(error)) or error
         if not isinstance(reason, Lost):

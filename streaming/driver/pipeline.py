@@ -16,7 +16,6 @@ from operator import or_
 from typing import Protocol
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -29,10 +28,10 @@ from matchers.index.texts import Texts
 from streaming.documents import records
 from streaming.documents.records import Record
 from streaming.driver.batch_order import Last, in_order, last_changes
-from streaming.driver.composition import Composition, Names, Outputs, in_force_from, wanted
+from streaming.driver.composition import Composition, Names, Outputs, in_force_from
 from streaming.driver.isolation import Isolation, Lost, lost, ranges
 from streaming.driver.load_shedding import Precision
-from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota
+from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota, Wants, wants
 from streaming.driver.rereading import Misread, misread
 from streaming.driver.slots import Slots
 from streaming.driver.start_offsets import warn_deleted
@@ -44,10 +43,10 @@ from streaming.monitoring.reporting import CommittedTransaction, Nobody, Observe
 from streaming.rows import (
     EVENTS,
     PACKED,
+    SPARK_IS_RIGHT_FROM_MS,
     Change,
     ConsumerRecord,
     DeadLetter,
-    Delivery,
     MisreadTimes,
     Progress,
     Published,
@@ -62,22 +61,23 @@ from streaming.rows import (
 )
 from streaming.state.first_load import Chosen, Slice
 from streaming.state.state import State
-from streaming.worker import fan_out, matching
+from streaming.worker.matching import Work
 from streaming.worker.publication import Publication
+from streaming.worker.shards import ORDER, SHIPPED
 
 log = logger("sluice.batch")
 
-OUTPUT = from_arrow_schema(PACKED)  # made once: Spark would parse a text anew for every batch
+# Made once: Spark would parse a text anew for every batch.
+OUTPUT = from_arrow_schema(PACKED)
+BETWEEN = from_arrow_schema(SHIPPED)
 LEAST_ATTEMPTS = 5  # at one transaction, however long they take
-KEEP_TRYING_S = 30.0  # since the first attempt, or since the broker refused another topic
+KEEP_TRYING_S = 30.0  # since the first attempt
 LONGEST_PAUSE_S = 1.0  # between two attempts
 ANSWERED_AT_ONCE = 10_000  # changes, in a transaction of the first start
-DELIVERED_AT_ONCE = 200_000  # matches, in a transaction, unless they are of one event
 BEYOND_SPARK = "a record has one beyond those that Spark knows"
 OF_ANOTHER_CALENDAR = "a record has one that Spark takes for another calendar's or zone's"
 ABSENT_S = 5.0
 SMALL = 2_000  # rows of the last batch, up to which one task does the next one
-SENT_BETWEEN_SIGNS = 10_000  # records of a transaction, which can have millions: it goes on, and the observer is told
 LARGE = 8 << 10  # bytes of a row, on average: then a batch is looked at before it is matched
 
 
@@ -96,13 +96,13 @@ class Pipeline:
 
     state: State
     sink: Sink
+    slots: Slots
     outputs: Outputs
     names: Names
     subscription_quota: SubscriptionQuota = field(default_factory=lambda: SubscriptionQuota(0))
     delivery_quota: DeliveryQuota = field(default_factory=lambda: DeliveryQuota(0))
     precision: Precision = field(default_factory=lambda: Precision(0, ()))
     tasks: int = 1  # of a shard and batch, at most: more than there are cores would only cost
-    max_matches: int = 0  # of an event; 0: any number
     # Whether the next batch may be too large to be matched at once: the last one may have ended the previous process.
     careful: bool = True
     observer: Observer = field(default_factory=Nobody)
@@ -110,8 +110,6 @@ class Pipeline:
     firsts: Callable[[Iterable[int]], Mapping[int, int]] = lambda partitions: {}
     # The rows of a batch, by its number, from some positions on, without Spark (`rereading.Rereading`).
     reread: Callable[[int, Mapping[SourcePartition, int]], Iterable[pa.Table]] | None = None
-    # With them tasks publish the deliveries of the events that they match. Without, rows come here, and the sink does.
-    slots: Slots | None = None
     _number: int = field(default=0, init=False)  # of the batch in hand
     _rows: int = field(default=0, init=False)  # of the last batch that had any
     _absent: Absent = field(default_factory=lambda: Absent(), init=False)
@@ -125,11 +123,10 @@ class Pipeline:
         report = Report(number, self.precision.false_positives)
         try:
             for rows in self._pieces(report, batch, number):
-                matched = time.time()
                 report.saw(rows)
                 report.counts["deleted_unread"] += self._deleted(rows)
-                for published in self.take(rows):
-                    report.add(published, matched)
+                if (published := self.take(rows)) is not None:
+                    report.add(published)
                 self.observer.progressed()
         except Lost as reason:
             raise SparkFailed(f"Spark workers fail even on an empty batch: {reason}") from reason
@@ -161,33 +158,25 @@ class Pipeline:
     def _isolation(self, report: Report, exact: bool = False) -> Isolation[DataFrame, Row]:
         """`exact`: the timestamps are as Kafka has them."""
         return Isolation(
-            partial(self._matched, report, exact), partial(self._places, report), _only, partial(self._aside, exact)
+            partial(self._published, report, exact), partial(self._places, report), _only, partial(self._aside, exact)
         )
 
-    def take(self, rows: Sequence[Row]) -> list[CommittedTransaction]:
-        """Publish the workers' rows of a batch, but for what tasks have published, and apply its changes.
-
-        Many deliveries become several transactions, each with the events up to some offset.
-        """
+    def take(self, rows: Sequence[Row]) -> CommittedTransaction | None:
+        """Apply the changes of a batch and publish their statuses, and the dead letters that no task can publish."""
         positions: dict[SourcePartition, int] = {
             (r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, Progress)
         }
         if not positions:
-            return []
+            return None
         # Slots have committed the offsets of what they published.
         left = {at: to for at, to in positions.items() if to > self.state.positions.get(at, 0)}
         rows = in_order(rows)
-        decided = self.subscription_quota.checked([self._bounded(row) for row in rows], self.state.snapshot)
+        decided = self.subscription_quota.checked(rows, self.state.snapshot)
         refused = [d.record for r, d in zip(rows, decided, strict=True) if isinstance(d, Refusal) and d is not r]
         self.state.refuse([(record.partition, record.offset) for record in refused])
-        done = []
-        for some, reached in _slices(decided, left):
-            published = self._publish(some, reached) if reached else None
-            self.delivery_quota.count(wanted(some, self.state.snapshot.parts))
-            self.state.apply(some, reached)
-            if published is not None:
-                done.append(published._replace(applied=time.time()))
-        return done
+        published = self._publish(decided, left) if left else None
+        self.state.apply(decided, left)
+        return published and published._replace(applied=time.time())
 
     def _deleted(self, rows: Sequence[Row]) -> int:
         """Count and log the events that were deleted before they could be read, by gaps in the offsets.
@@ -236,57 +225,64 @@ class Pipeline:
             self._answer(records.statuses(self.names.statuses, slice_.partition, changes, composition.since))
             self._answer(chain.from_iterable(map(composition.answer, _withdrawals(slice_, chosen_rows))))
         self._answer(chain.from_iterable(map(composition.answer, late)))
-        self._commit(lambda _: [], positions)
+        self._commit(tuple, positions)
 
     def _answer(self, statuses: Iterator[Record]) -> None:
         while some := list(islice(statuses, ANSWERED_AT_ONCE)):
-            self._commit(partial(_regardless, some), {})
+            self._commit(partial(iter, some), {})
 
-    def _matched(self, report: Report, exact: bool, batch: DataFrame) -> list[Row]:
-        """The workers' rows of a batch. Raises Misread unless the timestamps are exact; Lost, JobError, or our own
-        error."""
-        if self.slots is None:
-            rows = self._stage(report, exact, batch, None)
-        else:
-            rows = self._published(report, exact, batch, self.slots)
-        if not exact and any(isinstance(row, MisreadTimes) for row in rows):
-            raise Misread(OF_ANOTHER_CALENDAR)
-        return united(rows) if self.state.snapshot.shards > 1 else rows
+    def _published(self, report: Report, exact: bool, batch: DataFrame) -> list[Row]:
+        """The workers' rows of a batch: again and again, until no task lacks a topic, and none was fenced. What was
+        published meanwhile is dropped from the batch by its offsets.
 
-    def _published(self, report: Report, exact: bool, batch: DataFrame, slots: Slots) -> list[Row]:
-        """The workers' rows of a batch whose tasks publish: again and again, until no task lacks a topic, and none was
-        fenced. What was published meanwhile is dropped from the batch by its offsets."""
+        Raises Misread unless the timestamps are exact; Lost, JobError, or our own error.
+        """
         n = 1 if exact or self._rows < SMALL else self.tasks  # each slot touches every topic
         done: list[Row] = []
+        wanted: Wants = Counter()  # at the last attempt
         patience = Patience()
         while True:
             before = self.state.positions
             try:
-                rows = self._stage(report, exact, batch, slots.work(n, self.state.version, self._absent.topics()))
+                before_it, wanted = wanted, self._wanted(report, exact, batch, n)
+                self.delivery_quota.count(before_it - wanted)  # that was published meanwhile
+                quota = self.delivery_quota.of(wanted)
+                publication = self.slots.work(n, self.state.version, self._absent.topics(), quota, exact)
+                rows = self._stage(report, exact, batch, n, publication)
             except Exception as error:
-                self._reached(slots.settle(self._own()))
+                self._reached(self.slots.settle(self._own()))
                 if not isinstance(error, Unsettled) or patience.ends(self.state.positions != before):
                     raise
                 log.warning("a task is fenced, trying again", reason=str(error))
                 report.counts["transactions_aborted"] += 1
                 continue
-            reports = [row for row in rows if isinstance(row, SlotReport)]
-            slots.take(reports)
-            for row in rows:
-                if isinstance(row, Published):
-                    report.add_task(row)
-            events = [row for row in rows if isinstance(row, Progress) and row.source == EVENTS]
-            reached = {(self.names.events, row.partition): row.offset + 1 for row in events}
-            slots.committed(reached)
-            self._reached(reached)
-            missing = {topic for report in reports for topic in report.missing}
+            missing = self._took(report, rows)
+            if not exact and any(isinstance(row, MisreadTimes) for row in rows):
+                raise Misread(OF_ANOTHER_CALENDAR)
             if not missing:
+                self.delivery_quota.count(wanted)
                 return done + [row for row in rows if not isinstance(row, SlotReport | Published)]
             if patience.ends(self.state.positions != before):
                 raise BrokerUnreachable(f"{min(missing)} was made, but tasks do not find it")
-            done += events  # the rest comes again
+            done += _progress_of_events(rows)  # the rest comes again
             self.outputs.refresh()
             self._absent.add(self.outputs.missing(missing))
+
+    def _took(self, report: Report, rows: Sequence[Row]) -> set[str]:
+        """Take note of what tasks have published; returns the topics that they lack."""
+        reports = [row for row in rows if isinstance(row, SlotReport)]
+        self.slots.take(reports)
+        for row in rows:
+            if isinstance(row, Published):
+                report.add_task(row)
+        reached = {(self.names.events, row.partition): row.offset + 1 for row in _progress_of_events(rows)}
+        self.slots.committed(reached)
+        self._reached(reached)
+        return {topic for report in reports for topic in report.missing}
+
+    def _wanted(self, report: Report, exact: bool, batch: DataFrame, n: int) -> Wants:
+        """The deliveries that subscribers would get without a quota. Nobody asks where there is none."""
+        return wants(self._stage(report, exact, batch, n, None)) if self.delivery_quota.most else Counter()
 
     def _own(self) -> list[tuple[str, int]]:
         """The partitions whose offsets the driver commits."""
@@ -297,18 +293,17 @@ class Pipeline:
         reached = {(EVENTS, p): offset for (topic, p), offset in offsets.items() if topic == self.names.events}
         self.state.positions = {**self.state.positions, **reached}  # another thread may read the old ones
 
-    def _stage(self, report: Report, exact: bool, batch: DataFrame, publication: Publication | None) -> list[Row]:
+    def _stage(
+        self, report: Report, exact: bool, batch: DataFrame, n: int, publication: Publication | None
+    ) -> list[Row]:
+        """The rows of at most n tasks, which publish, or count deliveries without a publication."""
         self._begin("prepare")
         with report.stage("prepare"):
-            works = self.state.work(report.false_positives)
-            if publication is not None:
-                works = [replace(work, publication=publication, exact=exact) for work in works]
+            works = [replace(work, publication=publication) for work in self.state.work(report.false_positives)]
         self._begin("match")
         with report.stage("match"):
-            source = batch.coalesce(self.tasks if publication is None else len(publication.producers))
-            shards = (source.mapInArrow(work, OUTPUT) for work in works)
             try:
-                return unpacked(reduce(DataFrame.unionByName, shards).toArrow())
+                return unpacked(_answers(batch.coalesce(n), works, n).toArrow())
             except (PySparkException, Py4JJavaError) as error:
                 if not exact and misread(str(error)):
                     raise Misread(BEYOND_SPARK) from error
@@ -337,7 +332,7 @@ class Pipeline:
         rows: list[Row] = []
         for table in batch.toArrow().to_batches():
             for source, record in zip(table["source"].to_pylist(), consumer_records(table), strict=True):
-                if not exact and record.timestamp_ms < matching.SPARK_IS_RIGHT_FROM_MS:
+                if not exact and record.timestamp_ms < SPARK_IS_RIGHT_FROM_MS:
                     raise Misread(OF_ANOTHER_CALENDAR)
                 if source == EVENTS:
                     rows.append(DeadLetter(record, records.POISON_EVENT, detail))
@@ -355,12 +350,6 @@ class Pipeline:
                 )
         return rows
 
-    def _bounded(self, row: Row) -> Row:
-        if not self.max_matches or not isinstance(row, Delivery) or row.matched <= self.max_matches:
-            return row
-        detail = f"{row.matched:,} subscriptions match it; matching.max_per_event is {self.max_matches:,}"
-        return DeadLetter(row.record, records.TOO_MANY_MATCHES, detail)
-
     def _publish(self, rows: Sequence[Row], positions: Mapping[SourcePartition, int]) -> CommittedTransaction:
         began = time.time()
         self._begin("publish")
@@ -368,12 +357,9 @@ class Pipeline:
         failed = [r.id for r in rows if isinstance(r, Refusal) and r.id]
         last = {id: Last(place, withdrawn=False) for id, place in self.state.places(failed).items()}
         composition = self._composition(positions, {**last, **last_changes(rows)})
-        made_of = partial(composition.records, rows)
-        aborted, sent, committed = self._commit(lambda refused: self._told(made_of(refused)), positions)
+        aborted, sent, committed = self._commit(partial(composition.records, rows), positions)
         return CommittedTransaction(
             rows=rows,
-            delivered=composition.delivered,
-            over_quota=composition.over_quota,
             dead_letters=composition.dead_letters,
             aborted=aborted,
             began=began,
@@ -385,51 +371,29 @@ class Pipeline:
     def _begin(self, stage: str) -> None:
         self.observer.doing(self._number, stage)
 
-    def _told(self, made: Iterable[Record]) -> Iterator[Record]:
-        for number, record in enumerate(made, 1):
-            yield record
-            if number % SENT_BETWEEN_SIGNS == 0:
-                self._begin("publish")
-
     def _make_topics(self, subscribers: set[str]) -> None:
         self.outputs.missing({self.names.delivery_topic(s) for s in subscribers})
 
     def _commit(
-        self, make: Callable[[Mapping[str, str]], Iterable[Record]], positions: Mapping[SourcePartition, int]
+        self, make: Callable[[], Iterable[Record]], positions: Mapping[SourcePartition, int]
     ) -> tuple[int, float, float]:
-        """The number of aborts, and the sink's result. `make` composes the records again for each attempt, because the
-        existing topics may have changed; it gets the topics for which the broker refused records."""
+        """The number of aborts, and the sink's result. `make` composes the records, for each attempt again."""
         offsets = {(self.names.source(source), p): offset for (source, p), offset in positions.items()}
-        refused: dict[str, str] = {}
         deadline = time.monotonic() + KEEP_TRYING_S
         aborts = 0
         while True:
             try:
-                return aborts, *self.sink.publish(make(refused), offsets)
+                return aborts, *self.sink.publish(make(), offsets)
             except Aborted as aborted:
-                if aborted.refused.keys() - refused.keys():
-                    deadline = time.monotonic() + KEEP_TRYING_S
-                elif aborts + 1 >= LEAST_ATTEMPTS and time.monotonic() > deadline:
+                if aborts + 1 >= LEAST_ATTEMPTS and time.monotonic() > deadline:
                     raise
                 # A topic that was deleted a moment ago may still be listed, so the pauses grow.
                 time.sleep(min(LONGEST_PAUSE_S, 0.05 * aborts))
                 aborts += 1
                 log.warning("transaction aborted, trying again", reason=str(aborted))
-                refused |= aborted.refused
-                self.outputs.refresh()
 
     def _composition(self, positions: Mapping[SourcePartition, int], last: Mapping[str, Last]) -> Composition:
-        state = self.state
-        return Composition(
-            names=self.names,
-            outputs=self.outputs,
-            quota=self.delivery_quota,
-            version=state.version,
-            since=in_force_from({**state.positions, **positions}, self.names),
-            parts=state.snapshot.parts,
-            false_positives=self.precision.false_positives,
-            last=last,
-        )
+        return Composition(self.names, in_force_from({**self.state.positions, **positions}, self.names), last)
 
 
 @dataclass
@@ -465,36 +429,18 @@ class Absent:
         return self._topics
 
 
-def _regardless(records: Iterable[Record], refused: Mapping[str, str]) -> Iterable[Record]:
-    """The records, whichever topics the broker refuses."""
-    return records
+def _answers(batch: DataFrame, works: Sequence[Work], n: int) -> DataFrame:
+    """The packed rows of n tasks: those that match the batch, or those that get what the tasks of shards match."""
+    first, *others = works
+    if not others:
+        return batch.mapInArrow(first, OUTPUT)
+    shards = reduce(DataFrame.unionByName, (batch.mapInArrow(work.ship, BETWEEN) for work in works))
+    sorted_rows = shards.repartition(n, "source", "partition").sortWithinPartitions(*ORDER)
+    return sorted_rows.mapInArrow(replace(first, parts=()).publish, OUTPUT)
 
 
-def united(rows: Sequence[Row]) -> list[Row]:
-    """The rows of several shards, with one delivery for each event that matched, in the order of events."""
-    merged: dict[tuple[int, int], Delivery] = {}
-    others: list[Row] = []
-    for row in rows:
-        if not isinstance(row, Delivery):
-            others.append(row)
-            continue
-        at = (row.record.partition, row.record.offset)
-        merged[at] = _both(merged[at], row) if at in merged else row
-    return [*(merged[at] for at in sorted(merged)), *others]
-
-
-def _both(first: Delivery, second: Delivery) -> Delivery:
-    """The deliveries of one event by two shards."""
-    ids = dict(zip(first.subscribers, first.subscriptions, strict=True))
-    for subscriber, more in zip(second.subscribers, second.subscriptions, strict=True):
-        known = orjson.loads(ids.get(subscriber, "[]"))
-        ids[subscriber] = orjson.dumps(sorted(known + orjson.loads(more))).decode()
-    return second._replace(
-        subscribers=list(ids),
-        subscriptions=list(ids.values()),
-        matched=second.matched + first.matched,
-        matches=second.matches + first.matches,
-    )
+def _progress_of_events(rows: Iterable[Row]) -> list[Progress]:
+    return [row for row in rows if isinstance(row, Progress) and row.source == EVENTS]
 
 
 def _only(batch: DataFrame, places: Int64) -> DataFrame:
@@ -503,33 +449,6 @@ def _only(batch: DataFrame, places: Int64) -> DataFrame:
         for source, partition, first, last in ranges(places)
     )
     return batch.filter(reduce(or_, among, f.lit(False)))
-
-
-def _slices(
-    rows: Sequence[Row], positions: Mapping[SourcePartition, int]
-) -> Iterator[tuple[Sequence[Row], Mapping[SourcePartition, int]]]:
-    """The rows of one transaction after the other, with the offsets that each reaches. The last has all rows except
-    events."""
-    if sum(map(_matches, rows)) <= DELIVERED_AT_ONCE:
-        yield rows, positions
-        return
-    events = [row for row in rows if isinstance(row, Delivery | DeadLetter)]
-    some: list[Row] = []
-    n = 0
-    for row in sorted(events, key=lambda row: (row.record.partition, row.record.offset)):
-        if some and n + _matches(row) > DELIVERED_AT_ONCE:
-            partition = row.record.partition
-            reached = {at: to for at, to in positions.items() if at[0] == EVENTS and at[1] < partition}
-            yield some, reached | {(EVENTS, partition): row.record.offset}
-            some, n = [], 0
-        some.append(row)
-        n += _matches(row)
-    yield some + [row for row in rows if not isinstance(row, Delivery | DeadLetter)], positions
-
-
-def _matches(row: Row) -> int:
-    """The approximate number of matches."""
-    return len(row.subscribers) + fan_out.size(row.matches) if isinstance(row, Delivery) else 0
 
 
 def _last_words(slices: Sequence[Slice], chosen: Sequence[Chosen], ids: Iterable[str]) -> dict[str, Last]:

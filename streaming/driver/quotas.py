@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 
 from matchers.index.snapshot import Snapshot
 from matchers.index.texts import Texts
-from streaming.documents.records import NO_TIMESTAMP
 from streaming.index import notes
-from streaming.rows import Change, Refusal, Row
+from streaming.rows import Change, Refusal, Row, Wanted
+from streaming.worker.publication import Quota
+
+Wants = Counter[tuple[int, int, str]]  # deliveries by partition, second and subscriber
 
 REMEMBERED = 120  # seconds, those that were counted in last: late events count with those of their own second
 
@@ -72,43 +73,45 @@ class SubscriptionQuota:
 class DeliveryQuota:
     """Limits the deliveries to a subscriber for the events of one second, by event time; 0: no limit.
 
-    By event time a job that catches up delivers the same as one that is in time. The last counts are forgotten when the
-    job ends. Deliveries beyond the limit become dead letters, or nothing with `drop`. Events without a timestamp belong
-    to no second: they are allowed and not counted; otherwise all of them would share one.
+    By event time a job that catches up delivers the same as one that is in time. Tasks count what each subscriber would
+    get (`worker.counting`), and then publish what it may get of that, the lowest partition first. The last counts are
+    forgotten when the job ends.
     """
 
     most: int
-    drop: bool = False
+    drop: bool = False  # what is beyond it
     _count: dict[int, Counter[str]] = field(default_factory=dict)  # by second
 
-    def allowed(self, wanted: Iterable[tuple[str, int]]) -> Iterable[bool]:
-        """Whether each delivery, given as (subscriber, event's time in ms), may be made. Counts nothing yet."""
-        if not self.most:
-            return repeat(True)  # without a look at what is wanted: that can be a million
-        counts: Counter[tuple[str, int]] = Counter()
-        allowed = []
-        for subscriber, time_ms in wanted:
-            if time_ms == NO_TIMESTAMP:
-                allowed.append(True)
-                continue
-            second = time_ms // 1000
-            before = self._count[second][subscriber] if second in self._count else 0
-            counts[subscriber, second] += 1
-            allowed.append(before + counts[subscriber, second] <= self.most)
-        return allowed
+    def of(self, wanted: Wants) -> Quota:
+        """What tasks may publish of what subscribers would get. Counts nothing yet."""
+        left: dict[tuple[int, int, str], int] = {}
+        before: Counter[tuple[int, str]] = Counter()  # of lower partitions
+        for (partition, second, subscriber), n in sorted(wanted.items()):
+            counted = self._count[second][subscriber] if second in self._count else 0
+            may = max(0, self.most - counted - before[second, subscriber])
+            before[second, subscriber] += n
+            if may < n:
+                left[partition, second, subscriber] = may
+        return Quota(self.most, self.drop, left)
 
-    def count(self, wanted: Iterable[tuple[str, int]]) -> None:
-        """Count all wanted deliveries of a committed batch, as far as they were allowed."""
-        if not self.most:
-            return
-        for subscriber, time_ms in wanted:
-            if time_ms == NO_TIMESTAMP:
-                continue
-            counts = self._count.pop(time_ms // 1000, None) or Counter()
-            counts[subscriber] += 1
-            self._count[time_ms // 1000] = counts  # the last of them now
+    def count(self, wanted: Wants) -> None:
+        """Count what was published, or would have been without the limit."""
+        for (_, second, subscriber), n in wanted.items():
+            counts = self._count.pop(second, None) or Counter()
+            counts[subscriber] += n
+            self._count[second] = counts  # the last of them now
         for second in list(self._count)[:-REMEMBERED]:
             del self._count[second]
+
+
+def wants(rows: Iterable[Row]) -> Wants:
+    """What the WANTED rows say, in sum."""
+    counts: Wants = Counter()
+    for row in rows:
+        if isinstance(row, Wanted):
+            for subscriber, n in zip(row.subscribers, row.counts.tolist(), strict=True):
+                counts[row.partition, row.second, subscriber] += n
+    return counts
 
 
 def owners(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, str]:

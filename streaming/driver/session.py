@@ -56,6 +56,7 @@ TUNING = {
     "spark.python.daemon.module": "streaming.worker.daemon",
     # Our own transaction decides what was done, so a batch is never retried within Spark.
     "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
 }
 # On one machine the driver is all there is. The quick compiler alone: what the slow one gains, it does not get back
 # from a machine that it shares with the workers.

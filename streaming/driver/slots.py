@@ -11,7 +11,7 @@ from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Offsets, Producer, TopicPartition
 from streaming.publishing.sweep import slot_name, sweep
 from streaming.rows import SlotReport
-from streaming.worker.publication import Publication
+from streaming.worker.publication import Publication, Quota
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -46,7 +46,6 @@ class Slots:
             prefix=deliveries.prefix,
             shared=deliveries.topic if deliveries.layout == "shared" else "",
             max_bytes=deliveries.max_bytes,
-            max_matches=settings.matching.max_per_event,
         )
         return cls(Client(kafka.bootstrap_servers, kafka.client), sink, publication, partitions)
 
@@ -84,10 +83,17 @@ class Slots:
         self.claim(own)
         return offsets
 
-    def work(self, number: int, version: int, absent: frozenset[str]) -> Publication:
-        """The settings and producers with which `number` tasks publish."""
-        producers = tuple(self._producers[:number])
-        return replace(self.publication, note=self.sink.note, producers=producers, version=version, absent=absent)
+    def work(self, number: int, version: int, absent: frozenset[str], quota: Quota, exact: bool) -> Publication:
+        """How `number` tasks publish a batch."""
+        return replace(
+            self.publication,
+            note=self.sink.note,
+            producers=tuple(self._producers[:number]),
+            version=version,
+            absent=absent,
+            quota=quota,
+            exact=exact,
+        )
 
     def take(self, reports: Iterable[SlotReport]) -> None:
         """Take the producers that tasks left."""

@@ -51,7 +51,7 @@ def cache(algorithm: str) -> None:
     kernels(state)
 
 
-def workers(spark: SparkSession, state: State, publication: Publication | None = None) -> None:
+def workers(spark: SparkSession, state: State, publication: Publication) -> None:
     """Start the workers, load the state and the kernels there, and connect them with the brokers, so that the first
     events need not wait."""
     n = 2 * spark.sparkContext.defaultParallelism
@@ -62,14 +62,13 @@ def workers(spark: SparkSession, state: State, publication: Publication | None =
         for work in (shard, match, match):
             result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
             assert result.num_rows
-    if publication is not None:
-        # None of the rows is new, so none is published.
-        connect = replace(
-            match,
-            publication=replace(publication, producers=(NO_PRODUCER,) * n),
-            positions=dict.fromkeys([(source, NOWHERE) for source in Source], 1),
-        )
-        rows.mapInArrow(connect, OUTPUT).toArrow()
+    # None of the rows is new, so none is published.
+    connect = replace(
+        match,
+        publication=replace(publication, producers=(NO_PRODUCER,) * n),
+        positions=dict.fromkeys([(source, NOWHERE) for source in Source], 1),
+    )
+    rows.mapInArrow(connect, OUTPUT).toArrow()
 
 
 def _rows(n: int) -> pa.Table:

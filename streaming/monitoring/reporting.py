@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from streaming.documents.records import OF_EVENTS
-from streaming.documents.trace_context import LOOKED_AT, trace_context
+from streaming.documents.trace_context import LOOKED_AT
 from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
-from streaming.rows import EVENTS, Change, DeadLetter, Delivery, Progress, Published, Refusal, Row
+from streaming.rows import EVENTS, Change, DeadLetter, Progress, Published, Refusal, Row
 
 COUNTED = (
     "matched",
@@ -45,8 +45,6 @@ class CommittedTransaction(NamedTuple):
     """A committed transaction: its rows and the times of its steps."""
 
     rows: Sequence[Row]
-    delivered: int
-    over_quota: int
     dead_letters: Mapping[str, int]  # by reason
     aborted: int  # attempts before
     began: float  # epoch s
@@ -111,6 +109,7 @@ class Report:
         self.counts["matched"] += published.events
         self.counts["matches"] += published.matches
         self.counts["deliveries"] += published.deliveries
+        self.counts["over_quota"] += published.over_quota
         self.counts["transactions_aborted"] += published.aborted
         self.counts["undecodable"] += sum(published.dead_letters.get(reason, 0) for reason in OF_EVENTS)
         self.counts["slot_transactions"] += 1
@@ -119,25 +118,15 @@ class Report:
         self.publish_errors.update(published.errors)
         self.encoded_ms += 1000 * published.encoded_s
 
-    def add(self, published: CommittedTransaction, matched_at: float) -> None:
-        """Add a transaction, and the time when its matching ended (epoch s)."""
+    def add(self, published: CommittedTransaction) -> None:
+        """Add a transaction of the driver."""
         sent, committed = published.sent, published.committed
         parts = (Stage("send", published.began, sent), Stage("commit", sent, committed))
         self.stages.append(Stage("publish", published.began, committed, parts=parts))
         self.stages.append(Stage("apply", committed, published.applied))
-        matched = [row for row in published.rows if isinstance(row, Delivery)]
-        times = {"start": self.start, "match": matched_at, "publish": sent, "commit": committed}
-        for stage, latencies in by_stage([row.record.timestamp_ms for row in matched], times).items():
-            self.latencies[stage].update(latencies)
-        some = matched[: max(0, LOOKED_AT - self.counts["matched"])]
-        self.trace_contexts += filter(None, (trace_context(dict(row.record.headers)) for row in some))
         kinds = Counter(map(type, published.rows))
-        self.counts["matched"] += len(matched)
-        self.counts["matches"] += sum(row.matched for row in matched)
-        self.counts["deliveries"] += published.delivered
         for name, kind in (("undecodable", DeadLetter), ("changes", Change), ("refused", Refusal)):
             self.counts[name] += kinds[kind]
-        self.counts["over_quota"] += published.over_quota
         self.counts["transactions_aborted"] += published.aborted
         self.dead_letters.update(published.dead_letters)
 

@@ -41,6 +41,7 @@ class State:
     compactor: Compactor | None = None
     share: Callable[[Path], Any] | None = None
     max_event_bytes: int = 1_000_000
+    max_matches: int = 0  # of an event; 0: any number
     worker_memory_mb: int = 0
     _handles: dict[Part, Handle] = field(default_factory=dict)
 
@@ -65,8 +66,8 @@ class State:
             codec=self.codec,
             registry=self.registry,
             false_positives=false_positives,
-            shards=n,
             max_event_bytes=self.max_event_bytes,
+            max_matches=self.max_matches,
             memory_mb=self.worker_memory_mb,
         )
         return [replace(whole, parts=parts[shard::n], shard=shard) for shard in range(n)]

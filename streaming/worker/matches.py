@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from matchers.contract.tables import Int32, Int64
 from matchers.index.snapshot import FieldPlan, Part
+from matchers.index.texts import Bools, Texts
 from streaming.codecs import Decode
 from streaming.documents import records
 from streaming.index import notes
@@ -19,12 +20,60 @@ from streaming.index.notes import NEVER
 from streaming.worker.reading import read_events
 
 
+class Matched(NamedTuple):
+    """M matches with subscriptions that lie in the same two columns."""
+
+    row: Int64  # [M], ascending
+    position: Int32 | Int64  # [M], in both columns
+    subscribers: Texts
+    ids: Texts
+
+    def only(self, which: Bools) -> Matched:
+        return self._replace(row=self.row[which], position=self.position[which])
+
+
 class Matches(NamedTuple):
     """Which subscriptions match which rows."""
 
     dead: Mapping[int, tuple[str, str]]  # row -> reason and detail, of an event that nobody can get
-    parts: Sequence[tuple[Int32, Int32]]  # of each part: rows, ascending, and positions in its segment
+    parts: Sequence[Matched]
     total: Int64  # [rows]: the number of subscriptions
+
+    @classmethod
+    def of(cls, dead: Mapping[int, tuple[str, str]], parts: Sequence[Matched], rows: int) -> Matches:
+        every = np.concatenate([np.empty(0, np.int64), *(part.row for part in parts)])
+        return cls(dead, parts, np.bincount(every, minlength=rows))
+
+    def between(self, begin: int, end: int) -> tuple[Int64, Texts, Texts]:
+        """The row, the subscriber and the id of each match of the rows begin .. end, part by part."""
+        rows, subscribers, ids = [np.empty(0, np.int64)], [], []
+        for part in self.parts:
+            first, last = np.searchsorted(part.row, (begin, end))
+            rows.append(part.row[first:last])
+            subscribers.append(part.subscribers.take(part.position[first:last]))
+            ids.append(part.ids.take(part.position[first:last]))
+        return np.concatenate(rows), Texts.joined(subscribers), Texts.joined(ids)
+
+    def bounded(self, most: int) -> Matches:
+        """The same, but a row that more than `most` subscriptions match is dead; 0: any number may."""
+        if not most or not (self.total > most).any():
+            return self
+        many = self.total > most
+        dead = dict(self.dead)
+        for row in np.flatnonzero(many).tolist():
+            detail = f"{self.total[row]:,} subscriptions match it; matching.max_per_event is {most:,}"
+            dead[row] = records.TOO_MANY_MATCHES, detail
+        return Matches(dead, [part.only(~many[part.row]) for part in self.parts], np.where(many, 0, self.total))
+
+    def slices(self, most: int) -> Iterator[tuple[int, int]]:
+        """The rows, as (first, behind the last), in slices of at most `most` matches, or of one row."""
+        ends = np.cumsum(self.total)
+        first = 0
+        while first < len(ends):
+            before = ends[first - 1] if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+            yield first, last
+            first = last
 
 
 @dataclass(frozen=True)
@@ -56,12 +105,12 @@ class Matching:
         timestamps = np.asarray(rows["timestamp"])
         spoiled = np.zeros(len(rows), bool)
         spoiled[list(dead)] = True
-        matched, total = [], np.zeros(len(rows), np.int64)
+        parts = []
         for part, gone, encoder in zip(self.parts, self.removed, self.plan.encoders, strict=True):
             event, position = part.match(reading.values, encoder, reading.document, gone, self.false_positives)
             ends = notes.numbers(part.segment, "expires_at_ms")[position]
             # A timestamp can be as large as NEVER.
             counts = ((timestamps[event] < ends) | (ends == NEVER)) & ~spoiled[event]
-            matched.append((event[counts], position[counts]))
-            total += np.bincount(event[counts], minlength=len(rows))
-        return Matches(dead, matched, total)
+            subscribers, ids = notes.subscribers(part.segment), part.segment.ids
+            parts.append(Matched(event[counts].astype(np.int64), position[counts], subscribers, ids))
+        return Matches.of(dead, parts, len(rows))

@@ -25,18 +25,26 @@ from streaming.documents.subscriptions import Refused
 from streaming.index import packing
 from streaming.index.parts import Handle, opened
 from streaming.latencies import credible
-from streaming.rows import EVENTS, OUTPUT, PACKED, PAUSED, SUBSCRIPTIONS, Kind, Source, SourcePartition
+from streaming.rows import (
+    EVENTS,
+    OUTPUT,
+    PACKED,
+    PAUSED,
+    SPARK_IS_RIGHT_FROM_MS,
+    SUBSCRIPTIONS,
+    Kind,
+    Source,
+    SourcePartition,
+)
 from streaming.worker.compiling import Changes, Compiled, Outcome, Paused, Withdrawn, compile_changes
-from streaming.worker.matches import Matching
+from streaming.worker.counting import Counting
+from streaming.worker.matches import Matches, Matching
 from streaming.worker.publication import Publication
 from streaming.worker.publishing import Task
-from streaming.worker.to_driver import rows_of
+from streaming.worker.shards import shipped, united
 
 _SOURCE_STRIDE = 1 << 32  # more than there are partitions
 
-# Spark takes a timestamp for one of the Julian calendar, before 1900 also of the local mean time of the JVM's zone.
-# From then on, with two days to spare, it is right.
-SPARK_IS_RIGHT_FROM_MS = -2_208_816_000_000
 FREEZE_AFTER = (2, 8, 64)  # tasks of a worker
 
 
@@ -74,21 +82,38 @@ def _packed(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Work:
-    """The workers' input for one batch, or for one shard of it. The first shard also does all work except matching."""
+    """What tasks are to do with a batch, or with one shard of it.
+
+    Without shards a task matches and publishes (`__call__`). The tasks of a shard `ship` what they match to others,
+    which `publish` it.
+    """
 
     parts: tuple[tuple[Handle, Int32], ...]  # with the removed positions of each
     positions: Mapping[SourcePartition, int]  # rows below these were committed already and are dropped
+    publication: Publication | None = None  # None: deliveries are only counted
     codec: str = "json"  # how events are written
     registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
     false_positives: float = 0.0  # `Part.match`
     shard: int = 0
-    shards: int = 1
     max_event_bytes: int = 1_000_000
+    max_matches: int = 0  # of an event; 0: any number
     memory_mb: int = 0  # what the worker may take beyond what it starts with and what it maps; 0: any amount
-    publication: Publication | None = None  # how tasks publish deliveries; None: they go to the driver
-    exact: bool = False  # timestamps are as Kafka has them
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self._done(self._matched(batches))
+
+    def ship(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Match a shard; returns the rows of `shards`."""
+        for rows, matches in self._matched(batches):
+            yield from shipped(rows, matches, self.shard)
+        _settle()
+
+    def publish(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Publish what all shards have matched."""
+        return self._done(united(batches))
+
+    def _matched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Matches]]:
+        """Records of one topic and what matches them, again and again."""
         if self.memory_mb and not _calls:
             _bound(self.memory_mb)
         parts, plan = opened(tuple(handle for handle, _ in self.parts), self.shard)
@@ -100,34 +125,25 @@ class Work:
             false_positives=self.false_positives,
             max_event_bytes=self.max_event_bytes,
         )
-        task = self.publication and Task.of(self.publication, parts, self.false_positives)
         for batch in batches:
-            batch = batch.filter(self._fresh(batch))
-            is_event = pc.equal(batch["source"], EVENTS)
-            events, changes = batch.filter(is_event), batch.filter(pc.invert(is_event))
-            if task:
-                yield from self._published(events, matching, task)
-                yield _packed(_table([*_compile(changes), *_progress(changes)]))
-                continue
-            answers = rows_of(events, matching(events), parts, self.shard, self.shards)
-            if self.shard:
-                yield _packed(answers.filter(pc.not_equal(answers["kind"], Kind.DEAD_LETTER)))
-                continue
-            yield _packed(answers)
-            yield _packed(_table([*_compile(changes), *_progress(batch)]))
-        if task:
-            yield _packed(_table([task.report()]))
-        _settle()
+            fresh = batch.filter(self._fresh(batch))
+            events = fresh.filter(pc.equal(fresh["source"], EVENTS))
+            if len(events):
+                yield events, matching(events)
+            if not self.shard and len(events) < len(fresh):
+                changes = fresh.filter(pc.equal(fresh["source"], SUBSCRIPTIONS))
+                yield changes, Matches.of({}, (), len(changes))
 
-    def _published(self, events: pa.RecordBatch, matching: Matching, task: Task) -> Iterator[pa.RecordBatch]:
-        """Publish the deliveries of events. None of them, nor any later, if their timestamps are wrong."""
-        if not self.exact and len(events) and pc.min(events["timestamp"]).as_py() < SPARK_IS_RIGHT_FROM_MS:
-            task.stop()
-            yield _packed(_table([{"kind": Kind.MISREAD}]))
-        if task.stopped or not len(events):
-            return
-        done, rows = task.publish(events, matching(events))
-        yield _packed(_table([*rows, *_progress(events[:done])]))
+    def _done(self, matched: Iterable[tuple[pa.RecordBatch, Matches]]) -> Iterator[pa.RecordBatch]:
+        task = Task.of(self.publication, self.false_positives) if self.publication else Counting()
+        for rows, matches in matched:
+            if rows["source"][0].as_py() == SUBSCRIPTIONS:
+                yield _packed(_table([*_compile(rows), *_progress(rows)]))
+                continue
+            done, answers = task.publish(rows, matches.bounded(self.max_matches))
+            yield _packed(_table([*answers, *_progress(rows[:done])]))
+        yield _packed(_table(task.report()))
+        _settle()
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """A mask of the rows that were not committed before."""

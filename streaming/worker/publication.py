@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from streaming.publishing.contract import Producer
+
+
+class Quota(NamedTuple):
+    """A limit on the deliveries to a subscriber for the events of one second."""
+
+    most: int  # 0: no limit
+    drop: bool  # what is beyond it; otherwise it becomes dead letters
+    left: Mapping[tuple[int, int, str], int]  # (partition, second, subscriber) -> deliveries, where it would get more
+
+
+UNLIMITED = Quota(0, drop=False, left={})
 
 
 @dataclass(frozen=True)
@@ -23,5 +35,6 @@ class Publication:
     prefix: str  # of subscribers' topics
     shared: str  # the topic of all deliveries; empty: each subscriber has one
     max_bytes: int  # of a delivery
-    max_matches: int  # of an event; 0: any number
+    exact: bool = False  # timestamps are as Kafka has them, not as Spark read them
+    quota: Quota = UNLIMITED
     absent: frozenset[str] = frozenset()  # subscribers' topics that do not exist, and are not to be waited for

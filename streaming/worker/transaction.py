@@ -15,13 +15,11 @@ import orjson
 import pyarrow as pa
 
 from matchers.contract.tables import Int64
-from matchers.index.snapshot import Part
-from matchers.index.texts import Texts
+from matchers.index.texts import Bools
 from streaming.documents import records
 from streaming.documents.records import Origin, Record
 from streaming.documents.trace_context import LOOKED_AT, trace_context
 from streaming.errors import BrokerUnreachable
-from streaming.index import notes
 from streaming.publishing import record_batches
 from streaming.publishing.columns import event_columns
 from streaming.publishing.connection.client import Client
@@ -39,7 +37,7 @@ from streaming.worker.publication import Publication
 PIECE_BYTES = 16 << 20  # of deliveries, encoded at once
 LETTERS_AT_ONCE = 1_000
 
-_subscribers = Numbering()  # of this process
+SUBSCRIBERS = Numbering()  # of this process
 
 
 @dataclass
@@ -48,10 +46,11 @@ class Batch:
 
     publication: Publication
     client: Client
-    parts: Sequence[Part]
     false_positives: float
     rows: pa.RecordBatch
     matches: Matches
+    # Of `Quota.left`, what is left to the task.
+    left: dict[tuple[int, int, str], int]
 
     def __post_init__(self) -> None:
         self.columns = event_columns(self.rows)
@@ -83,15 +82,8 @@ class Transaction:
 
     def __post_init__(self) -> None:
         batch, publication = self.batch, self.batch.publication
-        events, subscribers, ids = [np.empty(0, np.int64)], [], []
-        for part, (rows, position) in zip(batch.parts, batch.matches.parts, strict=True):
-            first, last = np.searchsorted(rows, (self.begin, self.end))
-            some = position[first:last]
-            events.append(rows[first:last].astype(np.int64))
-            subscribers.append(notes.subscribers(part.segment).take(some))
-            ids.append(part.segment.ids.take(some))
-        numbers = _subscribers.numbers(Texts.joined(subscribers))
-        self._deliveries = group(np.concatenate(events), numbers, Texts.joined(ids), len(batch.rows))
+        rows, subscribers, ids = batch.matches.between(self.begin, self.end)
+        self._deliveries = group(rows, SUBSCRIBERS.numbers(subscribers), ids, len(batch.rows))
         self._headers = event_headers(
             batch.columns,
             self._deliveries.event,
@@ -100,14 +92,15 @@ class Transaction:
             false_positives=batch.false_positives,
         )
         if publication.shared:
-            self._keys = subscribers_keys(_subscribers.names, self._deliveries)
+            self._keys = subscribers_keys(SUBSCRIBERS.names, self._deliveries)
         else:
             self._keys = events_keys(batch.columns, self._deliveries)
         self._sizes = record_batches.sizes(batch.columns, self._headers, self._deliveries, self._keys)
         self._distinct, self._of = np.unique(self._deliveries.subscriber, return_inverse=True)  # [D] each
-        self._names = _subscribers.names.at(self._distinct)
+        self._names = SUBSCRIBERS.names.at(self._distinct)
         prefix, shared = publication.prefix, publication.shared
         self._topics = [shared] * len(self._names) if shared else [prefix + name for name in self._names]
+        self._over = self._over_quota()
 
     @cached_property
     def offsets(self) -> Mapping[TopicPartition, int]:
@@ -128,7 +121,7 @@ class Transaction:
         if publication.shared:
             n = there.get(publication.shared, 0)
             self.destinations = [(publication.shared, partition) for partition in range(n)]
-            self._to = partitions_of(_subscribers.names.take(self._distinct), max(n, 1))[self._of]
+            self._to = partitions_of(SUBSCRIBERS.names.take(self._distinct), max(n, 1))[self._of]
         else:
             self.destinations = [
                 (topic, partition)
@@ -138,7 +131,7 @@ class Transaction:
             of_event = self.batch.columns.partition[self._deliveries.event]
             self._to = (np.cumsum(counts) - counts)[self._of] + of_event % np.maximum(counts, 1)[self._of]
         is_refused = np.array([topic in refused for topic in self._topics], bool)
-        bad = ((counts == 0) | is_refused)[self._of] | (self._sizes > publication.max_bytes)
+        bad = ((counts == 0) | is_refused)[self._of] | (self._sizes > publication.max_bytes) | self._over
         self._refused, self._exists = refused, counts > 0
         self._good, self._bad = np.flatnonzero(~bad), np.flatnonzero(bad)
         self._letters_to = range(
@@ -184,6 +177,7 @@ class Transaction:
             "events": len(delivered),
             "matches": int(total.sum()),
             "deliveries": len(self._good),
+            "over_quota": int(self._over.sum()),
             "dead_letters": self.dead_letters,
             "aborted": self.aborted,
             "size_bytes": committed.bytes,
@@ -195,20 +189,39 @@ class Transaction:
             "trace_contexts": list(self.batch.trace_contexts(delivered[:LOOKED_AT].tolist())),
         }
         timestamps: Int64 = self.batch.columns.timestamp[delivered]
-        return {"kind": Kind.PUBLISHED, "value": orjson.dumps(facts), "matches": timestamps.tobytes()}
+        return {"kind": Kind.PUBLISHED, "value": orjson.dumps(facts), "counts": timestamps.tobytes()}
+
+    def _over_quota(self) -> Bools:
+        """[D]: the deliveries that subscribers may not get, the last ones of each partition."""
+        deliveries, columns, left = self._deliveries, self.batch.columns, self.batch.left
+        over = np.zeros(len(deliveries.event), bool)
+        limited = {subscriber for _, _, subscriber in left}
+        of_limited = np.array([name in limited for name in self._names], bool)[self._of]
+        for delivery in np.flatnonzero(of_limited).tolist():
+            event, name = deliveries.event[delivery], self._names[self._of[delivery]]
+            timestamp = int(columns.timestamp[event])
+            at = int(columns.partition[event]), timestamp // 1000, name
+            if at in left and timestamp != records.NO_TIMESTAMP:
+                over[delivery] = left[at] == 0
+                left[at] -= not over[delivery]
+        return over
 
     def _letters(self) -> Iterator[Record]:
         for row in sorted(self.batch.matches.dead):
             if self.begin <= row < self.end:
                 yield self._letter(row, *self.batch.matches.dead[row])
         for delivery in self._bad.tolist():
-            yield self._of_delivery(delivery)
+            if not (self._over[delivery] and self.batch.publication.quota.drop):
+                yield self._of_delivery(delivery)
 
     def _of_delivery(self, delivery: int) -> Record:
         """The dead letter of a delivery that cannot be made."""
         publication, deliveries, to = self.batch.publication, self._deliveries, self._of[delivery]
         topic, name = self._topics[to], self._names[to]
-        if not self._exists[to]:
+        if self._over[delivery]:
+            reason = records.OVER_QUOTA
+            detail = f"more than {publication.quota.most:,} deliveries of a second (quotas.deliveries_per_second)"
+        elif not self._exists[to]:
             reason, detail = records.MISSING_TOPIC, f"topic {topic} of subscriber {name} does not exist"
         elif self._sizes[delivery] > publication.max_bytes:
             reason = records.OVERSIZE

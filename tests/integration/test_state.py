@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import time
 from pathlib import Path
 
 import orjson
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.integration.conftest import CommandLine
@@ -14,6 +17,15 @@ from tests.integration.test_job import Job, job, lines, records, subscription
 
 def said(running: Job, event: str) -> list[dict[str, object]]:
     return [line for line in running.lines if line["event"] == event]
+
+
+def of_one_second(kafka: str, topic: str, *events: dict[str, int]) -> None:
+    """Write events of one second to the first partition."""
+    producer = Producer({"bootstrap.servers": kafka})
+    now = int(1000 * time.time())
+    for event in events:
+        producer.produce(topic, json.dumps(event).encode(), partition=0, timestamp=now)
+    assert not producer.flush(30)
 
 
 def test_a_job_goes_on_with_what_it_saved_and_without_if_that_is_spoiled(
@@ -48,19 +60,26 @@ def test_a_job_goes_on_with_what_it_saved_and_without_if_that_is_spoiled(
     newest.write_bytes(spoiled)
     for part in state.glob("part-*"):
         part.write_bytes(part.read_bytes()[:-64])
-    with job(sluice, "-s", "matching.shards=2") as third:
+    with job(sluice, "-s", "matching.shards=2", "-s", "quotas.deliveries_per_second=2") as third:
         third.running()
         assert said(third, "saved state not used")
         assert said(third, "state built from the topic")[0]["subscriptions"] == 30
-        sluice("produce", stdin=lines({"x": 1, "n": 3}, {"x": 2, "n": 3}, {"x": 3, "n": 3}))
-        third.until("done with three events", lambda: third.total("events") == 3)
+        of_one_second(
+            kafka, f"{sluice.name}.events", {"x": 1, "n": 3}, {"x": 2, "n": 3}, {"x": 3, "n": 3}, {"x": 2, "n": 4}
+        )
+        third.until("done with four events", lambda: third.total("events") == 4)
+        assert third.total("over_quota") == 1
 
     assert deliveries() == {
-        "alice": [b'{"x": 2, "n": 3}', b'{"x": 2}'],
+        "alice": [b'{"x": 2, "n": 3}', b'{"x": 2, "n": 4}', b'{"x": 2}'],
         "bob": [b'{"x": 1, "n": 2}', b'{"x": 1, "n": 3}', b'{"x": 1}', b'{"x": 2, "n": 3}', b'{"x": 2}'],
     }
     both = [r for r in records(kafka, f"{sluice.name}.to.bob") if r.value == b'{"x": 2, "n": 3}']
     assert [orjson.loads(dict(r.headers)["ce_subscriptionids"]) for r in both] == [["t"]]
+    (letter,) = records(kafka, f"{sluice.name}.dead")
+    assert letter.value == b'{"x": 2, "n": 4}'
+    about = dict(letter.headers)
+    assert (about["sluice_reason"], about["sluice_subscriber"]) == (b"over_quota", b"bob")
 
 
 def test_a_withdrawn_subscription_stays_withdrawn_when_a_partition_is_added_and_the_checkpoint_lost(

@@ -1,0 +1,46 @@
+"""Count the deliveries of events before they are published: a quota needs one counter, which the driver has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.documents.records import NO_TIMESTAMP
+from streaming.rows import Kind
+from streaming.worker.matches import Matches
+from streaming.worker.transaction import SUBSCRIBERS
+
+
+class Counting:
+    """Takes the place of `publishing.Task`, and publishes nothing."""
+
+    def publish(self, rows: pa.RecordBatch, matches: Matches) -> tuple[int, list[Mapping[str, Any]]]:
+        """WANTED rows."""
+        return 0, list(_wanted(rows, matches))
+
+    def report(self) -> list[Mapping[str, Any]]:
+        return []
+
+
+def _wanted(rows: pa.RecordBatch, matches: Matches) -> Iterator[Mapping[str, Any]]:
+    """The deliveries of each partition and second, by subscriber. An event without a timestamp belongs to no second."""
+    row, names, _ = matches.between(0, len(rows))
+    timestamp = np.asarray(rows["timestamp"])
+    timed = timestamp[row] != NO_TIMESTAMP
+    delivered = np.unique(np.column_stack([row, SUBSCRIBERS.numbers(names)])[timed], axis=0)
+    row, subscriber = delivered.T
+    keys = np.column_stack([np.asarray(rows["partition"])[row], timestamp[row] // 1000, subscriber])
+    distinct, counts = np.unique(keys, axis=0, return_counts=True)
+    ends = np.flatnonzero(np.any(distinct[1:, :2] != distinct[:-1, :2], axis=1)) + 1
+    for some, n in zip(np.split(distinct, ends), np.split(counts, ends), strict=True):
+        if len(some):
+            yield {
+                "kind": Kind.WANTED,
+                "partition": int(some[0, 0]),
+                "timestamp": int(some[0, 1]),
+                "subscribers": SUBSCRIBERS.names.at(some[:, 2]),
+                "counts": n.astype(np.int64).tobytes(),
+            }
