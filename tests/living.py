@@ -20,7 +20,9 @@ from matchers.language.model import Pattern
 from matchers.language.parsing import parse
 from streaming.documents.records import MISSING_TOPIC, TOPIC_REFUSED, UNDECODABLE_EVENT, Record
 from streaming.documents.subscriptions import Change, Refused, read_change
-from streaming.driver.pipeline import Names, Outputs, Pipeline, Sink
+from streaming.driver import pipeline
+from streaming.driver.composition import Names, Outputs
+from streaming.driver.pipeline import Sink
 from streaming.driver.quotas import SubscriptionQuota
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_source
 from streaming.state import compaction, first_load
@@ -30,10 +32,12 @@ from streaming.state.restore import Topic, restore
 from streaming.state.state import State
 from streaming.state.store import Store
 from tests import stage
-from tests.stage import NAMES, Value, work
+from tests.spark_double import WithoutSpark
+from tests.stage import NAMES, Value
 
 PARTITIONS = (0, 1)
 ADDED = 2  # a partition that both topics may get later
+TASKS = 3
 
 
 class Crash(BaseException):
@@ -98,6 +102,7 @@ class World:
         patch.setattr(restore_module, "read", self.statuses)
         patch.setattr(first_load, "SLICE", 5)
         patch.setattr(restore_module, "processes", _at_once)
+        patch.setattr(pipeline, "SMALL", 0)  # all tasks have work
         patch.setattr(compaction, "SAVE_EVERY_S", 0.0)
         patch.setattr(compaction, "LATE_MS", 1e15)  # events are of 1970
 
@@ -155,6 +160,7 @@ class Job:
         committed: Mapping[SourcePartition, int],
         sink: Sink,
         outputs: Outputs,
+        slots: Any,
         processes: Executor,
     ) -> None:
         store = Store(directory)
@@ -167,15 +173,25 @@ class Job:
         restored = restore(empty, store, topic, positions, first_start=not committed)
         self.compactor = Compactor(store, processes, restored.files)
         self.state = State(restored.snapshot, Value, dict(restored.positions), compactor=self.compactor)
-        self.pipeline = Pipeline(self.state, sink, outputs, world.names, SubscriptionQuota(world.quota))
+        self.pipeline = WithoutSpark(
+            self.state,
+            sink,
+            outputs,
+            world.names,
+            SubscriptionQuota(world.quota),
+            tasks=TASKS,
+            careful=False,
+            slots=slots,
+        )
         self.pipeline.subscription_quota.begin(self.state.snapshot)
         if restored.first_start:
             slices = [first_load.packing.read(path, first_load.Slice) for path in restored.slices]
             self.pipeline.adopt(slices, restored.chosen, restored.positions)
         restored.forget_slices()
 
-    def batch(self, rows: Sequence[dict[str, Any]], cut: int) -> None:
-        self.pipeline.take(work(self.state, list(rows[:cut]), list(rows[cut:])))
+    def batch(self, rows: Sequence[dict[str, Any]], most: int) -> None:
+        """Of these rows, of which Arrow's batches have at most so many."""
+        self.pipeline(stage.batch(self.pipeline, rows, most), 0)
 
     def subscriptions(self) -> dict[str, tuple[str, int]]:
         return subscriptions_of(self.state)

@@ -24,7 +24,7 @@ from streaming.kafka.topics import Topic
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
 from streaming.state import compaction
 from tests.living import PARTITIONS, Crash, Job, Truth, World, check, check_statuses
-from tests.stage import NAMES, AtOnce, Later, change, event
+from tests.stage import NAMES, PUBLICATION, AtOnce, Later, SlotsOn, change, event
 
 SUBSCRIBERS = ("alice", "bob", "carol")
 PATTERNS = [{"x": [1]}, {"x": [{"exists": True}]}, {"x": [{"numeric": [">", 1]}]}, {"x": [1, 3]}]
@@ -148,7 +148,6 @@ class History:
         quota: int = 0,
         create: bool = True,
         algorithm: str = "scan",
-        shards: int = 1,
         options: Mapping[str, str] | None = None,
     ) -> None:
         names = replace(
@@ -162,7 +161,10 @@ class History:
         self.world = Living(names, quota, broker=broker, group=f"{prefix}job")
         self.broker, self.directory, self.create = broker, directory, create
         self.options = dict(options or {})
-        self.empty = Snapshot(algorithm=algorithm, most=4, shards=shards)
+        self.empty = Snapshot(algorithm=algorithm, most=4)
+        self.publication = replace(
+            PUBLICATION, events=names.events, dead_letters=names.dead_letters, prefix=names.delivery_topic("")
+        )
         self.truth = Truth(self.world)
         self.began: dict[SourcePartition, dict[int, int]] = {at: {} for at in self.world.topics}
         self.versions: dict[int, dict[SourcePartition, int]] = {}
@@ -218,11 +220,14 @@ class History:
         self.running.append(one)
         self._run(one, lambda: self._start(one), faults)
 
-    def batch(self, which: int = 0, most: int = 4, again: int = 0, cut: int = 0, faults: Sequence[Fault] = ()) -> None:
-        """At most so many new rows of each partition, after some that were committed before."""
+    def batch(
+        self, which: int = 0, most: int = 4, again: int = 0, rows: int = 99, faults: Sequence[Fault] = ()
+    ) -> None:
+        """At most so many new rows of each partition, after some that were committed before; `rows` in a batch of
+        Arrow's."""
         one = self._one(which)
         if one is not None and one.job is not None:
-            self._batch(one, one.job, most, again, cut, faults)
+            self._batch(one, one.job, most, again, rows, faults)
 
     def beside(self, which: int = 0, crash: int = 0) -> None:
         """What a job has begun beside the batches gets done: parts are joined, a version is saved. It may crash in the
@@ -301,14 +306,14 @@ class History:
         return self.running[-1 - which % len(self.running)] if self.running else None
 
     def _batch(
-        self, one: Running, job: Job, most: int = 4, again: int = 0, cut: int = 0, faults: Sequence[Fault] = ()
+        self, one: Running, job: Job, most: int = 4, again: int = 0, rows: int = 99, faults: Sequence[Fault] = ()
     ) -> None:
-        rows, new, before = [], 0, len(self.commits)
+        taken, new, before = [], 0, len(self.commits)
         for at, log in self.world.topics.items():
             begin = job.state.positions[at]
-            rows += log[max(0, begin - again) : begin + most]
+            taken += log[max(0, begin - again) : begin + most]
             new += len(log[begin : begin + most])
-        if self._run(one, lambda: job.batch(rows, cut % (len(rows) + 1)), faults) and new:
+        if self._run(one, lambda: job.batch(taken, rows), faults) and new:
             assert one in self.commits[before:], "it took into account what was not committed"
             positions = job.state.positions
             assert all(self.world.committed[at] >= offset for at, offset in positions.items())
@@ -328,7 +333,8 @@ class History:
         found = sink.committed([(names.source(source), p) for source, p in self.world.topics])
         committed = {(s, p): found[names.source(s), p] for s, p in self.world.topics if (names.source(s), p) in found}
         outputs = OutputTopics(self.broker, 1, 1, self.create)
-        job = Job(self.world, self.empty, one.directory, committed, sink, outputs, AtOnce())
+        slots = SlotsOn(sink, publication=self.publication, broker=self.broker)
+        job = Job(self.world, self.empty, one.directory, committed, sink, outputs, slots, AtOnce())
         one.job = job
         self.replaced = max(self.replaced, one.opened)
         self._compare(job)
@@ -477,7 +483,7 @@ def at_random(history: History, seed: int, steps: int) -> None:
         history.write(changes, [(r.randrange(2), r.randrange(4)) for _ in range(r.randrange(5))])
 
     def batch() -> None:
-        history.batch(r.randrange(3), r.randint(1, 4), r.randrange(3), r.randrange(9), faults())
+        history.batch(r.randrange(3), r.randint(1, 4), r.randrange(3), r.randint(1, 4), faults())
 
     ways: list[Callable[[], None]] = [
         *[write] * 5,

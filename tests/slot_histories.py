@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,6 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from kafka import errors
@@ -41,8 +39,8 @@ from tests import connections, kafka_double
 from tests.actors import ENDED, PARKED, Actor, Actors, Dead
 from tests.brokers import LATE, Brokers
 from tests.living import PARTITIONS, Truth, check, check_statuses, subscriptions_of
-from tests.protocol import COUNTED, SUBSCRIBERS, Beside, Fault, Living, subscription
-from tests.spark_double import Frame
+from tests.protocol import SUBSCRIBERS, Beside, Calls, Fault, Living, subscription
+from tests.spark_double import Frame, WithoutSpark, traceback_of
 from tests.stage import NAMES, AtOnce, Value, change, event
 
 # What can happen at a request. Those of a task: it is slow and the others go on; it seems lost, and Spark tries it
@@ -157,7 +155,7 @@ class History:
         patch.setattr(sink_module, "time", self.broker)
         connections.install(patch, self.broker)
         patch.setattr(compaction, "ThreadPoolExecutor", Beside)
-        patch.setattr(assembly, "Pipeline", _Pipeline)
+        patch.setattr(assembly, "Pipeline", WithoutSpark)
         patch.setattr(pipeline_module, "SMALL", 0)
         patch.setattr(pipeline_module, "time", self.broker)
         patch.setattr(pipeline_module, "_only", lambda batch, places: batch.only(places))
@@ -549,7 +547,7 @@ class History:
 
     def _wrapped(self, producer: Any) -> Any:
         self._producers[producer] = self._actors.running.facts.driver
-        return _Calls(producer, self._told)
+        return Calls(producer, self._told)
 
     def _look(self, producer: Any) -> None:
         """Committed offsets may have changed."""
@@ -567,38 +565,6 @@ class History:
             self.began[EVENTS, p] |= dict.fromkeys(reached, version)
         self.versions[version] = dict(before)
         self.world.committed = after
-
-
-class _Calls:
-    """A producer whose calls are told of before and after. After a lost answer librdkafka goes on where it was."""
-
-    def __init__(self, producer: Any, told: Callable[[str, bool], None]) -> None:
-        self._producer, self._told = producer, told
-        self._unheard = False
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._producer, name)
-        return method if name not in COUNTED else lambda *args, **kwargs: self._call(name, method, *args, **kwargs)
-
-    def _call(self, name: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if self._unheard:
-            self._unheard = False
-            return None
-        self._told(name, False)
-        result = method(*args, **kwargs)
-        self._unheard = name == "commit_transaction"
-        self._told(name, True)
-        self._unheard = False
-        return result
-
-
-class _Pipeline(Pipeline):
-    """Without Spark's functions."""
-
-    def _places(self, report: Any, batch: Any) -> Any:
-        places = np.array(batch.places(), np.int64).reshape(-1, 4)
-        places = places[[offset >= self.state.positions.get((s, p), 0) for s, p, offset, _ in places.tolist()]]
-        return places[np.lexsort(places.T[::-1])]
 
 
 class _Topics:
@@ -624,7 +590,7 @@ def _said(error: BaseException) -> str:
     """As Spark says it."""
     if isinstance(error, Dead):
         return "Job aborted due to stage failure\nCaused by: java.io.EOFException"
-    return "".join(traceback.format_exception(error))
+    return traceback_of(error)
 
 
 def at_random(history: History, seed: int, steps: int) -> None:

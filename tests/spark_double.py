@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from streaming.driver.isolation import ranges
+from streaming.driver.pipeline import Pipeline
 from streaming.rows import INPUT, PACKED, SourcePartition
 
 Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
@@ -28,6 +31,15 @@ class Frame:
 
     def toArrow(self) -> pa.Table:
         return pa.Table.from_batches(self._arrow(self._rows()), INPUT)
+
+    @property
+    def sparkSession(self) -> Frame:
+        return self
+
+    def createDataFrame(self, table: pa.Table) -> Frame:
+        """Its own rows, read in another way."""
+        assert table == self.toArrow()
+        return self
 
     def places(self) -> Any:
         """As `Pipeline._places` finds them, committed ones included."""
@@ -62,3 +74,17 @@ class _Tasks:
         assert work is not None
         done = self._run([lambda rows=rows: list(work(rows)) for rows in self._inputs])
         return pa.Table.from_batches([batch for batches in done for batch in batches], PACKED)
+
+
+class WithoutSpark(Pipeline):
+    """Without Spark's functions."""
+
+    def _places(self, report: Any, batch: Any) -> Any:
+        places = np.array(batch.places(), np.int64).reshape(-1, 4)
+        places = places[[offset >= self.state.positions.get((s, p), 0) for s, p, offset, _ in places.tolist()]]
+        return places[np.lexsort(places.T[::-1])]
+
+
+def traceback_of(error: BaseException) -> str:
+    """What Spark tells of a task that raised it."""
+    return "".join(traceback.format_exception(error))

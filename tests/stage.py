@@ -1,28 +1,66 @@
-"""The matching stage without Spark and without a broker: input rows, their results, and lists as sinks."""
+"""The work of tasks and of the driver without Spark and without a broker: input rows, and lists as sinks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+from kafka.record import MemoryRecords
+from pyspark.errors import PySparkException
 
 from matchers.contract.tables import Int32, Int64
 from matchers.index.snapshot import Snapshot
 from streaming.documents.records import Record
 from streaming.driver.batch_order import in_order
 from streaming.driver.composition import Names
-from streaming.driver.pipeline import Pipeline, united
-from streaming.kafka.sink import Aborted, Offsets
-from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Delivery, Progress, Row, SourcePartition, unpacked
+from streaming.driver.pipeline import Pipeline, Sink
+from streaming.kafka import sink as kafka_sink
+from streaming.monitoring.reporting import Nobody, Report
+from streaming.publishing import contract
+from streaming.publishing.connection.options import Options
+from streaming.publishing.contract import Batches, Offsets, Producer, TopicPartition
+from streaming.publishing.slot import Committed
+from streaming.rows import (
+    EVENTS,
+    INPUT,
+    PACKED,
+    SUBSCRIPTIONS,
+    Progress,
+    Row,
+    SlotReport,
+    SourcePartition,
+    unpacked,
+)
 from streaming.state.state import State
+from streaming.worker import publishing
 from streaming.worker.compiling import Changes
+from streaming.worker.publication import Publication
+from tests.spark_double import Frame, WithoutSpark, traceback_of
 
 NAMES = Names("events", "subs", "status", "dead", lambda s: f"to.{s}", lambda s, key: key, 1_000, lambda p, n: p % n)
+PUBLICATION = Publication(
+    bootstrap_servers="",
+    options={},
+    query="q",
+    note="",
+    producers=(),
+    version=0,
+    events=NAMES.events,
+    dead_letters=NAMES.dead_letters,
+    prefix="to.",
+    shared="",
+    max_bytes=1_000,
+    max_matches=0,
+)
+Result = TypeVar("Result")
 
 
 class Value:
@@ -62,25 +100,6 @@ def places(n: int) -> tuple[Int32, Int64]:
     return np.zeros(n, np.int32), np.arange(n, dtype=np.int64)
 
 
-def work(state: State, *batches: list[dict[str, Any]]) -> list[Row]:
-    given = [pa.RecordBatch.from_pylist(rows, schema=INPUT) for rows in batches]
-    packed = [batch for shard in state.work() for batch in shard(given)]
-    return united(unpacked(pa.Table.from_batches(packed, PACKED)))
-
-
-def apply(state: State, *batches: list[dict[str, Any]]) -> None:
-    rows = in_order(work(state, *batches))
-    state.apply(rows, {(r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, Progress)})
-
-
-def delivered(state: State, *rows: dict[str, Any]) -> dict[int, dict[str, list[str]]]:
-    return {
-        r.record.offset: {s: json.loads(ids) for s, ids in zip(r.subscribers, r.subscriptions, strict=True)}
-        for r in work(state, list(rows))
-        if isinstance(r, Delivery)
-    }
-
-
 ALICE = {"subscriber": "alice", "pattern": {"x": [1]}}
 BOB = {"subscriber": "bob", "pattern": {"x": [{"exists": True}]}}
 
@@ -90,12 +109,140 @@ class ListSink:
         self.transactions: list[tuple[list[Record], Offsets]] = []
         self.aborts = aborts
 
-    def publish(self, records: Any, offsets: Offsets) -> tuple[float, float]:
+    def publish(self, records: Iterable[Record], offsets: Offsets) -> tuple[float, float]:
+        taken = list(records)
         if self.aborts:
             self.aborts -= 1
-            raise Aborted("a topic was deleted")
-        self.transactions.append((list(records), offsets))
-        return 0.0, 0.0
+            raise kafka_sink.Aborted("a topic was deleted")
+        self.transactions.append((taken, offsets))
+        return time.time(), time.time()
+
+
+@dataclass
+class Slots:
+    """The slots of a job without brokers, as the driver has them; for a task also its client and its slot.
+
+    What a task publishes becomes a transaction of the sink, with its records in the order of their topics. All topics
+    exist but those that are absent, and all take records but those that refuse them.
+    """
+
+    sink: Sink = field(default_factory=ListSink)
+    absent: set[str] = field(default_factory=set)
+    refusing: set[str] = field(default_factory=set)
+    partitions_each: int = 1  # of a topic
+    publication: Publication = PUBLICATION
+    options: Options = field(default_factory=lambda: Options.of({"compression.type": "none"}))
+    _producers: list[Producer] = field(default_factory=lambda: [Producer(7 + slot, 0) for slot in range(3)])
+    _offsets: dict[TopicPartition, int] = field(default_factory=dict)
+
+    # For the driver
+
+    def work(self, number: int, version: int, absent: frozenset[str]) -> Publication:
+        return replace(self.publication, producers=tuple(self._producers[:number]), version=version, absent=absent)
+
+    def take(self, reports: Iterable[SlotReport]) -> None:
+        for report in reports:
+            self._producers[report.slot] = Producer(report.producer_id, report.epoch)
+
+    def committed(self, offsets: Offsets) -> None:
+        assert offsets.items() <= self._offsets.items()
+
+    def settle(self, own: Iterable[TopicPartition]) -> Offsets:
+        return self._offsets
+
+    # For tasks
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+        return dict.fromkeys(set(topics) - self.absent, self.partitions_each)
+
+    def publish(
+        self,
+        producer: Producer,
+        pieces: Iterable[Batches],
+        destinations: Sequence[TopicPartition],
+        offsets: Offsets,
+        note: str,
+    ) -> Committed:
+        following = producer._replace(epoch=producer.epoch + 1)
+        records = [record for batches in pieces for record in decoded(batches, destinations)]
+        if refused := {record.topic: "no" for record in records if record.topic in self.refusing}:
+            raise contract.Aborted("refused", following, refused)
+        try:
+            sent, committed = self.sink.publish(sorted(records, key=lambda record: record.topic), offsets)
+        except kafka_sink.Aborted as aborted:
+            raise contract.Aborted(str(aborted), following, aborted.refused) from aborted
+        self._offsets |= offsets
+        return Committed(following, sent, committed, bytes=0, records=len(records), errors={})
+
+    def task(self, number: int, work: Callable[[], Result]) -> Result:
+        """What a task of that number does."""
+        context = SimpleNamespace(partitionId=lambda: number, attemptNumber=lambda: 0)
+        with patch.multiple(
+            publishing,
+            TaskContext=SimpleNamespace(get=lambda: context),
+            _client=lambda *_: self,
+            Slot=lambda *_: self,
+        ):
+            return work()
+
+    def stage(self, works: Sequence[Callable[[], Result]]) -> list[Result]:
+        """As Spark runs the tasks of a stage, one after the other."""
+        try:
+            return [self.task(number, work) for number, work in enumerate(works)]
+        except Exception as error:
+            raise PySparkException(traceback_of(error)) from error
+
+
+@dataclass
+class SlotsOn(Slots):
+    """Those of a job whose topics are a broker's."""
+
+    broker: Any = None
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+        there = self.broker.partitions()
+        return {topic: there[topic] for topic in topics if topic in there}
+
+
+def decoded(batches: Batches, destinations: Sequence[TopicPartition]) -> Iterator[Record]:
+    places = zip(batches.begin.tolist(), batches.end.tolist(), batches.destination.tolist(), strict=True)
+    for begin, end, destination in places:
+        topic, partition = destinations[destination]
+        batch = MemoryRecords(batches.data[begin:end].tobytes()).next_batch()
+        assert batch is not None
+        for record in batch:
+            yield Record(topic, record.key, record.value, list(record.headers), partition)
+
+
+def work(state: State, *batches: list[dict[str, Any]], slots: Slots | None = None, exact: bool = True) -> list[Row]:
+    """The rows of a task that gets these batches of Arrow's. `exact`: their timestamps are as Kafka has them."""
+    slots = slots or Slots()
+    (work,) = state.work()
+    work = replace(work, publication=slots.work(1, state.version, slots.publication.absent), exact=exact)
+    given = [pa.RecordBatch.from_pylist(rows, schema=INPUT) for rows in batches]
+    packed = slots.task(0, lambda: list(work(given)))
+    return unpacked(pa.Table.from_batches(packed, PACKED))
+
+
+def apply(state: State, *batches: list[dict[str, Any]]) -> None:
+    rows = in_order(work(state, *batches))
+    state.apply(rows, {(r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, Progress)})
+
+
+def delivered(state: State, *rows: dict[str, Any]) -> dict[int, dict[str, list[str]]]:
+    """By the event's offset and the subscriber."""
+    sink = ListSink()
+    work(state, list(rows), slots=Slots(sink))
+    found: dict[int, dict[str, list[str]]] = {}
+    for record in published(sink):
+        headers = dict(record.headers)
+        offset, subscriber = int(headers["ce_id"].split(b"-")[-1]), record.topic.removeprefix("to.")
+        found.setdefault(offset, {})[subscriber] = json.loads(headers["ce_subscriptionids"])
+    return found
+
+
+def published(sink: ListSink) -> list[Record]:
+    return [record for records, _ in sink.transactions for record in records]
 
 
 class SomeTopics:
@@ -113,14 +260,39 @@ class SomeTopics:
         self.refreshed += 1
 
 
-def pipeline(sink: ListSink, absent: set[str] | None = None, max_bytes: int = 1_000) -> Pipeline:
-    return Pipeline(state(), sink, SomeTopics(absent or set()), replace(NAMES, max_delivery_bytes=max_bytes))
+def pipeline(sink: ListSink, absent: set[str] | None = None, max_bytes: int = 1_000, max_matches: int = 0) -> Pipeline:
+    absent = set() if absent is None else absent
+    slots: Any = Slots(sink, absent, publication=replace(PUBLICATION, max_bytes=max_bytes, max_matches=max_matches))
+    return WithoutSpark(state(), sink, SomeTopics(absent), NAMES, careful=False, slots=slots)
 
 
-def step(p: Pipeline, *rows: dict[str, Any]) -> list[Record]:
-    out = work(p.state, list(rows))
-    p.take(out)
-    return p.sink.transactions[-1][0]  # type: ignore[attr-defined]
+def step(p: Pipeline, *rows: dict[str, Any], most: int = 1_000_000) -> list[Record]:
+    """The records of all transactions for a batch of these rows, of which Arrow's batches have at most so many."""
+    sink: Any = p.sink
+    before = len(sink.transactions)
+    frame = batch(p, rows, most)
+    p.reread = lambda number, positions: [frame.toArrow()]
+    p(frame, 0)
+    return [record for records, _ in sink.transactions[before:] for record in records]
+
+
+def batch(p: Pipeline, rows: Iterable[dict[str, Any]], most: int = 1_000_000) -> Any:
+    """As Spark gives it to a pipeline. Partitions are in the order of their first rows."""
+    partitions: dict[SourcePartition, list[dict[str, Any]]] = {}
+    for row in rows:
+        partitions.setdefault((row["source"], row["partition"]), []).append(row)
+    slots: Any = p.slots
+    return Frame(partitions, list(partitions), most, slots.stage)
+
+
+class Reports(Nobody):
+    """Of the batches that had rows."""
+
+    def __init__(self) -> None:
+        self.seen: list[Report] = []
+
+    def batch(self, report: Report) -> None:
+        self.seen.append(report)
 
 
 class Later(Executor):

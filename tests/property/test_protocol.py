@@ -31,11 +31,9 @@ class Machine(RuleBasedStateMachine):
         self.directory = Path(tempfile.mkdtemp())
         self.patch = pytest.MonkeyPatch()
 
-    @initialize(
-        quota=st.sampled_from([0, 0, 2]), create=st.booleans(), shards=st.integers(1, 2), changes=changes, events=events
-    )
-    def begin(self, quota: int, create: bool, shards: int, changes: list, events: list) -> None:
-        self.history = History(Broker(), self.directory, self.patch, quota=quota, create=create, shards=shards)
+    @initialize(quota=st.sampled_from([0, 0, 2]), create=st.booleans(), changes=changes, events=events)
+    def begin(self, quota: int, create: bool, changes: list, events: list) -> None:
+        self.history = History(Broker(), self.directory, self.patch, quota=quota, create=create)
         self.history.write(changes, events)
 
     @rule(changes=changes, events=events)
@@ -46,9 +44,9 @@ class Machine(RuleBasedStateMachine):
     def start(self, of: int, faults: list) -> None:
         self.history.start(of, faults)
 
-    @rule(which=few, most=st.integers(1, 4), again=few, cut=few, faults=faults)
-    def batch(self, which: int, most: int, again: int, cut: int, faults: list) -> None:
-        self.history.batch(which, most, again, cut, faults)
+    @rule(which=few, most=st.integers(1, 4), again=few, rows=st.integers(1, 4), faults=faults)
+    def batch(self, which: int, most: int, again: int, rows: int, faults: list) -> None:
+        self.history.batch(which, most, again, rows, faults)
 
     @rule(which=few, crash=few)
     def beside(self, which: int, crash: int) -> None:

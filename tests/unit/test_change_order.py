@@ -11,8 +11,7 @@ from streaming.admin.subscription_topic import last_written, stored_subscription
 from streaming.documents.change_order import Decisions, LastWords
 from streaming.documents.records import Record as Written
 from streaming.driver.batch_order import last_changes
-from streaming.driver.pipeline import Pipeline
-from tests.stage import ALICE, BOB, ListSink, change, delivered, event, pipeline, work
+from tests.stage import ALICE, BOB, ListSink, change, delivered, event, pipeline, step
 from tests.topic import Record
 
 TOPIC = "topic-1"
@@ -116,13 +115,13 @@ BATCHES: list[tuple[str, list[dict[str, Any]], list[str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["in one piece", "in two pieces"])
+@pytest.mark.parametrize("most", [9, 1], ids=["in one piece", "each by itself"])
 @pytest.mark.parametrize(("rows", "states", "to"), [b[1:] for b in BATCHES], ids=[b[0] for b in BATCHES])
 def test_a_batch_with_changes_of_one_id_in_two_partitions(
-    rows: list[dict[str, Any]], states: list[str], to: list[str], apart: bool
+    rows: list[dict[str, Any]], states: list[str], to: list[str], most: int
 ) -> None:
     p = pipeline(ListSink())
-    published = batch(p, *([rows[:1], rows[1:]] if apart else [rows]))
+    published = step(p, *rows, most=most)
     assert [s["status"] for s in statuses(published)] == states
     final = [s for s in statuses(published) if "superseded_by" not in s and s["status"] != "refused"]
     assert len(final) == 1
@@ -134,17 +133,11 @@ def test_a_batch_with_changes_of_one_id_in_two_partitions(
 
 def test_a_refused_change_says_what_stays_in_force() -> None:
     p = pipeline(ListSink())
-    batch(p, [change(7, "s", ALICE, 1), change(3, "t", BOB)])
+    step(p, change(7, "s", ALICE, 1), change(3, "t", BOB))
     wrong = {"subscriber": "?", "pattern": {}}
-    refused = statuses(batch(p, [change(8, "s", wrong, 1), change(4, "new", wrong)]))
+    refused = statuses(step(p, change(8, "s", wrong, 1), change(4, "new", wrong)))
     assert [s["in_force"] for s in refused] == [{"partition": 1, "offset": 7}, None]
     assert [s["version"] for s in refused] == [14, 14]
-
-
-def batch(p: Pipeline, *pieces: list[dict[str, Any]]) -> list[Written]:
-    p.take(work(p.state, *pieces))
-    written: list[Written] = p.sink.transactions[-1][0]  # type: ignore[attr-defined]
-    return written
 
 
 def statuses(written: list[Written]) -> list[dict[str, Any]]:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import pickle
-from typing import Any, get_args
+from typing import get_args
 
-import pyarrow as pa
 import pytest
 
 from config.model import Events
-from matchers.index.snapshot import Snapshot
 from streaming.codecs import CODECS, RegistrySettings, open_codec
-from streaming.driver.batch_order import in_order
 from streaming.errors import JobError
-from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, DeadLetter, Delivery, Row, unpacked
-from streaming.state.state import State
 from tests.registry import SchemaRegistry
 from tests.schemas import POINT, avro
+from tests.stage import ALICE, ListSink, change, event, pipeline, step
 
 
 def test_every_codec_of_the_settings_is_there() -> None:
@@ -48,25 +43,12 @@ def test_wrong_options_of_the_registry_are_told_and_secrets_are_not() -> None:
 
 
 def test_the_stage_decodes_by_the_codec_it_is_told(registry: SchemaRegistry) -> None:
-    def rows(*rows: dict[str, Any]) -> list[Row]:
-        given = [pa.RecordBatch.from_pylist(list(rows), schema=INPUT)]
-        return in_order(unpacked(pa.Table.from_batches(state.work()[0](given), PACKED)))
-
-    class Value:
-        def __init__(self, value: Any) -> None:
-            self.value = value
-
-    state = State(Snapshot(), Value, {(EVENTS, 0): 0}, "avro", RegistrySettings.of(registry.url, {}))
-    at = {"partition": 0, "timestamp": 1_000}
-    subscription = json.dumps({"id": "s", "subscriber": "alice", "pattern": {"x": [1]}}).encode()
-    found = rows(at | {"source": SUBSCRIPTIONS, "offset": 0, "key": b"s", "value": subscription})
-    state.apply(found, {(SUBSCRIPTIONS, 0): 1})
-    event = at | {"source": EVENTS, "offset": 0, "value": avro(registry, POINT, {"x": 1})}
-    noise = at | {"source": EVENTS, "offset": 1, "value": b"{}", "headers": [{"key": "h", "value": None}]}
-    letter, delivery, _ = rows(event, noise)
-    assert isinstance(delivery, Delivery)
-    assert isinstance(letter, DeadLetter)
-    assert delivery.subscribers == ["alice"]
-    assert delivery.record.value == event["value"]
-    assert letter.record.offset == 1
-    assert letter.detail == "the value has 2 bytes; a zero byte and a schema id alone are 5"
+    p = pipeline(ListSink())
+    p.state.codec, p.state.registry = "avro", RegistrySettings.of(registry.url, {})
+    step(p, change(0, "a", ALICE))
+    value = avro(registry, POINT, {"x": 1})
+    letter, delivery = step(p, event(0, value), event(1, b"{}", headers=[{"key": "h", "value": None}]))
+    assert (delivery.topic, delivery.value) == ("to.alice", value)
+    headers = dict(letter.headers)
+    assert headers["sluice_origin_offset"] == b"1"
+    assert headers["sluice_detail"] == b"the value has 2 bytes; a zero byte and a schema id alone are 5"

@@ -30,16 +30,16 @@ from streaming.monitoring.exposition import BOUNDS_S, Exposition
 from streaming.monitoring.figures import SLOT_S, SLOTS, Figures
 from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.reporting import CommittedTransaction, Nobody, Report, Stage
+from streaming.monitoring.reporting import Nobody, Report, Stage
 from streaming.monitoring.verdicts import BEAT_S, BROKER_S, ailing, waiting
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About, Broker, Lag, Progress, Trouble, View
 from streaming.monitoring.web import page
 from streaming.monitoring.wording import LAGS, TOTALS, seconds
 from streaming.process.supervision import Past
-from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, Delivery, Published, Row
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Published
 from streaming.rows import Progress as ProgressRow
 from streaming.version import VERSION
-from tests.stage import ALICE, ListSink, change, event, pipeline, state, step, work
+from tests.stage import ALICE, ListSink, Reports, change, event, pipeline, state, step
 
 ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, 30, Past(2, -9))
 TOPICS = {EVENTS: "events", SUBSCRIPTIONS: "subs"}
@@ -71,17 +71,13 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
     """Of a batch with an event for each latency, which has two deliveries."""
     committed = committed or start
     n = len(latencies_ms)
-    rows: list[Row] = [
-        Delivery(ConsumerRecord(0, i, 1000 * committed - ms), ["a", "b"], ['["a","b"]', '["c"]'], matched=3)  # type: ignore[arg-type]
-        for i, ms in enumerate(latencies_ms)
-    ]
-    rows.append(ProgressRow(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=1000 * start))  # type: ignore[arg-type]
     own = Report(1, 0.0, start=start)
-    given = {"over_quota": 0, "dead_letters": {}, "aborted": 0} | more
     own.stages.append(Stage("prepare", start, committed))
-    times = {"began": start, "sent": committed, "committed": committed, "applied": committed}
-    own.saw(rows)
-    own.add(CommittedTransaction(rows, 2 * n, **times, **given), start)
+    own.saw([ProgressRow(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=1000 * start)])  # type: ignore[arg-type]
+    times = {"matched": start, "sent": committed, "committed": committed}
+    timestamps_ms = 1000 * committed - np.array(latencies_ms)
+    counts = {"events": n, "matches": 3 * n, "deliveries": 2 * n, "aborted": 0, "dead_letters": {}, "errors": {}}
+    own.add_task(PUBLISHED._replace(**times, **counts | more, timestamps_ms=timestamps_ms))
     own.fields()
     return own
 
@@ -100,12 +96,6 @@ PUBLISHED = Published(
     committed=1_000_000.2,
     timestamps_ms=np.array([999_999_000, 999_999_990]),
     trace_contexts=[],
-)
-
-
-# Of events that nobody gets.
-SILENT = PUBLISHED._replace(
-    events=0, matches=0, deliveries=0, dead_letters={}, aborted=0, timestamps_ms=np.zeros(0, np.int64)
 )
 
 
@@ -138,11 +128,11 @@ def busy() -> View:
     """Of a job that has done some of everything."""
     clock = Clock()
     made = running(clock, Asked({("events", 0): 7, ("subs", 0): 0}))
-    letters = {"dead_letters": {"oversize": 3}, "over_quota": 2, "aborted": 1}
-    made.batch(report(clock.now, (10.0, 200.0), clock.now + 0.1, **letters))
-    second = report(clock.now, (3_000.0,), clock.now + 0.1)
-    second.add_task(SILENT)
-    made.batch(second)
+    more = {"dead_letters": {"oversize": 3}, "aborted": 1, "errors": PUBLISHED.errors}
+    first = report(clock.now, (10.0, 200.0), clock.now + 0.1, **more)
+    first.counts["over_quota"] = 2
+    made.batch(first)
+    made.batch(report(clock.now, (3_000.0,), clock.now + 0.1))
     made.beat(lambda: Progress(5.0, 6.0, {"addBatch": 0.2}, {("events", 0): 3}, {"used": 1, "max": 2}))
     return replace(made.view(), resident_bytes={"jvm": 5})
 
@@ -229,9 +219,9 @@ def test_a_bucket_counts_what_lies_below_it_but_for_two_percent(latencies_ms: li
         ("sluice_deliveries_total", {(): 6}),
         ("sluice_deliveries_over_quota_total", {(): 2}),
         ("sluice_transactions_aborted_total", {(): 1}),
-        ("sluice_slot_transactions_total", {(): 1}),
-        ("sluice_published_bytes_total", {(): 1_000}),
-        ("sluice_publish_encoding_seconds_total", {(): 0.25}),
+        ("sluice_slot_transactions_total", {(): 2}),
+        ("sluice_published_bytes_total", {(): 2_000}),
+        ("sluice_publish_encoding_seconds_total", {(): 0.5}),
         ("sluice_publish_errors_total", {("Produce NOT_LEADER_FOR_PARTITION",): 2}),
         ("sluice_workers_lost_total", {(): 0}),
         ("sluice_batches_total", {(): 2}),
@@ -297,22 +287,20 @@ def test_a_label_from_outside_stays_a_label() -> None:
 # --- the pipeline counts ---
 
 
-class LateAborts(ListSink):
-    """Takes all records before it gives a transaction up."""
-
-    def publish(self, records: Any, offsets: Any) -> tuple[float, float]:
-        return super().publish(list(records), offsets)
-
-
 def test_the_pipeline_says_what_became_of_everything() -> None:
-    p = pipeline(LateAborts(aborts=1), absent={"to.bob"})
+    sink = ListSink(aborts=1)
+    p = pipeline(sink, absent={"to.bob"})
+    p.observer = reports = Reports()
     step(p, change(0, "a", ALICE), change(1, "b", {"subscriber": "bob", "pattern": {"x": [1]}}), change(2, "c", {}))
-    (published,) = p.take(work(p.state, [event(0, {"x": 1}), event(1, b"{"), event(2, {"x": "1" * 2_000})]))
-    assert (published.delivered, dict(published.dead_letters)) == (1, {"missing_topic": 1, "undecodable_event": 1})
-    assert published.aborted == 0
-    p.sink.aborts = 2  # type: ignore[attr-defined]
-    (published,) = p.take(work(p.state, [event(3, {"x": 1})]))
-    assert (published.aborted, published.delivered, dict(published.dead_letters)) == (2, 1, {"missing_topic": 1})
+    step(p, event(0, {"x": 1}), event(1, b"{"), event(2, {"x": "1" * 2_000}))
+    sink.aborts = 2
+    step(p, event(3, {"x": 1}))
+    names = ("changes", "refused", "deliveries", "undecodable", "transactions_aborted")
+    assert [(*(one.counts[name] for name in names), one.dead_letters) for one in reports.seen] == [
+        (2, 1, 0, 0, 1, {"refused_subscription": 1}),
+        (0, 0, 1, 1, 0, {"missing_topic": 1, "undecodable_event": 1}),
+        (0, 0, 1, 0, 2, {"missing_topic": 1}),
+    ]
 
 
 def test_the_line_of_a_batch_adds_up_what_its_tasks_published() -> None:
@@ -498,11 +486,8 @@ def test_a_transaction_of_many_records_goes_on_with_every_ten_thousand() -> None
 
     p = pipeline(ListSink())
     p.observer = stages = Stages()
-    step(p, change(0, "a", ALICE))
-    assert stages.seen == [(0, "publish")]
-    stages.seen.clear()
-    step(p, *(event(i, {"x": 1}) for i in range(25_000)))
-    assert stages.seen == [(0, "publish")] * 3
+    step(p, *(change(i, "a", ALICE) for i in range(25_000)))
+    assert stages.seen == [(0, stage) for stage in ("prepare", "match", *["publish"] * 3)]
 
 
 def test_offsets_without_a_row_count_as_read_once_spark_is_past_them() -> None:
@@ -610,7 +595,7 @@ def test_the_page_shows_what_the_status_says() -> None:
 def test_totals_are_named_in_words_and_bytes_have_their_unit() -> None:
     _, found = parsed(busy())
     assert TOTALS.keys() | {"read_bytes", "published_bytes"} == status.document(busy())["totals"].keys()
-    sizes = ("read30 bytes", "published by tasks1.0 kB", "Produce NOT_LEADER_FOR_PARTITION2")
+    sizes = ("read30 bytes", "published by tasks2.0 kB", "Produce NOT_LEADER_FOR_PARTITION2")
     assert all(words in found.text for words in (*TOTALS.values(), *sizes))
     assert "over_quota" not in found.text
 

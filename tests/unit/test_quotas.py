@@ -11,12 +11,11 @@ import pytest
 
 from streaming.documents import records
 from streaming.documents.records import Record
-from streaming.driver import pipeline as pipeline_module
 from streaming.driver.pipeline import Pipeline
-from streaming.driver.quotas import REMEMBERED, DeliveryQuota, SubscriptionQuota, owners
+from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota, owners
 from streaming.state.compaction import Compactor
 from streaming.state.store import Store
-from tests.stage import ALICE, BOB, AtOnce, ListSink, change, delivered, event, pipeline, step, work
+from tests.stage import ALICE, BOB, AtOnce, ListSink, change, delivered, event, pipeline, step
 
 pytestmark = pytest.mark.kernels
 
@@ -170,88 +169,6 @@ def test_owners_are_those_of_the_subscriptions_that_are_there() -> None:
     batches(p, [[("a", ALICE), ("b", BOB), ("c", BOB)], [("c", None)], [("b", ALICE)]])
     assert owners(p.state.snapshot, ["a", "b", "c", "nobody"]) == {"a": "alice", "b": "alice"}
     assert owners(p.state.snapshot, []) == {}
-
-
-def deliveries(p: Pipeline, *times_ms: int) -> list[str]:
-    """Of events of these times in one batch: the topics that got something, in order."""
-    return counted(p, *times_ms)[0]
-
-
-def counted(p: Pipeline, *times_ms: int) -> tuple[list[str], int]:
-    """The same, and how many deliveries were over the quota."""
-    begin = p.state.positions.get((0, 0), 0)
-    before = len(p.sink.transactions)  # type: ignore[attr-defined]
-    done = p.take(work(p.state, [event(begin + i, {"x": 1}, time) for i, time in enumerate(times_ms)]))
-    published = p.sink.transactions[before:]  # type: ignore[attr-defined]
-    return [r.topic for some, _ in published for r in some], sum(one.over_quota for one in done)
-
-
-def limited(most: int, drop: bool = False) -> Pipeline:
-    p = pipeline(ListSink())
-    p.delivery_quota = DeliveryQuota(most, drop)
-    batches(p, [[("a", ALICE)]])
-    return p
-
-
-def test_deliveries_are_counted_by_the_second_of_their_event_over_all_batches() -> None:
-    p = limited(2)
-    first = ["to.alice"] * 3 + ["dead", "to.alice", "dead"]
-    assert counted(p, 1_000, 1_999, 2_000, 1_500, 2_999, 2_001) == (first, 2)
-    assert counted(p, 2_500, 1_000, 3_000) == (["dead", "dead", "to.alice"], 2)
-    assert counted(p, 3_000) == (["to.alice"], 0)
-
-
-def test_all_transactions_of_a_batch_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_module, "DELIVERED_AT_ONCE", 1)
-    p = limited(1)
-    assert counted(p, 1_000, 1_000, 1_000, 2_000) == (["to.alice", "dead", "dead", "to.alice"], 2)
-    assert len(p.sink.transactions) == 5  # type: ignore[attr-defined]
-
-
-def test_each_subscriber_has_its_own_deliveries() -> None:
-    p = limited(1)
-    batches(p, [[("b", BOB), ("c", BOB)]])
-    topics, over = counted(p, 1_000, 1_000)
-    assert (sorted(topics), over) == (["dead", "dead", "to.alice", "to.bob"], 2)
-
-
-def test_a_delivery_too_many_is_a_dead_letter_with_the_subscriber_and_its_subscriptions() -> None:
-    p = limited(1)
-    *_, letter = step(p, event(0, {"x": 1}), event(1, {"x": 1}))
-    headers = dict(letter.headers)
-    assert (letter.topic, letter.value) == ("dead", b'{"x": 1}')
-    assert headers["sluice_reason"] == records.OVER_QUOTA.encode()
-    assert headers["sluice_detail"] == b"more than 1 deliveries of a second (quotas.deliveries_per_second)"
-    assert (headers["sluice_subscriber"], headers["sluice_subscriptionids"]) == (b"alice", b'["a"]')
-    assert headers["sluice_origin_offset"] == b"1"
-    assert headers["sluice_matchversion"] == b"1"
-
-
-def test_with_drop_a_delivery_too_many_is_nothing_but_counted() -> None:
-    p = limited(1, drop=True)
-    assert counted(p, 1_000, 1_000, 1_000, 2_000) == (["to.alice", "to.alice"], 2)
-
-
-def test_a_transaction_that_is_tried_again_is_counted_once() -> None:
-    p = limited(2)
-    p.sink.aborts = 3  # type: ignore[attr-defined]
-    assert deliveries(p, 1_000) == ["to.alice"]
-    assert deliveries(p, 1_000, 1_000) == ["to.alice", "dead"]
-
-
-def test_late_events_count_with_their_second_for_a_while() -> None:
-    p = limited(1)
-    deliveries(p, 1_000, 10**15)
-    assert deliveries(p, 1_000) == ["dead"]
-    deliveries(p, *(1_000 * (2 + i) for i in range(REMEMBERED)))
-    assert deliveries(p, 1_000) == ["to.alice"]
-    assert len(p.delivery_quota._count) <= REMEMBERED
-
-
-def test_without_a_quota_nothing_is_counted() -> None:
-    p = limited(0)
-    assert deliveries(p, *[1_000] * 9) == ["to.alice"] * 9
-    assert p.delivery_quota._count == {}
 
 
 def test_what_a_quota_refused_is_refused_again_after_a_crash(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class World:
         self.write(*changes)
         assert self.job is not None
         logs = self.world.topics.items()
-        self.job.batch([row for at, log in logs for row in log[self.job.state.positions.get(at, 0) :]], 0)
+        self.job.batch([row for at, log in logs for row in log[self.job.state.positions.get(at, 0) :]], 100)
 
     def start(self) -> dict[str, str]:
         """The subscriber of each subscription."""

@@ -19,7 +19,6 @@ from streaming.rows import (
     CompiledSegment,
     ConsumerRecord,
     DeadLetter,
-    Delivery,
     Kind,
     MisreadTimes,
     Progress,
@@ -37,14 +36,6 @@ NOTHING = {"partition": 0, "offset": 0, "timestamp": -1}
 
 # (as a worker sends it, as the driver has it)
 ROWS: list[tuple[dict[str, Any], Row]] = [
-    (
-        {"kind": Kind.DELIVERY, **AT, "subscribers": ["x", "y"], "subscriptions": ['["a","b"]', '["c"]'], "count": 3},
-        Delivery(RECORD, ["x", "y"], ['["a","b"]', '["c"]'], 3),
-    ),
-    (
-        {"kind": Kind.DELIVERY, **NOTHING, "subscribers": [], "subscriptions": [], "count": 4, "matches": b"m"},
-        Delivery(BARE, [], [], 4, b"m"),
-    ),
     ({"kind": Kind.DEAD_LETTER, **AT, "letter": "why", "reason": "how"}, DeadLetter(RECORD, "why", "how")),
     ({"kind": Kind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"]}, Change(RECORD, "s", "x")),
     ({"kind": Kind.CHANGE, **NOTHING, "subscriptions": ["s"], "subscribers": []}, Change(BARE, "s", None)),

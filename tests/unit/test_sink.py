@@ -9,14 +9,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streaming.documents.records import Record
-from streaming.driver.pipeline import Pipeline
 from streaming.errors import BrokerUnreachable, Fenced
 from streaming.kafka import sink as sink_module
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.topics import Topic
 from tests import kafka_double
-from tests.stage import NAMES, change, event, state, work
+from tests.spark_double import WithoutSpark
+from tests.stage import NAMES, SlotsOn, batch, change, event, state
 
 
 class Stuck(kafka_double.Producer):
@@ -94,12 +94,14 @@ def test_a_hundred_topics_that_are_deleted_at_once_do_not_end_the_job(
     broker.install(monkeypatch, lambda producer: producer)
     subscribers = [f"s{n}" for n in range(100)]
     broker.create(Topic(name) for name in ("status", "dead", *map(NAMES.delivery_topic, subscribers)))
-    p = Pipeline(state(), TransactionalSink("", {}, "q", owner="a"), OutputTopics(broker, 1, 1, create), NAMES)  # type: ignore[arg-type]
+    sink, topics = TransactionalSink("", {}, "q", owner="a"), OutputTopics(broker, 1, 1, create)  # type: ignore[arg-type]
+    slots: Any = SlotsOn(sink, broker=broker)
+    p = WithoutSpark(state(), sink, topics, NAMES, careful=False, slots=slots)
     documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in subscribers]
-    p.take(work(p.state, [change(n, f"id{n}", document) for n, document in enumerate(documents)]))
-    p.take(work(p.state, [event(0, {"x": 1})]))
+    p(batch(p, [change(n, f"id{n}", document) for n, document in enumerate(documents)]), 0)
+    p(batch(p, [event(0, {"x": 1})]), 1)
     broker.delete([NAMES.delivery_topic(subscriber) for subscriber in subscribers])
     broker.deleted.clear()
-    p.take(work(p.state, [event(1, {"x": 1})]))
+    p(batch(p, [event(1, {"x": 1})]), 2)
     made = sorted(record.topic for record in broker.read() if record.topic != "status")
     assert made == (sorted(map(NAMES.delivery_topic, subscribers)) if create else ["dead"] * 100)

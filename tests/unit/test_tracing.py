@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Kinds
 
@@ -23,10 +24,10 @@ from streaming.kafka.broker import free_port
 from streaming.monitoring import tracing
 from streaming.monitoring.reporting import LOOKED_AT, Both, CommittedTransaction, Nobody, Report, Stage
 from streaming.monitoring.tracing import Traces
-from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, Delivery, Progress, Row
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Progress, Published, Row
 from streaming.version import VERSION
 from tests.collector import Collector, Span, collector
-from tests.stage import ALICE, ListSink, change, event, pipeline, work
+from tests.stage import ALICE, ListSink, Reports, apply, change, event, pipeline, state, step, work
 
 HOME = Path(__file__).resolve().parents[2]
 NOON = 1_750_000_000.0  # epoch s
@@ -49,18 +50,33 @@ def traces(address: str) -> Traces:
     return Traces(address, "orders", "events", "subs")
 
 
-def rows(*headers: Any, changes: int = 0) -> list[Row]:
-    """Of a transaction with an event for each, which has one delivery, and some changes."""
-    at_ms, n = round(1000 * (NOON - 2)), len(headers)
+def rows(events: int, changes: int) -> list[Row]:
+    at_ms = round(1000 * (NOON - 2))
     return [
-        *(Delivery(ConsumerRecord(0, 0, at_ms, headers=given or ()), ["a"], ['["a"]'], 1) for given in headers),
-        Progress(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=at_ms),
+        Progress(EVENTS, 0, events, records=events, size_bytes=10 * events, timestamp_ms=at_ms),
         Progress(SUBSCRIPTIONS, 0, changes, records=changes, size_bytes=changes, timestamp_ms=at_ms),
     ]
 
 
+PUBLISHED = Published(
+    events=2,
+    matches=2,
+    deliveries=1,
+    dead_letters={"oversize": 2},
+    aborted=3,
+    size_bytes=100,
+    errors={},
+    matched=NOON + 0.75,
+    encoded_s=0.01,
+    sent=NOON + 0.8,
+    committed=NOON + 0.85,
+    timestamps_ms=np.array([round(1000 * (NOON - 2))] * 2),
+    trace_contexts=[],
+)
+
+
 def report(number: int = 1) -> Report:
-    """Of a batch in two pieces: workers were lost once, and the second piece had two transactions."""
+    """Of a batch in two pieces: workers were lost once; a task published, and after it the driver."""
     own = Report(number, 0.0, start=NOON)
     own.stages += [
         Stage("measure", NOON + 0.1, NOON + 0.2),
@@ -69,15 +85,9 @@ def report(number: int = 1) -> Report:
         Stage("prepare", NOON + 0.6, NOON + 0.7),
         Stage("match", NOON + 0.7, NOON + 0.9),
     ]
-    letters = {"oversize": 2}
-    own.saw([*rows(None, None), *rows(changes=1)])
-    own.add(
-        CommittedTransaction(rows(None, None), 1, 0, letters, 3, NOON + 1, NOON + 1.2, NOON + 1.3, NOON + 1.4),
-        NOON + 0.9,
-    )
-    own.add(
-        CommittedTransaction(rows(changes=1), 0, 0, {}, 0, NOON + 1.4, NOON + 1.5, NOON + 1.6, NOON + 1.7), NOON + 0.9
-    )
+    own.saw(rows(events=2, changes=1))
+    own.add_task(PUBLISHED)
+    own.add(CommittedTransaction([], 0, 0, {}, 0, NOON + 1.4, NOON + 1.5, NOON + 1.6, NOON + 1.7), NOON + 0.9)
     own.counts["workers_lost"] = 1
     own.state = {"version": 7, "subscriptions": 5, "parts": 2}
     own.fields()
@@ -85,12 +95,13 @@ def report(number: int = 1) -> Report:
     return own
 
 
-def of(*transactions: list[Row]) -> Report:
-    own = Report(1, 0.0, start=NOON)
-    for found in transactions:
-        own.saw(found)
-        own.add(CommittedTransaction(found, 1, 0, {}, 0, *(NOON + 1,) * 4), NOON + 1)
-    own.ended = NOON + 2
+def of(rows: list[Row]) -> Report:
+    own = Report(1, 0.0, start=NOON, ended=NOON + 2)
+    own.stages.append(Stage("match", NOON, NOON + 1))
+    own.saw(rows)
+    for row in rows:
+        if isinstance(row, Published):
+            own.add_task(row._replace(matched=NOON, sent=NOON, committed=NOON))
     return own
 
 
@@ -123,10 +134,9 @@ def test_a_batch_is_a_trace_of_its_stages(receiver: Collector) -> None:
         ("match", "batch"),
         ("prepare", "batch"),
         ("match", "batch"),
-        ("publish", "batch"),
+        ("publish", "match"),
         ("send", "publish"),
         ("commit", "publish"),
-        ("apply", "batch"),
         ("publish", "batch"),
         ("send", "publish"),
         ("commit", "publish"),
@@ -149,7 +159,7 @@ def test_times_are_true_and_lie_within_those_of_the_parent(receiver: Collector) 
     commits = [
         (round(s.start_ns / 1e9 - NOON, 3), round(s.end_ns / 1e9 - NOON, 3)) for s in others if s.name == "commit"
     ]
-    assert commits == [(1.2, 1.3), (1.5, 1.6)]
+    assert commits == [(0.8, 0.85), (1.5, 1.6)]
     for span in others:
         assert by_id[span.parent_id].start_ns <= span.start_ns <= span.end_ns <= by_id[span.parent_id].end_ns
     for one, next_one in pairwise(span for span in others if span.parent_id == root.id):
@@ -180,8 +190,8 @@ def test_the_root_says_what_the_batch_did(receiver: Collector) -> None:
         "sluice.workers_lost": 1,
         "sluice.transactions_aborted": 3,
         "sluice.deleted_unread": 0,
-        "sluice.slot_transactions": 0,
-        "sluice.published_bytes": 0,
+        "sluice.slot_transactions": 1,
+        "sluice.published_bytes": 100,
         "sluice.dead_letters.oversize": 2,
         "sluice.state.version": 7,
         "sluice.state.subscriptions": 5,
@@ -197,9 +207,7 @@ def test_the_root_says_what_the_batch_did(receiver: Collector) -> None:
     assert root.resource["service.instance.id"]
 
 
-@pytest.mark.parametrize(
-    ("given", "topic"), [(rows(None), "events"), (rows(changes=1), "subs"), (rows(None, changes=1), None)]
-)
+@pytest.mark.parametrize(("given", "topic"), [(rows(1, 0), "events"), (rows(0, 1), "subs"), (rows(1, 1), None)])
 def test_a_destination_is_named_if_all_rows_are_of_it(receiver: Collector, given: Any, topic: str | None) -> None:
     root, *_ = sent(receiver, of(given))
     assert root.facts.get("messaging.destination.name") == topic
@@ -209,11 +217,11 @@ def test_each_batch_has_a_trace_of_its_own(receiver: Collector) -> None:
     sent(receiver, report(1), report(2))
     found = receiver.traces().values()
     assert sorted(trace[0].facts["sluice.batch"] for trace in found) == [1, 2]
-    assert {len(trace) for trace in found} == {14}
+    assert {len(trace) for trace in found} == {13}
 
 
-def header(value: bytes | None, name: str = "traceparent") -> list[tuple[str, bytes | None]]:
-    return [("other", b"x"), (name, value)]
+def header(value: bytes | None, name: str = "traceparent") -> list[dict[str, Any]]:
+    return [{"key": "other", "value": b"x"}, {"key": name, "value": value}]
 
 
 PARENT = f"00-{SOME_TRACE}-{SOME_SPAN}-01".encode()
@@ -224,35 +232,39 @@ BAD = (None, [], header(None), header(b"\xff"), header(b"00-0-0-00"), header(PAR
 @pytest.mark.parametrize(
     ("transactions", "links"),
     [
-        ([rows(*BAD)], 0),
-        ([rows(*BAD, GOOD)], 1),
-        ([rows(*[GOOD] * (LOOKED_AT + 5))], LOOKED_AT),
-        ([rows(*[None] * LOOKED_AT, GOOD)], 0),
-        ([rows(*[GOOD] * (LOOKED_AT - 1)), rows(None, GOOD)], LOOKED_AT - 1),
-        ([rows(*[None] * (LOOKED_AT + 5)), rows(GOOD)], 0),
+        ([BAD], 0),
+        ([[*BAD, GOOD]], 1),
+        ([[GOOD] * (LOOKED_AT + 5)], LOOKED_AT),
+        ([[*[None] * LOOKED_AT, GOOD]], 0),
+        ([[GOOD] * (LOOKED_AT - 1), [None, GOOD, GOOD]], LOOKED_AT),
+        ([[None] * (LOOKED_AT + 5), [GOOD]], 1),
     ],
 )
-def test_a_batch_links_to_the_traces_of_its_first_events(receiver: Collector, transactions: Any, links: int) -> None:
-    root, *_ = sent(receiver, of(*transactions))
+def test_a_batch_links_to_the_traces_of_the_first_events_of_its_transactions(
+    receiver: Collector, transactions: Any, links: int
+) -> None:
+    subscribed = state()
+    apply(subscribed, [change(0, "a", ALICE)])
+    batches = [[event(0, {"x": 1}, headers=headers) for headers in transaction] for transaction in transactions]
+    root, *_ = sent(receiver, of(work(subscribed, *batches)))
     assert root.links == [(bytes.fromhex(SOME_TRACE), bytes.fromhex(SOME_SPAN))] * links
 
 
-def test_stages_of_transactions_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Sink(ListSink):
-        def publish(self, records: Any, offsets: Any) -> tuple[float, float]:
-            super().publish(records, offsets)
-            return time.time(), time.time()
-
-    monkeypatch.setattr("streaming.driver.pipeline.DELIVERED_AT_ONCE", 1)
-    p = pipeline(Sink(aborts=1))
-    p.take(work(p.state, [change(0, "s1", ALICE)]))
-    own = Report(1, 0.0)
-    for published in p.take(work(p.state, [event(0, {"x": 1}), event(1, {"x": 1})])):
-        own.add(published, own.start)
-    assert [stage.name for stage in own.stages] == ["publish", "apply"] * 2
-    times = [t for stage in own.stages for part in (stage.parts or (stage,)) for t in (part.began, part.ended)]
+def test_stages_of_transactions_follow_each_other() -> None:
+    p = pipeline(ListSink(aborts=1))
+    step(p, change(0, "s1", ALICE))
+    p.observer = reports = Reports()
+    step(p, event(0, {"x": 1}), event(1, {"x": 1}), change(1, "s2", ALICE), most=1)
+    (own,) = reports.seen
+    assert [stage.name for stage in own.stages] == ["prepare", "match", "publish", "apply"]
+    assert [part.name for part in own.stages[1].parts] == ["publish"] * 2
+    times = [t for stage in own.stages for leaf in leaves(stage) for t in (leaf.began, leaf.ended)]
     assert times == sorted(times)
     assert times[0] >= own.start
+
+
+def leaves(stage: Stage) -> list[Stage]:
+    return [leaf for part in stage.parts for leaf in leaves(part)] if stage.parts else [stage]
 
 
 def test_a_stage_that_fails_says_why() -> None:
@@ -315,7 +327,7 @@ def test_a_collector_that_does_not_answer_holds_up_neither_batches_nor_the_end(
 
 def test_what_waits_at_the_end_is_sent(receiver: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "3600000")
-    assert len(sent(receiver, report())) == 14
+    assert len(sent(receiver, report())) == 13
     assert "sluice-traces" not in {thread.name for thread in threading.enumerate()}
 
 
