@@ -176,12 +176,12 @@ class Job:
         self.pipeline = WithoutSpark(
             self.state,
             sink,
+            slots,
             outputs,
             world.names,
             SubscriptionQuota(world.quota),
             tasks=TASKS,
             careful=False,
-            slots=slots,
         )
         self.pipeline.subscription_quota.begin(self.state.snapshot)
         if restored.first_start:

@@ -122,7 +122,7 @@ class History:
             dead_letters=DeadLetters(topic=NAMES.dead_letters),
         )
         self.broker = Brokers(version)
-        self.world = Living(replace(NAMES, query="job", max_delivery_bytes=1_000_000), broker=self.broker, group="job")
+        self.world = Living(replace(NAMES, query="job"), broker=self.broker, group="job")
         self.truth = Truth(self.world)
         self.began: dict[SourcePartition, dict[int, int]] = {at: {} for at in self.world.topics}
         self.versions: dict[int, dict[SourcePartition, int]] = {}

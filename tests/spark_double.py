@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ import pyarrow as pa
 from streaming.driver.isolation import ranges
 from streaming.driver.pipeline import Pipeline
 from streaming.rows import INPUT, PACKED, SourcePartition
+from streaming.worker.shards import SHIPPED
 
 Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 Partitions = Mapping[SourcePartition, Sequence[Mapping[str, Any]]]  # rows
-Run = Callable[[Sequence[Callable[[], list[pa.RecordBatch]]]], list[list[pa.RecordBatch]]]
+Task = Callable[[], list[pa.RecordBatch]]
+Run = Callable[[Sequence[Task]], list[list[pa.RecordBatch]]]
 
 
 class Frame:
@@ -27,7 +30,7 @@ class Frame:
 
     def coalesce(self, tasks: int) -> _Tasks:
         dealt = [[row for at in self._order[i::tasks] for row in self._partitions[at]] for i in range(tasks)]
-        return _Tasks([self._arrow(rows) for rows in dealt], self._run)
+        return _Tasks([partial(self._arrow, rows) for rows in dealt], self._run)
 
     def toArrow(self) -> pa.Table:
         return pa.Table.from_batches(self._arrow(self._rows()), INPUT)
@@ -63,16 +66,32 @@ class Frame:
 
 
 class _Tasks:
-    def __init__(self, inputs: Sequence[Sequence[pa.RecordBatch]], run: Run, work: Work | None = None) -> None:
-        self._inputs, self._run, self._work = inputs, run, work
+    """The partitions of a DataFrame, each with the task that makes it."""
+
+    def __init__(self, tasks: Sequence[Task], run: Run) -> None:
+        self._tasks, self._run = tasks, run
 
     def mapInArrow(self, work: Work, schema: Any) -> _Tasks:
-        return _Tasks(self._inputs, self._run, work)
+        return _Tasks([lambda task=task: list(work(task())) for task in self._tasks], self._run)
+
+    def union(self, other: _Tasks) -> _Tasks:
+        return _Tasks([*self._tasks, *other._tasks], self._run)
+
+    def repartition(self, n: int, *by: str) -> _Tasks:
+        """By the last of these columns."""
+        rows = pa.Table.from_batches([batch for batches in self._run(self._tasks) for batch in batches], SHIPPED)
+        of = np.asarray(rows[by[-1]]) % n
+        return _Tasks([lambda i=i: rows.filter(pa.array(of == i)).to_batches() for i in range(n)], self._run)
+
+    def sortWithinPartitions(self, *by: str) -> _Tasks:
+        def in_order(task: Task) -> list[pa.RecordBatch]:
+            table = pa.Table.from_batches(task(), SHIPPED).sort_by([(name, "ascending") for name in by])
+            return table.combine_chunks().to_batches(max_chunksize=3)
+
+        return _Tasks([partial(in_order, task) for task in self._tasks], self._run)
 
     def toArrow(self) -> pa.Table:
-        work = self._work
-        assert work is not None
-        done = self._run([lambda rows=rows: list(work(rows)) for rows in self._inputs])
+        done = self._run(self._tasks)
         return pa.Table.from_batches([batch for batches in done for batch in batches], PACKED)
 
 

@@ -42,10 +42,10 @@ from streaming.rows import (
 from streaming.state.state import State
 from streaming.worker import publishing
 from streaming.worker.compiling import Changes
-from streaming.worker.publication import Publication
+from streaming.worker.publication import UNLIMITED, Publication, Quota
 from tests.spark_double import Frame, WithoutSpark, traceback_of
 
-NAMES = Names("events", "subs", "status", "dead", lambda s: f"to.{s}", lambda s, key: key, 1_000, lambda p, n: p % n)
+NAMES = Names("events", "subs", "status", "dead", lambda s: f"to.{s}")
 PUBLICATION = Publication(
     bootstrap_servers="",
     options={},
@@ -58,7 +58,6 @@ PUBLICATION = Publication(
     prefix="to.",
     shared="",
     max_bytes=1_000,
-    max_matches=0,
 )
 Result = TypeVar("Result")
 
@@ -137,8 +136,12 @@ class Slots:
 
     # For the driver
 
-    def work(self, number: int, version: int, absent: frozenset[str]) -> Publication:
-        return replace(self.publication, producers=tuple(self._producers[:number]), version=version, absent=absent)
+    def work(
+        self, number: int, version: int, absent: frozenset[str], quota: Quota = UNLIMITED, exact: bool = True
+    ) -> Publication:
+        producers = tuple(self._producers[:number])
+        batch = replace(self.publication, version=version, absent=absent, quota=quota, exact=exact)
+        return replace(batch, producers=producers)
 
     def take(self, reports: Iterable[SlotReport]) -> None:
         for report in reports:
@@ -218,7 +221,7 @@ def work(state: State, *batches: list[dict[str, Any]], slots: Slots | None = Non
     """The rows of a task that gets these batches of Arrow's. `exact`: their timestamps are as Kafka has them."""
     slots = slots or Slots()
     (work,) = state.work()
-    work = replace(work, publication=slots.work(1, state.version, slots.publication.absent), exact=exact)
+    work = replace(work, publication=slots.work(1, state.version, slots.publication.absent, exact=exact))
     given = [pa.RecordBatch.from_pylist(rows, schema=INPUT) for rows in batches]
     packed = slots.task(0, lambda: list(work(given)))
     return unpacked(pa.Table.from_batches(packed, PACKED))
@@ -262,8 +265,9 @@ class SomeTopics:
 
 def pipeline(sink: ListSink, absent: set[str] | None = None, max_bytes: int = 1_000, max_matches: int = 0) -> Pipeline:
     absent = set() if absent is None else absent
-    slots: Any = Slots(sink, absent, publication=replace(PUBLICATION, max_bytes=max_bytes, max_matches=max_matches))
-    return WithoutSpark(state(), sink, SomeTopics(absent), NAMES, careful=False, slots=slots)
+    slots: Any = Slots(sink, absent, publication=replace(PUBLICATION, max_bytes=max_bytes))
+    matched = replace(state(), max_matches=max_matches)
+    return WithoutSpark(matched, sink, slots, SomeTopics(absent), NAMES, careful=False)
 
 
 def step(p: Pipeline, *rows: dict[str, Any], most: int = 1_000_000) -> list[Record]:

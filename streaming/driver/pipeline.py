@@ -434,9 +434,9 @@ def _answers(batch: DataFrame, works: Sequence[Work], n: int) -> DataFrame:
     first, *others = works
     if not others:
         return batch.mapInArrow(first, OUTPUT)
-    shards = reduce(DataFrame.unionByName, (batch.mapInArrow(work.ship, BETWEEN) for work in works))
-    sorted_rows = shards.repartition(n, "source", "partition").sortWithinPartitions(*ORDER)
-    return sorted_rows.mapInArrow(replace(first, parts=()).publish, OUTPUT)
+    shards = reduce(lambda one, other: one.union(other), (batch.mapInArrow(work.ship, BETWEEN) for work in works))
+    together = shards.repartition(n, "source", "partition").sortWithinPartitions(*ORDER)
+    return together.mapInArrow(replace(first, parts=()).publish, OUTPUT)
 
 
 def _progress_of_events(rows: Iterable[Row]) -> list[Progress]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,7 +15,9 @@ from matchers.index.texts import Texts
 from streaming.rows import INPUT
 from streaming.worker import shards
 from streaming.worker.matches import Matched, Matches
-from tests.stage import change, event
+from tests.stage import ALICE, BOB, ListSink, change, event, pipeline, step
+
+pytestmark = pytest.mark.kernels
 
 Whole = dict[tuple[int, int, int], tuple[bytes | None, tuple[str, str] | None, list[tuple[str, str]]]]
 
@@ -82,3 +86,20 @@ def test_only_the_first_shard_ships_records() -> None:
     (first,), (second,) = shards.shipped(batch, given, 0), shards.shipped(batch, given, 1)
     assert first["value"].to_pylist() == [b'{"x": 1}', b'{"x": 2}']
     assert (second["value"].to_pylist(), second["offset"].to_pylist()) == ([None], [0])
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_shards_together_deliver_what_one_would(shards: int) -> None:
+    p = pipeline(ListSink())
+    p.state.snapshot = replace(p.state.snapshot, shards=shards, most=2)
+    for i in range(12):
+        step(p, change(i, f"s{i}", ALICE if i % 3 else BOB))
+    found = step(p, event(0, {"x": 1}), event(1, b"no event"), event(2, {"x": 1}))
+    assert sorted(r.topic for r in found) == ["dead", "to.alice", "to.alice", "to.bob", "to.bob"]
+    ids = {r.topic: json.loads(dict(r.headers)["ce_subscriptionids"]) for r in found if r.topic != "dead"}
+    assert ids == {
+        "to.alice": sorted(f"s{i}" for i in range(12) if i % 3),
+        "to.bob": sorted(f"s{i}" for i in range(0, 12, 3)),
+    }
+    offsets = [dict(r.headers)["ce_id"] for r in found if r.topic == "to.bob"]
+    assert offsets == [b"events-0-0", b"events-0-2"]
