@@ -32,7 +32,7 @@ from streaming.state.restore import Topic, restore
 from streaming.state.state import State
 from streaming.state.store import Store
 from tests import stage
-from tests.spark_double import WithoutSpark
+from tests.spark_double import Frame, WithoutSpark
 from tests.stage import NAMES, Value
 
 PARTITIONS = (0, 1)
@@ -160,7 +160,7 @@ class Job:
         committed: Mapping[SourcePartition, int],
         sink: Sink,
         outputs: Outputs,
-        slots: Any,
+        slots: stage.Slots,
         processes: Executor,
     ) -> None:
         store = Store(directory)
@@ -171,6 +171,7 @@ class Job:
         lows = {p: 0 for p, _ in world.logs(SUBSCRIPTIONS)}
         topic = Topic("", {}, names.subscriptions, lows, names.statuses, names.subscriptions_id, names.query)
         restored = restore(empty, store, topic, positions, first_start=not committed)
+        self.slots = slots
         self.compactor = Compactor(store, processes, restored.files)
         self.state = State(restored.snapshot, Value, dict(restored.positions), compactor=self.compactor)
         self.pipeline = WithoutSpark(
@@ -191,7 +192,8 @@ class Job:
 
     def batch(self, rows: Sequence[dict[str, Any]], most: int) -> None:
         """Of these rows, of which Arrow's batches have at most so many."""
-        self.pipeline(stage.batch(self.pipeline, rows, most), 0)
+        frame: Any = Frame.of(rows, most, self.slots.stage)
+        self.pipeline(frame, 0)
 
     def subscriptions(self) -> dict[str, tuple[str, int]]:
         return subscriptions_of(self.state)

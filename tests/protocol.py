@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -20,32 +19,15 @@ from streaming.errors import BrokerUnreachable, Fenced, JobError
 from streaming.index import packing
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import TransactionalSink
-from streaming.kafka.topics import Topic
-from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
-from streaming.state import compaction
-from tests.living import PARTITIONS, Crash, Job, Truth, World, check, check_statuses
-from tests.stage import NAMES, PUBLICATION, AtOnce, Later, SlotsOn, change, event
+from tests.histories import Calls, Fault, Ledger
+from tests.living import Crash, Job
+from tests.stage import NAMES, PUBLICATION, AtOnce, SlotsOn
 
-SUBSCRIBERS = ("alice", "bob", "carol")
-PATTERNS = [{"x": [1]}, {"x": [{"exists": True}]}, {"x": [{"numeric": [">", 1]}]}, {"x": [1, 3]}]
-COUNTED = {
-    *("init_transactions", "begin_transaction", "produce", "flush", "send_offsets_to_transaction"),
-    *("commit_transaction", "abort_transaction"),
-}
 # What can happen at a call of the broker; the last four at the next commit.
 KINDS = ("crash", "timeout", "replace", "delete", "lost", "fenced", "failed", "late")
 JOBS = 3  # at once
 
 Offsets = Mapping[tuple[str, int], int]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Before or after the effect of a call, counted from 1 within a step."""
-
-    call: int
-    after: bool
-    kind: str
 
 
 class Broker(Protocol):
@@ -73,41 +55,6 @@ class Broker(Protocol):
     def delete(self, topics: Any) -> None: ...
 
 
-class Calls:
-    """A producer whose calls are told of before and after."""
-
-    def __init__(self, producer: Any, told: Callable[[str, bool], None]) -> None:
-        self._producer, self._told = producer, told
-        self._unheard = False  # it was committed, and the answer lost
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._producer, name)
-        return method if name not in COUNTED else lambda *args, **kwargs: self._call(name, method, *args, **kwargs)
-
-    def _call(self, name: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if self._unheard:  # librdkafka goes on where it was
-            self._unheard = False
-            return None
-        self._told(name, False)
-        result = method(*args, **kwargs)
-        self._unheard = name == "commit_transaction"
-        self._told(name, True)
-        self._unheard = False
-        return result
-
-
-class Beside(Later):
-    """What is begun beside the batches, and done when a history says so."""
-
-    def __init__(self, workers: int) -> None:
-        super().__init__()
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        if not cancel_futures:
-            self.work()
-        super().shutdown()
-
-
 @dataclass(eq=False)
 class Running:
     """A process: a job, or what is about to be one."""
@@ -118,24 +65,7 @@ class Running:
     job: Job | None = None
 
 
-@dataclass
-class Living(World):
-    """Both topics, and what a broker has of the rest."""
-
-    broker: Any = None
-    group: str = "job"
-    deleted: set[str] = field(default_factory=set)
-
-    def written(self) -> list[Record]:
-        own = {self.names.statuses, self.names.dead_letters}
-        delivered = self.names.delivery_topic("")
-        return [r for r in self.broker.read() if r.topic in own or r.topic.startswith(delivered)]
-
-    def may_miss(self, topic: str) -> bool:
-        return topic in self.deleted
-
-
-class History:
+class History(Ledger):
     """Steps, each of which may come at any time. After each `check` holds, and `finish` runs a job to the end."""
 
     def __init__(
@@ -157,60 +87,35 @@ class History:
             statuses=f"{prefix}status",
             dead_letters=f"{prefix}dead",
             delivery_topic=lambda subscriber: f"{prefix}to.{subscriber}",
+            query=f"{prefix}job",
         )
-        self.world = Living(names, quota, broker=broker, group=f"{prefix}job")
-        self.broker, self.directory, self.create = broker, directory, create
+        super().__init__(names, broker, patch, quota, create)
+        self.directory = directory
         self.options = dict(options or {})
         self.empty = Snapshot(algorithm=algorithm, most=4)
         self.publication = replace(
             PUBLICATION, events=names.events, dead_letters=names.dead_letters, prefix=names.delivery_topic("")
         )
-        self.truth = Truth(self.world)
-        self.began: dict[SourcePartition, dict[int, int]] = {at: {} for at in self.world.topics}
-        self.versions: dict[int, dict[SourcePartition, int]] = {}
-        self.commits: list[Running] = []  # who made each
         self.running: list[Running] = []
         self.directories: list[Path] = []
-        self.newest: Path | None = None  # the directory of who committed last
-        self.opened = 0
-        self.replaced = 0  # who opened its sink before this one has been replaced
-        self.seen: Counter[str] = Counter()
         self._acting: Running | None = None
         self._faults: list[Fault] = []
         self._calls = 0
         self._fired: set[str] = set()
         self._spoiled_write: int | None = None
-        topics = [names.statuses, names.dead_letters]
-        if not create:
-            topics += [names.delivery_topic(s) for s in SUBSCRIBERS[:2]]
-            self.world.deleted.add(names.delivery_topic(SUBSCRIBERS[2]))
-        assert broker.create([Topic(name) for name in topics]) == {}
-        broker.on_commit = self._look
-        self.world.install(patch)
-        patch.setattr(compaction, "ThreadPoolExecutor", Beside)
-        self._owners: dict[Any, Running] = {}
         broker.install(patch, self._wrapped)
         write = packing.write
         patch.setattr(packing, "write", lambda path, thing: self._write(write, path, thing))
 
     # Steps
 
-    def write(self, changes: Sequence[tuple[int, int]], events: Sequence[tuple[int, int]]) -> None:
-        """Changes as (id, kind), events as (partition, x)."""
-        for id, kind in changes:
-            partition = id % len(PARTITIONS)
-            log = self.world.topics[SUBSCRIPTIONS, partition]
-            log.append(change(len(log), f"s{id}", subscription(id, kind), partition))
-        for partition, x in events:
-            log = self.world.topics[EVENTS, partition]
-            log.append(event(len(log), {"x": x} if x else b"no event", 1_000 * x, partition))
-
     def start(self, of: int = 0, faults: Sequence[Fault] = ()) -> None:
         """Another process: on the state that a former one left or has by now, or on none."""
         if len(self.running) >= (1 if self.world.quota else JOBS):  # what a quota refused is in a directory only
             return
         directory = self.directory / f"{len(self.directories)}"
-        known = [self.newest] if self.world.quota else [None, *self.directories]
+        newest = self.commits[-1].directory if self.commits else None
+        known = [newest] if self.world.quota else [None, *self.directories]
         if (source := known[-1 - of % len(known)]) is not None and source.exists():
             shutil.copytree(source, directory)
         self.directories.append(directory)
@@ -255,9 +160,6 @@ class History:
                 one.job.state.close()
                 self.seen["stopped"] += 1
 
-    def expire(self) -> None:
-        self.broker.expire()
-
     def spoil(self, which: int = 0) -> None:
         """The newest saved state of a directory."""
         if self.directories:
@@ -266,39 +168,25 @@ class History:
                 path.write_bytes(path.read_bytes()[:-9] + b"spoiled!!")
                 self.seen["spoiled"] += 1
 
-    def delete(self, subscriber: int = 0) -> None:
-        topic = self.world.names.delivery_topic(SUBSCRIBERS[subscriber % len(SUBSCRIBERS)])
-        if topic in self.broker.partitions():
-            self.broker.delete([topic])
-            if not self.create:
-                self.world.deleted.add(topic)
-            self.seen["deleted"] += 1
-
     def finish(self) -> None:
         """Who is still there may go on; then a new job does all that is left."""
         for one in list(self.running):
-            for _ in self._batches():
-                if one in self.running and one.job is not None and self._left(one.job):
+            for _ in self.batches():
+                if one in self.running and one.job is not None and self.left(one.job.state):
                     self._batch(one, one.job)
         self.running.clear()
         for _ in range(2):  # of the second nothing is to be told
             self.start()
             (one,) = self.running
             assert one.job is not None
-            for _ in self._batches():
-                if self._left(one.job):
+            for _ in self.batches():
+                if self.left(one.job.state):
                     self.batch()
-            assert not self._left(one.job)
+            assert not self.left(one.job.state)
             self.stop()
         ends = {at: len(log) for at, log in self.world.topics.items()}
         assert dict.fromkeys(ends, 0) | self.world.committed == ends
         self.check()
-
-    def check(self) -> None:
-        for positions in self.versions.values():
-            self.truth.note(positions)
-        check(self.world, self.truth, self.began)
-        check_statuses(self.world, self.truth, self.began)
 
     # What happens within
 
@@ -318,14 +206,7 @@ class History:
             positions = job.state.positions
             assert all(self.world.committed[at] >= offset for at, offset in positions.items())
             assert self.commits[-1] is not one or positions == self.world.committed
-            self._compare(job)
-
-    def _batches(self) -> range:
-        """More than are needed for all that there is."""
-        return range(max(map(len, self.world.topics.values())))
-
-    def _left(self, job: Job) -> bool:
-        return any(len(log) > job.state.positions[at] for at, log in self.world.topics.items())
+            self.compare(job.state)
 
     def _start(self, one: Running) -> None:
         names = self.world.names
@@ -337,22 +218,11 @@ class History:
         job = Job(self.world, self.empty, one.directory, committed, sink, outputs, slots, AtOnce())
         one.job = job
         self.replaced = max(self.replaced, one.opened)
-        self._compare(job)
+        self.compare(job.state)
         self.seen["from a saved state"] += any(job.compactor.file(part) for part in job.state.snapshot.parts)
 
     def _address(self) -> tuple[str, Mapping[str, str]]:
         return getattr(self.broker, "bootstrap_servers", ""), self.options
-
-    def _compare(self, job: Job) -> None:
-        """The state is that of its version, by the definition."""
-        self.truth.note(job.state.positions)
-        expected = self.truth.subscriptions[job.state.version]
-        never = (1 << 63) - 1
-        found = job.subscriptions()
-        assert {id: s for id, (s, _) in found.items()} == {id: s for id, (s, _, _) in expected.items()}
-        assert {id for id, (_, end) in found.items() if end < never} == {
-            id for id, (_, _, end) in expected.items() if end is not None
-        }
 
     def _run(self, one: Running, call: Callable[[], Any], faults: Sequence[Fault]) -> bool:
         """Whether it came to its end. What may stop a job is what happened to it."""
@@ -418,27 +288,8 @@ class History:
 
     def _wrapped(self, producer: Any) -> Calls:
         assert self._acting is not None
-        self._owners[producer] = self._acting
+        self.owners[producer] = self._acting
         return Calls(producer, self._told)
-
-    def _look(self, producer: Any) -> None:
-        """Committed offsets may have changed."""
-        owner = self._owners[producer]
-        names, before = self.world.names, self.world.committed
-        found = self.broker.committed(self.world.group)
-        after = {(s, p): found[names.source(s), p] for s, p in self.world.topics if (names.source(s), p) in found}
-        assert owner.opened >= self.replaced, "it was replaced and commits"
-        self.commits.append(owner)
-        self.newest = owner.directory
-        assert all(after.get(at, -1) >= offset for at, offset in before.items()), "committed offsets went back"
-        self.world.note_batch(after)
-        version = self.world.version(before)
-        for p in PARTITIONS:
-            self.began[EVENTS, p] |= dict.fromkeys(
-                range(before.get((EVENTS, p), 0), after.get((EVENTS, p), 0)), version
-            )
-        self.versions[version] = dict(before)
-        self.world.committed = after
 
     def _write(self, write: Callable[[Path, Any], None], path: Path, thing: Any) -> None:
         write(path, thing)
@@ -456,19 +307,6 @@ def _fits(kind: str, name: str, after: bool, forgets: bool) -> bool:
     if kind == "late":
         return name == "commit_transaction" and not after
     return kind in KINDS[:4] or (name == "commit_transaction" and after)
-
-
-def subscription(id: int, kind: int) -> Any:
-    document: dict[str, Any] = {"subscriber": SUBSCRIBERS[(id + kind) % 3], "pattern": PATTERNS[kind % len(PATTERNS)]}
-    if kind == 4:
-        return None
-    if kind == 5:
-        return document | {"paused": True}
-    if kind == 6:
-        return document | {"expires_at": "1970-01-01T00:00:02Z"}
-    if kind == 7:
-        return document | {"pattern": {"x": 5}}  # refused
-    return document
 
 
 def at_random(history: History, seed: int, steps: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,23 +25,20 @@ from streaming.driver.slots import Slots
 from streaming.errors import Fenced, JobError, Unsettled
 from streaming.kafka import sink as sink_module
 from streaming.kafka.sink import TransactionalSink
-from streaming.kafka.topics import Topic
 from streaming.monitoring import reporting
 from streaming.publishing.connection.client import Client
-from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
-from streaming.state import compaction
+from streaming.rows import SourcePartition
 from streaming.state.first_load import Slice
 from streaming.state.restore import Restored, packing
-from streaming.state.state import State
 from streaming.state.store import Store
 from streaming.worker import publishing, transaction
 from tests import connections, kafka_double
 from tests.actors import ENDED, PARKED, Actor, Actors, Dead
 from tests.brokers import LATE, Brokers
-from tests.living import PARTITIONS, Truth, check, check_statuses, subscriptions_of
-from tests.protocol import SUBSCRIBERS, Beside, Calls, Fault, Living, subscription
+from tests.histories import SUBSCRIBERS, Calls, Fault, Ledger
+from tests.living import PARTITIONS
 from tests.spark_double import Frame, WithoutSpark, traceback_of
-from tests.stage import NAMES, AtOnce, Value, change, event
+from tests.stage import NAMES, AtOnce, Value
 
 # What can happen at a request. Those of a task: it is slow and the others go on; it seems lost, and Spark tries it
 # again. To both: the process dies, or sleeps until the history wakes it; the connection is lost and with it the request
@@ -99,7 +96,7 @@ class Facts:
     attempt: int = 0
 
 
-class History:
+class History(Ledger):
     """Steps, each of which may come at any time. After each `check` holds, and `finish` runs a job to the end."""
 
     def __init__(
@@ -112,7 +109,7 @@ class History:
         at_once: int = 200_000,
         piece_bytes: int = 16 << 20,
     ) -> None:
-        self.directory, self.create = directory, create
+        self.directory = directory
         self.settings = Settings(
             query=Query(name="job"),
             kafka=Kafka(client={"compression.type": "none"}),
@@ -121,27 +118,13 @@ class History:
             deliveries=Deliveries(prefix="to.", create_topics=create),
             dead_letters=DeadLetters(topic=NAMES.dead_letters),
         )
-        self.broker = Brokers(version)
-        self.world = Living(replace(NAMES, query="job"), broker=self.broker, group="job")
-        self.truth = Truth(self.world)
-        self.began: dict[SourcePartition, dict[int, int]] = {at: {} for at in self.world.topics}
-        self.versions: dict[int, dict[SourcePartition, int]] = {}
-        self.commits: list[Driver] = []
+        names = replace(NAMES, query="job")
+        super().__init__(names, Brokers(version), patch, 0, create)
         self.drivers: list[Driver] = []
         self.zombies: list[Actor] = []
         self.ended: list[Driver] = []
-        self.opened = 0
-        self.replaced = 0  # who opened its sink before this one has been replaced
-        self.seen: Counter[str] = Counter()
         self._actors = Actors()
-        self._producers: dict[Any, Driver] = {}
         self._directories = 0
-        topics = [NAMES.statuses, NAMES.dead_letters]
-        if not create:
-            topics += [NAMES.delivery_topic(s) for s in SUBSCRIBERS[:2]]
-            self.world.deleted.add(NAMES.delivery_topic(SUBSCRIBERS[2]))
-        assert self.broker.create([Topic(name) for name in topics]) == {}
-        self.broker.on_commit = self._look
         self.broker.point = self._point
         self.broker.owner = lambda: self._actors.running.facts.driver
         self._install(patch)
@@ -149,12 +132,10 @@ class History:
         patch.setattr(transaction, "PIECE_BYTES", piece_bytes)
 
     def _install(self, patch: pytest.MonkeyPatch) -> None:
-        self.world.install(patch)
         patch.setattr(sink_module, "Producer", lambda config: self._wrapped(kafka_double.Producer(self.broker, config)))
         patch.setattr(sink_module, "Consumer", partial(kafka_double.Consumer, self.broker))
         patch.setattr(sink_module, "time", self.broker)
         connections.install(patch, self.broker)
-        patch.setattr(compaction, "ThreadPoolExecutor", Beside)
         patch.setattr(assembly, "Pipeline", WithoutSpark)
         patch.setattr(pipeline_module, "SMALL", 0)
         patch.setattr(pipeline_module, "time", self.broker)
@@ -164,16 +145,6 @@ class History:
         patch.setattr(publishing, "_client", lambda servers, options: Client(servers, dict(options)))  # each its own
 
     # Steps
-
-    def write(self, changes: Sequence[tuple[int, int]], events: Sequence[tuple[int, int]]) -> None:
-        """Changes as (id, kind), events as (partition, x)."""
-        for id, kind in changes:
-            partition = id % len(PARTITIONS)
-            log = self.world.topics[SUBSCRIPTIONS, partition]
-            log.append(change(len(log), f"s{id}", subscription(id, kind), partition))
-        for partition, x in events:
-            log = self.world.topics[EVENTS, partition]
-            log.append(event(len(log), {"x": x} if x else b"no event", 1_000 * x, partition))
 
     def start(self, cores: int = 1, again: bool = False, faults: Sequence[Fault] = ()) -> None:
         """Another driver. `again`: the supervisor of one that has ended starts it."""
@@ -222,7 +193,7 @@ class History:
             for at, end in ends.items():
                 assert pipeline.state.positions[at] >= end, "a batch is not done"
             assert all(self.world.committed[at] >= to for at, to in pipeline.state.positions.items())
-            self._compare(pipeline.state)
+            self.compare(pipeline.state)
 
         one.then = done
         self._run(one, lambda: pipeline(frame, 0), faults)
@@ -255,17 +226,6 @@ class History:
             if one.actor is not None:
                 one.actor.kill()
             self._ended(one)
-
-    def expire(self) -> None:
-        self.broker.expire()
-
-    def delete(self, subscriber: int = 0) -> None:
-        topic = NAMES.delivery_topic(SUBSCRIBERS[subscriber % len(SUBSCRIBERS)])
-        if topic in self.broker.partitions():
-            self.broker.delete([topic])
-            if not self.create:
-                self.world.deleted.add(topic)
-            self.seen["deleted"] += 1
 
     def refuse(self, subscriber: int = 0, why: int = 0) -> None:
         """A topic takes no more records, or does again."""
@@ -302,16 +262,16 @@ class History:
             for one in list(self.drivers):
                 while one in self.drivers and one.actor is not None:
                     self._go(one, Plan([]))
-            for _ in self._batches():
+            for _ in self.batches():
                 for one in list(self.drivers):
-                    if one in self.drivers and one.pipeline is not None and self._left(one.pipeline):
+                    if one in self.drivers and one.pipeline is not None and self.left(one.pipeline.state):
                         self.batch(-1 - self.drivers.index(one))
         self.close()
         self.start(MOST_TASKS)
         (one,) = self.drivers
         assert one.pipeline is not None
-        for _ in self._batches():
-            if self._left(one.pipeline):
+        for _ in self.batches():
+            if self.left(one.pipeline.state):
                 self.batch()
         ends = {at: len(log) for at, log in self.world.topics.items()}
         assert dict.fromkeys(ends, 0) | self.world.committed == ends
@@ -327,12 +287,6 @@ class History:
         for task in self.zombies:
             task.kill()
         self.zombies = []
-
-    def check(self) -> None:
-        for positions in self.versions.values():
-            self.truth.note(positions)
-        check(self.world, self.truth, self.began)
-        check_statuses(self.world, self.truth, self.began)
 
     # A driver
 
@@ -362,7 +316,7 @@ class History:
             slices = [packing.read(path, Slice) for path in restored.slices]
             pipeline.adopt(slices, restored.chosen, restored.positions)
         restored.forget_slices()
-        self._compare(state)
+        self.compare(state)
         return pipeline
 
     @property
@@ -409,20 +363,6 @@ class History:
     def _ended(self, one: Driver) -> None:
         self.drivers.remove(one)
         self.ended.append(one)
-
-    def _compare(self, state: State) -> None:
-        """The state is that of its version, by the definition."""
-        self.truth.note(state.positions)
-        expected = self.truth.subscriptions[state.version]
-        assert {id: s for id, (s, _) in subscriptions_of(state).items()} == {
-            id: s for id, (s, _, _) in expected.items()
-        }
-
-    def _batches(self) -> range:
-        return range(max(map(len, self.world.topics.values())))
-
-    def _left(self, pipeline: Pipeline) -> bool:
-        return any(len(log) > pipeline.state.positions[at] for at, log in self.world.topics.items())
 
     # Its tasks
 
@@ -546,25 +486,8 @@ class History:
             self.refuse(fault.call, fault.call)
 
     def _wrapped(self, producer: Any) -> Any:
-        self._producers[producer] = self._actors.running.facts.driver
+        self.owners[producer] = self._actors.running.facts.driver
         return Calls(producer, self._told)
-
-    def _look(self, producer: Any) -> None:
-        """Committed offsets may have changed."""
-        owner: Driver = self._producers.get(producer, producer)
-        names, before = self.world.names, self.world.committed
-        found = self.broker.committed("job")
-        after = {(s, p): found[names.source(s), p] for s, p in self.world.topics if (names.source(s), p) in found}
-        assert owner.opened >= self.replaced, "it was replaced and commits"
-        self.commits.append(owner)
-        assert all(after.get(at, -1) >= offset for at, offset in before.items()), "committed offsets went back"
-        self.world.note_batch(after)
-        version = self.world.version(before)
-        for p in PARTITIONS:
-            reached = range(before.get((EVENTS, p), 0), after.get((EVENTS, p), 0))
-            self.began[EVENTS, p] |= dict.fromkeys(reached, version)
-        self.versions[version] = dict(before)
-        self.world.committed = after
 
 
 class _Topics:

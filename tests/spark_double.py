@@ -28,6 +28,14 @@ class Frame:
     def __init__(self, partitions: Partitions, order: Sequence[SourcePartition], most: int, run: Run) -> None:
         self._partitions, self._order, self._most, self._run = partitions, order, most, run
 
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]], most: int, run: Run) -> Frame:
+        """Of partitions in the order of their first rows."""
+        partitions: dict[SourcePartition, list[Mapping[str, Any]]] = {}
+        for row in rows:
+            partitions.setdefault((row["source"], row["partition"]), []).append(row)
+        return cls(partitions, list(partitions), most, run)
+
     def coalesce(self, tasks: int) -> _Tasks:
         dealt = [[row for at in self._order[i::tasks] for row in self._partitions[at]] for i in range(tasks)]
         return _Tasks([partial(self._arrow, rows) for rows in dealt], self._run)

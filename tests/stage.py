@@ -274,19 +274,11 @@ def step(p: Pipeline, *rows: dict[str, Any], most: int = 1_000_000) -> list[Reco
     """The records of all transactions for a batch of these rows, of which Arrow's batches have at most so many."""
     sink: Any = p.sink
     before = len(sink.transactions)
-    frame = batch(p, rows, most)
+    slots: Any = p.slots
+    frame: Any = Frame.of(rows, most, slots.stage)
     p.reread = lambda number, positions: [frame.toArrow()]
     p(frame, 0)
     return [record for records, _ in sink.transactions[before:] for record in records]
-
-
-def batch(p: Pipeline, rows: Iterable[dict[str, Any]], most: int = 1_000_000) -> Any:
-    """As Spark gives it to a pipeline. Partitions are in the order of their first rows."""
-    partitions: dict[SourcePartition, list[dict[str, Any]]] = {}
-    for row in rows:
-        partitions.setdefault((row["source"], row["partition"]), []).append(row)
-    slots: Any = p.slots
-    return Frame(partitions, list(partitions), most, slots.stage)
 
 
 class Reports(Nobody):

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from streaming.driver.pipeline import Pipeline
+from streaming.driver.slots import Slots
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.topics import Topic, Topics
+from streaming.publishing.connection.client import Client
 from tests.integration.test_job import records
-from tests.stage import NAMES, change, event, state, work
+from tests.spark_double import Frame, WithoutSpark
+from tests.stage import NAMES, PUBLICATION, change, event, state
 
 SUBSCRIBERS = [f"s{n:02}" for n in range(20)]
 
@@ -32,6 +37,12 @@ def sink(kafka: str, name: str) -> Iterator[TransactionalSink]:
     opened.close()
 
 
+def batch(p: Pipeline, *rows: dict[str, Any]) -> None:
+    """Its only task publishes with a real client."""
+    frame: Any = Frame.of(rows, 100, lambda works: [work() for work in works])
+    p(frame, 0)
+
+
 @pytest.mark.parametrize("create", [True, False])
 def test_many_topics_that_are_deleted_at_once_cost_nothing_but_time(
     kafka: str, name: str, topics: Topics, sink: TransactionalSink, create: bool
@@ -47,16 +58,27 @@ def test_many_topics_that_are_deleted_at_once_cost_nothing_but_time(
     )
     topics.create([Topic(names.delivery_topic(subscriber)) for subscriber in SUBSCRIBERS])
     outputs = OutputTopics(topics, 1, 1, create)
-    p = Pipeline(state(), sink, outputs, names)
+    publication = replace(
+        PUBLICATION,
+        bootstrap_servers=kafka,
+        query=name,
+        events=names.events,
+        dead_letters=names.dead_letters,
+        prefix=names.delivery_topic(""),
+    )
+    with closing(Client(kafka, {})) as client:
+        slots = Slots(client, sink, publication, [(names.events, 0), (names.subscriptions, 0)])
+        slots.sweep(1)
+    p = WithoutSpark(state(), sink, outputs, names, careful=False, slots=slots)
     documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in SUBSCRIBERS]
-    p.take(work(p.state, [change(n, f"id{n}", document) for n, document in enumerate(documents)]))
+    batch(p, *(change(n, f"id{n}", document) for n, document in enumerate(documents)))
     gone, kept = SUBSCRIBERS[::2], SUBSCRIBERS[1::2]
     n = 30
     deleting = threading.Thread(target=topics.delete, args=([names.delivery_topic(s) for s in gone],))
     for offset in range(n):
         if offset == n // 3:
             deleting.start()
-        p.take(work(p.state, [event(offset, {"x": 1})]))
+        batch(p, event(offset, {"x": 1}))
     deleting.join()
     everything = [f"{names.events}-0-{offset}" for offset in range(n)]
     for subscriber in kept + gone * create:

@@ -14,8 +14,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.histories import Fault
 from tests.kafka_double import Broker
-from tests.protocol import KINDS, Fault, History, at_random
+from tests.protocol import KINDS, History, at_random
 
 pytestmark = pytest.mark.kernels
 

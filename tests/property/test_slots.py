@@ -17,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.protocol import Fault
+from tests.histories import Fault
 from tests.slot_histories import ALL_KINDS, MOST_TASKS, History, at_random
 
 few = st.integers(0, 3)

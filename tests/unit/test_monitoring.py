@@ -30,7 +30,7 @@ from streaming.monitoring.exposition import BOUNDS_S, Exposition
 from streaming.monitoring.figures import SLOT_S, SLOTS, Figures
 from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.reporting import Nobody, Report, Stage
+from streaming.monitoring.reporting import Report, Stage
 from streaming.monitoring.verdicts import BEAT_S, BROKER_S, ailing, waiting
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About, Broker, Lag, Progress, Trouble, View
 from streaming.monitoring.web import page
@@ -86,6 +86,7 @@ PUBLISHED = Published(
     events=2,
     matches=5,
     deliveries=4,
+    over_quota=0,
     dead_letters={"undecodable_event": 1},
     aborted=1,
     size_bytes=1_000,
@@ -474,20 +475,6 @@ def test_a_batch_that_makes_no_progress_is_noticed_by_a_thread_of_the_monitor() 
         while not made.view().troubles:
             time.sleep(0.01)
     assert made.view().troubles[0].event == "the batch makes no progress"
-
-
-def test_a_transaction_of_many_records_goes_on_with_every_ten_thousand() -> None:
-    class Stages(Nobody):
-        def __init__(self) -> None:
-            self.seen: list[Any] = []
-
-        def doing(self, batch: int, stage: str) -> None:
-            self.seen.append((batch, stage))
-
-    p = pipeline(ListSink())
-    p.observer = stages = Stages()
-    step(p, *(change(i, "a", ALICE) for i in range(25_000)))
-    assert stages.seen == [(0, stage) for stage in ("prepare", "match", *["publish"] * 3)]
 
 
 def test_offsets_without_a_row_count_as_read_once_spark_is_past_them() -> None:

@@ -12,7 +12,7 @@ import pytest
 from streaming.documents import records
 from streaming.documents.records import Record
 from streaming.driver.pipeline import Pipeline
-from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota, owners
+from streaming.driver.quotas import SubscriptionQuota, owners
 from streaming.state.compaction import Compactor
 from streaming.state.store import Store
 from tests.stage import ALICE, BOB, AtOnce, ListSink, change, delivered, event, pipeline, step
@@ -183,12 +183,3 @@ def test_what_a_quota_refused_is_refused_again_after_a_crash(tmp_path: Path) -> 
     assert store.refused() == {(0, 1)}
     p.state.close()
     assert store.refused() == set()
-
-
-def test_events_without_a_timestamp_are_of_no_second() -> None:
-    quota = DeliveryQuota(1)
-    for _ in range(3):
-        assert list(quota.allowed([("alice", -1), ("alice", -1)])) == [True, True]
-        quota.count([("alice", -1), ("alice", -1)])
-    strange = [("alice", ms) for ms in (-(2**63), -2, 0, 2**63 - 1)]
-    assert list(quota.allowed(strange * 2)) == [True] * 4 + [False] * 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -18,12 +19,12 @@ from streaming.rows import (
     Change,
     CompiledSegment,
     ConsumerRecord,
-    DeadLetter,
     Kind,
     MisreadTimes,
     Progress,
     Refusal,
     Row,
+    Wanted,
     unpacked,
 )
 
@@ -32,11 +33,11 @@ RECORD = ConsumerRecord(3, 17, 1_000, b"k", b"v", HEADERS)
 BARE = ConsumerRecord(0, 0, -1)
 AT = {"partition": 3, "offset": 17, "timestamp": 1_000, "key": b"k", "value": b"v"}
 AT |= {"headers": [{"key": name, "value": value} for name, value in HEADERS]}
+COUNTS = np.array([2, 1 << 40])
 NOTHING = {"partition": 0, "offset": 0, "timestamp": -1}
 
 # (as a worker sends it, as the driver has it)
 ROWS: list[tuple[dict[str, Any], Row]] = [
-    ({"kind": Kind.DEAD_LETTER, **AT, "letter": "why", "reason": "how"}, DeadLetter(RECORD, "why", "how")),
     ({"kind": Kind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"]}, Change(RECORD, "s", "x")),
     ({"kind": Kind.CHANGE, **NOTHING, "subscriptions": ["s"], "subscribers": []}, Change(BARE, "s", None)),
     (
@@ -51,6 +52,10 @@ ROWS: list[tuple[dict[str, Any], Row]] = [
         Progress(EVENTS, 1, 9, records=2, size_bytes=5, timestamp_ms=None),
     ),
     ({"kind": Kind.MISREAD}, MisreadTimes()),
+    (
+        {"kind": Kind.WANTED, "partition": 1, "timestamp": 7, "subscribers": ["x", "é"], "counts": COUNTS.tobytes()},
+        Wanted(1, 7, ["x", "é"], COUNTS),
+    ),
 ]
 
 
@@ -84,6 +89,8 @@ def test_rows_of_all_kinds_come_in_the_order_in_which_they_were_sent(
 def _plain(row: Row) -> dict[str, Any]:
     """Its fields, with the headers as a tuple."""
     fields = row._asdict()
+    if isinstance(row, Wanted):
+        return fields | {"counts": row.counts.tolist()}
     if isinstance(row, CompiledSegment | Progress | MisreadTimes):
         return fields
     return fields | {"record": row.record._replace(headers=tuple(row.record.headers))}

@@ -15,8 +15,8 @@ from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.topics import Topic
 from tests import kafka_double
-from tests.spark_double import WithoutSpark
-from tests.stage import NAMES, SlotsOn, batch, change, event, state
+from tests.spark_double import Frame, WithoutSpark
+from tests.stage import NAMES, SlotsOn, change, event, state
 
 
 class Stuck(kafka_double.Producer):
@@ -96,12 +96,12 @@ def test_a_hundred_topics_that_are_deleted_at_once_do_not_end_the_job(
     broker.create(Topic(name) for name in ("status", "dead", *map(NAMES.delivery_topic, subscribers)))
     sink, topics = TransactionalSink("", {}, "q", owner="a"), OutputTopics(broker, 1, 1, create)  # type: ignore[arg-type]
     slots: Any = SlotsOn(sink, broker=broker)
-    p = WithoutSpark(state(), sink, topics, NAMES, careful=False, slots=slots)
+    p = WithoutSpark(state(), sink, slots, topics, NAMES, careful=False)
     documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in subscribers]
-    p(batch(p, [change(n, f"id{n}", document) for n, document in enumerate(documents)]), 0)
-    p(batch(p, [event(0, {"x": 1})]), 1)
+    for rows in ([change(n, f"id{n}", document) for n, document in enumerate(documents)], [event(0, {"x": 1})]):
+        p(Frame.of(rows, 1_000, slots.stage), 0)  # type: ignore[arg-type]
     broker.delete([NAMES.delivery_topic(subscriber) for subscriber in subscribers])
     broker.deleted.clear()
-    p(batch(p, [event(1, {"x": 1})]), 2)
+    p(Frame.of([event(1, {"x": 1})], 1, slots.stage), 0)  # type: ignore[arg-type]
     made = sorted(record.topic for record in broker.read() if record.topic != "status")
     assert made == (sorted(map(NAMES.delivery_topic, subscribers)) if create else ["dead"] * 100)

@@ -62,6 +62,7 @@ PUBLISHED = Published(
     events=2,
     matches=2,
     deliveries=1,
+    over_quota=0,
     dead_letters={"oversize": 2},
     aborted=3,
     size_bytes=100,
@@ -87,7 +88,7 @@ def report(number: int = 1) -> Report:
     ]
     own.saw(rows(events=2, changes=1))
     own.add_task(PUBLISHED)
-    own.add(CommittedTransaction([], 0, 0, {}, 0, NOON + 1.4, NOON + 1.5, NOON + 1.6, NOON + 1.7), NOON + 0.9)
+    own.add(CommittedTransaction([], {}, 0, NOON + 1.4, NOON + 1.5, NOON + 1.6, NOON + 1.7))
     own.counts["workers_lost"] = 1
     own.state = {"version": 7, "subscriptions": 5, "parts": 2}
     own.fields()
