@@ -76,7 +76,7 @@ def hostile() -> View:
         ["subscriptions", "0", "0", "parts,", "0", "bytes,", "version", "0"],
         ["changes", "0", "0", "refused,", "2", "deliveries", "over", "quota"],
         ["dead", "letters", "3", "oversize", "3"],
-        ["published", "by", "tasks", "1.0", "kB", "Produce", "NOT_LEADER_FOR_PARTITION", "2"],
+        ["published", "by", "tasks", "2.0", "kB", "Produce", "NOT_LEADER_FOR_PARTITION", "2"],
         ["restarts", "2", "the", "last", "after", "exit", "code", "-9"],
         ["workers", "lost", "0"],
         ["memory", "5", "bytes", "JVM", "5", "bytes,", "heap", "1", "bytes", "of", "2", "bytes"],
