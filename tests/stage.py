@@ -132,6 +132,7 @@ class Slots:
     publication: Publication = PUBLICATION
     options: Options = field(default_factory=lambda: Options.of({"compression.type": "none"}))
     _producers: list[Producer] = field(default_factory=lambda: [Producer(7 + slot, 0) for slot in range(3)])
+    _epochs: dict[int, int] = field(default_factory=dict)  # the newest of each producer id
     _offsets: dict[TopicPartition, int] = field(default_factory=dict)
 
     # For the driver
@@ -166,7 +167,9 @@ class Slots:
         offsets: Offsets,
         note: str,
     ) -> Committed:
+        assert producer.epoch == self._epochs.get(producer.id, 0), "it was fenced"
         following = producer._replace(epoch=producer.epoch + 1)
+        self._epochs[producer.id] = following.epoch
         records = [record for batches in pieces for record in decoded(batches, destinations)]
         if refused := {record.topic: "no" for record in records if record.topic in self.refusing}:
             raise contract.Aborted("refused", following, refused)
