@@ -39,8 +39,9 @@ VERSION_1 = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500
 class Stage:
     """Topics `out-0`, `out-1` and `events` with two partitions each, and a client."""
 
-    def __init__(self, kafka: str, name: str) -> None:
+    def __init__(self, kafka: str, name: str, replicas: int = 1) -> None:
         self.kafka = kafka
+        self.replicas = replicas
         self.topics = Topics(kafka, {})
         self.events = f"{name}.events"
         self.out = [f"{name}.out-0", f"{name}.out-1"]
@@ -51,7 +52,7 @@ class Stage:
 
     def create(self, *topics: str, **config: str) -> None:
         settings = {name.replace("_", "."): value for name, value in config.items()}
-        assert not self.topics.create([Topic(topic, 2, config=settings) for topic in topics])
+        assert not self.topics.create([Topic(topic, 2, self.replicas, settings) for topic in topics])
 
     def slot(self, number: int = 0, client: Client | None = None) -> Slot:
         return Slot(client or self.client, slot_name(self.group, number), self.group)
