@@ -109,6 +109,9 @@ class SomeTopics:
     def partitions(self, topic: str) -> int:
         return 1
 
+    def unusual(self) -> dict[str, int]:
+        return {}
+
     def refresh(self) -> None:
         self.refreshed += 1
 

@@ -175,7 +175,7 @@ def pipeline(
 ) -> Pipeline:
     quotas = settings.quotas
     if tasks_publish(settings):
-        slots.open(cores)
+        slots.open(cores, state.broadcast)
     subscriptions = SubscriptionQuota(quotas.subscriptions)
     subscriptions.begin(state.snapshot)
     return Pipeline(

@@ -32,12 +32,15 @@ class Outputs(Protocol):
     """The topics of subscribers.
 
     `missing` creates the topics that it may and returns those that do not exist; `partitions` is called for the others.
-    `refresh` is called when that may have changed.
+    `unusual` are the numbers of partitions that differ from the one of new topics. `refresh` is called when that may
+    have changed.
     """
 
     def missing(self, topics: Iterable[str]) -> set[str]: ...
 
     def partitions(self, topic: str) -> int: ...
+
+    def unusual(self) -> Mapping[str, int]: ...
 
     def refresh(self) -> None: ...
 

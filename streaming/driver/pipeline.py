@@ -262,7 +262,8 @@ class Pipeline:
         while True:
             before = self.state.positions
             try:
-                rows = self._stage(report, exact, batch, slots.work(n, self.state.version, self._absent.topics()))
+                publication = slots.work(n, self.state.version, self._absent.topics(), self.outputs.unusual())
+                rows = self._stage(report, exact, batch, publication)
             except Exception as error:
                 self._reached(slots.settle(self._own()))
                 if not isinstance(error, Unsettled) or patience.ends(self.state.positions != before):

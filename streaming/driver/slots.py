@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streaming.kafka.sink import TransactionalSink
 from streaming.publishing.connection.client import Client
@@ -30,6 +30,9 @@ class Slots:
     publication: Publication  # what is the same for all batches; `work` adds the rest
     partitions: Sequence[TopicPartition]  # of both topics
     _producers: list[Producer] = field(default_factory=list, init=False)
+    _broadcast: Callable[[Any], Any] = field(init=False)
+    _unusual: Mapping[str, int] = field(default_factory=dict, init=False)  # as the tasks know them
+    _sent: Any = field(default=None, init=False)  # the broadcast of that, if there are any
 
     @classmethod
     def of(cls, settings: Settings, sink: TransactionalSink, partitions: Sequence[TopicPartition]) -> Slots:
@@ -47,6 +50,7 @@ class Slots:
             shared=deliveries.topic if deliveries.layout == "shared" else "",
             max_bytes=deliveries.max_bytes,
             max_matches=settings.matching.max_per_event,
+            partitions=deliveries.partitions,
         )
         return cls(Client(kafka.bootstrap_servers, kafka.client), sink, publication, partitions)
 
@@ -60,9 +64,10 @@ class Slots:
         self.sink.slots = used
         return swept.offsets
 
-    def open(self, number: int) -> None:
-        """Let `number` tasks publish. If that is more than ever, it is noted in Kafka first, so that the next process
-        fences the new slots too."""
+    def open(self, number: int, broadcast: Callable[[Any], Any]) -> None:
+        """Let `number` tasks publish, which see what `broadcast` returns. If they are more than ever, that is noted in
+        Kafka first, so that the next process fences the new slots too."""
+        self._broadcast = broadcast
         if number > self.sink.slots:
             self.sink.slots = number
             self.claim(self.partitions)
@@ -84,10 +89,21 @@ class Slots:
         self.claim(own)
         return offsets
 
-    def work(self, number: int, version: int, absent: frozenset[str]) -> Publication:
-        """The settings and producers with which `number` tasks publish."""
-        producers = tuple(self._producers[:number])
-        return replace(self.publication, note=self.sink.note, producers=producers, version=version, absent=absent)
+    def work(self, number: int, version: int, absent: frozenset[str], unusual: Mapping[str, int]) -> Publication:
+        """The settings and producers with which `number` tasks publish. `unusual` is a new object only if it has
+        changed: it may have as many entries as there are topics, and is sent to each worker once."""
+        if unusual is not self._unusual:
+            if self._sent is not None:
+                self._sent.destroy()
+            self._unusual, self._sent = unusual, self._broadcast(unusual) if unusual else None
+        return replace(
+            self.publication,
+            note=self.sink.note,
+            producers=tuple(self._producers[:number]),
+            version=version,
+            absent=absent,
+            unusual=self._sent,
+        )
 
     def take(self, reports: Iterable[SlotReport]) -> None:
         """Take the producers that tasks left."""

@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka import errors
 
 from streaming.errors import BrokerUnreachable, JobError, Unsettled
@@ -43,16 +44,18 @@ class Stage:
         self.kafka = kafka
         self.replicas = replicas
         self.topics = Topics(kafka, {})
+        self.client = TroubledClient(kafka)
         self.events = f"{name}.events"
         self.out = [f"{name}.out-0", f"{name}.out-1"]
         self.create(self.events, *self.out)
         self.destinations = [(topic, partition) for topic in self.out for partition in range(2)]
         self.group = f"{name}.query"
-        self.client = TroubledClient(kafka)
 
     def create(self, *topics: str, **config: str) -> None:
         settings = {name.replace("_", "."): value for name, value in config.items()}
         assert not self.topics.create([Topic(topic, 2, self.replicas, settings) for topic in topics])
+        while {*topics} - self.client.partitions(topics).keys():  # a broker hears of a topic a moment after it is made
+            time.sleep(0.01)
 
     def slot(self, number: int = 0, client: Client | None = None) -> Slot:
         return Slot(client or self.client, slot_name(self.group, number), self.group)
@@ -416,6 +419,18 @@ def test_the_partitions_of_topics(stage: Stage) -> None:
     assert stage.client.partitions(stage.out) == dict.fromkeys(stage.out, 2)
     assert stage.client.sent["Metadata"] == asked
     assert "missing" not in stage.topics.partitions()
+
+
+def test_a_topic_with_more_partitions_than_are_known_is_asked_about_again(stage: Stage) -> None:
+    assert stage.client.partitions(stage.out) == dict.fromkeys(stage.out, 2)
+    admin = AdminClient({"bootstrap.servers": stage.kafka})
+    admin.create_partitions([NewPartitions(stage.out[0], 3)])[stage.out[0]].result(30)
+    assert stage.client.partitions(stage.out, {stage.out[1]: 2}) == dict.fromkeys(stage.out, 2)
+    assert stage.client.partitions(stage.out, {stage.out[0]: 3}) == {stage.out[0]: 3, stage.out[1]: 2}
+    done = stage.slot().open()
+    some = batches(done, [(4, [b"a"])])
+    stage.slot().publish(done, [some], [*stage.destinations, (stage.out[0], 2)], {})
+    assert stage.read() == [b"a"]
 
 
 # kafka-python leaves the sockets of failed connections to the garbage collector.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 
+from streaming.driver.slots import Slots
 from streaming.errors import BrokerUnreachable, TopicMissing
 from streaming.publishing.connection.options import Options
 from streaming.publishing.contract import Aborted, Batches, Offsets, Producer, TopicPartition
@@ -18,7 +20,7 @@ from streaming.rows import INPUT, PACKED, Published, Row, SlotReport, unpacked
 from streaming.state.state import State
 from streaming.worker.publication import Publication
 from streaming.worker.publishing import Task
-from tests.stage import ALICE, BOB, apply, change, event, state
+from tests.stage import ALICE, BOB, Value, apply, change, event, state
 
 pytestmark = pytest.mark.kernels
 
@@ -35,6 +37,7 @@ PUBLICATION = Publication(
     shared="",
     max_bytes=1_000,
     max_matches=0,
+    partitions=1,
 )
 SHARED = replace(PUBLICATION, shared="all")
 
@@ -48,7 +51,7 @@ class Brokers:
     options: Options = field(default_factory=lambda: Options.of({}))
     taken: list[tuple[dict[TopicPartition, int], Offsets]] = field(default_factory=list)  # records by destination
 
-    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+    def partitions(self, topics: Iterable[str], least: Mapping[str, int]) -> dict[str, int]:
         return {topic: self.topics[topic] for topic in topics if topic in self.topics}
 
     def publish(
@@ -109,6 +112,42 @@ def test_a_transaction_has_deliveries_dead_letters_and_the_offsets_of_their_even
     ]
     assert published(rows) == [(3, {"undecodable_event": 1})]
     assert report(rows) == SlotReport(0, 7, 1, [])
+
+
+def test_the_driver_tells_how_many_partitions_topics_have() -> None:
+    """The broker has more by now, which other tasks may not know."""
+    brokers = Brokers({"to.alice": 4, "to.bob": 2, "dead": 1})
+    told = replace(PUBLICATION, unusual=Value({"to.alice": 3}))
+    publish(brokers, told, [event(0, {"x": 1}, partition=5)])
+    assert brokers.taken[0][0] == {("to.alice", 2): 1, ("to.bob", 0): 1}
+    shared = Brokers({"all": 4, "dead": 1})
+    publish(shared, SHARED, [event(0, {"x": 1})])
+    assert shared.taken[0][0] == {("all", 0): 2}
+
+
+def test_topics_with_fewer_partitions_than_the_driver_says_are_reported() -> None:
+    brokers = Brokers({"to.alice": 2, "to.bob": 1, "dead": 1})
+    rows = publish(brokers, replace(PUBLICATION, unusual=Value({"to.alice": 3})), [event(0, {"x": 1})])
+    assert brokers.taken == []
+    assert report(rows) == SlotReport(0, 7, 0, ["to.alice"])
+
+
+def test_numbers_of_partitions_are_sent_when_they_change() -> None:
+    sent: list[Value] = []
+
+    def broadcast(value: Any) -> Value:
+        sent.append(Value(value))
+        return sent[-1]
+
+    sink: Any = SimpleNamespace(note="", slots=1)
+    slots = Slots(None, sink, PUBLICATION, ())  # type: ignore[arg-type]
+    slots.open(1, broadcast)
+    usual: Mapping[str, int] = {}
+    some, other = {"to.alice": 3}, {"to.alice": 4}
+    unusual = [slots.work(1, 0, frozenset(), counts).unusual for counts in (usual, some, some, other, usual)]
+    assert unusual == [None, sent[0], sent[0], sent[1], None]
+    assert [value.value for value in sent] == [some, other]
+    assert all(value.destroyed for value in sent)
 
 
 def test_without_a_topic_nothing_is_published_and_nothing_later_overtakes() -> None:
