@@ -138,13 +138,14 @@ class History:
         self._actors = Actors()
         self._producers: dict[Any, Driver] = {}
         self._directories = 0
+        self._next: tuple[str, bool, Callable[[Actor], object]] | None = None
         topics = [NAMES.statuses, NAMES.dead_letters]
         if not create:
             topics += [NAMES.delivery_topic(s) for s in SUBSCRIBERS[:2]]
             self.world.deleted.add(NAMES.delivery_topic(SUBSCRIBERS[2]))
         assert self.broker.create([Topic(name) for name in topics]) == {}
         self.broker.on_commit = self._look
-        self.broker.point = self._point
+        self.broker.point = self._request
         self.broker.owner = lambda: self._actors.running.facts.driver
         self._install(patch)
         patch.setattr(publishing, "AT_ONCE", at_once)
@@ -278,16 +279,9 @@ class History:
             self.seen["refused"] += 1
 
     def at(self, name: str, after: bool, happen: Callable[[Actor], object]) -> None:
-        """Before or after the effect of the next request of that name; called with who sends it."""
-
-        def point(request: str, is_after: bool) -> int:
-            code = self._point(request, is_after)
-            if (request, is_after) == (name, after):
-                self.broker.point = self._point
-                happen(self._actors.running)
-            return code
-
-        self.broker.point = point
+        """Before or after the effect of the next request of that name, or of the next such call of a sink's producer;
+        called with who does it."""
+        self._next = name, after, happen
 
     def die(self, actor: Actor) -> None:
         """The machine of a task, with its driver."""
@@ -475,8 +469,23 @@ class History:
 
     # What happens at a request
 
-    def _point(self, name: str, after: bool) -> int:
+    def _request(self, name: str, after: bool) -> int:
         """Before and after the effect of a request. Raises what its client gets; returns the code of an answer."""
+        code = self._point(name, after)
+        self._reached(name, after)
+        return code
+
+    def _call(self, name: str, after: bool) -> None:
+        """Before and after each call of a sink's producer."""
+        self._told(name, after)
+        self._reached(name, after)
+
+    def _reached(self, name: str, after: bool) -> None:
+        if self._next is not None and self._next[:2] == (name, after):
+            (_, _, happen), self._next = self._next, None
+            happen(self._actors.running)
+
+    def _point(self, name: str, after: bool) -> int:
         actor = self._actors.running
         fault = self._due(actor, after, KINDS)
         if fault is None:
@@ -496,7 +505,6 @@ class History:
         return 0
 
     def _told(self, name: str, after: bool) -> None:
-        """Before and after each call of a sink's producer."""
         actor = self._actors.running
         if name == "init_transactions" and after and not actor.facts.driver.opened:
             self.opened += 1
@@ -549,7 +557,7 @@ class History:
 
     def _wrapped(self, producer: Any) -> Any:
         self._producers[producer] = self._actors.running.facts.driver
-        return _Calls(producer, self._told)
+        return _Calls(producer, self._call)
 
     def _look(self, producer: Any) -> None:
         """Committed offsets may have changed."""
