@@ -617,7 +617,7 @@ class _Topics:
         self.partitions = history.broker.partitions
         self.create = history.broker.create
 
-    def required(self, names: Any) -> dict[str, int]:
+    def counts(self, names: Any) -> dict[str, int]:
         return {name: len(PARTITIONS) for name in names}
 
     def offsets(self, name: str) -> list[tuple[int, int, int]]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from streaming.kafka.sink import TransactionalSink
-from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Offsets, Producer, TopicPartition
 from streaming.publishing.sweep import slot_name, sweep
 from streaming.rows import SlotReport
@@ -25,7 +24,6 @@ class Slots:
     ever used, then the committed offsets are read and the sink claims them; only then `open` lets tasks publish.
     """
 
-    client: Client
     sink: TransactionalSink
     publication: Publication  # what is the same for all batches; `work` adds the rest
     partitions: Sequence[TopicPartition]  # of both topics
@@ -52,14 +50,14 @@ class Slots:
             max_matches=settings.matching.max_per_event,
             partitions=deliveries.partitions,
         )
-        return cls(Client(kafka.bootstrap_servers, kafka.client), sink, publication, partitions)
+        return cls(sink, publication, partitions)
 
     def sweep(self, least: int = 0) -> Offsets:
         """Fence all slots that were ever used, and at least so many; returns what is committed then."""
         used = max(least, self.sink.slots, self.sink.slots_used(self.partitions))
         query = self.publication.query
         names = [slot_name(query, number) for number in range(used)]
-        swept = sweep(self.client, names, query, self.partitions)
+        swept = sweep(self.sink.client, names, query, self.partitions)
         self._producers = [swept.producers[name] for name in names]
         self.sink.slots = used
         return swept.offsets
@@ -113,6 +111,3 @@ class Slots:
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Take note of the offsets that tasks have committed."""
         self.sink.moved(offsets)
-
-    def close(self) -> None:
-        self.client.close()

@@ -17,7 +17,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from streaming.errors import Unsettled
 from streaming.rows import EVENTS
+from tests.actors import Actor
 from tests.protocol import Fault
 from tests.slot_histories import ALL_KINDS, MOST_TASKS, History, at_random
 
@@ -224,6 +226,25 @@ def test_what_a_task_commits_while_its_driver_settles_is_not_matched_again(histo
     assert history.drivers
     history.check()
     history.finish()
+
+
+def test_a_batch_whose_tasks_are_fenced_again_and_again_is_given_up_after_half_a_minute(history: History) -> None:
+    history.write([(0, 1)], [])
+    history.start(1)
+    history.write([], [(0, 1)])
+    began, tries = history.broker.now, 0
+
+    def fence(task: Actor) -> None:
+        nonlocal tries
+        tries += 1
+        history.broker.ids["job/0"].epoch += 1
+        history.at("TxnOffsetCommit", False, fence)
+
+    history.at("TxnOffsetCommit", False, fence)
+    with pytest.raises(Unsettled):
+        history.batch()
+    assert 30.0 < history.broker.now - began < 40.0
+    assert 30 < tries < 60  # the pauses between them grow
 
 
 SUSPENDED = pytest.mark.parametrize(

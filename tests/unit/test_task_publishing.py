@@ -140,7 +140,7 @@ def test_numbers_of_partitions_are_sent_when_they_change() -> None:
         return sent[-1]
 
     sink: Any = SimpleNamespace(note="", slots=1)
-    slots = Slots(None, sink, PUBLICATION, ())  # type: ignore[arg-type]
+    slots = Slots(sink, PUBLICATION, ())
     slots.open(1, broadcast)
     usual: Mapping[str, int] = {}
     some, other = {"to.alice": 3}, {"to.alice": 4}
