@@ -15,7 +15,7 @@ COMMANDS = {  # by module, which is imported on demand; each with the first line
         "delivered exactly once.",
     },
     "commands.broker": {
-        "broker": "Run an embedded Kafka of one node until Ctrl-C.",
+        "broker": "Run an embedded Kafka until Ctrl-C.",
     },
     "commands.doctor": {
         "doctor": "Check whether the job can start here: the machine, the broker, topics and rights. Changes nothing.",

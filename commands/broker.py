@@ -11,7 +11,7 @@ from commands import JARS
 from commands.shared.signals import stop_on_signals
 from commands.shared.terminal import err
 from streaming.errors import JobError
-from streaming.kafka.broker import LOOPBACK, EmbeddedBroker
+from streaming.kafka.broker import LOOPBACK, EmbeddedBroker, EmbeddedCluster
 
 app = typer.Typer()
 
@@ -26,10 +26,14 @@ def broker(
     host: Annotated[
         str, typer.Option(help="Host name for clients; with any other than the default, it listens on all addresses.")
     ] = LOOPBACK,
+    replicated: Annotated[
+        bool,
+        typer.Option("--replicated", help="Run three nodes, on this port and the next two, of which one may fail."),
+    ] = False,
 ) -> None:
-    """Run an embedded Kafka of one node until Ctrl-C."""
+    """Run an embedded Kafka until Ctrl-C."""
     stop = stop_on_signals()
-    with EmbeddedBroker(JARS, directory, host, port) as kafka:
+    with (EmbeddedCluster if replicated else EmbeddedBroker)(JARS, directory, host, port) as kafka:
         print(kafka.bootstrap_servers, flush=True)
         err.print(f"Kafka listens on {kafka.bootstrap_servers}; its log is {kafka.log}. Ctrl-C stops it.")
         while not stop.wait(0.5):

@@ -125,7 +125,8 @@ class History(Ledger):
         self.ended: list[Driver] = []
         self._actors = Actors()
         self._directories = 0
-        self.broker.point = self._point
+        self._next: tuple[str, bool, Callable[[Actor], object]] | None = None
+        self.broker.point = self._request
         self.broker.owner = lambda: self._actors.running.facts.driver
         self._install(patch)
         patch.setattr(publishing, "AT_ONCE", at_once)
@@ -236,16 +237,9 @@ class History(Ledger):
             self.seen["refused"] += 1
 
     def at(self, name: str, after: bool, happen: Callable[[Actor], object]) -> None:
-        """Before or after the effect of the next request of that name; called with who sends it."""
-
-        def point(request: str, is_after: bool) -> int:
-            code = self._point(request, is_after)
-            if (request, is_after) == (name, after):
-                self.broker.point = self._point
-                happen(self._actors.running)
-            return code
-
-        self.broker.point = point
+        """Before or after the effect of the next request of that name, or of the next such call of a sink's producer;
+        called with who does it."""
+        self._next = name, after, happen
 
     def die(self, actor: Actor) -> None:
         """The machine of a task, with its driver."""
@@ -413,8 +407,23 @@ class History(Ledger):
 
     # What happens at a request
 
-    def _point(self, name: str, after: bool) -> int:
+    def _request(self, name: str, after: bool) -> int:
         """Before and after the effect of a request. Raises what its client gets; returns the code of an answer."""
+        code = self._point(name, after)
+        self._reached(name, after)
+        return code
+
+    def _call(self, name: str, after: bool) -> None:
+        """Before and after each call of a sink's producer."""
+        self._told(name, after)
+        self._reached(name, after)
+
+    def _reached(self, name: str, after: bool) -> None:
+        if self._next is not None and self._next[:2] == (name, after):
+            (_, _, happen), self._next = self._next, None
+            happen(self._actors.running)
+
+    def _point(self, name: str, after: bool) -> int:
         actor = self._actors.running
         fault = self._due(actor, after, KINDS)
         if fault is None:
@@ -434,7 +443,6 @@ class History(Ledger):
         return 0
 
     def _told(self, name: str, after: bool) -> None:
-        """Before and after each call of a sink's producer."""
         actor = self._actors.running
         if name == "init_transactions" and after and not actor.facts.driver.opened:
             self.opened += 1
@@ -487,7 +495,7 @@ class History(Ledger):
 
     def _wrapped(self, producer: Any) -> Any:
         self.owners[producer] = self._actors.running.facts.driver
-        return Calls(producer, self._told)
+        return Calls(producer, self._call)
 
 
 class _Topics:
@@ -498,7 +506,7 @@ class _Topics:
         self.partitions = history.broker.partitions
         self.create = history.broker.create
 
-    def required(self, names: Any) -> dict[str, int]:
+    def counts(self, names: Any) -> dict[str, int]:
         return {name: len(PARTITIONS) for name in names}
 
     def offsets(self, name: str) -> list[tuple[int, int, int]]:

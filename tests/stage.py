@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -58,6 +58,7 @@ PUBLICATION = Publication(
     prefix="to.",
     shared="",
     max_bytes=1_000,
+    partitions=1,
 )
 Result = TypeVar("Result")
 
@@ -138,7 +139,13 @@ class Slots:
     # For the driver
 
     def work(
-        self, number: int, version: int, absent: frozenset[str], quota: Quota = UNLIMITED, exact: bool = True
+        self,
+        number: int,
+        version: int,
+        absent: frozenset[str],
+        unusual: Mapping[str, int],
+        quota: Quota,
+        exact: bool,
     ) -> Publication:
         producers = tuple(self._producers[:number])
         batch = replace(self.publication, version=version, absent=absent, quota=quota, exact=exact)
@@ -152,11 +159,12 @@ class Slots:
         assert offsets.items() <= self._offsets.items()
 
     def settle(self, own: Iterable[TopicPartition]) -> Offsets:
+        self._producers = [producer._replace(epoch=self._epochs.get(producer.id, 0)) for producer in self._producers]
         return self._offsets
 
     # For tasks
 
-    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+    def partitions(self, topics: Iterable[str], least: Mapping[str, int]) -> dict[str, int]:
         return dict.fromkeys(set(topics) - self.absent, self.partitions_each)
 
     def publish(
@@ -205,7 +213,7 @@ class SlotsOn(Slots):
 
     broker: Any = None
 
-    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+    def partitions(self, topics: Iterable[str], least: Mapping[str, int]) -> dict[str, int]:
         there = self.broker.partitions()
         return {topic: there[topic] for topic in topics if topic in there}
 
@@ -224,7 +232,7 @@ def work(state: State, *batches: list[dict[str, Any]], slots: Slots | None = Non
     """The rows of a task that gets these batches of Arrow's. `exact`: their timestamps are as Kafka has them."""
     slots = slots or Slots()
     (work,) = state.work()
-    work = replace(work, publication=slots.work(1, state.version, slots.publication.absent, exact=exact))
+    work = replace(work, publication=slots.work(1, state.version, slots.publication.absent, {}, UNLIMITED, exact))
     given = [pa.RecordBatch.from_pylist(rows, schema=INPUT) for rows in batches]
     packed = slots.task(0, lambda: list(work(given)))
     return unpacked(pa.Table.from_batches(packed, PACKED))
@@ -261,6 +269,9 @@ class SomeTopics:
 
     def partitions(self, topic: str) -> int:
         return 1
+
+    def unusual(self) -> dict[str, int]:
+        return {}
 
     def refresh(self) -> None:
         self.refreshed += 1

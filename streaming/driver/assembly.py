@@ -97,14 +97,14 @@ def sink(settings: Settings, lineage: str, topics: Topics) -> TransactionalSink:
     kafka, read = settings.kafka, source_topics(settings).values()
     claimed: list[tuple[str, int]] = []
     if checkpoint.owner(settings.query.checkpoint) == lineage:
-        claimed = [(topic, p) for topic, n in topics.required(read).items() for p in range(n)]
+        claimed = [(topic, p) for topic, n in topics.counts(read).items() for p in range(n)]
     name = settings.query.name
     return TransactionalSink(kafka.bootstrap_servers, kafka.client, name, owner=lineage, claimed=claimed)
 
 
 def slots(settings: Settings, sink: TransactionalSink, topics: Topics) -> Slots:
     """The slots, with all fenced that earlier processes used. Raises JobError."""
-    read = topics.required(source_topics(settings).values())
+    read = topics.counts(source_topics(settings).values())
     slots = Slots.of(settings, sink, [(topic, p) for topic, n in read.items() for p in range(n)])
     slots.sweep(1)  # that one shows now whether the user may
     return slots
@@ -169,7 +169,7 @@ def pipeline(
     cores: int,
 ) -> Pipeline:
     quotas = settings.quotas
-    slots.open(cores)
+    slots.open(cores, state.broadcast)
     subscriptions = SubscriptionQuota(quotas.subscriptions)
     subscriptions.begin(state.snapshot)
     return Pipeline(

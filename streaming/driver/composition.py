@@ -27,11 +27,13 @@ from streaming.rows import (
 class Outputs(Protocol):
     """The topics of subscribers.
 
-    `missing` creates the topics that it may and returns those that do not exist. `refresh` is called when that may have
-    changed.
+    `missing` creates the topics that it may and returns those that do not exist. `unusual` are the numbers of
+    partitions that differ from the one of new topics. `refresh` is called when that may have changed.
     """
 
     def missing(self, topics: Iterable[str]) -> set[str]: ...
+
+    def unusual(self) -> Mapping[str, int]: ...
 
     def refresh(self) -> None: ...
 

@@ -144,7 +144,6 @@ class _Start:
                 with suppress(Py4JError, ConnectionError):  # of a JVM that has ended
                     spark.stop()
                 sink.close()
-                slots.close()
                 if state is not None:
                     state.close()
             session.keep_class_archive(self.jars / "spark")

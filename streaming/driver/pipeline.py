@@ -246,8 +246,14 @@ class Pipeline:
             try:
                 before_it, wanted = wanted, self._wanted(report, exact, batch, n)
                 self.delivery_quota.count(before_it - wanted)  # that was published meanwhile
-                quota = self.delivery_quota.of(wanted)
-                publication = self.slots.work(n, self.state.version, self._absent.topics(), quota, exact)
+                publication = self.slots.work(
+                    n,
+                    self.state.version,
+                    self._absent.topics(),
+                    self.outputs.unusual(),
+                    self.delivery_quota.of(wanted),
+                    exact,
+                )
                 rows = self._stage(report, exact, batch, n, publication)
             except Exception as error:
                 self._reached(self.slots.settle(self._own()))
@@ -255,6 +261,7 @@ class Pipeline:
                     raise
                 log.warning("a task is fenced, trying again", reason=str(error))
                 report.counts["transactions_aborted"] += 1
+                patience.pause()
                 continue
             missing = self._took(report, rows)
             if not exact and any(isinstance(row, MisreadTimes) for row in rows):
@@ -265,6 +272,7 @@ class Pipeline:
             if patience.ends(self.state.positions != before):
                 raise BrokerUnreachable(f"{min(missing)} was made, but tasks do not find it")
             done += _progress_of_events(rows)  # the rest comes again
+            patience.pause()
             self.outputs.refresh()
             self._absent.add(self.outputs.missing(missing))
 
@@ -398,18 +406,25 @@ class Pipeline:
 
 @dataclass
 class Patience:
-    """A limit on the time without progress. It begins with the first failure, so at least one more try follows."""
+    """A limit on the time without progress. It begins with the first failure, so at least one more try follows. The
+    pauses between tries grow from nothing."""
 
     _until: float = math.inf  # by the monotonic clock
+    _failures: int = 0  # since there was progress
 
     def ends(self, progress: bool) -> bool:
         """Called after each try that failed."""
         if progress:
-            self._until = math.inf
+            self._until, self._failures = math.inf, 0
+        self._failures += 1
         if self._until < math.inf:
             return time.monotonic() > self._until
         self._until = time.monotonic() + KEEP_TRYING_S
         return False
+
+    def pause(self) -> None:
+        """Called before the next try."""
+        time.sleep(min(LONGEST_PAUSE_S, 0.05 * (self._failures - 1)))
 
 
 @dataclass

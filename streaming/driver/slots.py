@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streaming.kafka.sink import TransactionalSink
-from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Offsets, Producer, TopicPartition
 from streaming.publishing.sweep import slot_name, sweep
 from streaming.rows import SlotReport
@@ -25,11 +24,13 @@ class Slots:
     ever used, then the committed offsets are read and the sink claims them; only then `open` lets tasks publish.
     """
 
-    client: Client
     sink: TransactionalSink
     publication: Publication  # what is the same for all batches; `work` adds the rest
     partitions: Sequence[TopicPartition]  # of both topics
     _producers: list[Producer] = field(default_factory=list, init=False)
+    _broadcast: Callable[[Any], Any] = field(init=False)
+    _unusual: Mapping[str, int] = field(default_factory=dict, init=False)  # as the tasks know them
+    _sent: Any = field(default=None, init=False)  # the broadcast of that, if there are any
 
     @classmethod
     def of(cls, settings: Settings, sink: TransactionalSink, partitions: Sequence[TopicPartition]) -> Slots:
@@ -46,22 +47,24 @@ class Slots:
             prefix=deliveries.prefix,
             shared=deliveries.topic if deliveries.layout == "shared" else "",
             max_bytes=deliveries.max_bytes,
+            partitions=deliveries.partitions,
         )
-        return cls(Client(kafka.bootstrap_servers, kafka.client), sink, publication, partitions)
+        return cls(sink, publication, partitions)
 
     def sweep(self, least: int = 0) -> Offsets:
         """Fence all slots that were ever used, and at least so many; returns what is committed then."""
         used = max(least, self.sink.slots, self.sink.slots_used(self.partitions))
         query = self.publication.query
         names = [slot_name(query, number) for number in range(used)]
-        swept = sweep(self.client, names, query, self.partitions)
+        swept = sweep(self.sink.client, names, query, self.partitions)
         self._producers = [swept.producers[name] for name in names]
         self.sink.slots = used
         return swept.offsets
 
-    def open(self, number: int) -> None:
-        """Let `number` tasks publish. If that is more than ever, it is noted in Kafka first, so that the next process
-        fences the new slots too."""
+    def open(self, number: int, broadcast: Callable[[Any], Any]) -> None:
+        """Let `number` tasks publish, which see what `broadcast` returns. If they are more than ever, that is noted in
+        Kafka first, so that the next process fences the new slots too."""
+        self._broadcast = broadcast
         if number > self.sink.slots:
             self.sink.slots = number
             self.claim(self.partitions)
@@ -83,14 +86,28 @@ class Slots:
         self.claim(own)
         return offsets
 
-    def work(self, number: int, version: int, absent: frozenset[str], quota: Quota, exact: bool) -> Publication:
-        """How `number` tasks publish a batch."""
+    def work(
+        self,
+        number: int,
+        version: int,
+        absent: frozenset[str],
+        unusual: Mapping[str, int],
+        quota: Quota,
+        exact: bool,
+    ) -> Publication:
+        """How `number` tasks publish a batch. `unusual` is a new object only if it has changed: it may have as many
+        entries as there are topics, and is sent to each worker once."""
+        if unusual is not self._unusual:
+            if self._sent is not None:
+                self._sent.destroy()
+            self._unusual, self._sent = unusual, self._broadcast(unusual) if unusual else None
         return replace(
             self.publication,
             note=self.sink.note,
             producers=tuple(self._producers[:number]),
             version=version,
             absent=absent,
+            unusual=self._sent,
             quota=quota,
             exact=exact,
         )
@@ -103,6 +120,3 @@ class Slots:
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Take note of the offsets that tasks have committed."""
         self.sink.moved(offsets)
-
-    def close(self) -> None:
-        self.client.close()

@@ -12,6 +12,7 @@ from matchers.index.snapshot import Snapshot
 from streaming.driver.batch_order import in_order
 from streaming.driver.pipeline import OUTPUT
 from streaming.index import parts
+from streaming.publishing import warm_up as publishing
 from streaming.publishing.contract import Producer
 from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Source, unpacked
 from streaming.state.state import State
@@ -40,6 +41,7 @@ def kernels(state: State) -> None:
     for shard in here.work():
         for work in (shard, replace(shard, codec="json")):
             assert sum(batch.num_rows for batch in work(rows.to_batches()))
+    publishing.compile()
     parts.forget()
 
 

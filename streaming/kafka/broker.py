@@ -1,4 +1,4 @@
-"""An embedded Kafka: one KRaft node as a child process, for trying Sluice and for its tests."""
+"""An embedded Kafka: KRaft nodes as child processes, for trying Sluice and for its tests."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
+from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -26,11 +27,10 @@ LOOPBACK = "127.0.0.1"
 
 PROPERTIES = """\
 process.roles=broker,controller
-node.id=1
+node.id={node}
 listeners=PLAINTEXT://{bind}:{port},CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners=PLAINTEXT://{host}:{port},CONTROLLER://127.0.0.1:{controller_port}
 controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
 log.dirs={data}
 auto.create.topics.enable=false
 delete.topic.enable=true
@@ -51,6 +51,27 @@ metadata.max.idle.interval.ms=0
 num.network.threads=2
 num.io.threads=4
 """
+ALONE = """\
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+"""
+REPLICATED = """\
+controller.quorum.voters={voters}
+default.replication.factor=3
+min.insync.replicas=2
+offsets.topic.replication.factor=3
+transaction.state.log.replication.factor=3
+transaction.state.log.min.isr=2
+metadata.max.idle.interval.ms=500
+"""
+NODES = 3  # of a replicated cluster
+
+
+class Member(NamedTuple):
+    """Which node of a replicated cluster a broker is."""
+
+    node: int
+    cluster_id: str
+    controller_ports: Mapping[int, int]  # of all nodes
 
 
 class EmbeddedBroker:
@@ -61,7 +82,7 @@ class EmbeddedBroker:
     `host` is the name that others reach it by; it then listens on all interfaces.
 
     `properties` are Kafka's own and win over ours, `format` are flags of its storage tool, and `client` has the options
-    with which librdkafka connects to the broker.
+    with which librdkafka connects to the broker. Without `member` it is a cluster of its own.
     """
 
     def __init__(
@@ -73,24 +94,24 @@ class EmbeddedBroker:
         properties: Mapping[str, str] = MappingProxyType({}),
         format: Sequence[str] = (),
         client: Mapping[str, str] = MappingProxyType({}),
+        member: Member | None = None,
     ) -> None:
         self._jars = jars / "broker"
         self._archive = ClassArchive(self._jars)
-        self._kept = directory
+        self._directory = directory
+        self._is_temporary = directory is None
         self._host = host
-        self._port = port
+        self._port = port or free_port()
         self._properties = properties
         self._format = format
         self._client = client
+        self._member = member
         self._process: subprocess.Popen[bytes] | None = None
+        self.bootstrap_servers = f"{host}:{self._port}"
 
     def __enter__(self) -> EmbeddedBroker:
-        if not any(self._jars.glob("*.jar")):
-            raise JobError(f"no Kafka in {self._jars}; `make setup` puts it there")
-        self._directory = self._kept or Path(tempfile.mkdtemp(prefix="sluice-kafka-"))
-        self._directory.mkdir(parents=True, exist_ok=True)
         try:
-            self._start()
+            self.restart()
         except BaseException:
             self.stop()
             raise
@@ -101,7 +122,12 @@ class EmbeddedBroker:
 
     @property
     def log(self) -> Path:
-        return self._directory / "kafka.log"
+        return self._there / "kafka.log"
+
+    @property
+    def _there(self) -> Path:
+        assert self._directory is not None
+        return self._directory
 
     @property
     def pid(self) -> int:
@@ -118,8 +144,9 @@ class EmbeddedBroker:
         self._process.wait()
 
     def restart(self) -> None:
-        """Start it again at the same address."""
-        self._start()
+        """Start it, at the same address as before."""
+        self.launch()
+        self.ready()
 
     def stop(self) -> None:
         if self._process is not None and self.running():
@@ -131,30 +158,21 @@ class EmbeddedBroker:
                 self._process.kill()
                 self._process.wait()
         self._process = None
-        if self._kept is None:
+        if self._is_temporary and self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _start(self) -> None:
-        port, controller_port = self._port or free_port(), free_port()
-        self._port = port
-        self.bootstrap_servers = f"{self._host}:{port}"
-        data, properties = self._directory / "data", self._directory / "server.properties"
-        properties.write_text(
-            PROPERTIES.format(
-                bind=LOOPBACK if self._host == LOOPBACK else "0.0.0.0",
-                host=self._host,
-                port=port,
-                controller_port=controller_port,
-                data=data,
-            )
-            + "".join(f"{name}={value}\n" for name, value in self._properties.items())
-        )
-        if not (data / "meta.properties").exists():
-            # Kafka's way to write a UUID; one that began with a hyphen would be taken for a flag.
-            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
-            self._java(
-                "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties), *self._format
-            )
+    def launch(self) -> None:
+        """Start the process; of a cluster, no node answers before most have been launched."""
+        if not any(self._jars.glob("*.jar")):
+            raise JobError(f"no Kafka in {self._jars}; `make setup` puts it there")
+        self._directory = self._directory or Path(tempfile.mkdtemp(prefix="sluice-kafka-"))
+        self._directory.mkdir(parents=True, exist_ok=True)
+        properties = self._directory / "server.properties"
+        properties.write_text(self._configuration(self._directory / "data"))
+        if not (self._directory / "data" / "meta.properties").exists():
+            how = () if self._member else ("--standalone",)
+            id = self._member.cluster_id if self._member else cluster_id()
+            self._java("kafka.tools.StorageTool", "format", *how, "-t", id, "-c", str(properties), *self._format)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._command(self._archive.used_or_written()), "kafka.Kafka", str(properties)],
@@ -164,10 +182,28 @@ class EmbeddedBroker:
                 start_new_session=True,  # Ctrl-C reaches us first, and we stop it in order
                 preexec_fn=die_with_parent,
             )
-        self._await(f"{LOOPBACK}:{port}")
 
-    def _await(self, address: str) -> None:
-        admin = AdminClient({"bootstrap.servers": address, "log_level": 0, **self._client})
+    def _configuration(self, data: Path) -> str:
+        member = self._member
+        controller_port = member.controller_ports[member.node] if member else free_port()
+        text = PROPERTIES.format(
+            node=member.node if member else 1,
+            bind=LOOPBACK if self._host == LOOPBACK else "0.0.0.0",
+            host=self._host,
+            port=self._port,
+            controller_port=controller_port,
+            data=data,
+        )
+        if member:
+            voters = (f"{node}@{LOOPBACK}:{port}" for node, port in member.controller_ports.items())
+            text += REPLICATED.format(voters=",".join(voters))
+        else:
+            text += ALONE.format(controller_port=controller_port)
+        return text + "".join(f"{name}={value}\n" for name, value in self._properties.items())
+
+    def ready(self) -> None:
+        """Wait until it answers."""
+        admin = AdminClient({"bootstrap.servers": f"{LOOPBACK}:{self._port}", "log_level": 0, **self._client})
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             assert self._process is not None
@@ -201,6 +237,64 @@ class EmbeddedBroker:
 
     def _last_lines(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+
+
+class EmbeddedCluster:
+    """Three brokers, each also a controller: one may fail, and everything goes on. Arguments are those of an
+    EmbeddedBroker; of three ports, `port` is the first."""
+
+    def __init__(
+        self,
+        jars: Path,
+        directory: Path | None = None,
+        host: str = LOOPBACK,
+        port: int | None = None,
+        properties: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        id, controller_ports = cluster_id(), {node: free_port() for node in range(1, NODES + 1)}
+        self.brokers = {
+            node: EmbeddedBroker(
+                jars,
+                directory and directory / f"node{node}",
+                host,
+                port and port + node - 1,
+                properties,
+                member=Member(node, id, controller_ports),
+            )
+            for node in controller_ports
+        }
+        self.bootstrap_servers = ",".join(broker.bootstrap_servers for broker in self.brokers.values())
+
+    def __enter__(self) -> EmbeddedCluster:
+        try:
+            for broker in self.brokers.values():
+                broker.launch()
+            for broker in self.brokers.values():
+                broker.ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    @property
+    def log(self) -> Path:
+        """Of the first; the others have their own."""
+        return self.brokers[1].log
+
+    def running(self) -> bool:
+        return all(broker.running() for broker in self.brokers.values())
+
+    def stop(self) -> None:
+        for broker in self.brokers.values():
+            broker.stop()
+
+
+def cluster_id() -> str:
+    """A new one: Kafka's way to write a UUID. One that began with a hyphen would be taken for a flag."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
 
 
 def java() -> str:

@@ -13,7 +13,7 @@ class CommittedOffsets:
         from streaming.publishing.connection.client import Client  # loads numpy, which most commands do without
         from streaming.publishing.sweep import sweep
 
-        self._client = Client(bootstrap_servers, options)
+        self.client = Client(bootstrap_servers, options)
         self._sweep = sweep
         self._group = group
 
@@ -22,8 +22,8 @@ class CommittedOffsets:
     ) -> dict[tuple[str, int], tuple[int, str]]:
         """The offset of each partition that has one, and its note; stable ones, once no transaction is open that could
         change them. Raises JobError."""
-        swept = self._sweep(self._client, (), self._group, list(partitions), stable=stable)
+        swept = self._sweep(self.client, (), self._group, list(partitions), stable=stable)
         return {at: (offset, swept.notes.get(at, "")) for at, offset in swept.offsets.items()}
 
     def close(self) -> None:
-        self._client.close()
+        self.client.close()

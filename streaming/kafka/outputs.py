@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from streaming.errors import JobError
 from streaming.kafka.topics import Topic, Topics
 from streaming.log import logger
 
@@ -14,25 +17,50 @@ if TYPE_CHECKING:
 log = logger("sluice.outputs")
 
 
+MAX_AGE_S = 300.0  # of what brokers said, without metadata.max.age.ms
+
+
 def outputs(settings: Settings, topics: Topics) -> OutputTopics:
     """The topics of subscribers. Missing ones are created if the settings allow it."""
     deliveries = settings.deliveries
-    make = deliveries.create_topics and deliveries.layout == "topic_per_subscriber"
-    return OutputTopics(topics, deliveries.partitions, deliveries.replication_factor, make)
+    shared = deliveries.layout == "shared"
+    return OutputTopics(
+        topics,
+        deliveries.partitions,
+        deliveries.replication_factor,
+        deliveries.create_topics and not shared,
+        prefix=deliveries.topic if shared else deliveries.prefix,
+        max_age_s=float(settings.kafka.client.get("metadata.max.age.ms", 1000 * MAX_AGE_S)) / 1000,
+    )
 
 
 class OutputTopics:
-    """Asks the broker once at the start, and again only about topics it has not seen."""
+    """Lists the topics at the start, when it meets one that it does not know, and every `max_age_s`: partitions may be
+    added. That list comes from a thread, so that no batch waits for it.
+    """
 
-    def __init__(self, topics: Topics, partitions: int, replication_factor: int, create: bool) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        partitions: int,
+        replication_factor: int,
+        create: bool,
+        prefix: str = "",
+        max_age_s: float = MAX_AGE_S,
+    ) -> None:
         self._topics = topics
         self._partitions = partitions
         self._replication_factor = replication_factor
         self._create = create
-        self._known = topics.partitions()
+        self._prefix = prefix
+        self._max_age_s = max_age_s
+        self._thread = ThreadPoolExecutor(1, "sluice-topics")
+        self._unusual: Mapping[str, int] = {}
+        self.refresh()
 
     def missing(self, topics: Iterable[str]) -> set[str]:
         """The topics that do not exist, after an attempt to create them if the job may."""
+        self._look()
         unknown = set(topics) - self._known.keys()
         if not unknown:
             return set()
@@ -42,16 +70,46 @@ class OutputTopics:
             for name, reason in failed.items():
                 log.warning("output topic cannot be made", topic=name, reason=reason)
             there = self._topics.partitions()  # somebody else may have made one of them, with another number
-            self._known |= {name: there.get(name, self._partitions) for name in unknown - failed.keys()}
+            self._know({name: there.get(name, self._partitions) for name in unknown - failed.keys()})
         else:
             there = self._topics.partitions()
-            self._known |= {name: there[name] for name in unknown & there.keys()}
+            self._know({name: there[name] for name in unknown & there.keys()})
         return unknown - self._known.keys()
 
     def partitions(self, topic: str) -> int:
         """The number of partitions of a topic; for a missing one, the number with which it would be created."""
         return self._known.get(topic, self._partitions)
 
+    def unusual(self) -> Mapping[str, int]:
+        """The number of partitions of all topics for which it is not `deliveries.partitions`. As long as nothing has
+        changed, it is the same object."""
+        self._look()
+        return self._unusual
+
     def refresh(self) -> None:
         """Ask the broker again: topics may have been deleted, or created again with other partitions."""
-        self._known = self._topics.partitions()
+        self._listing: Future[dict[str, int]] | None = None  # an older one knows less
+        self._known: dict[str, int] = {}
+        self._know(self._topics.partitions())
+        self._due = time.monotonic() + self._max_age_s
+
+    def _look(self) -> None:
+        """List all topics if it is time, and take in the list once it is there."""
+        if self._listing is None and time.monotonic() >= self._due:
+            self._listing = self._thread.submit(self._topics.partitions)
+        if self._listing is None or not self._listing.done():
+            return
+        listing, self._listing = self._listing, None
+        self._due = time.monotonic() + self._max_age_s
+        try:
+            self._know(listing.result())
+        except JobError as error:
+            log.warning("the broker does not say which topics there are", reason=str(error))
+
+    def _know(self, partitions: dict[str, int]) -> None:
+        self._known = self._known | partitions
+        unusual = {
+            name: n for name, n in self._known.items() if n != self._partitions and name.startswith(self._prefix)
+        }
+        if unusual != self._unusual:
+            self._unusual = unusual

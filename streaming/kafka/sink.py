@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -15,6 +16,9 @@ from streaming.errors import BrokerUnreachable, Fenced, JobError
 from streaming.kafka.committed import CommittedOffsets
 from streaming.kafka.errors import translate
 from streaming.kafka.topics import CLIENT
+
+if TYPE_CHECKING:
+    from streaming.publishing.connection.client import Client
 
 TIMEOUT_S = 60.0
 CLAIMS = 3  # attempts
@@ -136,6 +140,11 @@ class TransactionalSink:
     def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
         """The metadata of the committed offsets; partitions without any are left out."""
         return {at: note for at, (_, note) in self._offsets.read(partitions).items() if note}
+
+    @property
+    def client(self) -> Client:
+        """The connections by which it reads offsets, for who opens slots too. They are closed with it."""
+        return self._offsets.client
 
     @property
     def note(self) -> str:

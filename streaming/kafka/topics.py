@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec, TopicDescription
 
 from streaming.errors import BrokerUnreachable, JobError, TopicMissing
 from streaming.kafka.errors import AuthErrorListener, translate
@@ -163,18 +163,24 @@ class Topics:
             futures = self._admin.list_offsets(earliest, request_timeout=TIMEOUT_S)
             return {tp.partition: future.result(2 * TIMEOUT_S).offset for tp, future in futures.items()}
 
+    def counts(self, names: Iterable[str]) -> dict[str, int]:
+        """The number of partitions of these topics, without a list of all; missing ones are left out. Raises
+        JobError."""
+        return {name: len(topic.partitions) for name, topic in self._described(names, TIMEOUT_S)}
+
     def ids(self, names: Iterable[str], timeout_s: float) -> dict[str, str]:
         """The ids that distinguish topics of the same name; missing topics are left out. Raises JobError."""
-        ids = {}
+        return {name: str(topic.topic_id) for name, topic in self._described(names, timeout_s)}
+
+    def _described(self, names: Iterable[str], timeout_s: float) -> Iterator[tuple[str, TopicDescription]]:
         with self._answering("which topics there are"):
             described = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout_s)
             for name, future in described.items():
                 try:
-                    ids[name] = str(future.result(2 * timeout_s).topic_id)
+                    yield name, future.result(2 * timeout_s)
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise
-        return ids
 
     @contextmanager
     def _answering(self, what: str) -> Iterator[None]:
@@ -189,7 +195,7 @@ class Topics:
         """(partition, first offset, next offset) of a topic that exists."""
         consumer = Consumer({**self._config, "group.id": "unused", "enable.auto.commit": False})
         try:
-            for partition in range(self.partitions()[topic]):
+            for partition in range(self.counts([topic])[topic]):
                 low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
                 yield partition, low, high
         finally:

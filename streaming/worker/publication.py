@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streaming.publishing.contract import Producer
 
@@ -35,6 +35,15 @@ class Publication:
     prefix: str  # of subscribers' topics
     shared: str  # the topic of all deliveries; empty: each subscriber has one
     max_bytes: int  # of a delivery
+    partitions: int  # of a delivery topic, unless the next says otherwise
+    # A broadcast of the number of partitions by topic, as the driver knows them; None if all have the same. Tasks do
+    # not go by what they know themselves: the partition of an event's deliveries must not depend on who matches it.
+    unusual: Any = None
     exact: bool = False  # timestamps are as Kafka has them, not as Spark read them
     quota: Quota = UNLIMITED
     absent: frozenset[str] = frozenset()  # subscribers' topics that do not exist, and are not to be waited for
+
+    def counts(self, topics: Sequence[str]) -> Mapping[str, int]:
+        """The number of partitions of these delivery topics, if they exist."""
+        unusual = self.unusual.value if self.unusual is not None else {}
+        return {topic: unusual.get(topic, self.partitions) for topic in topics}

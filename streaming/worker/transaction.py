@@ -109,17 +109,20 @@ class Transaction:
         return {(topic, p): int(offsets[partitions == p].max()) + 1 for p in np.unique(partitions).tolist()}
 
     def compose(self, refused: Mapping[str, str]) -> set[str]:
-        """Decide where each delivery goes; returns the topics that are missing, and then nothing is decided.
+        """Decide where each delivery goes; returns topics that are missing, or have fewer partitions than the driver
+        says, and then nothing is decided.
 
         `refused` maps topics for which the broker refuses records to its reason.
         """
         publication = self.batch.publication
-        there = self.batch.client.partitions({*self._topics, publication.dead_letters})
-        if missing := {*self._topics} - there.keys() - publication.absent:
+        told = publication.counts(self._topics)
+        there = self.batch.client.partitions({*told, publication.dead_letters}, told)
+        absent = publication.absent - there.keys()
+        if missing := {topic for topic, n in told.items() if there.get(topic, 0) < n} - absent:
             return missing
-        counts = np.array([there.get(topic, 0) for topic in self._topics], np.int64)
+        counts = np.array([told[topic] if topic in there else 0 for topic in self._topics], np.int64)
         if publication.shared:
-            n = there.get(publication.shared, 0)
+            n = max(counts.tolist(), default=0)
             self.destinations = [(publication.shared, partition) for partition in range(n)]
             self._to = partitions_of(SUBSCRIBERS.names.take(self._distinct), max(n, 1))[self._of]
         else:

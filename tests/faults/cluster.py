@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ START_TIMEOUT_S = 60.0
 SCALA = "2.13"
 TAKEN = ("PATH", "JAVA_HOME", "LANG")  # of our environment
 CLASS = "org.apache.spark.deploy"
+FINISHED = re.compile(r"Finished task (\d+)\.0 in stage (\d+)\.0 ")
 
 
 class SparkCluster:
@@ -73,10 +75,14 @@ class SparkCluster:
         """The JVMs that run tasks, and the Python workers of each."""
         return [process for worker in self._processes[1:] for process in below(worker.pid)]
 
-    def finished_tasks(self) -> list[int]:
-        """How many each worker's executors have done."""
+    def finished_tasks(self) -> list[set[tuple[int, int]]]:
+        """What each worker's executors have done, as (stage, number of the task in it)."""
         return [
-            sum(log.read_text(errors="replace").count("Finished task ") for log in work.glob("*/*/stderr"))
+            {
+                (int(stage), int(task))
+                for log in work.glob("*/*/stderr")
+                for task, stage in FINISHED.findall(log.read_text(errors="replace"))
+            }
             for work in (self._directory / f"work{number}" for number in range(WORKERS))
         ]
 

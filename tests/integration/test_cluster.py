@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
 
-from tests.faults.cluster import SparkCluster
+from streaming.kafka.topics import Topics
+from streaming.publishing.sweep import slot_name
+from tests.faults.cluster import WORKERS, SparkCluster
 from tests.faults.processes import kill
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.test_job import job, lines, records, subscription
 
 PARTITIONS = 4
+LARGE = 1_000  # events of a partition: of a small batch there is only one task
 START_S = 300.0  # on a machine that has to compile the kernels first
 MORE = 9_000  # subscriptions, more than move between parts without a file
 
@@ -29,10 +34,10 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
     sluice("subscribe", stdin=lines(subscription("s1", "alice", x=[1]), subscription("s2", "bob", x=[1, 2])))
     sent: Counter[tuple[int, int]] = Counter()  # (x, n)
 
-    def produce(x: int) -> None:
-        """Ten events to each partition."""
+    def produce(x: int, each: int = 10) -> None:
+        """So many events to each partition."""
         producer = Producer({"bootstrap.servers": kafka})
-        for n in range(len(sent), len(sent) + 10 * PARTITIONS):
+        for n in range(len(sent), len(sent) + each * PARTITIONS):
             producer.produce(f"{sluice.name}.events", json.dumps({"x": x, "n": n}).encode(), partition=n % PARTITIONS)
             sent[x, n] += 1
         assert producer.flush(30) == 0
@@ -63,19 +68,32 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
             def right() -> bool:
                 """Each event was delivered once to those whom it was for."""
                 of_alice = Counter({event: 1 for event in sent if event[0] == 2 or event[1] < 10 * PARTITIONS})
-                return delivered("alice") == of_alice and delivered("bob") == sent
+                return delivered("alice") == of_alice and delivered("bob") == Counter(e for e in sent if e[0] != 3)
 
-            before = spark.finished_tasks()
             produce(1)
             running.until("delivered", done)
-            assert all(now > then for now, then in zip(spark.finished_tasks(), before, strict=True))
             assert right()
+
+            # Both executors publish: task n of a batch in slot n. All events of these batches are for dora.
+            sluice("subscribe", "--wait", stdin=lines(subscription("s3", "dora", x=[3])))
+            before = spark.finished_tasks()
+
+            def both_have_published() -> bool:
+                produce(3, LARGE)
+                running.until("delivered", done)
+                one, other = (now - then for now, then in zip(spark.finished_tasks(), before, strict=True))
+                return any((stage, 1 - task) in other for stage, task in one)
+
+            running.until("published by both executors", both_have_published)
+            assert slots_of(kafka, sluice.name, f"{sluice.name}.to.dora") == set(range(WORKERS))
+            assert delivered("dora") == Counter(event for event in sent if event[0] == 3)
 
             # What executors run is what they were sent: nothing was compiled there.
             here = {file.name for file in HOME.glob("[ms]*/**/*.nbc")}
             there = spark.kernels()
             assert len(there) == 2
-            assert all(kernels and kernels <= here for kernels in there)
+            assert all(there)
+            assert not set().union(*there) - here
 
             sluice("subscribe", "--wait", stdin=lines(subscription("s1", "alice", x=[2])))
             produce(1)
@@ -95,3 +113,16 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
             produce(2)
             running.until("delivered", done)
             assert right()
+
+
+def slots_of(kafka: str, query: str, topic: str) -> set[int]:
+    """The slots that have written to a topic, by the producer ids of its records."""
+    admin = KafkaAdminClient(bootstrap_servers=kafka)
+    try:
+        slots = admin.describe_transactions([slot_name(query, number) for number in range(WORKERS)])
+        partitions = [TopicPartition(topic, n) for n in range(Topics(kafka, {}).partitions()[topic])]
+        written = admin.describe_producers(partitions).values()
+    finally:
+        admin.close()
+    producers = {producer.producer_id for state in written for producer in state.active_producers}
+    return {n for n in range(WORKERS) if slots[slot_name(query, n)].producer_id in producers}

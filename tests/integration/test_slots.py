@@ -12,11 +12,15 @@ from functools import partial
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka import errors
 
-from streaming.errors import BrokerUnreachable, JobError, Unsettled
+from streaming.documents.records import Record
+from streaming.errors import BrokerUnreachable, Fenced, JobError, Unsettled
 from streaming.kafka.broker import EmbeddedBroker, free_port
 from streaming.kafka.clients import Cluster, read
+from streaming.kafka.sink import Aborted as SinkAborted
+from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.topics import Topic, Topics
 from streaming.publishing import slot as slot_module
 from streaming.publishing.connection import client as client_module
@@ -39,19 +43,22 @@ VERSION_1 = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500
 class Stage:
     """Topics `out-0`, `out-1` and `events` with two partitions each, and a client."""
 
-    def __init__(self, kafka: str, name: str) -> None:
+    def __init__(self, kafka: str, name: str, replicas: int = 1) -> None:
         self.kafka = kafka
+        self.replicas = replicas
         self.topics = Topics(kafka, {})
+        self.client = TroubledClient(kafka)
         self.events = f"{name}.events"
         self.out = [f"{name}.out-0", f"{name}.out-1"]
         self.create(self.events, *self.out)
         self.destinations = [(topic, partition) for topic in self.out for partition in range(2)]
         self.group = f"{name}.query"
-        self.client = TroubledClient(kafka)
 
     def create(self, *topics: str, **config: str) -> None:
         settings = {name.replace("_", "."): value for name, value in config.items()}
-        assert not self.topics.create([Topic(topic, 2, config=settings) for topic in topics])
+        assert not self.topics.create([Topic(topic, 2, self.replicas, settings) for topic in topics])
+        while {*topics} - self.client.partitions(topics).keys():  # a broker hears of a topic a moment after it is made
+            time.sleep(0.01)
 
     def slot(self, number: int = 0, client: Client | None = None) -> Slot:
         return Slot(client or self.client, slot_name(self.group, number), self.group)
@@ -415,6 +422,54 @@ def test_the_partitions_of_topics(stage: Stage) -> None:
     assert stage.client.partitions(stage.out) == dict.fromkeys(stage.out, 2)
     assert stage.client.sent["Metadata"] == asked
     assert "missing" not in stage.topics.partitions()
+
+
+def test_a_topic_with_more_partitions_than_are_known_is_asked_about_again(stage: Stage) -> None:
+    assert stage.client.partitions(stage.out) == dict.fromkeys(stage.out, 2)
+    admin = AdminClient({"bootstrap.servers": stage.kafka})
+    admin.create_partitions([NewPartitions(stage.out[0], 3)])[stage.out[0]].result(30)
+    assert stage.client.partitions(stage.out, {stage.out[1]: 2}) == dict.fromkeys(stage.out, 2)
+    assert stage.client.partitions(stage.out, {stage.out[0]: 3}) == {stage.out[0]: 3, stage.out[1]: 2}
+    done = stage.slot().open()
+    some = batches(done, [(4, [b"a"])])
+    stage.slot().publish(done, [some], [*stage.destinations, (stage.out[0], 2)], {})
+    assert stage.read() == [b"a"]
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["alone", "replaced meanwhile"])
+def test_a_driver_suspended_beyond_the_timeout_of_its_transaction_while_a_slot_commits(
+    stage: Stage, replaced: bool
+) -> None:
+    """It goes on, or says that another has taken over."""
+    of_slot, of_driver = [(stage.events, partition) for partition in range(2)]
+    producer = stage.slot().open()
+
+    def sink(owner: str) -> TransactionalSink:
+        return TransactionalSink(stage.kafka, {"transaction.timeout.ms": "1000"}, stage.group, owner=owner)
+
+    def suspended() -> Iterator[Record]:
+        yield Record(stage.out[0], b"key", b"never seen", [], partition=0)
+        driver._producer.flush(10)
+        some = batches(producer, [(2, [b"of the slot"])])
+        stage.slot().publish(producer, [some], stage.destinations, {of_slot: 7}, driver.note)
+        deadline = time.monotonic() + END_S
+        while not stage.topics.ends(stage.out, 10)[stage.destinations[0]]:  # it is open
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        if replaced:
+            with closing(sink("b")) as other:
+                other.committed([of_slot, of_driver])
+
+    with closing(sink("a")) as driver:
+        driver.slots = 1
+        driver.publish([], {of_driver: 5})
+        assert driver.committed([of_slot, of_driver]) == {of_driver: 5}
+        with pytest.raises(Fenced if replaced else SinkAborted):
+            driver.publish(suspended(), {of_driver: 6})
+        if not replaced:
+            driver.publish([Record(stage.out[0], b"key", b"of the driver", [], partition=0)], {of_driver: 6})
+            assert driver.committed([of_slot, of_driver]) == {of_slot: 7, of_driver: 6}
+    assert stage.read() == [b"of the driver", b"of the slot"][replaced:]
 
 
 # kafka-python leaves the sockets of failed connections to the garbage collector.

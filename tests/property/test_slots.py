@@ -17,6 +17,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from streaming.errors import Unsettled
+from streaming.rows import EVENTS
+from tests.actors import Actor
 from tests.histories import Fault
 from tests.slot_histories import ALL_KINDS, MOST_TASKS, History, at_random
 
@@ -221,5 +224,81 @@ def test_what_a_task_commits_while_its_driver_settles_is_not_matched_again(histo
     assert history.seen["a zombie commits"] == 1
     history.wake()
     assert history.drivers
+    history.check()
+    history.finish()
+
+
+def test_a_batch_whose_tasks_are_fenced_again_and_again_is_given_up_after_half_a_minute(history: History) -> None:
+    history.write([(0, 1)], [])
+    history.start(1)
+    history.write([], [(0, 1)])
+    began, tries = history.broker.now, 0
+
+    def fence(task: Actor) -> None:
+        nonlocal tries
+        tries += 1
+        history.broker.ids["job/0"].epoch += 1
+        history.at("TxnOffsetCommit", False, fence)
+
+    history.at("TxnOffsetCommit", False, fence)
+    with pytest.raises(Unsettled):
+        history.batch()
+    assert 30.0 < history.broker.now - began < 40.0
+    assert 30 < tries < 60  # the pauses between them grow
+
+
+SUSPENDED = pytest.mark.parametrize(
+    ("call", "after"),
+    [("send_offsets_to_transaction", True), ("commit_transaction", False), ("commit_transaction", True)],
+    ids=["before the commit", "in the commit", "after the commit"],
+)
+
+
+@SUSPENDED
+@pytest.mark.parametrize("replaced", [False, True], ids=["alone", "replaced meanwhile"])
+def test_a_driver_that_is_suspended_in_its_transaction_after_all_slots_have_committed(
+    history: History, call: str, after: bool, replaced: bool
+) -> None:
+    """The transaction has the changes of the batch, and times out."""
+    history.write([(0, 1)], [])
+    history.start(2)
+    history.write([(1, 0)], [(0, 1), (1, 1)])
+    history.at(call, after, lambda driver: driver.park("sleep"))
+    history.batch()
+    assert {at: history.world.committed[EVENTS, at] for at in (0, 1)} == {0: 1, 1: 1}
+    _resumed(history, replaced)
+
+
+@SUSPENDED
+@pytest.mark.parametrize("replaced", [False, True], ids=["alone", "replaced meanwhile"])
+def test_a_driver_that_is_suspended_while_it_settles_and_a_slot_commits(
+    history: History, call: str, after: bool, replaced: bool
+) -> None:
+    """A task has failed; the transaction is the driver's claim, and another task commits, which nobody told of."""
+    history.write([(0, 1)], [])
+    history.start(2)
+    history.write([], [(0, 1), (1, 1)])
+    history.at(call, after, lambda driver: driver.park("sleep"))
+    history.batch(faults=[Fault(1, False, "slow"), Fault(2, False, "die")])
+    history.wake_task()
+    assert history.seen["a zombie commits"] == 1
+    _resumed(history, replaced)
+
+
+def _resumed(history: History, replaced: bool) -> None:
+    """A driver that sleeps goes on after its transaction has timed out, unless another has taken over."""
+    assert len(history.sleeping) == 1
+    history.expire()
+    if replaced:
+        history.start(1)
+        history.write([(2, 1)], [(0, 1), (1, 1)])
+        history.batch()
+    history.wake()
+    assert not history.sleeping
+    if len(history.drivers) == 2:  # it had committed, so it learns of the other with its next batch
+        history.write([], [(0, 3)])
+        history.batch(1)
+    assert len(history.drivers) == 1
+    assert history.seen["superseded"] == replaced
     history.check()
     history.finish()

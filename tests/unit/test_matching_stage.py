@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from dataclasses import replace
 
 import pytest
 from pyspark.errors import PySparkException
@@ -242,7 +243,8 @@ def test_cloudevents_attributes_of_the_event_stay_and_ours_cannot_be_forged() ->
 
 def test_a_delivery_lies_in_the_partition_that_follows_from_that_of_its_event() -> None:
     p = pipeline(ListSink())
-    p.slots.partitions_each = 3  # type: ignore[union-attr]
+    p.slots.publication = replace(p.slots.publication, partitions=3)
+    p.slots.partitions_each = 3  # type: ignore[attr-defined]
     step(p, change(0, "a", ALICE))
     found = step(p, *(event(offset, {"x": 1}, partition=partition) for partition in range(5) for offset in (0, 1)))
     to = {dict(r.headers)["ce_id"].decode(): r.partition for r in found}

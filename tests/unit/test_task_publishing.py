@@ -6,20 +6,24 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from streaming.driver.slots import Slots as DriversSlots
 from streaming.errors import BrokerUnreachable, TopicMissing
 from streaming.rows import Published, Row, SlotReport
 from streaming.state.state import State
 from streaming.worker import publishing, transaction
+from streaming.worker.publication import UNLIMITED
 from tests.stage import (
     ALICE,
     BOB,
     PUBLICATION,
     ListSink,
     Slots,
+    Value,
     apply,
     change,
     event,
@@ -60,6 +64,51 @@ def test_a_transaction_has_deliveries_dead_letters_and_the_offsets_of_their_even
     assert offsets == {("events", 0): 5, ("events", 1): 10}
     assert counts(rows) == [(3, {"undecodable_event": 1})]
     assert report(rows) == SlotReport(0, 7, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("publication", "places"),
+    [
+        (replace(PUBLICATION, unusual=Value({"to.alice": 3})), {("to.alice", 2), ("to.bob", 0)}),
+        (SHARED, {("all", 0)}),
+    ],
+    ids=["a topic each", "shared"],
+)
+def test_the_driver_tells_how_many_partitions_topics_have(publication: Any, places: set[tuple[str, int]]) -> None:
+    """The broker has more by now, which other tasks may not know."""
+    sink = ListSink()
+    slots = Slots(sink, partitions_each=4, publication=publication)
+    work(subscribed(), [event(0, {"x": 1}, partition=5)], slots=slots)
+    assert {(record.topic, record.partition) for record in published(sink)} == places
+
+
+def test_topics_with_fewer_partitions_than_the_driver_says_are_reported() -> None:
+    sink = ListSink()
+    slots = Slots(sink, partitions_each=2, publication=replace(PUBLICATION, unusual=Value({"to.alice": 3})))
+    rows = work(subscribed(), [event(0, {"x": 1})], slots=slots)
+    assert sink.transactions == []
+    assert report(rows) == SlotReport(0, 7, 0, ["to.alice"])
+
+
+def test_numbers_of_partitions_are_sent_when_they_change() -> None:
+    sent: list[Value] = []
+
+    def broadcast(value: Any) -> Value:
+        sent.append(Value(value))
+        return sent[-1]
+
+    sink: Any = SimpleNamespace(note="", slots=1)
+    slots = DriversSlots(sink, PUBLICATION, ())
+    slots.open(1, broadcast)
+    usual: Mapping[str, int] = {}
+    some, other = {"to.alice": 3}, {"to.alice": 4}
+    unusual = [
+        slots.work(1, 0, frozenset(), counts, UNLIMITED, exact=False).unusual
+        for counts in (usual, some, some, other, usual)
+    ]
+    assert unusual == [None, sent[0], sent[0], sent[1], None]
+    assert [value.value for value in sent] == [some, other]
+    assert all(value.destroyed for value in sent)
 
 
 def test_without_a_topic_nothing_is_published_and_nothing_later_overtakes() -> None:

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import errors
@@ -130,12 +131,13 @@ class Client:
         self._manager.close()
         self._net.close()
 
-    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+    def partitions(self, topics: Iterable[str], least: Mapping[str, int] = MappingProxyType({})) -> dict[str, int]:
         """The number of partitions of each; missing topics, and those that the user may not see, are left out.
 
-        What brokers said is kept for metadata.max.age.ms, except that a topic is missing.
+        What brokers said is kept for metadata.max.age.ms, except that a topic is missing, or has fewer partitions than
+        `least` says.
         """
-        return self.run(self._partitions, list(topics))
+        return self.run(self._partitions, list(topics), least)
 
     def transaction_version(self) -> int:
         """Of the cluster: 2 where brokers add partitions to a transaction when these are written to, else 1."""
@@ -273,8 +275,11 @@ class Client:
         attempt.note(name, "connection lost", str(error))
         return Lost(str(error))
 
-    async def _partitions(self, topics: Sequence[str]) -> dict[str, int]:
-        known = await self.leaders(topics, self.attempt())
+    async def _partitions(self, topics: Sequence[str], least: Mapping[str, int]) -> dict[str, int]:
+        attempt = self.attempt()
+        known = dict(await self.leaders(topics, attempt))
+        if few := [name for name, topic in known.items() if 0 < len(topic.leaders) < least.get(name, 0)]:
+            known |= await self.leaders(few, attempt, refresh=True)
         return {name: len(topic.leaders) for name, topic in known.items() if topic.error is None}
 
     async def _coordinator(self, kind: CoordinatorType, key: str, attempt: Attempt) -> int:
