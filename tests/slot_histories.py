@@ -118,7 +118,7 @@ class History(Ledger):
             deliveries=Deliveries(prefix="to.", create_topics=create),
             dead_letters=DeadLetters(topic=NAMES.dead_letters),
         )
-        names = replace(NAMES, query="job", max_delivery_bytes=1_000_000)
+        names = replace(NAMES, query="job")
         super().__init__(names, Brokers(version), patch, 0, create)
         self.drivers: list[Driver] = []
         self.zombies: list[Actor] = []
