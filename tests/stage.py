@@ -235,7 +235,9 @@ def work(state: State, *batches: list[dict[str, Any]], slots: Slots | None = Non
     work = replace(work, publication=slots.work(1, state.version, slots.publication.absent, {}, UNLIMITED, exact))
     given = [pa.RecordBatch.from_pylist(rows, schema=INPUT) for rows in batches]
     packed = slots.task(0, lambda: list(work(given)))
-    return unpacked(pa.Table.from_batches(packed, PACKED))
+    rows = unpacked(pa.Table.from_batches(packed, PACKED))
+    slots.take(row for row in rows if isinstance(row, SlotReport))
+    return rows
 
 
 def apply(state: State, *batches: list[dict[str, Any]]) -> None:
