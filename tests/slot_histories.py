@@ -106,10 +106,12 @@ class History(Ledger):
         *,
         version: int = 2,
         create: bool = True,
+        shards: int = 1,
         at_once: int = 200_000,
         piece_bytes: int = 16 << 20,
     ) -> None:
         self.directory = directory
+        self.empty = Snapshot(algorithm="scan", most=4, shards=shards)
         self.settings = Settings(
             query=Query(name="job"),
             kafka=Kafka(client={"compression.type": "none"}),
@@ -290,8 +292,7 @@ class History(Ledger):
         places = [(world.names.source(source), p) for source, p in world.topics]
         sink = TransactionalSink("", {}, "job", owner=one.lineage, claimed=places if one.owns else ())
         slots = assembly.slots(settings, sink, topics)
-        empty = Snapshot(algorithm="scan", most=4)
-        restored, _ = assembly.restored(settings, world.names, empty, Store(one.directory), topics, sink)
+        restored, _ = assembly.restored(settings, world.names, self.empty, Store(one.directory), topics, sink)
         if not restored.first_start:  # then it has claimed what was committed
             self.replaced = max(self.replaced, one.opened)
         one.pipeline = self._pipeline(one, restored, sink, slots, topics, cores)

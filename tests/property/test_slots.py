@@ -40,15 +40,14 @@ class Machine(RuleBasedStateMachine):
     @initialize(
         version=st.sampled_from([2, 2, 2, 1]),
         create=st.booleans(),
+        shards=st.sampled_from([1, 1, 2]),
         at_once=st.sampled_from([200_000, 2]),
         piece_bytes=st.sampled_from([16 << 20, 300]),
         changes=changes,
         events=events,
     )
-    def begin(self, version: int, create: bool, at_once: int, piece_bytes: int, changes: list, events: list) -> None:
-        self.history = History(
-            self.directory, self.patch, version=version, create=create, at_once=at_once, piece_bytes=piece_bytes
-        )
+    def begin(self, changes: list, events: list, **options: int) -> None:
+        self.history = History(self.directory, self.patch, **options)
         self.history.write(changes, [])
         self.history.start(MOST_TASKS)
         self.history.write([], events)
