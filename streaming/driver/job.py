@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 log = logger("sluice.job")
 
+# How often Spark asks Kafka for offsets while there is nothing to do. Otherwise a batch follows the last one at once.
+IDLE = "20 milliseconds"
 LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # of a disk
 
 
@@ -193,7 +195,7 @@ class _Start:
                 stream.writeStream.queryName(settings.query.name)
                 .foreachBatch(batches)
                 .option("checkpointLocation", self.spark_checkpoint)
-                .trigger(processingTime="0 seconds")
+                .trigger(processingTime=IDLE)
                 .start()
             )
             _warm(spark, pipeline)  # while Spark plans the query and asks for offsets

@@ -14,8 +14,9 @@ from streaming.rows import EVENTS, SUBSCRIPTIONS, Source
 
 TUNING = {
     "kafka.isolation.level": "read_committed",
-    # With Kafka's default of 500 ms a quiet partition holds up the whole batch for half a second.
-    "kafka.fetch.max.wait.ms": "5",
+    # Spark asks for records only where there are some. Behind them the consumer asks for more, and the broker answers
+    # nothing else on the connection while it waits for these, not even Spark's questions for the topic's bounds.
+    "kafka.fetch.max.wait.ms": "0",
     # After every poll Spark asks the broker for the topic's bounds, twice. With Kafka's default of 500 records that was
     # most of what its consumer did.
     "kafka.max.poll.records": "100000",
