@@ -152,7 +152,7 @@ def _compressed(batches: Batches, name: str) -> tuple[Batches, Int64]:
         else:
             parts += (head, plain)
     data = np.frombuffer(bytearray().join(parts), np.uint8)
-    end = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))[1::2]
+    end = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))[1::2].copy()  # or kernels were compiled again
     begin = np.concatenate([[0], end[:-1]]) if len(end) else end
     return batches._replace(data=data, begin=begin, end=end), codec
 

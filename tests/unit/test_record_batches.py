@@ -108,10 +108,10 @@ def test_a_warm_worker_compiles_nothing_more() -> None:
         names = Texts.of("abc"[:n])
         for keys in (events_keys(events, deliveries), subscribers_keys(names, deliveries)):
             sizes(events, headers, deliveries, keys)
-            for compression in ("none", "zstd"):
-                chosen = np.flatnonzero(np.ones(n))
-                batches = encode(events, headers, deliveries, keys, np.zeros(n, np.int32), chosen, form(compression))
-                of_letters(n, form(compression))
+            for compression, most in (("none", 1), ("zstd", 1_000_000), ("zstd", 1)):  # in one batch, or in several
+                chosen, several = np.flatnonzero(np.ones(n)), form(compression, most)
+                batches = encode(events, headers, deliveries, keys, np.zeros(n, np.int32), chosen, several)
+                of_letters(n, several)
         destinations = produce.Destinations.of(Texts.of(["topic"]), np.zeros(1, np.int32), np.zeros(1, np.int64))
         produce.body("slot", 1, batches, np.arange(len(batches.begin)), destinations)
     assert compiled() == before
