@@ -28,8 +28,8 @@ class Fenced(JobError):
 
 
 class Unsettled(JobError):
-    """A task cannot tell what became of its transaction: another producer fenced it, or it took too long. The driver
-    fences all slots and asks for the committed offsets."""
+    """A task could not commit its transaction, or cannot tell what became of it: another producer fenced it, it took
+    too long, or it was aborted several times. The driver fences all slots and asks for the committed offsets."""
 
     retry = True
 

@@ -259,7 +259,7 @@ class Pipeline:
                 self._reached(self.slots.settle(self._own()))
                 if not isinstance(error, Unsettled) or patience.ends(self.state.positions != before):
                     raise
-                log.warning("a task is fenced, trying again", reason=str(error))
+                log.warning("a task could not publish, trying again", reason=str(error))
                 report.counts["transactions_aborted"] += 1
                 patience.pause()
                 continue

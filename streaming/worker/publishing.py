@@ -108,8 +108,8 @@ class Task:
                 self._producer = aborted.producer
                 if self.publication.dead_letters in {*aborted.gone, *aborted.refused}:
                     raise TopicMissing(f"dead letters cannot be written: {aborted}") from aborted
-                if not aborted.refused.keys() - self._refused.keys() and transaction.aborted >= LEAST_ATTEMPTS:
-                    raise
+                if not aborted.refused.keys() - self._refused.keys() and transaction.aborted + 1 >= LEAST_ATTEMPTS:
+                    raise Unsettled(f"aborted {LEAST_ATTEMPTS} times: {aborted}") from aborted
                 self._refused |= aborted.refused
                 transaction.aborted += 1
             else:

@@ -103,6 +103,7 @@ class Step(NamedTuple):
 
 class History(NamedTuple):
     algorithm: tuple[str, dict[str, Any]]
+    shards: int
     quota: int
     steps: list[Step]
 
@@ -147,7 +148,9 @@ def histories(draw: st.DrawFn) -> History:
         one_in(3),
     )
     steps = draw(st.lists(step, max_size=10) | st.lists(step, min_size=25, max_size=25))
-    return History(draw(st.sampled_from(ALGORITHMS)), draw(st.sampled_from([0, 3])), steps)
+    return History(
+        draw(st.sampled_from(ALGORITHMS)), draw(st.sampled_from([1, 1, 2, 3])), draw(st.sampled_from([0, 3])), steps
+    )
 
 
 def grow(world: Sink, step: Step) -> None:
@@ -177,7 +180,7 @@ def next_batch(world: Sink, job: Job, step: Step) -> list[dict[str, Any]]:
 def live(history: History, directory: Path) -> dict[str, int]:
     """Returns how often what happened in it."""
     algorithm, options = history.algorithm
-    empty = Snapshot(algorithm=algorithm, options=options, most=4)
+    empty = Snapshot(algorithm=algorithm, options=options, most=4, shards=history.shards)
     world = Sink(quota=history.quota)
     truth = Truth(world)
     began: dict[SourcePartition, dict[int, int]] = {at: {} for at in world.topics}

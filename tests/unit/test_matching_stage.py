@@ -8,12 +8,12 @@ import time
 from dataclasses import replace
 
 import pytest
-from pyspark.errors import PySparkException
 
 from matchers.index.snapshot import Snapshot
 from streaming.documents import records
 from streaming.documents.subscriptions import Refused, read_change
 from streaming.driver.load_shedding import Precision
+from streaming.errors import Unsettled
 from streaming.kafka.sink import Aborted
 from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Progress, Published, Refusal, SlotReport
 from streaming.worker import publishing
@@ -280,15 +280,19 @@ def test_an_aborted_transaction_of_the_driver_is_tried_again(
     assert 30 < clock.now < 40
 
 
-def test_an_aborted_transaction_of_a_task_is_tried_again() -> None:
+def test_an_aborted_transaction_of_a_task_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = kafka_double.Broker()  # it goes on when somebody waits
+    monkeypatch.setattr("streaming.driver.pipeline.time", clock)
     sink = ListSink()
     p = pipeline(sink)
     step(p, change(0, "a", ALICE))
     sink.aborts = publishing.LEAST_ATTEMPTS - 1
     assert len(step(p, event(0, {"x": 1}))) == 1
-    sink.aborts = 99
-    with pytest.raises(PySparkException, match="a topic was deleted"):
+    assert clock.now == 0.0
+    sink.aborts = 9_999
+    with pytest.raises(Unsettled, match="aborted 5 times: a topic was deleted"):
         step(p, event(1, {"x": 1}))
+    assert 30 < clock.now < 40
     assert p.state.positions[EVENTS, 0] == 1
 
 
