@@ -9,8 +9,8 @@ from typing import TypeVar
 from streaming.latencies import STAGES, TOTAL, Latencies
 from streaming.monitoring.reporting import COUNTED, Report
 
-SLOT_S = 5
-SLOTS = 120  # ten minutes
+INTERVAL_S = 5
+INTERVALS = 120  # ten minutes
 
 Number = TypeVar("Number", int, float)
 
@@ -20,10 +20,10 @@ def _none() -> dict[str, Latencies]:
 
 
 @dataclass(frozen=True)
-class Slot:
-    """The batches that ended within SLOT_S seconds."""
+class Interval:
+    """The batches that ended within INTERVAL_S seconds."""
 
-    number: int  # the epoch's seconds / SLOT_S
+    number: int  # the epoch's seconds / INTERVAL_S
     events: int = 0
     deliveries: int = 0
     latencies: Mapping[str, Latencies] = field(default_factory=_none)  # by stage
@@ -43,7 +43,7 @@ class Figures:
     durations: Latencies = field(default_factory=Latencies)  # of batches
     false_positives: float = 0.0  # the share of deliveries that might be wrong, of the last batch
     last_batch_at: float | None = None  # epoch s
-    slots: tuple[Slot, ...] = ()  # the newest last; where nothing was done there is none
+    intervals: tuple[Interval, ...] = ()  # the newest last; where nothing was done there is none
 
     def with_batch(self, report: Report, now: float) -> Figures:
         duration = Latencies()
@@ -61,40 +61,40 @@ class Figures:
             self.durations.plus(duration),
             report.false_positives,
             now,
-            self._slots(report, int(now // SLOT_S)),
+            self._intervals(report, int(now // INTERVAL_S)),
         )
 
     def per_second(self, name: str, now: float, seconds: int = 60) -> float:
-        """The rate of `events` or `deliveries` per second over the last whole slots."""
-        n = seconds // SLOT_S
+        """The rate of `events` or `deliveries` per second over the last whole intervals."""
+        n = seconds // INTERVAL_S
         return sum(self.series(name, now)[-n:]) / n
 
     def series(self, name: str, now: float) -> list[float]:
-        """The rate in each of the last SLOTS whole slots, oldest first."""
-        rates = {slot.number: getattr(slot, name) / SLOT_S for slot in self.slots}
-        last = int(now // SLOT_S)
-        return [rates.get(number, 0.0) for number in range(last - SLOTS, last)]
+        """The rate in each of the last INTERVALS whole intervals, oldest first."""
+        rates = {interval.number: getattr(interval, name) / INTERVAL_S for interval in self.intervals}
+        last = int(now // INTERVAL_S)
+        return [rates.get(number, 0.0) for number in range(last - INTERVALS, last)]
 
     def recent(self, now: float, seconds: int = 300) -> Mapping[str, Latencies]:
-        """Latencies by stage of the last slots, the current one included."""
-        first = int(now // SLOT_S) - seconds // SLOT_S
+        """Latencies by stage of the last intervals, the current one included."""
+        first = int(now // INTERVAL_S) - seconds // INTERVAL_S
         recent = _none()
-        for slot in self.slots:
-            if slot.number > first:
-                for stage, latencies in slot.latencies.items():
+        for interval in self.intervals:
+            if interval.number > first:
+                for stage, latencies in interval.latencies.items():
                     recent[stage].update(latencies)
         return recent
 
-    def _slots(self, report: Report, number: int) -> tuple[Slot, ...]:
-        kept = tuple(slot for slot in self.slots if slot.number >= number - SLOTS)
-        last = kept[-1] if kept and kept[-1].number == number else Slot(number)
+    def _intervals(self, report: Report, number: int) -> tuple[Interval, ...]:
+        kept = tuple(interval for interval in self.intervals if interval.number >= number - INTERVALS)
+        last = kept[-1] if kept and kept[-1].number == number else Interval(number)
         grown = replace(
             last,
             events=last.events + report.events,
             deliveries=last.deliveries + report.counts["deliveries"],
             latencies=_both(last.latencies, report.latencies),
         )
-        return (*(slot for slot in kept if slot.number != number), grown)
+        return (*(interval for interval in kept if interval.number != number), grown)
 
 
 def _both(a: Mapping[str, Latencies], b: Mapping[str, Latencies]) -> dict[str, Latencies]:

@@ -36,7 +36,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaming.latencies import Latencies
-from streaming.monitoring.figures import SLOT_S
+from streaming.monitoring.figures import INTERVAL_S
 from streaming.monitoring.verdicts import ailing, stalled_s, waiting, without_progress_s
 from streaming.monitoring.view import View
 from streaming.version import VERSION
@@ -77,7 +77,7 @@ def document(view: View) -> Document:
             "deliveries_per_s": round(figures.per_second("deliveries", now), 1),
         },
         "history": {
-            "step_s": SLOT_S,
+            "step_s": INTERVAL_S,
             "events_per_s": figures.series("events", now),
             "deliveries_per_s": figures.series("deliveries", now),
         },

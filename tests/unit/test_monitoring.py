@@ -27,7 +27,7 @@ from streaming.errors import BrokerUnreachable
 from streaming.latencies import STAGES, TOTAL, Latencies
 from streaming.monitoring import status
 from streaming.monitoring.exposition import BOUNDS_S, Exposition
-from streaming.monitoring.figures import SLOT_S, SLOTS, Figures
+from streaming.monitoring.figures import INTERVAL_S, INTERVALS, Figures
 from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.reporting import Report, Stage
@@ -168,17 +168,17 @@ def test_a_view_does_not_change_any_more() -> None:
     assert not any(latencies.counts for latencies in before.figures.latencies.values())
 
 
-def test_rates_are_of_whole_slots_and_forget() -> None:
+def test_rates_are_of_whole_intervals_and_forget() -> None:
     now = 1_000_000.0
     figures = Figures().with_batch(report(now, (1.0,) * 20), now).with_batch(report(now, (1.0,) * 30), now)
     assert figures.series("events", now)[-1] == 0  # its slot is not over
-    assert figures.series("events", now + SLOT_S)[-1] == 10
+    assert figures.series("events", now + INTERVAL_S)[-1] == 10
     assert figures.per_second("deliveries", now + 60) == 100 / 60
-    assert figures.per_second("deliveries", now + 61 + SLOT_S) == 0
+    assert figures.per_second("deliveries", now + 61 + INTERVAL_S) == 0
     assert figures.recent(now + 301)[TOTAL].counts == {}
-    later = figures.with_batch(report(now), now + SLOT_S * (SLOTS + 1))
-    assert len(later.slots) == 1
-    assert len(later.series("events", now)) == SLOTS
+    later = figures.with_batch(report(now), now + INTERVAL_S * (INTERVALS + 1))
+    assert len(later.intervals) == 1
+    assert len(later.series("events", now)) == INTERVALS
 
 
 # --- metrics ---
