@@ -21,6 +21,11 @@ TUNING = {
     # most of what its consumer did.
     "kafka.max.poll.records": "100000",
     "kafka.max.partition.fetch.bytes": "8388608",
+    # When a broker dies, Spark's question for the offsets may stay unanswered. By default it waits 60 s and asks three
+    # times; this asks sooner, and for as long altogether.
+    "kafka.request.timeout.ms": "10000",
+    "kafka.default.api.timeout.ms": "10000",
+    "fetchOffset.numRetries": "18",
 }
 
 PROTOCOL = "security.protocol"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +14,9 @@ from streaming.driver.slots import Slots
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.topics import Topic, Topics
-from streaming.publishing.connection.client import Client
 from tests.integration.test_job import records
 from tests.spark_double import Frame, WithoutSpark
-from tests.stage import NAMES, PUBLICATION, change, event, state
+from tests.stage import NAMES, PUBLICATION, Value, change, event, state
 
 SUBSCRIBERS = [f"s{n:02}" for n in range(20)]
 
@@ -66,10 +64,10 @@ def test_many_topics_that_are_deleted_at_once_cost_nothing_but_time(
         dead_letters=names.dead_letters,
         prefix=names.delivery_topic(""),
     )
-    with closing(Client(kafka, {})) as client:
-        slots = Slots(client, sink, publication, [(names.events, 0), (names.subscriptions, 0)])
-        slots.sweep(1)
-    p = WithoutSpark(state(), sink, outputs, names, careful=False, slots=slots)
+    slots = Slots(sink, publication, [(names.events, 0), (names.subscriptions, 0)])
+    slots.sweep()
+    slots.open(1, Value)
+    p = WithoutSpark(state(), sink, slots, outputs, names, careful=False)
     documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in SUBSCRIBERS]
     batch(p, *(change(n, f"id{n}", document) for n, document in enumerate(documents)))
     gone, kept = SUBSCRIBERS[::2], SUBSCRIBERS[1::2]
