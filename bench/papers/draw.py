@@ -152,8 +152,9 @@ def _settings(outcome: Outcome) -> str:
     """The settings that are the same for all points."""
     varied = {name for point in outcome.figure.points for name in point.workload}
     fixed = [text for name, text in outcome.rows[0].workload.words().items() if text and name not in varied]
-    called = "one event at a time" if outcome.batch == 1 else f"batches of {outcome.batch:,} events"
-    return ", ".join([*fixed, called, f"at scale {outcome.scale:g}"])
+    if not any(point.batch for point in outcome.figure.points):
+        fixed.append("one event at a time" if outcome.batch == 1 else f"batches of {outcome.batch:,} events")
+    return ", ".join([*fixed, f"at scale {outcome.scale:g}"])
 
 
 def _caption(outcome: Outcome) -> list[str]:
