@@ -250,25 +250,36 @@ class _Asked:
         same = (row for row in known if own.items() <= row.items())
         return [Row(self.point.x, self.series.label, self.workload, row) for row in same][:1]
 
-    def row(self, measured: Measurement | None) -> Row:
+    def row(self, measured: Measurement | None, turn: int) -> Row:
         """The row of a measurement, or of one that the memory was too small for."""
         if measured is None:
-            return Row(self.point.x, self.series.label, self.workload, {**self.columns, **_NOTHING})
+            return Row(self.point.x, self.series.label, self.workload, {**self.columns, **_NOTHING, "turn": turn})
         us = nan
         if "insert" in self.figure.metrics and isinstance(self.workload, Workload):
             us = us_per_insert(self.candidate, self.workload)
-        columns = {**self.columns, **_figures(measured, self.workload, us)}
+        columns = {**self.columns, **_figures(measured, self.workload, us), "turn": turn}
         return Row(self.point.x, self.series.label, self.workload, columns, measured.us, measured.matched)
 
 
-def _measured(asked: Sequence[_Asked]) -> list[Row]:
-    """Measure a point; rows that the memory is too small for say so."""
+def _measured(asked: Sequence[_Asked], turn: int = 1) -> list[Row]:
+    """Measure a point: in one turn all that the memory holds together, in later turns the others.
+
+    Rounds are interleaved within a turn only. What the memory does not hold alone is left out.
+    """
     try:
-        measured = measure(asked[0].workload, [one.candidate for one in asked], asked[0].effort)
+        found = measure(asked[0].workload, [one.candidate for one in asked], asked[0].effort)
     except MemoryError:
-        measured = []
-    by_candidate = [(measurement.candidate, measurement) for measurement in measured]
-    return [one.row(next((m for candidate, m in by_candidate if candidate == one.candidate), None)) for one in asked]
+        found = []
+    measured = [next((m for m in found if m.candidate == one.candidate), None) for one in asked]
+    rows = {one.series.label: one.row(m, turn) for one, m in zip(asked, measured, strict=True)}
+    missing = [one for one, m in zip(asked, measured, strict=True) if m is None]
+    if not found and len(missing) == 1:
+        return list(rows.values())
+    others = [[one] for one in missing] if not found else [missing] if missing else []
+    for part in others:
+        turn += 1
+        rows.update((row.label, row) for row in _measured(part, turn))
+    return list(rows.values())
 
 
 def _figures(measured: Measurement, workload: Varied, us: float) -> dict[str, Any]:

@@ -13,7 +13,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import run_stream
+from bench.matching.candidates import Candidate
 from bench.matching.measure import Effort
+from bench.matching.measurement import Measurement
 from bench.papers import PAPERS, memory, sweeps, tables
 from bench.papers.draw import draw
 from bench.papers.figures import METRICS, Figure, Point, Ratio, Value, lines, over, over_option
@@ -233,6 +235,37 @@ def test_what_the_memory_does_not_hold_is_left_out_and_named(monkeypatch: pytest
     again = sweeps.run(replace(figure, points=points), 1.0, QUICK, known=tables.read(file))
     assert attempts == []
     assert again.notes == outcome.notes
+
+
+def test_what_fits_only_without_the_others_is_measured_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[int] = []
+
+    def build(table: SubscriptionTable) -> Matcher:
+        attempts.append(table.n_subscriptions)
+        if len(attempts) == 1:
+            raise MemoryError
+        return ALGORITHMS["scan"](table)
+
+    monkeypatch.setitem(ALGORITHMS, "nobody", Algorithm(build))
+    outcome = sweeps.run(replace(TOY, points=TOY.points[:1], stated=()), 1.0, QUICK)
+    assert [(row.label, row.columns["turn"]) for row in outcome.rows] == [("scan", 1), ("counting", 1), ("nobody", 2)]
+    assert outcome.left_out == ()
+    assert outcome.notes == ()
+
+
+def test_if_the_answers_of_all_do_not_fit_each_is_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = sweeps.measure
+
+    def measure(workload: Any, candidates: Sequence[Candidate], effort: Effort) -> list[Measurement]:
+        if len(candidates) > 1 or candidates[0].algorithm == "nobody":
+            raise MemoryError
+        return real(workload, candidates, effort)
+
+    monkeypatch.setitem(ALGORITHMS, "nobody", ALGORITHMS["scan"])
+    monkeypatch.setattr(sweeps, "measure", measure)
+    outcome = sweeps.run(replace(TOY, points=TOY.points[:1], stated=()), 1.0, QUICK)
+    assert [(row.label, row.columns["turn"]) for row in outcome.rows] == [("scan", 2), ("counting", 3)]
+    assert [row.label for row in outcome.left_out] == ["nobody"]
 
 
 def test_more_memory_than_there_is_is_refused() -> None:
