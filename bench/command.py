@@ -19,8 +19,8 @@ from bench.errors import BenchError
 from bench.matching import printing
 from bench.matching.candidates import candidates
 from bench.matching.measure import Effort, measure
-from bench.papers import PAPERS, tables
-from bench.papers.sweeps import figures, run
+from bench.papers import PAPERS, memory, tables
+from bench.papers.sweeps import Outcome, figures, run
 from bench.system.load import Load
 from bench.workloads.distributions import Distribution
 from bench.workloads.event_bus import EventBus
@@ -48,7 +48,10 @@ SCENARIOS = ("intervals", "event-bus", "pcm-default")
 
 Seconds = Annotated[float, typer.Option(help="Time to match in, for each algorithm and workload.", min=0)]
 Rounds = Annotated[int, typer.Option(help="Turns of each algorithm; the fastest counts.", min=1)]
-Batch = Annotated[int, typer.Option(help="Most events in one call of an algorithm.", min=1)]
+Batch = Annotated[int, typer.Option(help="Events in one call of an algorithm, the same for all.", min=1)]
+Settling = Annotated[
+    float, typer.Option(help="Most processor time for an algorithm that learns from events, before it is timed.", min=0)
+]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same workload.", min=0, rich_help_panel=WORKLOAD)]
 Dataset = Annotated[
     Path | None,
@@ -75,10 +78,12 @@ def matchers(
     seconds: Seconds = Effort.seconds,
     rounds: Rounds = Effort.rounds,
     batch: Batch = Effort.batch,
+    settling: Settling = Effort.settling_s,
     profile: Annotated[
         bool, typer.Option("--profile", help="Show the work per event of algorithms that report it.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per algorithm, a line each.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The table of the README, in Markdown.")] = False,
     subscriptions: Annotated[
         int | None,
         typer.Option(
@@ -183,12 +188,18 @@ def matchers(
                 seed=seed,
             )
         chosen = candidates((name.strip() for name in names), option or ())
-        measured = measure(workload, chosen, Effort(seconds, rounds, batch), tell, profile)
+        measured = measure(workload, chosen, Effort(seconds, rounds, batch, settling), tell, profile)
+    left_out = [one.algorithm for one in chosen if one not in [measurement.candidate for measurement in measured]]
+    if left_out:
+        err.print(Text(f"Left out for memory: {', '.join(left_out)}."))
     if profile and all(measurement.profile is None for measurement in measured):
         err.print(Text("None of the measured algorithms has a profile."))
     if as_json:
         for measurement in measured:
             typer.echo(json.dumps(measurement.as_data()))
+    elif as_markdown:
+        absent = [] if algorithms else [name for name in ALGORITHMS if name not in {*runnable(), *names}]
+        typer.echo(printing.markdown(measured, absent), nl=False)
     else:
         out = Console()
         out.width = out.width if out.is_terminal else max(out.width, 140)  # a pipe has room
@@ -206,25 +217,33 @@ def sweep(
     directory: Annotated[Path, typer.Option("--out", "-o", help="Directory for the files.")] = Path("figures"),
     seconds: Seconds = 0.3,
     rounds: Rounds = 2,
-    batch: Batch = Effort.batch,
+    batch: Batch = 1,
+    settling: Settling = Effort.settling_s,
     dataset: Dataset = None,
     seed: Seed = Workload.seed,
 ) -> None:
     """Repeat the experiments of a paper: for each a CSV file and a PNG, with the numbers that the paper states.
 
-    Algorithms that are not available here are left out with a note. Exit code 1 if an answer is wrong.
+    One event at a time, as in the papers, unless --batch says more. A sweep that was stopped goes on where it was:
+    points whose rows are in the directory are not measured again. Algorithms that are not available here, or that
+    the memory does not hold, are left out with a note. Exit code 1 if an answer is wrong.
     """
     from bench.papers.draw import draw  # its import takes half a second that no other command needs
 
     right, outcomes = True, []
-    with _wrong_flags(), _progress() as tell:
+    with _wrong_flags(), _progress() as tell, memory.limited():
         chosen = figures(paper, None if numbers is None else [number.strip() for number in numbers.split(",")])
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BenchError(f"{directory}: no files can be written there: {error.strerror}") from None
         for figure in chosen:
-            outcome = run(figure, scale, Effort(seconds, rounds, batch), dataset, seed, tell)
+            name = Outcome(figure, scale, (), (), min(batch, figure.batch or batch)).name
+            known = tables.read(directory / f"{name}.csv")
+            effort = Effort(seconds, rounds, batch, settling)
+            outcome = run(
+                figure, scale, effort, dataset, seed, tell, known, lambda o: tables.write_measured(o, directory)
+            )
             for note in outcome.notes:
                 err.print(Text(f"{figure.name}: {note}"))
             if not outcome.rows:
@@ -234,7 +253,7 @@ def sweep(
             for file in [*tables.write(outcome, directory), draw(outcome, directory)]:
                 typer.echo(file)
             for row in outcome.rows:
-                if not row.measurement.checked:
+                if not row.checked:
                     right = False
                     err.print(Text(f"{figure.name}: {row.label} at {row.x:g} is WRONG", "bold red"))
         for file in tables.write_rivals(outcomes, directory):

@@ -1,83 +1,48 @@
-"""Measure algorithms on one workload, turn by turn, and check every answer against `scan`.
+"""The protocol by which `bench matchers` and every sweep measure algorithms on one workload.
 
-    build all -> one event each, not counted -> round 1: A, B, C -> round 2: A, B, C -> ...
+    compile -> build all -> settle each -> round 0, not counted -> round 1: A, B, C -> round 2: A, B, C -> ...
 
-The first round finds out how many events fit in an algorithm's time; the others repeat just these. A neighbour on the
-machine who disturbs a round disturbs all algorithms, and the least of the rounds is the one least disturbed.
+1. **Steady state.** Kernels are compiled on a small workload, before any clock runs. An algorithm that learns from
+   events first matches others of the same kind, until it has settled. What that takes is its `Adaptation`, a row of its
+   own. If it learns in a round all the same, the time of that batch is added to the adaptation, and the batch repeated.
+2. **Equal batches.** A call has as many events as were asked for, the same for all algorithms.
+3. **Interleaved rounds.** Round 0 warms the caches and finds out how many events an algorithm has the time for; the
+   others repeat just these. A neighbour on the machine who disturbs a round disturbs all algorithms. Kept are the least
+   and the median of the rounds, of wall time and of the processor time of all threads.
+4. **Every answer is checked**, outside the clock: each event in each round. The answers to compare with are those of
+   `scan`. Where these would take too long they are those of the fastest exact algorithm, if it agrees with `scan` on a
+   sample of the events; `Measurement.checked_by` tells which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
-from typing import Any
+from time import perf_counter, process_time
 
 import numpy as np
 
 from bench.matching.answers import Answer, compare, part
 from bench.matching.candidates import Candidate
+from bench.matching.measurement import Adaptation, Measurement
 from bench.matching.profiling import Profiled
 from bench.workloads.prepared import Prepared, Scenario
 from matchers import MatchBatch, Matcher
-from matchers.contract.tables import Float64
+from matchers.contract.matcher import AdaptiveMatcher
 
 BASELINE = Candidate("scan")
+LEARNING_BATCH = 256  # events in a call before an algorithm has settled
 
 
 @dataclass(frozen=True)
 class Effort:
-    """The time and batch size of a measurement. No algorithm stops before it has matched a batch in each round."""
+    """The times and the batch of a measurement. In each round an algorithm matches one batch at least."""
 
-    seconds: float = 10.0  # for each algorithm, of all rounds together
+    seconds: float = 10.0  # for each algorithm, of all counted rounds together
     rounds: int = 3
-    batch: int = 100  # events at most that a matcher is given at once; fewer where so many would take too long
-
-
-@dataclass(frozen=True, eq=False)
-class Measurement:
-    """The figures of one algorithm."""
-
-    candidate: Candidate
-    us_per_event: float  # least of the rounds
-    us_per_event_median: float
-    build_s: float
-    compile_s: float | None  # from the patterns' bytes to the table, where there are patterns
-    memory_bytes: int
-    matches: int
-    events_measured: int
-    batch: int
-    rounds: int
-    answer: Answer
-    us: Float64  # per event of each batch, in the least of the rounds
-    matched: Float64  # likewise, matches
-    us_of_step: Mapping[str, float]  # per event, in the least of the rounds
-    profile: Mapping[str, float] | None  # counts per event; None where the matcher does not tell or was not asked
-
-    @property
-    def checked(self) -> bool:
-        return self.answer.right(self.candidate.approximate)
-
-    def as_data(self) -> dict[str, Any]:
-        rate = {"false_positive_rate": self.answer.false_positive_rate} if self.candidate.approximate else {}
-        steps = {name: round(us, 4) for name, us in self.us_of_step.items()}
-        return {
-            "algorithm": self.candidate.algorithm,
-            "us_per_event": round(self.us_per_event, 4),
-            "build_s": round(self.build_s, 6),
-            "memory_bytes": self.memory_bytes,
-            "matches": self.matches,
-            "events_measured": self.events_measured,
-            "batch": self.batch,
-            "checked": self.checked,
-            "us_per_event_median": round(self.us_per_event_median, 4),
-            "rounds": self.rounds,
-            "options": dict(self.candidate.options),
-            **rate,
-            **({} if self.compile_s is None else {"compile_s": round(self.compile_s, 6)}),
-            **({"us_of_step": steps} if len(steps) > 1 else {}),
-            **({} if self.profile is None else {"profile": dict(self.profile)}),
-        }
+    batch: int = 100  # events that a matcher is given at once
+    settling_s: float = 60.0  # most processor time for an algorithm to settle
+    checking_s: float = 60.0  # most time for `scan` to answer what was timed
 
 
 def measure(
@@ -87,93 +52,133 @@ def measure(
     tell: Callable[[str], None] = lambda _: None,
     profiled: bool = False,
 ) -> list[Measurement]:
-    """Measure the candidates in their order. `tell` is called with progress for the user. Raises BenchError."""
+    """Measure the candidates in their order, without those whose index the memory does not hold beside the others.
+
+    `tell` is called with progress for the user. Raises BenchError, and MemoryError where not even `scan` fits.
+    """
     tell("making the workload")
     small, workload = scenario.small().prepared(), scenario.prepared()  # in this order: the first compiles
     runs = []
     for candidate in candidates if BASELINE in candidates else [*candidates, BASELINE]:
         tell(f"building {candidate.algorithm}")
-        _answer(small, candidate.build(small.table), 0, len(small))  # compiles
-        begin = perf_counter()
-        matcher = candidate.build(workload.table)
+        try:
+            _answer(small, candidate.build(small.table), 0, len(small))  # compiles
+            begin = perf_counter()
+            matcher = candidate.build(workload.table)
+        except MemoryError:
+            if candidate == BASELINE:
+                raise
+            continue
         runs.append(_Run(candidate, matcher, perf_counter() - begin, workload, effort))
-
-    baseline = next(run for run in runs if run.candidate == BASELINE)
-    tell("round 1: scan")
-    reference = MatchBatch.joined([matches for _, matches in baseline.round()])
+    for run in runs:
+        tell(f"settling {run.candidate.algorithm}")
+        run.settle(effort.settling_s)
+    for run in runs:
+        tell(f"round 0: {run.candidate.algorithm}")
+        run.try_out()
+    tell("checking")
+    reference = _Reference.of(runs, effort.checking_s)
+    counted = [run for run in runs if run.candidate in candidates]
     for number in range(1, effort.rounds + 1):
-        for run in runs:
-            if run is not baseline or (number > 1 and BASELINE in candidates):
-                tell(f"round {number}: {run.candidate.algorithm}")
-                run.check(reference)
-    return [run.result(profiled) for run in runs[: len(candidates)]]
+        for run in counted:
+            tell(f"round {number}: {run.candidate.algorithm}")
+            run.round(reference)
+    return [run.result(profiled, reference) for run in counted]
 
 
-def _answer(workload: Prepared, matcher: Matcher, begin: int, end: int) -> tuple[MatchBatch, list[float]]:
-    """The answer for some events, and the seconds of each step."""
-    batch = workload.part(begin, end)
-    seconds = []
-    for step in workload.steps(matcher).values():
+@dataclass(frozen=True)
+class _Times:
+    steps_s: list[float]  # wall time of each step
+    cpu_s: float
+
+
+def _answer(workload: Prepared, matcher: Matcher, begin: int, end: int) -> tuple[MatchBatch, _Times]:
+    """The answer for some events."""
+    batch, steps = workload.part(begin, end), list(workload.steps(matcher).values())
+    steps_s = []
+    cpu_s = process_time()
+    for step in steps:
         started = perf_counter()
         batch = step(batch)
-        seconds.append(perf_counter() - started)
-    return batch, seconds
+        steps_s.append(perf_counter() - started)
+    return batch, _Times(steps_s, process_time() - cpu_s)
 
 
 class _Run:
-    """The measurement of one algorithm, round by round."""
+    """The measurement of one algorithm."""
 
     def __init__(
         self, candidate: Candidate, matcher: Matcher, build_s: float, workload: Prepared, effort: Effort
     ) -> None:
         self.candidate, self.matcher, self.build_s, self.workload = candidate, matcher, build_s, workload
+        self.adaptive = matcher if isinstance(matcher, AdaptiveMatcher) else None
         self.budget_s = effort.seconds / effort.rounds
-        self.batch = self._fitting(min(effort.batch, len(workload)))
-        self.end = len(workload)  # of the events that it has the time for
-        self.seconds: list[list[list[float]]] = []  # of each step of each batch of each round
-        self.matched: list[int] = []  # in each batch of the first round
+        self.batch = min(effort.batch, len(workload))
+        self.end = 0  # of the events that are measured
+        self.us = 0.0  # of an event in round 0
+        self.learning = _Learning()
+        self.settled = True
+        self.steps_s: list[list[list[float]]] = []  # of each step of each batch of each round
+        self.cpu_s: list[list[float]] = []  # of each batch of each round
+        self.matched: list[int] = []  # in each batch of the last round
         self.answer = Answer()
 
-    def _fitting(self, most: int) -> int:
-        """The number of events that fit in a round. The cost of a single event says little about many, so the count
-        grows step by step."""
-        n = 1
+    def settle(self, seconds: float) -> None:
+        """Match events that are not measured until the algorithm has settled, or used `seconds` of a processor."""
+        if self.adaptive is None or self.adaptive.settled:
+            return
+        events = self.workload.training()
+        at = 0
+        while not self.adaptive.settled and self.learning.cpu_s < seconds:
+            batch = events.part(at, at + LEARNING_BATCH)
+            cpu_s, wall_s = process_time(), perf_counter()
+            self.matcher.match(batch)
+            self.learning.add(len(batch), perf_counter() - wall_s, process_time() - cpu_s)
+            at = (at + len(batch)) % len(events)
+        self.settled = self.adaptive.settled
+
+    def try_out(self) -> None:
+        """Round 0: match batch after batch as long as there is time for, and at least one."""
+        spent_s = 0.0
+        while self.end < len(self.workload) and (not self.end or spent_s < self.budget_s):
+            end = min(self.end + self.batch, len(self.workload))
+            spent_s += sum(self._match(self.end, end)[1].steps_s)
+            self.end = end
+        self.us = spent_s / self.end * 1e6
+
+    def round(self, reference: _Reference) -> None:
+        """Match all batches, and compare the answers."""
+        self.steps_s.append([])
+        self.cpu_s.append([])
+        self.matched.clear()
+        for begin, end in self.batches():
+            matches, times = self._match(begin, end)
+            self.steps_s[-1].append(times.steps_s)
+            self.cpu_s[-1].append(times.cpu_s)
+            self.matched.append(len(matches.subscription))
+            self.answer += compare(matches, part(reference.matches, begin, end))
+
+    def answers(self, begin: int, end: int) -> MatchBatch:
+        """The answers for some events, in the batches that are measured."""
+        return MatchBatch.joined([self._match(at, to)[0] for at, to in _batches(begin, end, self.batch)])
+
+    def batches(self) -> Iterator[tuple[int, int]]:
+        return _batches(0, self.end, self.batch)
+
+    def _match(self, begin: int, end: int) -> tuple[MatchBatch, _Times]:
+        """Match a batch; again, if the algorithm has learnt from it."""
         while True:
-            _, seconds = _answer(self.workload, self.matcher, 0, n)
-            fit = int(self.budget_s / max(sum(seconds), 1e-9) * n)
-            if fit >= most:
-                return most
-            if fit < 8 * n:
-                return max(1, fit)
-            n = fit // 4
+            learnt = self.adaptive.learnt if self.adaptive else 0
+            matches, times = _answer(self.workload, self.matcher, begin, end)
+            if not self.adaptive or not self.settled or self.adaptive.learnt == learnt:
+                return matches, times
+            self.learning.add(end - begin, sum(times.steps_s), times.cpu_s)
 
-    def round(self) -> Iterator[tuple[int, MatchBatch]]:
-        """The first event of each batch, and its matches."""
-        spent: list[list[float]] = []
-        begin = 0
-        first = not self.seconds
-        while begin < self.end:
-            matches, seconds = _answer(self.workload, self.matcher, begin, min(begin + self.batch, self.end))
-            spent.append(seconds)
-            if first:
-                self.matched.append(len(matches.subscription))
-            yield begin, matches
-            begin += len(matches)
-            if first and sum(map(sum, spent)) >= self.budget_s:
-                self.end = begin
-        self.seconds.append(spent)
-
-    def check(self, reference: MatchBatch) -> None:
-        """Run a round whose answers are compared."""
-        for begin, matches in self.round():
-            if begin < len(reference):
-                end = min(begin + len(matches), len(reference))
-                self.answer += compare(matches, part(reference, begin, end))
-
-    def result(self, profiled: bool) -> Measurement:
-        spent = np.array(self.seconds) * 1e6  # [rounds, batches, steps]
+    def result(self, profiled: bool, reference: _Reference) -> Measurement:
+        spent = np.array(self.steps_s) * 1e6  # [rounds, batches, steps]
         rounds = spent.sum(axis=(1, 2)) / self.end
-        sizes = np.diff([*range(0, self.end, self.batch), self.end])
+        cpu = np.array(self.cpu_s).sum(axis=1) * 1e6 / self.end
+        sizes = np.array([end - begin for begin, end in self.batches()])
         of_step = (spent[rounds.argmin()].sum(axis=0) / self.end).tolist()
         profile = None
         if profiled and isinstance(self.matcher, Profiled):
@@ -182,6 +187,8 @@ class _Run:
             candidate=self.candidate,
             us_per_event=float(rounds.min()),
             us_per_event_median=float(np.median(rounds)),
+            cpu_us_per_event=float(cpu.min()),
+            cpu_us_per_event_median=float(np.median(cpu)),
             build_s=self.build_s,
             compile_s=self.workload.compile_s,
             memory_bytes=self.matcher.memory_bytes(),
@@ -190,8 +197,63 @@ class _Run:
             batch=self.batch,
             rounds=len(rounds),
             answer=self.answer,
+            checked_by=reference.checks(self),
+            adaptation=self.learning.result(self.settled) if self.learning.events else None,
             us=spent.sum(axis=2).min(axis=0) / sizes,
             matched=np.array(self.matched) / sizes,
             us_of_step=dict(zip(self.workload.steps(self.matcher), of_step, strict=True)),
             profile=profile,
         )
+
+
+@dataclass
+class _Learning:
+    """Sums up an `Adaptation`."""
+
+    events: int = 0
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+    def add(self, events: int, wall_s: float, cpu_s: float) -> None:
+        self.events += events
+        self.wall_s += wall_s
+        self.cpu_s += cpu_s
+
+    def result(self, settled: bool) -> Adaptation:
+        return Adaptation(self.events, self.wall_s, self.cpu_s, settled)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reference:
+    """The answers that others are compared with: of `scan` for the first events, of `deputy` for those after."""
+
+    matches: MatchBatch
+    by_scan: int
+    deputy: _Run | None
+
+    @classmethod
+    def of(cls, runs: Sequence[_Run], seconds: float) -> _Reference:
+        """The answers for all events that any of the runs measures."""
+        scan = next(run for run in runs if run.candidate == BASELINE)
+        end = max(run.end for run in runs)
+        sample = max(scan.end, min(end, int(seconds * 1e6 / max(scan.us, 1e-9))))
+        matches = scan.answers(0, sample)
+        if sample == end:
+            return cls(matches, end, None)
+        for run in sorted((run for run in runs if not run.candidate.approximate), key=lambda run: run.us):
+            if run is not scan and compare(run.answers(0, sample), matches).same:
+                return cls(MatchBatch.joined([matches, run.answers(sample, end)]), sample, run)
+        return cls(MatchBatch.joined([matches, scan.answers(sample, end)]), end, None)
+
+    def checks(self, run: _Run) -> str:
+        """Whose answers those of a run were compared with."""
+        if run.end <= self.by_scan or self.deputy is None:
+            return BASELINE.algorithm
+        if run is self.deputy:  # beyond the sample the others are compared with it
+            return f"{BASELINE.algorithm} on {self.by_scan:,} events"
+        return f"{BASELINE.algorithm} on {self.by_scan:,} events, {self.deputy.candidate.algorithm} on the others"
+
+
+def _batches(begin: int, end: int, size: int) -> Iterator[tuple[int, int]]:
+    for at in range(begin, end, size):
+        yield at, min(at + size, end)

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.matching.measure import BASELINE, Measurement
+from bench.matching.measure import BASELINE
+from bench.matching.measurement import Measurement
 
 
 def show(measured: Sequence[Measurement], out: Console) -> None:
@@ -21,30 +22,65 @@ def show(measured: Sequence[Measurement], out: Console) -> None:
         out.print(_counts(measured))
 
 
+def markdown(measured: Sequence[Measurement], absent: Sequence[str] = ()) -> str:
+    """The first of these tables for a document, with an empty row for each algorithm that this machine cannot run."""
+    head, *rows = _cells(measured)
+    empty = [[name, *[""] * (len(head) - 2), "cannot run here"] for name in absent]
+    lines = [head, ["---", *["---:"] * (len(head) - 2), "---"], *rows, *empty]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def _times(measured: Sequence[Measurement]) -> Table:
+    head, *rows = _cells(measured)
+    table = _table(*head[:-1])
+    table.add_column(head[-1], no_wrap=True)
+    for *cells, checked in rows:
+        table.add_row(*cells, Text(checked, "bold red" if checked.startswith("WRONG") else ""))
+    return table
+
+
+def _cells(measured: Sequence[Measurement]) -> list[list[str]]:
+    """The heads, then a row for each algorithm, and one for what it took to learn from events."""
     scan = next(
         (measurement.us_per_event for measurement in measured if measurement.candidate.algorithm == BASELINE.algorithm),
         None,
     )
     steps = list(measured[0].us_of_step) if len(measured[0].us_of_step) > 1 else []
-    table = _table("algorithm", "µs/event", *steps, "median", "times scan", "build s", "MB", "matches", "events")
-    table.add_column("checked", no_wrap=True)
+    heads = ["algorithm", "µs/event", *steps, "median", "CPU µs", "median", "times scan", "build s", "MB", "matches"]
+    rows = [[*heads, "events", "checked"]]
     for measurement in measured:
-        wrong = f"WRONG: {measurement.answer.missed:,} missed, {measurement.answer.extra:,} too many"
-        right = f"{measurement.answer.false_positive_rate:.2%} false" if measurement.candidate.approximate else "yes"
-        table.add_row(
-            _name(measurement),
-            f"{measurement.us_per_event:,.1f}",
-            *(f"{measurement.us_of_step[step] / measurement.us_per_event:.0%}" for step in steps),
-            f"{measurement.us_per_event_median:,.1f}",
-            f"{scan / measurement.us_per_event:,.2f}" if scan else "",
-            f"{measurement.build_s:,.3f}",
-            f"{measurement.memory_bytes / 1e6:,.1f}",
-            f"{measurement.matches:,}",
-            f"{measurement.events_measured:,}",
-            Text(right) if measurement.checked else Text(wrong, "bold red"),
+        rows.append(
+            [
+                _name(measurement),
+                f"{measurement.us_per_event:,.1f}",
+                *(f"{measurement.us_of_step[step] / measurement.us_per_event:.0%}" for step in steps),
+                f"{measurement.us_per_event_median:,.1f}",
+                f"{measurement.cpu_us_per_event:,.1f}",
+                f"{measurement.cpu_us_per_event_median:,.1f}",
+                f"{scan / measurement.us_per_event:,.2f}" if scan else "",
+                f"{measurement.build_s:,.3f}",
+                f"{measurement.memory_bytes / 1e6:,.1f}",
+                f"{measurement.matches:,}",
+                f"{measurement.events_measured:,}",
+                _checked(measurement),
+            ]
         )
-    return table
+        learnt = measurement.adaptation
+        if learnt:
+            cells = [""] * len(rows[0])
+            cells[0] = f"{_name(measurement)}, learning"
+            cells[1], cells[heads.index("CPU µs")] = f"{learnt.us_per_event:,.1f}", f"{learnt.cpu_us_per_event:,.1f}"
+            cells[-2], cells[-1] = f"{learnt.events:,}", "" if learnt.settled else "not settled"
+            rows.append(cells)
+    return rows
+
+
+def _checked(measurement: Measurement) -> str:
+    if not measurement.checked:
+        return f"WRONG: {measurement.answer.missed:,} missed, {measurement.answer.extra:,} too many"
+    by = "" if measurement.checked_by == BASELINE.algorithm else f", by {measurement.checked_by}"
+    rate = f"{measurement.answer.false_positive_rate:.2%} false" if measurement.candidate.approximate else "yes"
+    return rate + by
 
 
 def _counts(measured: Sequence[Measurement]) -> Table:

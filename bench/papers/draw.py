@@ -44,7 +44,7 @@ LINE_INCHES = 0.16
 
 
 def draw(outcome: Outcome, directory: Path) -> Path:
-    """Draw a figure to `PAPER-NUMBER.png`."""
+    """Draw a figure to `NAME.png`."""
     figure, metrics = outcome.figure, outcome.metrics()
     lines = _caption(outcome)
     below = LINE_INCHES * len(lines)
@@ -70,7 +70,7 @@ def draw(outcome: Outcome, directory: Path) -> Path:
         text = canvas.add_subplot(rows[1, :])
         text.axis("off")
         text.text(0, 1, "\n".join(lines), va="top", family="monospace", fontsize=8, color=INK, transform=text.transAxes)
-    file = directory / f"{figure.name}.png"
+    file = directory / f"{outcome.name}.png"
     canvas.savefig(file)
     return file
 
@@ -113,8 +113,7 @@ def _panel(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[st
 def _scatter(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[str, str]]) -> None:
     for row in outcome.rows:
         colour, marker = styles[row.label]
-        measured = row.measurement
-        axes.scatter(measured.matched, measured.us, s=12, alpha=0.6, color=colour, marker=marker, label=row.label)
+        axes.scatter(row.matched, row.us, s=12, alpha=0.6, color=colour, marker=marker, label=row.label)
     axes.set_xlabel(outcome.figure.axis)
     axes.set_ylabel(METRICS[metric].axis)
     _logarithmic(axes)
@@ -153,6 +152,8 @@ def _settings(outcome: Outcome) -> str:
     """The settings that are the same for all points."""
     varied = {name for point in outcome.figure.points for name in point.workload}
     fixed = [text for name, text in outcome.rows[0].workload.words().items() if text and name not in varied]
+    if not any(point.batch for point in outcome.figure.points):
+        fixed.append("one event at a time" if outcome.batch == 1 else f"batches of {outcome.batch:,} events")
     return ", ".join([*fixed, f"at scale {outcome.scale:g}"])
 
 
@@ -160,9 +161,10 @@ def _caption(outcome: Outcome) -> list[str]:
     stars = [isinstance(s, Value) and s.x is not None for s in outcome.figure.stated]
     shown = [s for s, star in zip(outcome.statements(), stars, strict=True) if not star]
     lines = []
+    here = "here" if outcome.batch == 1 else "in batches"
     if shown:
         wide = max(len(_claim(s, outcome)) for s in shown)
-        lines.append(f"{'what the text states':{wide}}  {'paper':>11}  {'here':>11}")
+        lines.append(f"{'what the text states':{wide}}  {'paper':>11}  {here:>11}")
         lines += [f"{_claim(s, outcome):{wide}}  {_short(s.paper):>11}  {_short(s.ours):>11}" for s in shown]
     if any(isinstance(s, Value) and s.metric in ("us", "memory") for s in outcome.figure.stated):
         lines.append("Times and bytes of the paper are of all its subscriptions, on its machine.")

@@ -1,7 +1,8 @@
 """The experiments of the technical report of EEM, whose section 2.2 measures WPA-REIN.
 
 It compares REIN, Ada-REIN and WPA-REIN at a false positive rate of 0.001, L = 5 levels and b = 1000 buckets. Widths are
-said to be uniformly distributed; their mean is 0.5. The values on the axes of figures 3(a), 5 and 7 to 9 stand in its
+said to be uniformly distributed; their mean is 0.5. For figure 3(a) the text has d = 20, table 1 has 500; ours has 500.
+The values on the axes of figures 3(a), 5 and 7 to 9 stand in its
 images only; ours span what the text says of them.
 """
 

@@ -51,7 +51,7 @@ class Point:
     options: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""  # if x is no number
     batch: int | None = None  # events that are measured together here
-    only: tuple[str, ...] = ()  # series that are measured here; all if empty
+    only: tuple[str, ...] = ()  # series that the memory holds here; all if empty
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ class Metric:
 
 METRICS = {
     "us": Metric("matching time (µs per event)", "us_per_event"),
+    "cpu_us": Metric("processor time (µs per event)", "cpu_us_per_event"),
     "us_std": Metric("standard deviation of matching time (µs)", "us_std"),
     "insertion": Metric("time to build (µs per subscription)", "us_per_insertion"),
     "insert": Metric("time of one insertion (µs)", "us_per_insert"),

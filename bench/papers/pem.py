@@ -14,7 +14,6 @@ from bench.workloads.synthetic import Workload
 DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(1, 10), width=0.5, events=1_000)
 TAMA = Series("tama", "tama", {"levels": 17})
 ALL = (*lines("scan", "counting", "rein"), TAMA, *lines("comat", "pem"))
-NEVER = 1 << 30  # events after which the split point is adjusted
 MILLIONS = (1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000)
 
 
@@ -85,7 +84,7 @@ FIGURES = (
         replace(DEFAULT, events=2_000),
         (
             Series("adjusted", "pem"),
-            *(Series(f"SP = {split}", "pem", {"split": split, "window": NEVER}) for split in (0.4, 0.5, 0.6)),
+            *(Series(f"SP = {split}", "pem", {"split": split, "adjust": False}) for split in (0.4, 0.5, 0.6)),
         ),
         stated=tuple(
             Ratio("adjusted", f"SP = {split}", round(1 - share, 4), n, scope=scope)

@@ -2,7 +2,7 @@
 
 Its SIENA counts the satisfied constraints and is `counting` here. It has TAMA at level 13, and H-TREE with 6 cells on 6
 attributes, where it stores a subscription in each cell that it touches; ours is the later form, which stores it once.
-Figure 13 is about deletion, which no matcher has.
+Figure 13 is about deletion, which only `hem` has.
 """
 
 from __future__ import annotations

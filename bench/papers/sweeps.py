@@ -1,9 +1,10 @@
-"""Run the experiments of a paper and compare the results with its text."""
+"""Run the experiments of a paper, point by point, and compare the results with its text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isnan, nan
 from pathlib import Path
 from statistics import fmean
@@ -14,37 +15,41 @@ import numpy as np
 from bench.errors import BenchError
 from bench.matching.candidates import Candidate, options_of
 from bench.matching.inserting import us_per_insert
-from bench.matching.measure import Effort, Measurement, measure
+from bench.matching.measure import Effort, measure
+from bench.matching.measurement import Measurement
 from bench.papers import PAPERS
-from bench.papers.figures import Figure, Point, Ratio, Series, Value, Varied
+from bench.papers.figures import METRICS, Figure, Point, Ratio, Series, Value, Varied
 from bench.workloads import dataset
 from bench.workloads.synthetic import Workload
 from matchers import algorithms
-from matchers.errors import known
+from matchers.contract.tables import Float64
+from matchers.errors import known as known_names
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """One series at one point."""
 
     x: float  # as the paper has it
     label: str
     workload: Varied
-    measurement: Measurement
-    us_per_insert: float = nan  # where a figure asks for it
+    columns: Mapping[str, Any]  # of the CSV file; read from one, all are texts
+    us: Float64 = field(default_factory=lambda: np.empty(0))  # per event of each batch; empty if read from a file
+    matched: Float64 = field(default_factory=lambda: np.empty(0))  # likewise, matches
 
     def value(self, metric: str) -> float:
-        measured, n = self.measurement, self.workload.subscriptions
-        values: dict[str, Callable[[], float]] = {
-            "us": lambda: measured.us_per_event,
-            "us_std": lambda: float(np.std(measured.us)),
-            "insertion": lambda: measured.build_s / n * 1e6,
-            "insert": lambda: self.us_per_insert,
-            "memory": lambda: measured.memory_bytes,
-            "selectivity": lambda: measured.matches / measured.events_measured / self.workload.listable,
-            "false": lambda: measured.answer.false_positive_rate,
-        }
-        return values[metric]()
+        """NaN where there is none."""
+        text = self.columns.get(METRICS[metric].column, "")
+        return nan if text == "" else float(text)
+
+    @property
+    def left_out(self) -> str:
+        """Why nothing was measured, if so."""
+        return str(self.columns["left_out"])
+
+    @property
+    def checked(self) -> bool:
+        return str(self.columns["checked"]) != "False"
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class Statement:
     claim: str
     paper: float
     ours: float | None
+    ours_cpu: float | None = None  # likewise, where `ours` is wall time
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,13 @@ class Outcome:
     scale: float
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    batch: int = 1  # events in a call, where a point does not say otherwise
+    left_out: tuple[Row, ...] = ()  # for memory
+
+    @property
+    def name(self) -> str:
+        """The name of its files: results of batches stand beside those of single events."""
+        return self.figure.name + (f"-batches-of-{self.batch}" if self.batch > 1 else "")
 
     @property
     def labels(self) -> list[str]:
@@ -98,15 +111,27 @@ class Outcome:
         return rivals
 
     def statements(self) -> list[Statement]:
-        return [self._compared(stated) for stated in self.figure.stated]
+        return [
+            Statement(
+                stated.metric,
+                self._claim(stated),
+                stated.value,
+                self._ours(stated, stated.metric),
+                self._ours(stated, "cpu_us") if stated.metric == "us" else None,
+            )
+            for stated in self.figure.stated
+        ]
 
-    def _compared(self, stated: Value | Ratio) -> Statement:
+    def _claim(self, stated: Value | Ratio) -> str:
+        if isinstance(stated, Ratio):
+            return f"{stated.of} / {stated.to}, {stated.scope}"
+        at = "" if stated.x is None else f" at {stated.x:,.10g}"
+        return f"{stated.label}{at}" + (f": {stated.scope}" if stated.scope else "")
+
+    def _ours(self, stated: Value | Ratio, metric: str) -> float | None:
         if isinstance(stated, Value):
-            at = "" if stated.x is None else f" at {stated.x:,.10g}"
-            claim = f"{stated.label}{at}" + (f": {stated.scope}" if stated.scope else "")
-            values = self.values(stated.label, stated.metric)
-            return Statement(stated.metric, claim, stated.value, None if stated.x is None else values.get(stated.x))
-        of, to = self.values(stated.of, stated.metric), self.values(stated.to, stated.metric)
+            return None if stated.x is None else self.values(stated.label, metric).get(stated.x)
+        of, to = self.values(stated.of, metric), self.values(stated.to, metric)
         points = of.keys() & to.keys() if stated.x is None else {stated.x}
         ratios = [
             of[x] / to[other]
@@ -114,14 +139,13 @@ class Outcome:
             for other in [x if stated.to_x is None else stated.to_x]
             if x in of and to.get(other)
         ]
-        claim = f"{stated.of} / {stated.to}, {stated.scope}"
-        return Statement(stated.metric, claim, stated.value, fmean(ratios) if ratios else None)
+        return fmean(ratios) if ratios else None
 
 
 def figures(paper: str, numbers: Iterable[str] | None) -> list[Figure]:
     """The figures with these numbers, or all. Raises BenchError."""
     if paper not in PAPERS:
-        raise BenchError(f"unknown paper {paper!r}; {known(paper, PAPERS)}")
+        raise BenchError(f"unknown paper {paper!r}; {known_names(paper, PAPERS)}")
     there = {figure.number: figure for figure in PAPERS[paper]}
     chosen = list(there) if numbers is None else list(dict.fromkeys(numbers))
     for number in chosen:
@@ -137,14 +161,21 @@ def run(
     data: Path | None = None,
     seed: int = 1,
     tell: Callable[[str], None] = lambda _: None,
+    known: Sequence[Mapping[str, str]] = (),
+    keep: Callable[[Outcome], object] = lambda _: None,
 ) -> Outcome:
-    """Measure a figure with a share `scale` of the paper's subscriptions. Raises BenchError."""
+    """Measure a figure with a share `scale` of the paper's subscriptions. Raises BenchError.
+
+    A point is not measured again if `known`, the rows of a CSV file, have all of it. `keep` is called after each point
+    with all that is there so far.
+    """
     if not scale > 0:
         raise BenchError(f"scale cannot be {scale:g}; it must be above 0, the share of the paper's subscriptions")
-    if figure.real and data is None:
-        return Outcome(figure, scale, (), ("It is about real events, which --dataset would give.",))
-    data = None if figure.real is False else data
     effort = replace(effort, batch=min(effort.batch, figure.batch or effort.batch))
+    outcome = Outcome(figure, scale, (), (), effort.batch)
+    if figure.real and data is None:
+        return replace(outcome, notes=("It is about real events, which --dataset would give.",))
+    data = None if figure.real is False else data
     can = algorithms.runnable()
     absent = dict.fromkeys(s.algorithm for s in figure.series if s.algorithm not in can)
     there = [s for s in figure.series if s.algorithm in can]
@@ -155,7 +186,6 @@ def run(
         f"Not among the algorithms here: {', '.join(absent)}." if absent else "",
         *(f"Left out, for want of its option {', '.join(options)}: {s}." for s, options in unknown.items() if options),
     ]
-    rows: list[Row] = []
     for point in figure.points if there else ():
         workload = replace(figure.workload, **point.workload, seed=seed).scaled(scale)
         if data and isinstance(workload, Workload):
@@ -165,14 +195,134 @@ def run(
                 notes.append(f"With {workload.attributes} attributes, more than {data.name} has, values are uniform.")
         tell(f"{figure.name}, {figure.axis}: {point.label or f'{point.x:g}'}")
         here = [series for series in there if not point.only or series.label in point.only]
-        chosen = [Candidate(series.algorithm, {**series.options, **point.options}) for series in here]
-        measured = measure(workload, chosen, replace(effort, batch=point.batch or effort.batch))
-        for series, candidate, measurement in zip(here, chosen, measured, strict=True):
-            us = nan
-            if "insert" in figure.metrics and isinstance(workload, Workload):
-                us = us_per_insert(candidate, workload)
-            rows.append(Row(point.x, series.label, workload, measurement, us))
-    return Outcome(figure, scale, tuple(rows), tuple(dict.fromkeys(filter(None, notes))))
+        asked = [
+            _Asked(figure, scale, point, series, workload, replace(effort, batch=point.batch or effort.batch))
+            for series in here
+        ]
+        rows = [] if figure.scatter else [row for one in asked for row in one.among(known)]
+        if len(rows) < len(asked):
+            rows = _measured(asked)
+        skipped = [s.label for s in there if s not in here] + [row.label for row in rows if row.left_out]
+        notes += [f"At {point.label or f'{point.x:,g}'} left out for memory: {', '.join(skipped)}."] if skipped else []
+        outcome = replace(
+            outcome,
+            rows=(*outcome.rows, *(row for row in rows if not row.left_out)),
+            left_out=(*outcome.left_out, *(row for row in rows if row.left_out)),
+        )
+        keep(outcome)
+    return replace(outcome, notes=tuple(dict.fromkeys(filter(None, notes))))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A row before it is measured."""
+
+    figure: Figure
+    scale: float
+    point: Point
+    series: Series
+    workload: Varied
+    effort: Effort
+
+    @property
+    def candidate(self) -> Candidate:
+        return Candidate(self.series.algorithm, {**self.series.options, **self.point.options})
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns that tell it from all others."""
+        x = self.point.x
+        return {
+            "figure": self.figure.name,
+            "parameter": self.figure.axis,
+            "value": self.point.label or f"{x * self.scale if self.figure.grows else x:g}",
+            "series": self.series.label,
+            "algorithm": self.series.algorithm,
+            "options": json.dumps(dict(self.candidate.options)),
+            "batch": self.effort.batch,
+            "rounds": self.effort.rounds,
+            **self.workload.as_data(),
+        }
+
+    def among(self, known: Iterable[Mapping[str, str]]) -> list[Row]:
+        """The row of a file that has its columns, if there is one."""
+        own = {name: str(value) for name, value in self.columns.items()}
+        same = (row for row in known if own.items() <= row.items())
+        return [Row(self.point.x, self.series.label, self.workload, row) for row in same][:1]
+
+    def row(self, measured: Measurement | None, turn: int) -> Row:
+        """The row of a measurement, or of one that the memory was too small for."""
+        if measured is None:
+            return Row(self.point.x, self.series.label, self.workload, {**self.columns, **_NOTHING, "turn": turn})
+        us = nan
+        if "insert" in self.figure.metrics and isinstance(self.workload, Workload):
+            us = us_per_insert(self.candidate, self.workload)
+        columns = {**self.columns, **_figures(measured, self.workload, us), "turn": turn}
+        return Row(self.point.x, self.series.label, self.workload, columns, measured.us, measured.matched)
+
+
+def _measured(asked: Sequence[_Asked], turn: int = 1) -> list[Row]:
+    """Measure a point: in one turn all that the memory holds together, in later turns the others.
+
+    Rounds are interleaved within a turn only. What the memory does not hold alone is left out.
+    """
+    try:
+        found = measure(asked[0].workload, [one.candidate for one in asked], asked[0].effort)
+    except MemoryError:
+        found = []
+    measured = [next((m for m in found if m.candidate == one.candidate), None) for one in asked]
+    rows = {one.series.label: one.row(m, turn) for one, m in zip(asked, measured, strict=True)}
+    missing = [one for one, m in zip(asked, measured, strict=True) if m is None]
+    if not found and len(missing) == 1:
+        return list(rows.values())
+    others = [[one] for one in missing] if not found else [missing] if missing else []
+    for part in others:
+        turn += 1
+        rows.update((row.label, row) for row in _measured(part, turn))
+    return list(rows.values())
+
+
+def _figures(measured: Measurement, workload: Varied, us: float) -> dict[str, Any]:
+    """The columns of a measurement."""
+    learnt = measured.adaptation
+    values = {
+        "us": measured.us_per_event,
+        "cpu_us": measured.cpu_us_per_event,
+        "us_std": float(np.std(measured.us)) if measured.batch == 1 else nan,  # of batches it would mean nothing
+        "insertion": measured.build_s / workload.subscriptions * 1e6,
+        "insert": us,
+        "memory": measured.memory_bytes,
+        "selectivity": measured.matches / measured.events_measured / workload.listable,
+        "false": measured.answer.false_positive_rate,
+    }
+    return {
+        **{metric.column: "" if isnan(values[name]) else values[name] for name, metric in METRICS.items()},
+        "us_per_event_median": measured.us_per_event_median,
+        "cpu_us_per_event_median": measured.cpu_us_per_event_median,
+        "build_s": measured.build_s,
+        "matches": measured.matches,
+        "events_measured": measured.events_measured,
+        "checked": measured.checked,
+        "checked_by": measured.checked_by,
+        "adaptation_events": learnt.events if learnt else "",
+        "adaptation_us_per_event": learnt.us_per_event if learnt else "",
+        "adaptation_cpu_s": learnt.cpu_s if learnt else "",
+        "settled": learnt.settled if learnt else "",
+        "left_out": "",
+    }
+
+
+_NOTHING = {
+    **{metric.column: "" for metric in METRICS.values()},
+    **dict.fromkeys(
+        (
+            *("us_per_event_median", "cpu_us_per_event_median", "build_s", "matches", "events_measured", "checked"),
+            *("checked_by", "adaptation_events", "adaptation_us_per_event", "adaptation_cpu_s", "settled"),
+        ),
+        "",
+    ),
+    "left_out": "memory",
+}
 
 
 def _unknown(series: Series, points: Iterable[Point]) -> list[str]:

@@ -1,26 +1,39 @@
-"""Write the CSV files of an experiment: measurements, and the paper's numbers beside ours."""
+"""Write the CSV files of an experiment, measurements and the paper's numbers beside ours, and read the former."""
 
 from __future__ import annotations
 
 import csv
-import json
-from collections.abc import Iterable, Sequence
-from math import isnan
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.papers.figures import METRICS
-from bench.papers.sweeps import Outcome, Rivals, Row
+from bench.papers.sweeps import Outcome, Rivals
+
+
+def read(outcome_file: Path) -> list[dict[str, str]]:
+    """The rows that an earlier run has written; none if there is no such file."""
+    if not outcome_file.exists():
+        return []
+    with outcome_file.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def write_measured(outcome: Outcome, directory: Path) -> Path:
+    """Write `NAME.csv`, with a row for each measurement and for each that was left out."""
+    file = directory / f"{outcome.name}.csv"
+    _write(file, (row.columns for row in (*outcome.rows, *outcome.left_out)))
+    return file
 
 
 def write(outcome: Outcome, directory: Path) -> list[Path]:
-    """Write `PAPER-NUMBER.csv`, and `PAPER-NUMBER-stated.csv` if the paper's text has numbers."""
-    measured = directory / f"{outcome.figure.name}.csv"
-    _write(measured, (_columns(outcome, row) for row in outcome.rows))
+    """Write `NAME.csv`, and `NAME-stated.csv` if the paper's text has numbers."""
+    measured = write_measured(outcome, directory)
     statements = outcome.statements()
     if not statements:
         return [measured]
-    stated = directory / f"{outcome.figure.name}-stated.csv"
+    stated = directory / f"{outcome.name}-stated.csv"
+    ours = "ours" if outcome.batch == 1 else "ours_in_batches"  # papers match one event at a time
     _write(
         stated,
         (
@@ -28,7 +41,8 @@ def write(outcome: Outcome, directory: Path) -> list[Path]:
                 "metric": METRICS[s.metric].column,
                 "statement": s.claim,
                 "paper": s.paper,
-                "ours": "" if s.ours is None else s.ours,
+                ours: "" if s.ours is None else s.ours,
+                f"{ours}_cpu": "" if s.ours_cpu is None else s.ours_cpu,
             }
             for s in statements
         ),
@@ -41,15 +55,17 @@ def write_rivals(outcomes: Sequence[Outcome], directory: Path) -> list[Path]:
     rows = [_rivals(outcome, rivals) for outcome in outcomes for rivals in outcome.rivals()]
     if not rows:
         return []
-    file = directory / f"{outcomes[0].figure.paper}-fastest.csv"
+    first = outcomes[0]
+    file = directory / f"{first.figure.paper}-fastest{first.name.removeprefix(first.figure.name)}.csv"
     _write(file, rows)
     return [file]
 
 
 def _rivals(outcome: Outcome, rivals: Rivals) -> dict[str, Any]:
     fastest, ours = rivals.fastest, rivals.ours
+    some = fastest or ours
     return {
-        **_place(outcome, rivals.x),
+        **({name: some.columns[name] for name in ("figure", "parameter", "value", "batch")} if some else {}),
         "fastest": fastest.label if fastest else "",
         METRICS["us"].column: fastest.value("us") if fastest else "",
         "ours": outcome.figure.ours,
@@ -58,36 +74,7 @@ def _rivals(outcome: Outcome, rivals: Rivals) -> dict[str, Any]:
     }
 
 
-def _place(outcome: Outcome, x: float) -> dict[str, Any]:
-    point = next(p for p in outcome.figure.points if p.x == x)
-    return {
-        "figure": outcome.figure.name,
-        "parameter": outcome.figure.axis,
-        "value": point.label or f"{x * outcome.scale if outcome.figure.grows else x:g}",
-    }
-
-
-def _columns(outcome: Outcome, row: Row) -> dict[str, Any]:
-    measurement = row.measurement
-    return {
-        **_place(outcome, row.x),
-        "series": row.label,
-        "algorithm": measurement.candidate.algorithm,
-        "options": json.dumps(dict(measurement.candidate.options)),
-        **{metric.column: "" if isnan(row.value(name)) else row.value(name) for name, metric in METRICS.items()},
-        **({} if measurement.batch == 1 else {METRICS["us_std"].column: ""}),  # of batches it would mean nothing
-        "us_per_event_median": measurement.us_per_event_median,
-        "build_s": measurement.build_s,
-        "matches": measurement.matches,
-        "events_measured": measurement.events_measured,
-        "batch": measurement.batch,
-        "rounds": measurement.rounds,
-        "checked": measurement.checked,
-        **row.workload.as_data(),
-    }
-
-
-def _write(file: Path, rows: Iterable[dict[str, Any]]) -> None:
+def _write(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     lines = list(rows)
     with file.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")

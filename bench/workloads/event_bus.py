@@ -20,6 +20,7 @@ import numpy as np
 from bench.errors import BenchError
 from bench.workloads.compiling import compiled
 from bench.workloads.documents import Documents
+from bench.workloads.prepared import SMALL, TRAINING
 from bench.workloads.traffic import Traffic
 
 SOURCES, TYPES, NUMBERS, LETTERS = 50, 200, 10, 14
@@ -38,14 +39,15 @@ class EventBus:
                 raise BenchError(f"{name} cannot be {value}; it must be from 1 to 2^31 - 1")
 
     def small(self) -> EventBus:
-        return replace(self, subscriptions=min(self.subscriptions, 64), events=min(self.events, 2))
+        return replace(self, subscriptions=min(self.subscriptions, SMALL), events=min(self.events, 2))
 
     def prepared(self) -> Traffic:
         patterns = self.patterns()
         begin = perf_counter()
         segment = compiled(patterns)
         compile_s = perf_counter() - begin
-        return Traffic(segment, self.messages(), compile_s)
+        others = replace(self, events=TRAINING, seed=self.seed + 1).messages
+        return Traffic(segment, self.messages(), compile_s, others)
 
     def patterns(self) -> Documents:
         return Documents.of(self._patterns())

@@ -25,6 +25,7 @@ from bench.errors import check
 from bench.workloads.attributes import drawn, line
 from bench.workloads.distributions import UNIFORM, Distribution
 from bench.workloads.forwarding import Forwarding
+from bench.workloads.prepared import SMALL, TRAINING
 from matchers import EventBatch, Interfaces, SubscriptionTable
 from matchers.contract.tables import Float64, Int32, Int64, offsets_of
 
@@ -103,8 +104,9 @@ class Filters:
         return self.interfaces
 
     def small(self) -> Filters:
+        filters = max(1, SMALL // self.interfaces)
         least, most = self.filters
-        return replace(self, filters=(min(least, 6), min(most, 6)), events=min(self.events, 2))
+        return replace(self, filters=(min(least, filters), min(most, filters)), events=min(self.events, 2))
 
     def scaled(self, share: float) -> Filters:
         """The same scenario with a share of the filters behind each interface, at least one."""
@@ -119,7 +121,8 @@ class Filters:
 
     def prepared(self) -> Forwarding:
         """Raises BenchError."""
-        return Forwarding(self.table(), self.batch(), interfaces=self.behind())
+        training = replace(self, events=TRAINING, seed=self.seed + 1).batch
+        return Forwarding(self.table(), self.batch(), training, interfaces=self.behind())
 
     def behind(self) -> Interfaces:
         """The interface of each filter."""

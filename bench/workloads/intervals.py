@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.workloads.prepared import Steps
@@ -12,17 +13,14 @@ from matchers import EventBatch, Matcher, SubscriptionTable
 class Intervals:
     table: SubscriptionTable
     events: EventBatch
+    training: Callable[[], EventBatch]
     compile_s: float | None = None
 
     def __len__(self) -> int:
         return len(self.events)
 
     def part(self, begin: int, end: int) -> EventBatch:
-        offsets = self.events.offsets[begin : end + 1]
-        within = slice(offsets[0], offsets[-1])
-        return EventBatch(
-            offsets - offsets[0], self.events.column[within], self.events.value[within], self.events.n_columns
-        )
+        return self.events.part(begin, end)
 
     def steps(self, matcher: Matcher) -> Steps:
         return {"match": matcher.match}

@@ -7,6 +7,9 @@ from typing import Any, Protocol
 
 from matchers import EventBatch, Matcher, SubscriptionTable
 
+TRAINING = 1_024  # events to learn from
+SMALL = 4_096  # subscriptions for which algorithms run all their kernels
+
 Steps = Mapping[str, Callable[[Any], Any]]  # by name, in order: each takes what the one before it gave
 
 
@@ -30,6 +33,9 @@ class Prepared(Protocol):
 
     def encoded(self, begin: int, end: int) -> EventBatch:
         """Some of the events, as a matcher takes them."""
+
+    def training(self) -> EventBatch:
+        """Other events of the same kind, from which an algorithm may learn."""
 
 
 class Scenario(Protocol):

@@ -14,6 +14,7 @@ from bench.workloads import dataset
 from bench.workloads.attributes import drawn, line
 from bench.workloads.distributions import UNIFORM, Distribution
 from bench.workloads.intervals import Intervals
+from bench.workloads.prepared import SMALL, TRAINING
 from matchers.contract.tables import EventBatch, Float64, Int64, SubscriptionTable, offsets_of
 
 ROWS = 1 << 16  # generated at a time, so that little is held besides the result
@@ -62,14 +63,14 @@ class Workload:
         return self.subscriptions
 
     def small(self) -> Workload:
-        return replace(self, subscriptions=min(self.subscriptions, 64), events=min(self.events, 2))
+        return replace(self, subscriptions=min(self.subscriptions, SMALL), events=min(self.events, 2))
 
     def scaled(self, share: float) -> Workload:
         return replace(self, subscriptions=max(1, round(self.subscriptions * share)))
 
     def prepared(self) -> Intervals:
         """Raises BenchError."""
-        return Intervals(self.table(), self.batch())
+        return Intervals(self.table(), self.batch(), replace(self, events=TRAINING, seed=self.seed + 1).batch)
 
     def table(self) -> SubscriptionTable:
         """The table. Distinct and ascending attributes hold by construction. Raises BenchError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +22,7 @@ class Traffic:
     segment: Segment
     events: Documents
     compile_s: float | None
+    others: Callable[[], Documents]  # events of the same kind
 
     def __len__(self) -> int:
         return len(self.events)
@@ -42,6 +44,9 @@ class Traffic:
 
     def encoded(self, begin: int, end: int) -> EventBatch:
         return self._encode(self._read(self.part(begin, end)))[2]
+
+    def training(self) -> EventBatch:
+        return self._encode(self._read(self.others()))[2]
 
     @cached_property
     def _encoder(self) -> Encoder:

@@ -47,6 +47,20 @@ class RatedMatcher(Matcher):
         """
 
 
+class AdaptiveMatcher(Matcher):
+    """A matcher that learns from the events it matches, while it matches them."""
+
+    @property
+    @abstractmethod
+    def learnt(self) -> int:
+        """How much it has learnt: another number after a call that sampled, calibrated or built an index besides."""
+
+    @property
+    @abstractmethod
+    def settled(self) -> bool:
+        """Whether it has learnt enough: to match more events of the same kind costs no more than to match them."""
+
+
 Step = Callable[[int, Int32, Int64], int]
 
 

@@ -105,6 +105,12 @@ class EventBatch:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def part(self, begin: int, end: int) -> EventBatch:
+        """The events begin .. end, as far as there are so many."""
+        offsets = self.offsets[begin : end + 1]
+        values = slice(offsets[0], offsets[-1])
+        return EventBatch(offsets - offsets[0], self.column[values], self.value[values], self.n_columns)
+
     @property
     def arrays(self) -> Events:
         """The arrays as kernels take them."""

@@ -21,7 +21,20 @@ from matchers.language import naive
 from matchers.language.parsing import parse
 
 TOY = EventBus(subscriptions=3_000, events=400)
-TINY = ("--scenario", "event-bus", "-n", "300", "--events", "12", "--seconds", "0.01", "--batch", "5")
+TINY = (
+    "--scenario",
+    "event-bus",
+    "-n",
+    "300",
+    "--events",
+    "12",
+    "--seconds",
+    "0.01",
+    "--batch",
+    "5",
+    "--settling",
+    "0.05",
+)
 
 
 def bench(*arguments: str) -> Result:

@@ -28,7 +28,20 @@ from tests.algorithms import EXACTLY
 DEFAULT = Filters()
 TOY = Filters(events=120, filters=(90, 110), names=6)
 MIXED = replace(TOY, numerical=0.6)
-TINY = ("--scenario", "pcm-default", "-n", "300", "--events", "12", "--seconds", "0.01", "--batch", "5")
+TINY = (
+    "--scenario",
+    "pcm-default",
+    "-n",
+    "300",
+    "--events",
+    "12",
+    "--seconds",
+    "0.01",
+    "--batch",
+    "5",
+    "--settling",
+    "0.05",
+)
 
 
 def bench(*arguments: str) -> Result:
@@ -155,7 +168,7 @@ def test_it_shrinks_by_the_filters_behind_an_interface() -> None:
     assert DEFAULT.scaled(1e-9).subscriptions == 10
     assert DEFAULT.about(25_000).filters == (2_250, 2_750)
     assert DEFAULT.about(25_000).subscriptions == pytest.approx(25_000, rel=0.1)
-    assert DEFAULT.small().subscriptions == 60
+    assert DEFAULT.small().subscriptions == 4_090
 
 
 @pytest.mark.parametrize(
@@ -184,7 +197,7 @@ def test_every_algorithm_is_measured_and_its_answer_checked(name: str) -> None:
     assert result.exit_code == 0, result.output
     one = json.loads(result.stdout)
     assert one["checked"] is True
-    assert 1 <= one["events_measured"] <= 12
+    assert 5 <= one["events_measured"] <= 12
     assert not one.keys() & {"compile_s", "us_of_step"}
 
 
@@ -253,9 +266,9 @@ def test_each_figure_of_the_paper_runs_and_is_drawn(figure: Figure, tmp_path: Pa
     outcome = sweeps.run(figure, 0.0002, Effort(seconds=0.0, rounds=1))
     there = [series for series in figure.series if series.algorithm in runnable()]
     assert len(outcome.rows) == len(figure.points) * len(there)
-    assert all(row.measurement.checked for row in outcome.rows)
+    assert all(row.checked for row in outcome.rows)
     assert all(0 <= row.value("selectivity") <= 1 for row in outcome.rows)
-    assert figure.note in outcome.notes
+    assert {figure.note} <= {*outcome.notes, ""}
     first, *_ = tables.write(outcome, tmp_path)
     assert first.read_text().count("\n") == len(outcome.rows) + 1
     assert draw(outcome, tmp_path).exists()

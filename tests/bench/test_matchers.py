@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,11 @@ from bench.matching.measure import Effort, measure
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.algorithms import runnable
-from tests.documents import steps
+from matchers.contract.matcher import AdaptiveMatcher
+from tests.documents import HOME, steps
 
-TINY = ("-n", "300", "-d", "5", "-k", "1-3", "-w", "0.6", "--events", "12", "--seconds", "0.01", "--batch", "5")
+QUICK = ("--seconds", "0.01", "--batch", "5", "--settling", "0.05")
+TINY = ("-n", "300", "-d", "5", "-k", "1-3", "-w", "0.6", "--events", "12", *QUICK)
 KEYS = ["algorithm", "us_per_event", "build_s", "memory_bytes", "matches", "events_measured", "batch", "checked"]
 
 
@@ -72,9 +74,11 @@ def test_every_algorithm_is_measured_and_its_answer_checked(name: str) -> None:
     assert one["algorithm"] == name
     assert one["checked"] is True
     assert one["matches"] > 0
-    assert 1 <= one["events_measured"] <= 12
-    assert 1 <= one["batch"] <= 5
+    assert one["checked_by"] == "scan"
+    assert 5 <= one["events_measured"] <= 12
+    assert one["batch"] == 5
     assert 0 < one["us_per_event"] <= one["us_per_event_median"]
+    assert 0 < one["cpu_us_per_event"] <= one["cpu_us_per_event_median"]
     assert one["memory_bytes"] > 0
     assert one["build_s"] >= 0
 
@@ -87,8 +91,8 @@ def test_the_commands_of_the_documents_run_at_a_toy_size(document: str, count: i
     assert all(command[:3] == ["python", "run_stream.py", "bench"] for command in commands)
     assert len(commands) == count
     toy = {
-        "matchers": ("-n", "300", "--events", "12", "--seconds", "0.01"),
-        "sweep": ("--scale", "0.0002", "--seconds", "0", "--rounds", "1", "--out", str(tmp_path)),
+        "matchers": ("-n", "300", "--events", "12", "--seconds", "0.01", "--settling", "0.05"),
+        "sweep": ("--scale", "0.0002", "--seconds", "0", "--rounds", "1", "--settling", "0", "--out", str(tmp_path)),
     }
     for _, _, *arguments in commands:
         one = () if "sweep" not in arguments or "--figures" in arguments else ("--figures", "11")
@@ -109,7 +113,7 @@ def test_people_get_a_table() -> None:
     result = bench("-a", "scan,counting", *TINY)
     heads, scan, counting = result.stdout.splitlines()
     assert heads.split("  ")[0] == "algorithm"
-    assert scan.split()[0::3][:2] == ["scan", "1.00"]
+    assert scan.split()[0::5][:2] == ["scan", "1.00"]
     assert counting.split()[0] == "counting"
     assert counting.split()[-1] == "yes"
 
@@ -155,7 +159,7 @@ class Counting(Spoiled):
         return {"values": len(events.value) / len(events), "a model's limit": 1234.5}
 
 
-@pytest.mark.parametrize("scenario", [TINY, ("--scenario", "event-bus", "-n", "300", *TINY[8:])])
+@pytest.mark.parametrize("scenario", [TINY, ("--scenario", "event-bus", "-n", "300", "--events", "12", *QUICK)])
 def test_a_profile_is_told_where_a_matcher_has_one(monkeypatch: pytest.MonkeyPatch, scenario: tuple[str, ...]) -> None:
     monkeypatch.setitem(ALGORITHMS, "counted", Algorithm(lambda table: Counting(ALGORITHMS["scan"](table), list)))
     scan, counted = objects(bench("-a", "scan,counted", "--profile", "--json", *scenario))
@@ -234,10 +238,184 @@ def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], mess
     assert message in " ".join(result.stderr.replace("│", " ").split())
 
 
+@dataclass(frozen=True, eq=False)
+class Recording(Spoiled):
+    """Keeps how many events each call had."""
+
+    calls: list[int]
+
+    def match(self, events: EventBatch) -> MatchBatch:
+        self.calls.append(len(events))
+        return super().match(events)
+
+
+def test_all_get_the_batch_that_was_asked_for_however_slow_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def slow(ids: list[int]) -> list[int]:
+        sleep(0.002)
+        return ids
+
+    def build(table: SubscriptionTable) -> Matcher:
+        calls.clear()
+        return Recording(ALGORITHMS["scan"](table), slow, calls)
+
+    monkeypatch.setitem(ALGORITHMS, "slow", Algorithm(build))
+    workload = Workload(subscriptions=50, attributes=3, predicates=(1, 2), events=20)
+    slowest, counting = measure(workload, [Candidate("slow"), Candidate("counting")], Effort(0.001, 2, batch=8))
+    assert calls == [8, 8, 8]  # round 0, and two that count
+    assert (slowest.batch, counting.batch) == (8, 8)
+
+
+class Learning(AdaptiveMatcher):
+    """Lists what `scan` lists, and learns from the first `lessons` events, and from those of two calls later on."""
+
+    def __init__(self, table: SubscriptionTable, lessons: int = 300, later: tuple[int, int] = (0, 0)) -> None:
+        self.inner, self.lessons, self.later = ALGORITHMS["scan"](table), lessons, later
+        self.seen = self.calls = self.learnt_later = 0
+
+    @property
+    def learnt(self) -> int:
+        return min(self.seen, self.lessons) + self.learnt_later
+
+    @property
+    def settled(self) -> bool:
+        return self.seen >= self.lessons
+
+    def match(self, events: EventBatch) -> MatchBatch:
+        self.calls += self.settled
+        self.seen += len(events)
+        self.learnt_later += self.calls in self.later
+        return self.inner.match(events)
+
+    def memory_bytes(self) -> int:
+        return 0
+
+
+SMALL = Workload(subscriptions=50, attributes=3, predicates=(1, 2), events=20)
+
+
+def learning(monkeypatch: pytest.MonkeyPatch, **options: Any) -> list[Learning]:
+    """Put `learning` among the algorithms; returns the matchers that will be built."""
+    built: list[Learning] = []
+
+    def build(table: SubscriptionTable) -> Matcher:
+        built.append(Learning(table, **options))
+        return built[-1]
+
+    monkeypatch.setitem(ALGORITHMS, "learning", Algorithm(build))
+    return built
+
+
+def test_an_algorithm_that_learns_has_settled_before_it_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = learning(monkeypatch)
+    (one,) = measure(SMALL, [Candidate("learning")], Effort(60.0, rounds=3, batch=10))
+    assert one.adaptation is not None
+    assert one.adaptation.settled
+    assert one.adaptation.events == 512  # 300 in batches of 256
+    assert min(one.adaptation.wall_s, one.adaptation.cpu_s) > 0
+    assert built[-1].calls == 4 * 2  # rounds of two batches
+
+
+def test_a_batch_from_which_it_learns_is_matched_again_and_timed_as_learning(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = learning(monkeypatch, later=(3, 6))  # the first call of round 1, and of round 2
+    (one,) = measure(SMALL, [Candidate("learning")], Effort(60.0, rounds=3, batch=10))
+    assert one.adaptation is not None
+    assert one.adaptation.events == 512 + 2 * 10
+    assert built[-1].calls == 4 * 2 + 2
+    assert len(one.us) == 2
+
+
+def test_an_algorithm_without_the_time_to_settle_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    learning(monkeypatch, lessons=10**9)
+    (one,) = measure(SMALL, [Candidate("learning")], Effort(60.0, rounds=1, batch=10, settling_s=0.01))
+    assert one.adaptation is not None
+    assert not one.adaptation.settled
+    result = bench("-a", "learning", *TINY)
+    assert [line.split()[-2:] for line in result.stdout.splitlines()[-1:]] == [["not", "settled"]]
+
+
+@pytest.mark.parametrize("name", [name for name in runnable() if name in ("ada_rein", "wpa_rein", "pem")])
+def test_those_that_learn_settle(name: str) -> None:
+    options = {} if name == "pem" else {"false_positives": 0.3}
+    workload = Workload(subscriptions=5_000, attributes=5, predicates=(1, 3), width=0.6, events=20)
+    candidate = Candidate(name, options)
+    (one,) = measure(workload, [candidate], Effort(0.05, rounds=2, batch=10))
+    assert one.checked
+    assert one.adaptation is not None
+    assert one.adaptation.settled
+
+
+def spoil_after(monkeypatch: pytest.MonkeyPatch, events: int) -> None:
+    """Put `spoiled` among the algorithms: it misses whatever comes after so many events of a round."""
+
+    class Late(Spoiled):
+        def match(self, batch: EventBatch) -> MatchBatch:
+            right = self.inner.match(batch)
+            if np.array_equal(batch.value[:3], last.value[:3]):
+                return MatchBatch(np.zeros_like(right.offsets), right.subscription[:0])
+            return right
+
+    last = SMALL.batch().part(events, events + 10)
+    monkeypatch.setitem(ALGORITHMS, "spoiled", Algorithm(lambda table: Late(ALGORITHMS["naive"](table), list)))
+
+
+@pytest.mark.parametrize(("checking_s", "by"), [(60.0, "scan"), (0.0, "scan on 10 events, counting on the others")])
+def test_every_event_that_is_timed_is_checked(monkeypatch: pytest.MonkeyPatch, checking_s: float, by: str) -> None:
+    def slowly(ids: list[int]) -> list[int]:
+        sleep(0.001)  # so that it is not the fastest
+        return ids
+
+    scan = ALGORITHMS["scan"]
+    monkeypatch.setitem(ALGORITHMS, "slow", Algorithm(lambda table: Spoiled(scan(table), slowly)))
+    spoil_after(monkeypatch, 10)
+    monkeypatch.setitem(ALGORITHMS, "scan", Algorithm(lambda table: Sleeping(scan(table))))
+    candidates = [Candidate(name) for name in ("slow", "counting", "spoiled")]
+    slow, counting, spoiled = measure(SMALL, candidates, Effort(0.4, 1, batch=10, checking_s=checking_s))
+    assert [one.events_measured for one in (slow, counting, spoiled)] == [20, 20, 20]
+    assert (slow.checked, counting.checked, spoiled.checked) == (True, True, False)
+    assert slow.checked_by == spoiled.checked_by == by
+    assert counting.checked_by == ("scan" if by == "scan" else "scan on 10 events")
+
+
+@dataclass(frozen=True, eq=False)
+class Sleeping(Matcher):
+    """So slow that one batch fills its round."""
+
+    inner: Matcher
+
+    def match(self, events: EventBatch) -> MatchBatch:
+        sleep(0.05 * len(events))
+        return self.inner.match(events)
+
+
+def test_markdown_is_a_table_with_a_row_for_each_algorithm() -> None:
+    result = bench("-a", "scan,counting", "--markdown", *TINY)
+    head, line, *found = [row.strip("|").split("|") for row in result.stdout.splitlines()]
+    assert head[0].strip() == "algorithm"
+    assert {cell.strip().strip(":") for cell in line} == {"---"}
+    assert [row[0].strip() for row in found] == ["scan", "counting"]
+    assert {len(row) for row in found} == {len(head)}
+
+
+@pytest.mark.parametrize(
+    ("document", "title", "definitions"),
+    [("README.md", "## The matching algorithms", False), ("matchers/README.md", "## The algorithms", True)],
+)
+def test_the_tables_of_algorithms_have_a_row_for_each_one_registered(
+    document: str, title: str, definitions: bool
+) -> None:
+    section = (HOME / document).read_text().split(f"{title}\n")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|")[0].strip(" `") for line in section.splitlines() if line.startswith("|")]
+    names = [row for row in rows[2:] if "learning" not in row]
+    registered = [name for name, algorithm in ALGORITHMS.items() if definitions or not algorithm.definition]
+    assert sorted(names) == sorted(registered)
+
+
 def test_the_first_round_decides_how_many_events_the_others_repeat() -> None:
     workload = Workload(subscriptions=50, attributes=3, predicates=(1, 2), events=9)
     (one,) = measure(workload, [Candidate("counting")], Effort(seconds=0.0, rounds=4, batch=4))
-    assert (one.rounds, one.batch, one.events_measured) == (4, 1, 1)
+    assert (one.rounds, one.batch, one.events_measured) == (4, 4, 4)
     (one,) = measure(workload, [Candidate("counting")], Effort(seconds=60.0, rounds=2, batch=4))
     assert (one.rounds, one.batch, one.events_measured) == (2, 4, 9)
     assert len(one.us) == len(one.matched) == 3

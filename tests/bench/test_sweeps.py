@@ -6,19 +6,24 @@ import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
 import run_stream
+from bench.matching.candidates import Candidate
 from bench.matching.measure import Effort
-from bench.papers import PAPERS, sweeps, tables
+from bench.matching.measurement import Measurement
+from bench.papers import PAPERS, memory, sweeps, tables
 from bench.papers.draw import draw
 from bench.papers.figures import METRICS, Figure, Point, Ratio, Value, lines, over, over_option
+from bench.papers.sweeps import Row
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, SubscriptionTable
 
-QUICK = Effort(seconds=0.0, rounds=1)
+QUICK = Effort(seconds=0.0, rounds=1, batch=1, settling_s=0.0)
 TOY = Figure(
     "toy",
     "1",
@@ -39,7 +44,7 @@ TOY = Figure(
 
 
 def sweep(directory: Path, *arguments: str) -> Result:
-    flags = ["--scale", "0.0002", "--seconds", "0", "--rounds", "1", "--out", str(directory)]
+    flags = ["--scale", "0.0002", "--seconds", "0", "--rounds", "1", "--settling", "0", "--out", str(directory)]
     return CliRunner().invoke(run_stream.app, ["bench", "sweep", *arguments, *flags])
 
 
@@ -161,11 +166,130 @@ def test_points_may_have_their_own_batch_and_leave_series_out(tmp_path: Path) ->
     points = (Point(1, batch=1), Point(2, batch=2), Point(3, batch=3, only=("scan",)))
     figure = replace(TOY, points=points, workload=replace(TOY.workload, subscriptions=50, events=7), stated=())
     outcome = sweeps.run(figure, 1.0, Effort(seconds=60.0, rounds=1))
-    assert [(row.x, row.label, row.measurement.batch) for row in outcome.rows] == [
+    assert [(row.x, row.label, row.columns["batch"]) for row in outcome.rows] == [
         *((x, label, x) for x in (1, 2) for label in ("scan", "counting")),
         (3, "scan", 3),
     ]
     assert draw(outcome, tmp_path).exists()
+
+
+def test_a_sweep_goes_on_where_it_was_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    built: list[int] = []
+
+    def build(table: SubscriptionTable) -> Matcher:
+        built.append(table.n_subscriptions)
+        return ALGORITHMS["scan"](table)
+
+    class Stopped(Exception):
+        pass
+
+    def stop_after_the_first(outcome: sweeps.Outcome) -> None:
+        tables.write_measured(outcome, tmp_path)
+        raise Stopped
+
+    monkeypatch.setitem(ALGORITHMS, "nobody", Algorithm(build))
+    with pytest.raises(Stopped):
+        sweeps.run(TOY, 0.5, QUICK, keep=stop_after_the_first)
+    first = rows(tmp_path / "toy-1.csv")
+    assert [row["value"] for row in first] == ["500"] * 3
+    built.clear()
+    outcome = sweeps.run(TOY, 0.5, QUICK, known=tables.read(tmp_path / "toy-1.csv"))
+    assert set(built) == {1_000}
+    tables.write(outcome, tmp_path)
+    assert rows(tmp_path / "toy-1.csv")[:3] == first
+    assert [row["value"] for row in rows(tmp_path / "toy-1.csv")] == ["500"] * 3 + ["1000"] * 3
+    assert all(statement.ours for statement in outcome.statements() if statement.claim != "scan: elsewhere")
+    assert draw(outcome, tmp_path).exists()
+
+
+@pytest.mark.parametrize("change", [{"seed": 2}, {"effort": replace(QUICK, batch=2)}, {"scale": 0.25}])
+def test_rows_of_another_run_are_measured_again(change: dict[str, Any], tmp_path: Path) -> None:
+    small = replace(TOY, points=TOY.points[:1])
+    file = tables.write_measured(sweeps.run(small, 0.5, QUICK), tmp_path)
+    told: list[tuple[Row, ...]] = []
+    run = {"scale": 0.5, "effort": QUICK, **change}
+    sweeps.run(small, **run, known=tables.read(file), keep=lambda outcome: told.append(outcome.rows))
+    assert all(len(row.us) for row in told[0])  # a row from a file has no single times
+
+
+def test_what_the_memory_does_not_hold_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    attempts: list[int] = []
+
+    def build(table: SubscriptionTable) -> Matcher:
+        attempts.append(table.n_subscriptions)
+        if table.n_subscriptions == 1_000:
+            raise MemoryError
+        return ALGORITHMS["scan"](table)
+
+    monkeypatch.setitem(ALGORITHMS, "nobody", Algorithm(build))
+    figure = replace(TOY, workload=replace(TOY.workload, subscriptions=10), stated=TOY.stated[2:])
+    points = (Point(1_000, {"subscriptions": 500}), Point(2_000, {"subscriptions": 1_000}))
+    outcome = sweeps.run(replace(figure, points=points), 1.0, QUICK)
+    assert outcome.notes == ("At 2,000 left out for memory: nobody.",)
+    assert [(row.x, row.label) for row in outcome.left_out] == [(2_000, "nobody")]
+    assert (2_000, "scan") in [(row.x, row.label) for row in outcome.rows]
+    file, *_ = tables.write(outcome, tmp_path)
+    assert [row["left_out"] for row in rows(file)] == ["", "", "", "", "", "memory"]
+    assert draw(outcome, tmp_path).exists()
+    attempts.clear()
+    again = sweeps.run(replace(figure, points=points), 1.0, QUICK, known=tables.read(file))
+    assert attempts == []
+    assert again.notes == outcome.notes
+
+
+def test_what_fits_only_without_the_others_is_measured_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[int] = []
+
+    def build(table: SubscriptionTable) -> Matcher:
+        attempts.append(table.n_subscriptions)
+        if len(attempts) == 1:
+            raise MemoryError
+        return ALGORITHMS["scan"](table)
+
+    monkeypatch.setitem(ALGORITHMS, "nobody", Algorithm(build))
+    outcome = sweeps.run(replace(TOY, points=TOY.points[:1], stated=()), 1.0, QUICK)
+    assert [(row.label, row.columns["turn"]) for row in outcome.rows] == [("scan", 1), ("counting", 1), ("nobody", 2)]
+    assert outcome.left_out == ()
+    assert outcome.notes == ()
+
+
+def test_if_the_answers_of_all_do_not_fit_each_is_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = sweeps.measure
+
+    def measure(workload: Any, candidates: Sequence[Candidate], effort: Effort) -> list[Measurement]:
+        if len(candidates) > 1 or candidates[0].algorithm == "nobody":
+            raise MemoryError
+        return real(workload, candidates, effort)
+
+    monkeypatch.setitem(ALGORITHMS, "nobody", ALGORITHMS["scan"])
+    monkeypatch.setattr(sweeps, "measure", measure)
+    outcome = sweeps.run(replace(TOY, points=TOY.points[:1], stated=()), 1.0, QUICK)
+    assert [(row.label, row.columns["turn"]) for row in outcome.rows] == [("scan", 2), ("counting", 3)]
+    assert [row.label for row in outcome.left_out] == ["nobody"]
+
+
+def test_more_memory_than_there_is_is_refused() -> None:
+    with memory.limited(), pytest.raises(MemoryError):
+        np.ones(1 << 40)
+    np.ones(1 << 10)
+
+
+def test_a_run_in_batches_stands_beside_that_of_single_events(tmp_path: Path) -> None:
+    for arguments, name, ours in (((), "hem-4", "ours"), (("--batch", "2"), "hem-4-batches-of-2", "ours_in_batches")):
+        result = sweep(tmp_path, "hem", "--figures", "4", *arguments)
+        assert result.exit_code == 0, result.output
+        assert {row["batch"] for row in rows(tmp_path / f"{name}.csv")} == {arguments[-1] if arguments else "1"}
+        stated = rows(tmp_path / f"{name}-stated.csv")
+        assert all(row[ours] for row in stated)
+        assert [bool(row[f"{ours}_cpu"]) for row in stated] == [row["metric"] == "us_per_event" for row in stated]
+        assert (tmp_path / f"{name}.png").exists()
+
+
+def test_the_sweep_of_tiles_measures_all_exact_algorithms() -> None:
+    exact = {name for name, a in ALGORITHMS.items() if not (a.approximate or a.definition or name == "auto")}
+    for figure in PAPERS["tiles"]:
+        assert {series.algorithm for series in figure.series} == exact | {"wpa_rein"}
+    assert [point.x for figure in PAPERS["tiles"] for point in figure.points if point.only] == [10_000_000, 50]
 
 
 def test_a_figure_of_real_events_needs_some_and_another_wants_none(tmp_path: Path) -> None:
@@ -202,7 +326,7 @@ def test_the_sweep_of_tiles_runs_without_tiles_too(monkeypatch: pytest.MonkeyPat
     assert result.exit_code == 0, result.output
     names = ("tiles-texts.csv", "tiles-texts.png", "tiles-fastest.csv")
     assert result.stdout.splitlines() == [str(tmp_path / name) for name in names]
-    assert "Not among the algorithms here: tiles." in result.stderr
+    assert "tiles-texts: Not among the algorithms here: tiles" in result.stderr
     assert "tiles-stock: left out" in result.stderr
     found = rows(tmp_path / "tiles-fastest.csv")
     assert [row["value"] for row in found] == ["10", "100", "1000", "10000", "100000"]

@@ -122,6 +122,18 @@ def test_false_positives_follow_the_load_up_to_the_target() -> None:
         matcher.adapt(arriving=1, served=0)
 
 
+def test_with_few_matches_the_sample_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It used to begin again and again: a ceiling lowered after a handful of false positives was raised at the next."""
+    monkeypatch.setattr(ada_rein, "SAMPLE_PAIRS", 30 * EVENTS * N)
+    rng = np.random.default_rng(4)
+    low = rng.random((N, K)) * 0.93
+    table, *events = workload(rng, chosen(rng, np.ones(D)), low, low + 0.07, lambda: rng.random((EVENTS, D)))
+    matcher = ada_rein.build(table)
+    for turn in range(50):
+        matcher.match(events[turn % 2])
+    assert matcher.settled
+
+
 def test_a_new_sample_follows_events_that_differ() -> None:
     table, seen, _ = uniform(np.random.default_rng(6))
     matcher = ada_rein.build(table, false_positives=0.1)

@@ -71,6 +71,6 @@ def test_the_commands_of_the_example_are_so() -> None:
     *tests, measured = [step.command.split() for step in steps(DOCUMENT)]
     for command, test, *_ in tests:
         assert (command, (HOME / test).exists()) == ("pytest", True)
-    toy = ("-n", "300", "--events", "12", "--seconds", "0.01")
+    toy = ("-n", "300", "--events", "12", "--seconds", "0.01", "--settling", "0.05")
     result = CliRunner().invoke(run_stream.app, [*measured[2:], *toy])
     assert result.exit_code == 0, result.output

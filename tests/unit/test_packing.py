@@ -15,7 +15,7 @@ import pytest
 
 from matchers import ALGORITHMS, Matcher, MatchingError, flat_file
 from matchers.algorithms import pem
-from matchers.contract.matcher import RatedMatcher
+from matchers.contract.matcher import AdaptiveMatcher, RatedMatcher
 from matchers.index import stored
 from matchers.index.segment import Segment
 from matchers.index.snapshot import Part, Snapshot
@@ -222,7 +222,8 @@ def test_every_matcher_and_all_that_a_part_holds_may_be_stored() -> None:
                     c for c in (*stored.CLASSES, Absent) if issubclass(c, inner)
                 ]
                 assert known, f"{kind.__name__} holds a {inner.__name__}"
-    direct = {*Matcher.__subclasses__(), *RatedMatcher.__subclasses__()} - {RatedMatcher}
+    kinds = {RatedMatcher, AdaptiveMatcher}
+    direct = {c for kind in (Matcher, *kinds) for c in kind.__subclasses__()} - kinds
     matchers = {c for c in direct if c.__module__.removeprefix("matchers.algorithms.").split(".")[0] in ALGORITHMS}
     assert len(matchers) == len(ALGORITHMS)
     assert matchers <= {*stored.CLASSES}

@@ -167,6 +167,29 @@ def test_the_split_point_moves_at_the_end_of_a_window_only() -> None:
     assert matcher.split > 0.5
 
 
+def test_without_adjusting_the_split_point_stays() -> None:
+    costs = Costs()
+    costs.high = 4.0
+    fixed = pem.build(table(), low=costs.side("low"), high=costs.side("high"), clock=costs, split=0.25, adjust=False)
+    fixed.match(events(3 * PSI))
+    assert fixed.split == 0.25
+    assert fixed.settled
+
+
+def test_it_has_settled_after_ten_windows_without_an_index_to_build() -> None:
+    costs = Costs()
+    costs.high = 4.0
+    matcher = costing(costs)
+    learnt = matcher.learnt
+    matcher.match(events(PSI))
+    assert matcher.learnt > learnt  # SP has moved
+    learnt = matcher.learnt
+    for _ in range(12):
+        assert not (matcher.settled and matcher.learnt > learnt)
+        matcher.match(events(PSI))
+    assert matcher.settled
+
+
 def test_a_batch_is_as_many_windows_as_it_has_events_for() -> None:
     at_once, in_pieces = Costs(), Costs()
     at_once.high = in_pieces.high = 1.1

@@ -36,7 +36,7 @@ from matchers.algorithms.cells import Cells
 from matchers.algorithms.predicates import Predicates
 from matchers.algorithms.rein import bucket_lists, cells_of
 from matchers.algorithms.rein.kernel import Lists
-from matchers.contract.matcher import Matcher, list_matches
+from matchers.contract.matcher import AdaptiveMatcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
 
@@ -47,6 +47,7 @@ SAMPLE_FALSE_POSITIVES = 2_000
 SAMPLE_PAIRS = 1 << 30
 SAMPLE_STRIDE = 256  # events matched at one ceiling; of a new sample, whose ceiling is a guess, FIRST_STRIDE
 FIRST_STRIDE = 16
+CEILING_FALSE_POSITIVES = 100  # fewer tell too little to lower the ceiling: it would be raised again, for a new sample
 FIRST_CEILING = 1 / 4096  # of all predicates
 CEILING_GROWTH = 4
 STEPS_BITS = 17  # bars are multiples of the power of two that leaves at most 2 ** 17 of them
@@ -138,7 +139,7 @@ class Adaptation:
 
 
 @dataclass(frozen=True, eq=False)
-class AdaRein(Matcher):
+class AdaRein(AdaptiveMatcher):
     lists: Lists  # of all predicates
     several: NDArray[np.bool_]  # [S]: whether the lists know only the hull of a predicate
     any_several: bool
@@ -148,9 +149,18 @@ class AdaRein(Matcher):
     state: Adaptation
 
     def match(self, events: EventBatch) -> MatchBatch:
-        if self.false_positives > 0 and not self.state.complete:
+        if not self.settled:
             return self._sample(events)
         return self._list(events, self.state.plan, self.exact)
+
+    @property
+    def learnt(self) -> int:
+        """The number of events in the sample."""
+        return self.state.events
+
+    @property
+    def settled(self) -> bool:
+        return self.state.complete or self.false_positives == 0
 
     def forget(self) -> None:
         """Begin a new sample with the next events, because they differ from those before."""
@@ -236,11 +246,12 @@ class AdaRein(Matcher):
         if limit >= state.ceiling.step < steps:
             self._begin(plan_of(self.order, self.lists, min(CEILING_GROWTH * state.ceiling.step, steps)))
             return False
-        if max(1, limit + limit // 2) < state.ceiling.step:  # the counts below it remain valid
+        false_positives = int(added[limit - 1]) if limit else 0  # at the limit
+        if false_positives >= CEILING_FALSE_POSITIVES and limit + limit // 2 < state.ceiling.step:  # lower counts stay
             state.ceiling = plan_of(self.order, self.lists, limit + limit // 4 + 1)
         state.limit = limit
         state.complete = state.events * len(self.several) >= SAMPLE_PAIRS or (
-            state.events >= SAMPLE_EVENTS and limit > 0 and added[limit - 1] >= SAMPLE_FALSE_POSITIVES
+            state.events >= SAMPLE_EVENTS and false_positives >= SAMPLE_FALSE_POSITIVES
         )
         self._set_bar()
         return True

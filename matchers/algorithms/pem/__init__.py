@@ -52,7 +52,7 @@ from matchers.algorithms.cells import Cells
 from matchers.algorithms.pem.kernel import gather
 from matchers.algorithms.pem.split_point import cut_of, follow
 from matchers.algorithms.pool import run as run_all
-from matchers.contract.matcher import Matcher
+from matchers.contract.matcher import AdaptiveMatcher, Matcher
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
 
@@ -60,6 +60,8 @@ Builder = Callable[[SubscriptionTable], Matcher]
 Clock = Callable[[], float]
 
 TAMA: Builder = partial(tama.build, levels=17)  # sec. V A
+
+QUIET_WINDOWS = 10  # without an index to build, after which the split point has settled
 
 _NOTHING = EventBatch(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0, np.float64), 0)
 
@@ -95,6 +97,7 @@ class Balance:
     split: float
     times: Float64  # [K] seconds that each slice took in this window
     seen: int = 0  # events in this window
+    quiet: int = 0  # windows since one ended with an index to build
     lock: Any = field(default_factory=Lock, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -110,7 +113,7 @@ class Balance:
 
 
 @dataclass(frozen=True, eq=False)
-class Pem(Matcher):
+class Pem(AdaptiveMatcher):
     sides: tuple[Side, Side]  # for low and for high matching probabilities
     table: SubscriptionTable
     order: Int32  # [S] subscriptions ascending by p
@@ -118,16 +121,26 @@ class Pem(Matcher):
     balance: Balance
     alpha: float
     window: int  # psi
+    adjust: bool
     clock: Clock
 
     def match(self, events: EventBatch) -> MatchBatch:
-        pieces = [self._match(_piece(events, at, at + self.window)) for at in range(0, len(events), self.window)]
+        pieces = [self._match(events.part(at, at + self.window)) for at in range(0, len(events), self.window)]
         return MatchBatch.joined(pieces)
 
     @property
     def split(self) -> float:
         with self.balance.lock:
             return self.balance.split
+
+    @property
+    def learnt(self) -> int:
+        """The number of indexes that it has built."""
+        return sum(len(side.runs) for side in self.sides)
+
+    @property
+    def settled(self) -> bool:
+        return not self.adjust or self.n_slices < 2 or self.balance.quiet >= QUIET_WINDOWS
 
     def memory_bytes(self) -> int:
         """The size of all indexes of both sides: a subscription counts once for each index that has it."""
@@ -170,7 +183,7 @@ class Pem(Matcher):
         """Add the times of a piece; at the end of a window, index the slices that change sides and move SP."""
         balance = self.balance
         with balance.lock:
-            if self.n_slices < 2 or cut != self._cut(balance.split):
+            if not self.adjust or self.n_slices < 2 or cut != self._cut(balance.split):
                 return
             balance.times += times
             balance.seen += n_events
@@ -178,9 +191,11 @@ class Pem(Matcher):
                 return
             split = follow(balance.split, balance.times, self.sides[0].work, self.sides[1].work, self.alpha)
             balance.restart(balance.split)
+        learnt = self.learnt
         self._prepare(split)
         with balance.lock:
             balance.restart(split)  # discard what others measured for the old split point
+            balance.quiet = balance.quiet + 1 if self.learnt == learnt else 0
 
     def _prepare(self, split: float) -> None:
         cut = self._cut(split)
@@ -203,12 +218,16 @@ def build(
     alpha: float = 0.2,
     window: int = 20,
     slices: int = 16,
+    adjust: bool = True,
     events: EventBatch | None = None,
     low: Builder = TAMA,
     high: Builder = rein.build,
     clock: Clock = perf_counter,
 ) -> Pem:
-    """`low` and `high` build the matchers of the subscriptions of low and of high probability. Raises MatchingError."""
+    """`low` and `high` build the matchers of the subscriptions of low and of high probability.
+
+    Without `adjust` the split point stays where it is. Raises MatchingError.
+    """
     for name, value, holds, wanted in (
         ("split", split, 0 < split < 1, "between 0 and 1"),
         ("alpha", alpha, 0 < alpha < 1, "between 0 and 1"),
@@ -226,7 +245,7 @@ def build(
     misses = table.needed - hits
     work = [np.array([(1 + w[order[i:j]]).sum() for i, j in pairwise(bounds)]) for w in (hits, misses)]
     balance = Balance(split, np.zeros(n_slices))
-    built = Pem((Side(low, work[0]), Side(high, work[1])), table, order, bounds, balance, alpha, window, clock)
+    built = Pem((Side(low, work[0]), Side(high, work[1])), table, order, bounds, balance, alpha, window, adjust, clock)
     built._prepare(split)
     return built
 
@@ -304,9 +323,3 @@ def _united(found: list[MatchBatch], n_events: int, n_subscriptions: int) -> Mat
     offsets, subscription = np.stack([p.offsets for p in found]), np.concatenate([p.subscription for p in found])
     gather(offsets, subscription, begin, n_subscriptions, out, counts)
     return MatchBatch(offsets_of(counts), out)
-
-
-def _piece(events: EventBatch, begin: int, end: int) -> EventBatch:
-    offsets = events.offsets[begin : end + 1]
-    of = slice(offsets[0], offsets[-1])
-    return EventBatch(offsets - offsets[0], events.column[of], events.value[of], events.n_columns)

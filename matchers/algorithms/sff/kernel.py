@@ -8,9 +8,8 @@ value visits:
     at most      4  9  30  40                      from it on                  9 30 40
     between      2..3  4..10  8..20                beginning up to it          4..10 8..20; 2..3 ends below it
 
-Counters are not cleared for each event: a counter below the event's `base` stands for 0, and each event has a higher
-base. If an event has several values in a column, two of them may satisfy one constraint, or two alternatives of a
-filter: `stamp` keeps the last (event, column) that a filter was counted for.
+The first three are runs of constraints that the value satisfies, and so runs of filters: nothing is compared. Counters
+run down (`kernels/counting.py`). Where interfaces are asked for, a filter with nothing left settles its interface.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.kernels.ascending import first_beyond, first_from
+from matchers.kernels.counting import group_of, list_complete, restart, stamps
 from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
 
@@ -35,8 +35,8 @@ class Constraints(NamedTuple):
     high: Any  # [U] float64; AT_MOST: ascending within a run
     begin: Any  # [U + 1] int64: constraint u is in the filters filters[begin[u]] .. filters[begin[u + 1]]
     filters: Any  # [begin[U]] int32
-    needed: Any  # [S] int32: how many constraints a filter has
-    most: int  # constraints of a filter
+    needed: Any  # [S, padded], counters: how many columns a filter has constraints on
+    n_filters: int
     always: Any  # int32: the filters without constraints
 
 
@@ -48,80 +48,67 @@ class Target(NamedTuple):
 
 
 @inlined
-def list_filter(f: int, event: int, interface: Any, settled: Any, out: Any, m: int) -> int:
-    """Write a filter that matches, or its interface unless it is settled; returns where the list ends."""
-    if interface.shape[0] > 0:
-        f = interface[f]
-        if settled[f] == event:
-            return m
-        settled[f] = event
-    out[m] = f
-    return m + 1
+def settle(f: Any, event: int, interface: Any, settled: Any, out: Any, m: int) -> int:
+    """Write the interface of a filter that matches, unless it is settled; returns where the list ends."""
+    i = interface[f]
+    if settled[i] != event:
+        settled[i] = event
+        out[m] = i
+        m += 1
+    return m
 
 
 @kernel
 def sff(event: int, events: Events, constraints: Constraints, target: Target, out: Any, counts: Any) -> int:
     """An event is done when all interfaces are settled."""
     offsets, e_column, e_value = events
-    run, low, high, begin, filters, needed, most, always = constraints
-    interface, asked = target
+    run, low, high, begin, filters, needed, _, always = constraints
+    interface, most = target
+    forwards = interface.shape[0] > 0
     n_columns = run.shape[0] // KINDS
-    n_filters = needed.shape[0]
-    count = np.zeros(n_filters, np.int64)
-    stamp = np.zeros(n_filters, np.int64)
-    settled = np.full(asked if interface.shape[0] > 0 else 0, -1, np.int64)
-    base = 0
+    left = np.empty_like(needed)
+    stamp = stamps(event, offsets, e_column, n_columns, needed.shape[0])
+    settled = np.full(most if forwards else 0, -1, np.int64)
     m = 0
-    while event < offsets.shape[0] - 1 and out.shape[0] - m >= asked:
-        base += most + 1
+    while event < offsets.shape[0] - 1 and out.shape[0] - m >= most:
+        restart(left, needed)
         before = m
-        for i in range(always.shape[0]):
-            m = list_filter(always[i], event, interface, settled, out, m)
-        group = 0  # of a value that is the only one in its column
+        if forwards:
+            for i in range(always.shape[0]):
+                m = settle(always[i], event, interface, settled, out, m)
+        group = 0
         first, last = offsets[event], offsets[event + 1]
         for k in range(first, last):
             c = e_column[k]
-            if c >= n_columns or m - before == asked:  # the batch may know more columns than the table
+            if c >= n_columns or (forwards and m - before == most):  # the batch may know more columns than the table
                 break
-            if k == first or e_column[k - 1] != c:
-                group = k + 1 if k + 1 < last and e_column[k + 1] == c else 0
+            group = group_of(e_column, k, first, last, group)
             value = e_value[k]
             for kind in range(KINDS):
-                left, right = run[c * KINDS + kind], run[c * KINDS + kind + 1]
+                u, end = run[c * KINDS + kind], run[c * KINDS + kind + 1]
                 if kind == AT_MOST:
-                    left = first_from(high, left, right, value)
+                    u = first_from(high, u, end, value)
                 else:
-                    right = first_beyond(low, left, right, value)
+                    end = first_beyond(low, u, end, value)
                 if kind == EQUAL:
-                    left = first_from(low, left, right, value)
-                for u in range(left, right):
-                    if kind == BETWEEN and high[u] < value:
-                        continue
-                    for i in range(begin[u], begin[u + 1]):
-                        f = filters[i]
-                        if interface.shape[0] > 0 and m > before and settled[interface[f]] == event:
-                            continue
-                        if group > 0:
-                            if stamp[f] == group:
-                                continue
-                            stamp[f] = group
-                        satisfied = max(count[f], base) + 1
-                        count[f] = satisfied
-                        if satisfied == base + needed[f]:
-                            m = list_filter(f, event, interface, settled, out, m)
-        if interface.shape[0] == 0 and (m - before) * 16 >= n_filters:
-            list_counted(count, needed, base, out, before)
-        else:
+                    u = first_from(low, u, end, value)
+                while u < end:
+                    after = u + 1 if kind == BETWEEN else end
+                    if kind != BETWEEN or high[u] >= value:
+                        for i in range(begin[u], begin[after]):
+                            f = np.uint32(filters[i])  # unsigned: no index counts from the end
+                            if group > 0:
+                                if stamp[f] == group:
+                                    continue
+                                stamp[f] = group
+                            left[f] -= 1
+                            if forwards and left[f] == 0:
+                                m = settle(f, event, interface, settled, out, m)
+                    u = after
+        if forwards:
             out[before:m].sort()
+        else:
+            m = list_complete(left, out, m)
         counts[event] = m - before
         event += 1
     return event
-
-
-@kernel
-def list_counted(count: Any, needed: Any, base: int, out: Any, m: int) -> None:
-    """Write the filters that match in order from m on: if they are many, this costs less than sorting them."""
-    for f in range(needed.shape[0]):
-        if max(count[f], base) == base + needed[f]:
-            out[m] = f
-            m += 1

@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.algorithms.cells import Cells
-from matchers.algorithms.tama.kernel import BLOCK, Contents, Dyadic, Intervals, place, tama
+from matchers.algorithms.tama.kernel import Contents, Dyadic, Intervals, place, tama
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
+from matchers.kernels.counting import padded
 
 FINEST = 24  # bounds the memory for a column's cells: 2^25 of 8 bytes
 
@@ -78,11 +79,4 @@ def build(table: SubscriptionTable, levels: int = 13) -> Tama:
     for start in (contents.start, contents.edge_start):  # each is now that of the cell after it
         start[1:] = start[:-1].copy()
         start[0] = 0
-    return Tama(cells, contents, intervals, _padded(table.needed), table.n_subscriptions)
-
-
-def _padded(needed: Int32) -> NDArray[Any]:
-    """`needed` with 1 at the places beyond the last subscription, which are never hit."""
-    padded = np.ones(-(-len(needed) // BLOCK) * BLOCK, np.min_scalar_type(int(needed.max(initial=1))))
-    padded[: len(needed)] = needed
-    return padded
+    return Tama(cells, contents, intervals, padded(table.needed), table.n_subscriptions)

@@ -13,8 +13,7 @@ Cells ascend with the value (`cell_of`), so this also holds for rounded values. 
 bounds of the intervals are compared with the value.
 
 Cost: O(hits + M * levels + S / 8) per event of M values. Ids of one cell ascend, so counters are visited in the order
-of memory. They count down from `needed`, in the least type that holds it: a byte for up to 255 columns. Several values
-of one column could count twice, so there, and only there, `stamp` keeps the last (event, column) that counted.
+of memory (`kernels/counting.py`).
 """
 
 from __future__ import annotations
@@ -24,11 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.kernels.cells import cell_of
+from matchers.kernels.counting import count_hit, list_complete, restart, stamps
 from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
-from matchers.kernels.rows import has_several_values
-
-BLOCK = 8  # `needed` is padded to a multiple of it, so that the counters are whole words
 
 
 class Dyadic(NamedTuple):
@@ -120,16 +117,6 @@ def put(x: int, i: int, start: Any, contents: Any, fill: bool) -> None:
     start[i] += 1
 
 
-@inlined
-def count(s: Any, group: int, stamp: Any, left: Any) -> None:
-    """Count a hit of subscription s, once for each group; 0: a value that is alone in its column."""
-    if group == 0:
-        left[s] -= 1
-    elif stamp[s] != group:
-        stamp[s] = group
-        left[s] -= 1
-
-
 @kernel
 def tama(
     event: int,
@@ -148,10 +135,10 @@ def tama(
     subscription, low, high = intervals
     n_columns = leaves.shape[0]
     left = np.empty_like(needed)
-    stamp = np.zeros(needed.shape[0] if _several(event, offsets, e_column, n_columns) else 0, np.int64)
+    stamp = stamps(event, offsets, e_column, n_columns, needed.shape[0])
     m = 0
     while event < offsets.shape[0] - 1 and out.shape[0] - m >= n_subscriptions:
-        left[:] = needed
+        restart(left, needed)
         k = offsets[event]
         end = offsets[event + 1]
         while k < end:
@@ -167,45 +154,15 @@ def tama(
                     for i in range(edge_start[edge[c] + leaf], edge_start[edge[c] + leaf + 1]):
                         r = rows[i]
                         if low[r] <= value <= high[r]:
-                            count(subscription[r], group, stamp, left)
+                            count_hit(subscription[r], group, stamp, left)
                     cell = leaves[c] + leaf
                     while cell > 0:
                         for i in range(start[base[c] + cell], start[base[c] + cell + 1]):
-                            count(np.uint32(ids[i]), group, stamp, left)  # unsigned: no index counts from the end
+                            count_hit(np.uint32(ids[i]), group, stamp, left)  # unsigned: no index counts from the end
                         cell >>= 1
             k = after
         before = m
-        m = _exhausted(left, out, m)
+        m = list_complete(left, out, m)
         counts[event] = m - before
         event += 1
     return event
-
-
-@inlined
-def _exhausted(left: Any, out: Any, m: int) -> int:
-    """Write the subscriptions with nothing left to hit, eight bytes of counters at a time.
-
-    Subtracting 1 from a counter x sets its highest bit, where it was clear, only if x is 0. So (x - 1) & ~x & highest,
-    for the counters of a word at once, is not 0 if and only if one of them is 0.
-    """
-    lanes = np.uint64(0xFFFFFFFFFFFFFFFF) // np.uint64((1 << 8 * left.itemsize) - 1)  # 1 in each counter
-    highest = lanes << np.uint64(8 * left.itemsize - 1)
-    words = left.view(np.uint64)
-    per_word = 8 // left.itemsize
-    for w in range(words.shape[0]):
-        x = words[w]
-        if (x - lanes) & ~x & highest:
-            for s in range(w * per_word, (w + 1) * per_word):
-                if left[s] == 0:
-                    out[m] = s
-                    m += 1
-    return m
-
-
-@kernel
-def _several(event: int, offsets: Any, column: Any, n_columns: int) -> bool:
-    """Test whether an event from `event` on has several values in one column."""
-    for e in range(event, offsets.shape[0] - 1):
-        if has_several_values(column, offsets[e], offsets[e + 1], n_columns):
-            return True
-    return False

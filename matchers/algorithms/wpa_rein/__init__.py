@@ -38,7 +38,7 @@ from matchers.algorithms.wpa_rein.allocation import allocate
 from matchers.algorithms.wpa_rein.kernel import Lists, Plans, fill_buckets, list_block, mark_block, mark_dense
 from matchers.algorithms.wpa_rein.matching_time import UnitTimes, best_threads, marking_s
 from matchers.algorithms.wpa_rein.precision import Precision, calibrate, sample_size
-from matchers.contract.matcher import RatedMatcher, list_matches
+from matchers.contract.matcher import AdaptiveMatcher, RatedMatcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
 from matchers.kernels.bitsets import unmarked
@@ -52,7 +52,7 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, eq=False)
-class WpaRein(RatedMatcher):
+class WpaRein(RatedMatcher, AdaptiveMatcher):
     """Lists more than matches with false_positives > 0, unless exact; exact otherwise."""
 
     lists: Lists
@@ -96,6 +96,15 @@ class WpaRein(RatedMatcher):
             return list_block(first, *marked, events.arrays, lists, self.rows, plans, blocks, out, counts)
 
         return list_matches(step, len(events), lists.n_subscriptions)
+
+    @property
+    def learnt(self) -> int:
+        """The number of events in the last calibration, and 1 for the first one, which may have none."""
+        return self.calibration.n_events + (self.calibration.precision is not None)
+
+    @property
+    def settled(self) -> bool:
+        return self.false_positives == 0 or self.calibration.n_events >= sample_size(self.lists)
 
     def threads_for(self, work: Float64) -> int:
         """The number of threads that mark, if an event looks at work [G] predicates of each group."""

@@ -15,6 +15,8 @@ def allocate(work: Float64, threads: int) -> list[Int64]:
     The largest group left goes to the thread with the least work. So no two threads differ by more than one group, and
     the most that a thread has is below 4 / 3 of the best there is (Graham). Groups without work are left out.
     """
+    if threads == 1:
+        return [np.flatnonzero(work)]
     load = [(0.0, t) for t in range(threads)]
     groups: list[list[int]] = [[] for _ in range(threads)]
     for g in np.argsort(-work, kind="stable")[: np.count_nonzero(work)].tolist():
