@@ -52,12 +52,13 @@ _calls = 0
 
 
 def _bound(memory_mb: int) -> None:
-    """Limit the memory of this process to its present size plus `memory_mb`; that size grows with the number of cores.
+    """Before the first task, limit the memory of this process to its present size, which grows with the number of
+    cores, plus `memory_mb`.
 
-    Files mapped for reading do not count. Without /proc there is no limit.
+    Files mapped for reading do not count. With 0, or without /proc, there is no limit.
     """
     status = Path("/proc/self/status")
-    if not status.exists():
+    if not memory_mb or _calls or not status.exists():
         return
     (taken_kb,) = re.findall(r"VmData:\s+(\d+) kB", status.read_text())
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
@@ -110,12 +111,12 @@ class Work:
 
     def publish(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Publish what all shards have matched."""
+        _bound(self.memory_mb)
         return self._done(united(batches))
 
     def _matched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Matches]]:
         """Records of one topic and what matches them, again and again."""
-        if self.memory_mb and not _calls:
-            _bound(self.memory_mb)
+        _bound(self.memory_mb)
         parts, plan = opened(tuple(handle for handle, _ in self.parts), self.shard)
         matching = Matching(
             parts=parts,
