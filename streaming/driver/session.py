@@ -153,6 +153,11 @@ def start(
     files = sorted(jars.glob("*.jar"))
     if not files:
         raise JobError(f"no jars in {jars}; `make setup` puts them there")
+    if options.get("spark.stage.maxConsecutiveAttempts", "1") != "1":
+        raise JobError(
+            "spark.stage.maxConsecutiveAttempts must stay 1: tasks of a stage that Spark runs again would publish "
+            "beside those of the first attempt; the job itself repeats what was not committed"
+        )
     local = not on_cluster(master)
     if not local and options.get("spark.io.encryption.enabled") == "true":
         raise JobError(
