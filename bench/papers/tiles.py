@@ -15,8 +15,8 @@ from matchers import ALGORITHMS
 
 OURS = "tiles"
 DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(10, 10), width=0.3, events=8_192)
-EXACT = [name for name, algorithm in ALGORITHMS.items() if not (algorithm.approximate or algorithm.definition)]
-ALL = (*lines(*(name for name in EXACT if name != "auto")), Series("wpa_rein", "wpa_rein", {"false_positives": 0.0}))
+EXACT = [name for name, a in ALGORITHMS.items() if not (a.approximate or a.definition or a.chooses)]
+ALL = (*lines(*EXACT), Series("wpa_rein", "wpa_rein", {"false_positives": 0.0}))
 SMALLEST = ("scan", "counting", "sff", "rein", "hem", "ocm", OURS)  # indexes of ten million subscriptions that fit
 LARGEST = ("tama", "pem", "comat")  # indexes of fifty million predicates that do not
 SPARSE = {"event_size": 30}

@@ -71,7 +71,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "tiles": Algorithm(tiles.build),
     "ocm": Algorithm(ocm.build),
     "ccm": Algorithm(ccm.build, runnable=ccm.has_gpu),
-    "auto": Algorithm(auto.build),
+    "auto": Algorithm(auto.build, chooses=True),
 }
 
 

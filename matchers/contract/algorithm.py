@@ -30,6 +30,7 @@ class Algorithm:
     approximate: bool = False  # may list more than what matches, never less; `build` then knows the option `exact`
     rated: bool = False  # `build` returns a `RatedMatcher`
     updatable: Callable[..., UpdatableMatcher] | None = None  # (table, capacity=, psi=, **options of `build`)
+    chooses: bool = False  # `build` builds one of the others
     definition: bool = False  # says what is right, slowly: to compare with, not to measure
     runnable: Callable[[], bool] = lambda: True  # whether this machine has what it needs
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
 
+WITHOUT_LEADER = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
+PAUSE_S = 0.1
 EARLIEST = "earliest"  # `auto_offset_reset`: read on with the first record that is left, if retention removed some
 
 
@@ -119,7 +121,7 @@ def read(
     try:
         partitions = [TopicPartition(topic, p) for topic in topics for p in range(there[topic])]
         for partition in partitions:
-            low, _ = consumer.get_watermark_offsets(partition, TIMEOUT_S)
+            low = _first(consumer, partition)
             partition.offset = max(low, (starts or {}).get((partition.topic, partition.partition), low))
         ends = _ends(cluster, partitions) if settled else {}
         consumer.assign(partitions)
@@ -146,6 +148,19 @@ def read(
         raise translate(error.args[0], f"{', '.join(topics)} cannot be read") from error
     finally:
         consumer.close()
+
+
+def _first(consumer: Consumer, partition: TopicPartition) -> int:
+    """The first offset. The leader of a new topic may not know for a moment that it is one."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            low, _ = consumer.get_watermark_offsets(partition, TIMEOUT_S)
+            return low
+        except KafkaException as error:
+            if error.args[0].code() not in WITHOUT_LEADER or time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE_S)
 
 
 def _ends(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[tuple[str, int], int]:

@@ -28,7 +28,7 @@ def test_of_two_names_that_differ_in_a_dot_only_the_first_gets_its_deliveries(ka
     sink, topics = ListSink(), Topics(kafka, {})
     topics.create([Topic(dead)])
     slots: Any = SlotsOn(sink, publication=replace(PUBLICATION, dead_letters=dead, prefix=f"{name}.to."), broker=topics)
-    p = WithoutSpark(state(), sink, OutputTopics(topics, 1, 1, create=True), names, careful=False, slots=slots)
+    p = WithoutSpark(state(), sink, slots, OutputTopics(topics, 1, 1, create=True), names, careful=False)
     step(p, change(0, "s1", {"subscriber": "a.b", "pattern": {"x": [1]}}))
     step(p, change(1, "s2", {"subscriber": "a_b", "pattern": {"x": [1]}}))
     for offset in (0, 1):
