@@ -428,6 +428,8 @@ def test_a_topic_with_more_partitions_than_are_known_is_asked_about_again(stage:
     assert stage.client.partitions(stage.out) == dict.fromkeys(stage.out, 2)
     admin = AdminClient({"bootstrap.servers": stage.kafka})
     admin.create_partitions([NewPartitions(stage.out[0], 3)])[stage.out[0]].result(30)
+    while Topics(stage.kafka, {}).partitions()[stage.out[0]] < 3:  # a broker hears of it a moment after it is made
+        time.sleep(0.01)
     assert stage.client.partitions(stage.out, {stage.out[1]: 2}) == dict.fromkeys(stage.out, 2)
     assert stage.client.partitions(stage.out, {stage.out[0]: 3}) == {stage.out[0]: 3, stage.out[1]: 2}
     done = stage.slot().open()

@@ -28,7 +28,9 @@ from streaming.publishing.connection.options import Options
 from streaming.publishing.connection.requests import Question
 
 TIMEOUT_S = 60.0  # for all attempts at one thing
-GONE_S = 10.0  # after which a topic that brokers do not know does not exist
+# After this a topic that brokers do not know does not exist. They hear of a new one within a fraction of it; and if one
+# takes longer, nothing is lost: the transaction is aborted, and the driver looks for the topic.
+GONE_S = 2.0
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.05
 MOST_IN_FLIGHT = 1_000  # requests of a connection; the broker takes one after the other
 
