@@ -12,8 +12,8 @@ from bench.matching.candidates import Candidate
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS
 
-UPDATED = 1_000  # subscriptions, as REIN deletes (sec. V D)
-COMPILING = 10  # subscriptions that are inserted and deleted before
+CALL = 1_000  # subscriptions that are inserted or deleted in one call; REIN deletes as many (sec. V D)
+COMPILING = 10  # subscriptions of an index that is updated before
 
 
 @dataclass(frozen=True)
@@ -25,23 +25,26 @@ class UpdateTimes:
 
 
 def update_times(candidate: Candidate, workload: Workload) -> UpdateTimes:
-    """The index holds the workload before. It gets new subscriptions of the same kind, and loses as many of all."""
+    """The index holds the workload before. It gets half as many subscriptions of the same kind, so that the time has a
+    fair share of what growing costs; then it loses one call of all.
+    """
     build = ALGORITHMS[candidate.algorithm].updatable
     if build is None:
         return UpdateTimes()
+    few = replace(workload, subscriptions=COMPILING).table()
+    compiled = build(few, **candidate.options)
+    compiled.delete(compiled.insert(few))
     matcher = build(workload.table(), **candidate.options)
-    first = matcher.insert(replace(workload, subscriptions=COMPILING, seed=workload.seed + 1).table())
-    matcher.delete(np.arange(first, first + COMPILING))
-    new = replace(workload, subscriptions=UPDATED, seed=workload.seed + 2).table()
+    n = workload.subscriptions
+    insert_s = 0.0
+    for first in range(n, n + n // 2, CALL):
+        size = min(CALL, n + n // 2 - first)
+        table = replace(workload, subscriptions=size, seed=workload.seed + first).table()
+        begin_s = process_time()
+        matcher.insert(table)
+        insert_s += process_time() - begin_s
+    deleted = np.random.default_rng(workload.seed).choice(n, min(CALL, n), replace=False)
     begin_s = process_time()
-    n = matcher.insert(new)
-    inserted_s = process_time()
-    random = np.random.default_rng(workload.seed)
-    deleted = random.choice(first, min(UPDATED, first // 4), replace=False)
-    delete_s = process_time()
     matcher.delete(deleted)
-    deleted_s = process_time()
-    assert n == first + COMPILING
-    return UpdateTimes(
-        (inserted_s - begin_s) / UPDATED * 1e6, (deleted_s - delete_s) / len(deleted) * 1e6 if len(deleted) else nan
-    )
+    delete_s = process_time() - begin_s
+    return UpdateTimes(insert_s / (n // 2) * 1e6 if n > 1 else nan, delete_s / len(deleted) * 1e6)

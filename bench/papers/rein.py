@@ -2,8 +2,8 @@
 
 Its SIENA counts the satisfied constraints and is `counting` here. It has TAMA at level 13, and H-TREE with 6 cells on 6
 attributes, where it stores a subscription in each cell that it touches; ours is the later form, which stores it once.
-Figures 12 and 13: 1,000 subscriptions are inserted and 1,000 deleted, in one call each, by the algorithms that can. The
-text gives no numbers of figure 13.
+Figures 12 and 13: algorithms that can insert half as many subscriptions as they hold and delete 1,000, by 1,000 a call.
+The text gives no numbers of figure 13.
 """
 
 from __future__ import annotations

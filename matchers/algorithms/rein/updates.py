@@ -83,6 +83,8 @@ class UpdatableRein:
         self._low_size = np.diff(self._lists.low_start).astype(np.int32)
         self._high_size = np.diff(self._lists.high_start).astype(np.int32)
         self._blocks = -(-self._table.n >> BLOCK_BITS)
+        if self._blocks:
+            self._lay_out_last_block(room=True)
 
     def _begin_block(self) -> None:
         """Add the empty buckets of one more block."""

@@ -20,7 +20,7 @@ from matchers.algorithms import tama
 from matchers.algorithms.tama.kernel import Dyadic, Intervals, Visited
 from matchers.algorithms.tama.lists import Lists, delete_intervals, insert_intervals
 from matchers.contract.growing_table import GrowingTable, nbytes, with_room
-from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
+from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.kernels.counting import BLOCK, padded
 
 
@@ -92,9 +92,12 @@ class UpdatableTama:
 
 
 def _lists(start: Int64, contents: Int32) -> Lists:
-    """The lists start[i] .. start[i + 1], without room."""
-    contents = contents if len(contents) else np.zeros(1, np.int32)  # what is doubled is not empty
-    return Lists(start[:-1].copy(), start[1:].copy(), np.diff(start), contents, int(start[-1]))
+    """The lists start[i] .. start[i + 1], with room for half more in each."""
+    length = np.diff(start)
+    new_start = offsets_of(length + length // 2)
+    spread = np.zeros(max(int(new_start[-1]), 1), np.int32)  # not empty, so that it can be doubled
+    spread[np.arange(len(contents)) + np.repeat(new_start[:-1] - start[:-1], length)] = contents
+    return Lists(new_start[:-1], new_start[:-1] + length, np.diff(new_start), spread, int(new_start[-1]))
 
 
 def build(table: SubscriptionTable, levels: int = 13) -> UpdatableTama:
