@@ -54,8 +54,11 @@ def append(i: int, x: int, start: Any, end: Any, room: Any, contents: Any, tail:
 
 @kernel
 def remove(i: int, x: int, start: Any, end: Any, contents: Any) -> None:
-    for k in range(first_from(contents, start[i], end[i], x) + 1, end[i]):
-        contents[k - 1] = contents[k]
+    """Slices, and no index that might count from the end, let the compiler move several numbers at once."""
+    at = first_from(contents, start[i], end[i], x)
+    to, behind = contents[at : end[i] - 1], contents[at + 1 : end[i]]
+    for k in range(to.shape[0]):
+        to[k] = behind[k]
     end[i] -= 1
 
 
