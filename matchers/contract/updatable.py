@@ -20,8 +20,8 @@ class Updatable(Protocol):
 
     Cost: an update touches the lists that the subscription is in. Arrays that are full grow to twice their length. When
     the intervals have doubled, or half of them are deleted, the whole index is built anew, with a new domain and new
-    cells; that is O(1) per interval inserted or deleted, on average. Deleted numbers keep their places of some bytes, and
-    a bit that every event reads: if most numbers are deleted, build a new index from what is left.
+    cells; that is O(1) per interval inserted or deleted, on average. Deleted numbers keep some bytes each, and a bit
+    that every event reads: if most numbers are deleted, build a new index from what is left.
     """
 
     def match(self, events: EventBatch) -> MatchBatch: ...

@@ -8,8 +8,8 @@ p is normalised to [0, 1] by its rank, as in `pem.build`: among the subscription
 a range of ranks, over which their numbers are spread evenly, so predicates of one width go to both sides.
 
 Where it differs from `pem.build`: each side is one index, not slices of it, and SP follows Eq. 3 alone. A subscription
-stays on its side when SP moves (the paper mentions no move): SP decides for those that come later, and for all when the intervals
-have doubled and all is built anew.
+stays on its side when SP moves (the paper mentions no move): SP decides for those that come later, and for all when the
+intervals have doubled and all is built anew.
 """
 
 from __future__ import annotations
