@@ -22,9 +22,9 @@ coordinates = st.sampled_from([-1.0, 0.0, -0.0, 1.0, 2.0, 3.0, float("inf"), flo
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> dict[str, object]:
+def tables(draw: st.DrawFn, columns: st.SearchStrategy[int] = st.integers(0, 4)) -> dict[str, Any]:  # noqa: B008
     """Arguments of SubscriptionTable.from_intervals: any order, overlapping, empty and infinite intervals."""
-    n_subscriptions, n_columns = draw(st.integers(0, 9)), draw(st.integers(0, 4))
+    n_subscriptions, n_columns = draw(st.integers(0, 9)), draw(columns)
     interval = st.tuples(
         st.integers(0, max(n_subscriptions - 1, 0)), st.integers(0, max(n_columns - 1, 0)), coordinates, coordinates
     )

@@ -14,9 +14,9 @@ import numpy as np
 
 from bench.errors import BenchError
 from bench.matching.candidates import Candidate, options_of
-from bench.matching.inserting import us_per_insert
 from bench.matching.measure import Effort, measure
 from bench.matching.measurement import Measurement
+from bench.matching.updating import UpdateTimes, update_times
 from bench.papers import PAPERS
 from bench.papers.figures import METRICS, Figure, Point, Ratio, Series, Value, Varied
 from bench.workloads import dataset
@@ -254,10 +254,10 @@ class _Asked:
         """The row of a measurement, or of one that the memory was too small for."""
         if measured is None:
             return Row(self.point.x, self.series.label, self.workload, {**self.columns, **_NOTHING, "turn": turn})
-        us = nan
-        if "insert" in self.figure.metrics and isinstance(self.workload, Workload):
-            us = us_per_insert(self.candidate, self.workload)
-        columns = {**self.columns, **_figures(measured, self.workload, us), "turn": turn}
+        times = UpdateTimes()
+        if {"insert", "delete"} & set(self.figure.metrics) and isinstance(self.workload, Workload):
+            times = update_times(self.candidate, self.workload)
+        columns = {**self.columns, **_figures(measured, self.workload, times), "turn": turn}
         return Row(self.point.x, self.series.label, self.workload, columns, measured.us, measured.matched)
 
 
@@ -282,7 +282,7 @@ def _measured(asked: Sequence[_Asked], turn: int = 1) -> list[Row]:
     return list(rows.values())
 
 
-def _figures(measured: Measurement, workload: Varied, us: float) -> dict[str, Any]:
+def _figures(measured: Measurement, workload: Varied, times: UpdateTimes) -> dict[str, Any]:
     """The columns of a measurement."""
     learnt = measured.adaptation
     values = {
@@ -290,7 +290,8 @@ def _figures(measured: Measurement, workload: Varied, us: float) -> dict[str, An
         "cpu_us": measured.cpu_us_per_event,
         "us_std": float(np.std(measured.us)) if measured.batch == 1 else nan,  # of batches it would mean nothing
         "insertion": measured.build_s / workload.subscriptions * 1e6,
-        "insert": us,
+        "insert": times.insert,
+        "delete": times.delete,
         "memory": measured.memory_bytes,
         "selectivity": measured.matches / measured.events_measured / workload.listable,
         "false": measured.answer.false_positive_rate,

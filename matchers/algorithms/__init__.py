@@ -39,13 +39,16 @@ from matchers.algorithms.comat.predicted_time import PredictedTime
 from matchers.algorithms.counting.kernel import Columns
 from matchers.algorithms.h_tree import kernel as h_tree_kernel
 from matchers.algorithms.hem import kernel as hem_kernel
-from matchers.algorithms.hem import updates
+from matchers.algorithms.hem import updates as hem_updates
 from matchers.algorithms.ocm import kernel as ocm_kernel
 from matchers.algorithms.opindex.kernel import Partitions
+from matchers.algorithms.pem import updates as pem_updates
+from matchers.algorithms.rein import updates as rein_updates
 from matchers.algorithms.rein.kernel import Lists
 from matchers.algorithms.scan.kernel import Table
 from matchers.algorithms.sff import kernel as sff_kernel
 from matchers.algorithms.tama import kernel as tama_kernel
+from matchers.algorithms.tama import updates as tama_updates
 from matchers.algorithms.tiles.kernels.matching import Arrays
 from matchers.algorithms.wpa_rein import kernel as wpa_rein_kernel
 from matchers.algorithms.wpa_rein.precision import Precision
@@ -58,13 +61,13 @@ ALGORITHMS: dict[str, Algorithm] = {
     "scan": Algorithm(scan.build),
     "counting": Algorithm(counting.build),
     "sff": Algorithm(sff.build),
-    "rein": Algorithm(rein.build),
+    "rein": Algorithm(rein.build, updatable=rein_updates.build),
     "ada_rein": Algorithm(ada_rein.build, approximate=True),
-    "hem": Algorithm(hem.build, updatable=updates.build),
-    "tama": Algorithm(tama.build),
+    "hem": Algorithm(hem.build, updatable=hem_updates.build),
+    "tama": Algorithm(tama.build, updatable=tama_updates.build),
     "opindex": Algorithm(opindex.build),
     "wpa_rein": Algorithm(wpa_rein.build, approximate=True, rated=True),
-    "pem": Algorithm(pem.build),
+    "pem": Algorithm(pem.build, updatable=pem_updates.build),
     "comat": Algorithm(comat.build),
     "be_tree": Algorithm(be_tree.build),
     "h_tree": Algorithm(h_tree.build),

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from matchers.contract.matcher import Matcher
-from matchers.contract.tables import EventBatch, MatchBatch, SubscriptionTable
-
-
-class UpdatableMatcher(Protocol):
-    """A matcher that changes in place and so is no `Matcher`: nothing may run beside `insert` and `delete`."""
-
-    def match(self, events: EventBatch) -> MatchBatch: ...
-
-    def insert(self, column: Sequence[int], low: Sequence[float], high: Sequence[float]) -> int:
-        """Add a subscription with one interval on each of some columns; returns its number. Raises MatchingError."""
-
-    def delete(self, subscription: int) -> None:
-        """Remove a subscription by its number. Raises MatchingError."""
+from matchers.contract.tables import SubscriptionTable
+from matchers.contract.updatable import Updatable
 
 
 @dataclass(frozen=True)
@@ -29,7 +18,7 @@ class Algorithm:
     build: Callable[..., Matcher]  # (table, **options); raises MatchingError
     approximate: bool = False  # may list more than what matches, never less; `build` then knows the option `exact`
     rated: bool = False  # `build` returns a `RatedMatcher`
-    updatable: Callable[..., UpdatableMatcher] | None = None  # (table, capacity=, psi=, **options of `build`)
+    updatable: Callable[..., Updatable] | None = None  # (table, **options of `build`)
     chooses: bool = False  # `build` builds one of the others
     definition: bool = False  # says what is right, slowly: to compare with, not to measure
     runnable: Callable[[], bool] = lambda: True  # whether this machine has what it needs

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from typer.testing import CliRunner, Result
 
 import run_stream
@@ -121,32 +122,47 @@ def test_options_are_varied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert draw(outcome, tmp_path).exists()
 
 
-def test_insertion_is_measured_where_a_matcher_can(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    inserted = []
+def test_updates_are_measured_where_an_algorithm_can(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    inserted, deleted = [], []
 
     class Growing:
-        def __init__(self, table: SubscriptionTable, capacity: int, psi: int) -> None:
+        def __init__(self, table: SubscriptionTable) -> None:
             self.inner = ALGORITHMS["scan"](table)
-            assert psi == 2
+            self.n = table.n_subscriptions
 
         def match(self, events: EventBatch) -> MatchBatch:
             return self.inner.match(events)
 
-        def insert(self, column: Sequence[int], low: Sequence[float], high: Sequence[float]) -> int:
-            inserted.append((len(column), len(low), len(high)))
-            return len(inserted)
+        def insert(self, table: SubscriptionTable) -> int:
+            inserted.append(table.n_subscriptions)
+            self.n += table.n_subscriptions
+            return self.n - table.n_subscriptions
 
-        def delete(self, subscription: int) -> None:
-            raise AssertionError("nothing is deleted")
+        def delete(self, subscriptions: ArrayLike) -> None:
+            deleted.append(np.size(subscriptions))
+
+        def memory_bytes(self) -> int:
+            return 0
 
     monkeypatch.setitem(ALGORITHMS, "growing", replace(ALGORITHMS["scan"], updatable=Growing))
-    figure = replace(TOY, series=lines("scan", "growing"), metrics=("insertion", "insert"), stated=())
+    figure = replace(TOY, series=lines("scan", "growing"), metrics=("insertion", "insert", "delete"), stated=())
     outcome = sweeps.run(figure, 0.1, QUICK)
-    assert set(inserted) == {(2, 2, 2)}
-    assert outcome.values("scan", "insert") == {}
-    assert outcome.values("growing", "insert").keys() == {1_000, 2_000}
-    assert outcome.metrics() == ["insertion", "insert"]
+    assert inserted == [10, 50, 10, 100]
+    assert deleted == [1, 100, 1, 200]
+    assert outcome.values("scan", "insert") == {} == outcome.values("scan", "delete")
+    assert outcome.values("growing", "insert").keys() == {1_000, 2_000} == outcome.values("growing", "delete").keys()
+    assert outcome.metrics() == ["insertion", "insert", "delete"]
     assert draw(outcome, tmp_path).exists()
+
+
+@pytest.mark.parametrize(("paper", "number"), [("rein", "12"), ("rein", "13"), ("pem", "updates")])
+def test_the_papers_updates_are_measured(paper: str, number: str, tmp_path: Path) -> None:
+    result = sweep(tmp_path, paper, "--figures", number)
+    assert result.exit_code == 0, result.output
+    found = rows(tmp_path / f"{paper}-{number}.csv")
+    updated = {row["series"] for row in found if row["us_per_delete"]}
+    assert updated == {row["series"] for row in found if row["us_per_insert"]}
+    assert updated >= {"rein", "tama"}
 
 
 def test_a_wrong_answer_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def compare(found: list[list[str]], subscriptions: Subscriptions, events: Events
 # Algorithms with options that make their parts small, so that small tables have several of each.
 SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, EXACTLY[name]) for name in ALGORITHMS},
+    "ada_rein, whole attributes": ("ada_rein", {"whole": True, "exact": True}),
     "comat, two threads": ("comat", {"threads": 2}),
     "be_tree, small": ("be_tree", {"max_cap": 1}),
     "h_tree, small": ("h_tree", {"c": 3, "bucket": 1}),

@@ -158,3 +158,26 @@ def test_a_matcher_travels_with_what_it_has_learned() -> None:
 def test_a_target_that_cannot_be(target: float) -> None:
     with pytest.raises(MatchingError, match="false_positives must be"):
         ada_rein.build(uniform(np.random.default_rng(1))[0], false_positives=target)
+
+
+def test_whole_attributes_are_skipped_the_infrequent_ones_first() -> None:
+    table, seen, unseen = skewed_columns(np.random.default_rng(3))
+    parts, whole = (ada_rein.build(table, 0.3, whole=only) for only in (False, True))
+    for matcher in (parts, whole):
+        matcher.match(seen)
+    frequency = np.bincount(table.column, minlength=D)
+    skipped = whole.state.plan.skipped
+    assert 0 < skipped.sum() < D
+    assert frequency[skipped].max() <= frequency[~skipped].min()
+    assert whole.state.plan.bar == frequency[skipped].sum()
+    assert whole.state.plan.partial_column == -1 != parts.state.plan.partial_column
+    assert 0 < whole.state.plan.bar < parts.state.plan.bar
+    assert 0 < measured(whole, table, unseen) < measured(parts, table, unseen)
+
+
+def test_nothing_is_skipped_if_the_first_whole_attribute_is_too_much() -> None:
+    table, seen, unseen = uniform(np.random.default_rng(3))
+    matcher = ada_rein.build(table, 0.05, whole=True)
+    matcher.match(seen)
+    assert matcher.state.plan.bar == 0 == matcher.expected_false_positives
+    assert measured(matcher, table, unseen) == 0

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from random import Random
 
 import numpy as np
 import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import hem
-from matchers.algorithms.hem import updates
 
 pytestmark = pytest.mark.kernels
 
@@ -95,59 +93,6 @@ def test_many_attributes_cost_what_their_predicates_weigh() -> None:
     assert listed(index.match(events)) == expected
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("options", [{"c": 7, "g": 3, "block": 64}, {"g": 0, "block": 64}, {"c": 50, "g": 50}])
-def test_subscriptions_come_and_go_in_place(seed: int, options: dict[str, int]) -> None:
-    r = Random(seed)
-    d, n = 4, r.choice([0, 50, 150])
-    subscriptions: dict[int, dict[int, tuple[float, float]]] = {}
-
-    def drawn() -> dict[int, tuple[float, float]]:
-        bounds = [float("-inf"), float("inf"), 0.0, *(r.random() for _ in range(6))]
-        pairs = (sorted((r.choice(bounds), r.choice(bounds))) for _ in range(d))
-        return dict(sorted(r.sample([(a, (low, high)) for a, (low, high) in enumerate(pairs)], r.randint(0, 3))))
-
-    for s in range(n):
-        subscriptions[s] = drawn()
-    rows = [(s, a, low, high) for s, predicates in subscriptions.items() for a, (low, high) in predicates.items()]
-    columns = [[row[i] for row in rows] for i in range(4)]
-    table = SubscriptionTable.from_intervals(*columns, n_subscriptions=n, n_columns=d)
-    index = updates.build(table, capacity=80, psi=3, **options)
-    for _ in range(80):
-        predicates = drawn()
-        s = index.insert(list(predicates), *([b[i] for b in predicates.values()] for i in range(2)))
-        assert s not in subscriptions
-        subscriptions[s] = predicates
-        if r.random() < 0.5:
-            gone = r.choice(list(subscriptions))
-            index.delete(gone)
-            del subscriptions[gone]
-            with pytest.raises(MatchingError, match="no such subscription"):
-                index.delete(gone)
-    values = [
-        (e, a, r.choice([r.random(), 0.0])) for e in range(30) for a in range(d + 1) for _ in range(r.randint(0, 2))
-    ]
-    events = EventBatch.from_values(*([v[i] for v in values] for i in range(3)), n_events=30, n_columns=d + 1)
-    expected = [
-        sorted(
-            s
-            for s, predicates in subscriptions.items()
-            if all(
-                any(low <= v <= high for e2, a2, v in values if (e2, a2) == (e, a))
-                for a, (low, high) in predicates.items()
-            )
-        )
-        for e in range(30)
-    ]
-    assert listed(index.match(events)) == expected
-    with pytest.raises(MatchingError, match="no place for another"):
-        index.insert([0], [0.0], [1.0])
-
-
-def test_what_cannot_be_inserted_or_built() -> None:
-    index = updates.build(uniform(10, 3, 2, 0.3), capacity=5)
-    for columns in ([0, 0], [3], [-1]):
-        with pytest.raises(MatchingError, match="attributes must be different and within"):
-            index.insert(columns, [0.0] * len(columns), [1.0] * len(columns))
+def test_what_cannot_be_built() -> None:
     with pytest.raises(MatchingError, match="a multiple of 64"):
         hem.build(uniform(10, 3, 2, 0.3), block=100)

@@ -11,7 +11,8 @@ Ours differs. An attribute is too coarse a step: the first may already be too mu
 gain over REIN). So predicates are in one order and the first `bar` of them are skipped: whole columns and a part of
 one. Columns come by f_i, ascending. Within a column come first the predicates of subscriptions whose other predicates
 are narrow: to skip one saves a mark whenever it misses, and is a false positive only if all the others hit then, so
-marks saved to false positives made are as 1 to the product of the other widths, whatever its own.
+marks saved to false positives made are as 1 to the product of the other widths, whatever its own. With `whole` only
+whole attributes are skipped, as in the source: the bar is lowered to where an attribute ends, often to 0.
 
 And the bar is not derived from assumed distributions but counted on a sample, the first events. They are matched at a
 bar that is too high for the target, the ceiling. Of each subscription listed the last predicate missed tells at which
@@ -68,6 +69,14 @@ class Order:
     shift: int  # bars are multiples of 2 ** shift
     cost: Float64  # [steps + 1]: marks expected of an event at each bar, and the words to check, in marks
 
+    def bar(self, step: int) -> int:
+        return min(step << self.shift, int(self.ends[-1])) if len(self.ends) else 0
+
+    def end_before(self, bar: int) -> int:
+        """The highest bar, at most this one, that skips no attribute in part."""
+        whole = int(np.searchsorted(self.ends, bar, side="right"))
+        return int(self.ends[whole - 1]) if whole else 0
+
     @classmethod
     def of(cls, table: SubscriptionTable, predicates: Predicates, cells: Cells) -> Order:
         width = _width(table, predicates, cells)
@@ -111,7 +120,7 @@ class Order:
 class Plan:
     """The columns skipped at one bar."""
 
-    step: int  # bar >> shift
+    step: int  # the least for which step << shift is the bar or more
     bar: int
     skipped: NDArray[np.bool_]  # [A]: whether predicates of the column are skipped
     partial: Lists  # the predicates kept of the column skipped in part
@@ -147,6 +156,7 @@ class AdaRein(AdaptiveMatcher):
     false_positives: float  # the target
     exact: bool
     state: Adaptation
+    whole: bool = False  # only whole attributes are skipped
 
     def match(self, events: EventBatch) -> MatchBatch:
         if not self.settled:
@@ -264,8 +274,12 @@ class AdaRein(AdaptiveMatcher):
 
     def _set_bar(self) -> None:
         step = min(self.state.limit, self.state.wanted)
-        if step != self.state.plan.step:
-            self.state.plan = plan_of(self.order, self.lists, step)
+        bar = self.order.bar(step)
+        if self.whole:
+            bar = self.order.end_before(bar)
+            step = -(-bar >> self.order.shift)
+        if bar != self.state.plan.bar:
+            self.state.plan = plan_at(self.order, self.lists, step, bar)
 
 
 def _those(found: MatchBatch, keep: NDArray[np.bool_]) -> MatchBatch:
@@ -274,7 +288,10 @@ def _those(found: MatchBatch, keep: NDArray[np.bool_]) -> MatchBatch:
 
 
 def plan_of(order: Order, lists: Lists, step: int) -> Plan:
-    bar = min(step << order.shift, int(order.ends[-1])) if len(order.ends) else 0
+    return plan_at(order, lists, step, order.bar(step))
+
+
+def plan_at(order: Order, lists: Lists, step: int, bar: int) -> Plan:
     skipped = np.zeros(len(order.columns), bool)
     whole = int(np.searchsorted(order.ends, bar, side="right")) if bar else 0
     skipped[order.columns[:whole]] = True
@@ -312,10 +329,15 @@ def _width(table: SubscriptionTable, predicates: Predicates, cells: Cells) -> Fl
 
 
 def build(
-    table: SubscriptionTable, false_positives: float = 0.05, exact: bool = False, buckets: int | None = None
+    table: SubscriptionTable,
+    false_positives: float = 0.05,
+    exact: bool = False,
+    buckets: int | None = None,
+    whole: bool = False,
 ) -> AdaRein:
-    """`false_positives` is the target of F, below 1; `exact` drops them; `buckets` as in `rein`. Raises
-    MatchingError.
+    """`false_positives` is the target of F, below 1; `exact` drops them; `buckets` as in `rein`.
+
+    With `whole`, attributes are skipped whole or not at all, as in the source. Raises MatchingError.
     """
     if not 0 <= false_positives < 1:
         raise MatchingError(f"false_positives must be 0 or more and below 1, not {false_positives}")
@@ -329,4 +351,4 @@ def build(
     steps = len(order.cost) - 1
     ceiling = plan_of(order, lists, max(1, int(steps * FIRST_CEILING)))
     state = Adaptation(np.zeros(steps + 1, np.int64), plan_of(order, lists, 0), ceiling, wanted=steps)
-    return AdaRein(lists, several, bool(several.any()), order, false_positives, exact, state)
+    return AdaRein(lists, several, bool(several.any()), order, false_positives, exact, state, whole)

@@ -2,74 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from matchers.algorithms.hem import Hem, lay_out
+from matchers.algorithms.hem import Hem, Words, lay_out
 from matchers.algorithms.hem import kernel as kernels
-from matchers.contract.tables import EventBatch, MatchBatch, SubscriptionTable
-from matchers.errors import MatchingError
+from matchers.algorithms.predicates import Predicates
+from matchers.contract.growing_table import GrowingTable
+from matchers.contract.tables import EventBatch, Int64, MatchBatch, SubscriptionTable
+
+FEWEST = 64  # subscriptions that there is room for after a build
 
 
 class UpdatableHem:
-    """An index whose arrays change in place: `insert` and `delete` must not run beside each other or beside `match`."""
+    """HEM's index, whose arrays change in place.
 
-    def __init__(self, index: Hem, capacity: int) -> None:
-        """The last `capacity` places of the index are free. Nothing else may match with it."""
-        self._hem = index
-        self._next = index.n - capacity  # the place of the next subscription
-        self._chained = 0  # predicates in the chains
+    It has room for half as many subscriptions and intervals as it holds; when that is full, all is built anew.
+    """
+
+    _hem: Hem
+    _chained: int  # predicates in the chains
+
+    def __init__(self, table: SubscriptionTable, c: int, g: int, block: int) -> None:
+        """Raises MatchingError."""
+        self._options = (c, g, block)
+        self._table = GrowingTable(table)
+        self._build()
 
     def match(self, events: EventBatch) -> MatchBatch:
         return self._hem.match(events)
 
     def memory_bytes(self) -> int:
-        return self._hem.memory_bytes()
+        return self._table.memory_bytes() + self._hem.memory_bytes()
 
-    def insert(self, column: Sequence[int], low: Sequence[float], high: Sequence[float]) -> int:
-        """Add a subscription with one predicate on each of some attributes; returns its number. Raises MatchingError.
+    def insert(self, table: SubscriptionTable) -> int:
+        """A pair goes into a cell of each end, and a mark into the sets that cover these cells: O(g psi_S)."""
+        begin = self._table.n_intervals
+        first = self._table.append(table)
+        hem, last, end = self._hem, self._table.n, self._table.n_intervals
+        if last > hem.n or end > len(hem.rows.low):
+            self._build()
+            return first
+        rows, index, d = hem.rows, hem.index, hem.d
+        rows.start[first : last + 1] = self._table.start[first : last + 1]
+        rows.start[last + 1 :] = end
+        rows.column[begin:end], rows.low[begin:end], rows.high[begin:end] = table.column, table.low, table.high
+        new = Predicates.of(table)
+        rows.several[first:last] = new.several(table.n_subscriptions)
+        if rows.several[first:last].any():
+            self._hem = replace(hem, rows=rows._replace(any_several=True))
+        for s, a, low, high in zip(first + new.subscription, new.column, new.low, new.high, strict=True):
+            r = int(s) // index.block * d + int(a)
+            cells = [self._cell(int(a), r, float(value)) for value in (low, high)]
+            ends = float(low), float(high), cells[0], cells[1]
+            kernels.insert(r, int(s) % index.block, *ends, self._chained, index, hem.chains)
+            self._chained += 1
+        index.needed[first:last] = table.needed
+        _set(index.constrained, first + np.unique(new.subscription).astype(np.int64))
+        _clear(index.gone, np.arange(first, last))
+        return first
 
-        A pair goes into a cell of each end, and a mark into the sets that cover these cells: O(g psi_S).
-        """
-        d, index, chains, rows = self._hem.d, self._hem.index, self._hem.chains, self._hem.rows
-        psi, i, s = len(column), self._chained, self._next
-        if s == self._hem.n or i + psi > len(chains.low):
-            raise MatchingError("there is no place for another subscription; build with more capacity")
-        if len(set(column)) < psi or not all(0 <= a < d for a in column):
-            raise MatchingError(f"the attributes must be different and within 0 .. {d - 1}, not {list(column)}")
-        end = int(rows.start[s])
-        for j, k in enumerate(np.argsort(column, kind="stable").tolist()):
-            r = s // index.block * d + column[k]
-            low_cell, high_cell = (self._cell(column[k], r, value) for value in (low[k], high[k]))
-            kernels.insert(
-                *(r, s % index.block, float(low[k]), float(high[k]), low_cell, high_cell, i + j, index, chains)
-            )
-            rows.column[end + j], rows.low[end + j], rows.high[end + j] = column[k], low[k], high[k]
-        rows.start[s + 1 :] = end + psi
-        index.needed[s] = psi
-        self._next, self._chained = s + 1, i + psi
-        bit = np.uint64(1) << np.uint64(s & 63)
-        index.gone[s >> 6] &= ~bit
-        if psi:
-            index.constrained[s >> 6] |= bit
-        return s
+    def delete(self, subscriptions: ArrayLike) -> None:
+        """O(1): a subscription is marked as a mismatch of every event beforehand; its pairs stay."""
+        numbers = self._table.delete(subscriptions)
+        if self._table.outgrown:
+            self._build()
+        else:
+            _set(self._hem.index.gone, numbers)
 
     def _cell(self, a: int, r: int, value: float) -> int:
         begin, per_unit, c = self._hem.domain
-        return int(kernels.cell(float(value), begin[a], per_unit[a], c)) * int(self._hem.index.cells[r]) // c
+        return int(kernels.cell(value, begin[a], per_unit[a], c)) * int(self._hem.index.cells[r]) // c
 
-    def delete(self, subscription: int) -> None:
-        """O(1): it is marked as a mismatch of every event beforehand; its pairs stay. Raises MatchingError."""
-        s, gone = subscription, self._hem.index.gone
-        bit = np.uint64(1) << np.uint64(s & 63)
-        if not 0 <= s < self._hem.n or gone[s >> 6] & bit:
-            raise MatchingError(f"cannot delete {s}: no such subscription")
-        gone[s >> 6] |= bit
+    def _build(self) -> None:
+        table = self._table.compact()
+        capacity = max(table.n_subscriptions // 2, FEWEST)
+        psi = max(1, -(-len(table.low) // max(table.n_subscriptions, 1)))
+        self._hem = lay_out(table, *self._options, capacity=capacity, psi=psi)
+        self._chained = 0
+        _set(self._hem.index.gone, np.flatnonzero(self._table.gone))
 
 
-def build(table: SubscriptionTable, *, capacity: int, psi: int = 16, **options: Any) -> UpdatableHem:
-    """With room for `capacity` more subscriptions of `psi` predicates on average; options as for `hem.build`."""
-    options = {"c": 1_000, "g": 32, "block": 32_768, **options}
-    return UpdatableHem(lay_out(table, **options, capacity=capacity, psi=psi), capacity)
+def _bits(numbers: Int64) -> Words:
+    return np.uint64(1) << (numbers & 63).astype(np.uint64)
+
+
+def _set(words: Words, numbers: Int64) -> None:
+    np.bitwise_or.at(words, numbers >> 6, _bits(numbers))
+
+
+def _clear(words: Words, numbers: Int64) -> None:
+    np.bitwise_and.at(words, numbers >> 6, ~_bits(numbers))
+
+
+def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, block: int = 32_768) -> UpdatableHem:
+    """Options as for `hem.build`. Raises MatchingError."""
+    return UpdatableHem(table, c, g, block)

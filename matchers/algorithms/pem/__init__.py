@@ -153,7 +153,7 @@ class Pem(AdaptiveMatcher):
         both = [partial(self._ask, side, own, events) for side, own in zip(self.sides, slices, strict=True)]
         (low, low_times), (high, high_times) = run_all(both)
         self._record(cut, len(events), np.concatenate((low_times, high_times)))
-        return _united(low + high, len(events), len(self.order))
+        return united(low + high, len(events), len(self.order))
 
     def _ask(self, side: Side, slices: range, events: EventBatch) -> tuple[list[MatchBatch], Float64]:
         """The matches of each run, and the time of each slice: its share of its run's time, by the work expected."""
@@ -174,7 +174,7 @@ class Pem(AdaptiveMatcher):
             with side.lock:
                 if run not in side.runs:
                     subscription = np.sort(self.order[self.bounds[run.start] : self.bounds[run.stop]])
-                    index = side.build(_rows_of(self.table, subscription))
+                    index = side.build(rows_of(self.table, subscription))
                     index.match(_NOTHING)  # compile before a window measures
                     side.runs[run] = Run(subscription, index)
         return side.runs[run]
@@ -228,14 +228,7 @@ def build(
 
     Without `adjust` the split point stays where it is. Raises MatchingError.
     """
-    for name, value, holds, wanted in (
-        ("split", split, 0 < split < 1, "between 0 and 1"),
-        ("alpha", alpha, 0 < alpha < 1, "between 0 and 1"),
-        ("window", window, window >= 1, "1 or more"),
-        ("slices", slices, slices >= 1, "1 or more"),
-    ):
-        if not holds:
-            raise MatchingError(f"{name} must be {wanted}, not {value}")
+    check_options(split, alpha, window, slices)
     n = table.n_subscriptions
     p = probabilities(table, events)
     order = np.argsort(p, kind="stable").astype(np.int32)
@@ -250,6 +243,18 @@ def build(
     return built
 
 
+def check_options(split: float, alpha: float, window: int, slices: int = 1) -> None:
+    """Raises MatchingError."""
+    for name, value, holds, wanted in (
+        ("split", split, 0 < split < 1, "between 0 and 1"),
+        ("alpha", alpha, 0 < alpha < 1, "between 0 and 1"),
+        ("window", window, window >= 1, "1 or more"),
+        ("slices", slices, slices >= 1, "1 or more"),
+    ):
+        if not holds:
+            raise MatchingError(f"{name} must be {wanted}, not {value}")
+
+
 def aligned(slices: range) -> Iterator[range]:
     """The fewest runs of 2^i slices that begin at a multiple of their length: 2 .. 7 is 2 3 and 4 .. 7."""
     at = slices.start
@@ -261,20 +266,21 @@ def aligned(slices: range) -> Iterator[range]:
         at += length
 
 
-def probabilities(table: SubscriptionTable, events: EventBatch | None = None) -> Float64:
+def probabilities(table: SubscriptionTable, events: EventBatch | None = None, domain: Cells | None = None) -> Float64:
     """p of each subscription by Eq. 1, or by Eq. 2 where events are given; 1 for one without predicates.
+
+    The domain is the table's, unless it is given.
 
     Intervals of one column are one predicate: its width is that of them all, at most 1 also where the domain has none.
     An open end reaches to that of the domain.
     """
-    hit = widths(table) if events is None else shares(table, events)
+    hit = widths(table, domain or Cells.of(table, 1)) if events is None else shares(table, events)
     total = np.bincount(table.subscription, weights=hit, minlength=table.n_subscriptions)
     return np.where(table.needed > 0, np.minimum(total / np.maximum(table.needed, 1), 1.0), 1.0)
 
 
-def widths(table: SubscriptionTable) -> Float64:
+def widths(table: SubscriptionTable, domain: Cells) -> Float64:
     """w of each interval: the part of its column's domain that it takes, all of one without width."""
-    domain = Cells.of(table, 1)
     begin, per_unit = domain.begin[table.column], domain.per_unit[table.column]
     with np.errstate(invalid="ignore", over="ignore"):
         reach = [np.clip((bound - begin) * per_unit, 0.0, 1.0) for bound in (table.low, table.high)]
@@ -298,7 +304,7 @@ def shares(table: SubscriptionTable, events: EventBatch) -> Float64:
     return np.minimum(hit, 1.0)
 
 
-def _rows_of(table: SubscriptionTable, subscription: Int32) -> SubscriptionTable:
+def rows_of(table: SubscriptionTable, subscription: Int32) -> SubscriptionTable:
     """The table of some subscriptions, ascending, numbered anew in that order."""
     begin = table.start[subscription]
     length = table.start[subscription + 1] - begin
@@ -313,7 +319,7 @@ def _rows_of(table: SubscriptionTable, subscription: Int32) -> SubscriptionTable
     )
 
 
-def _united(found: list[MatchBatch], n_events: int, n_subscriptions: int) -> MatchBatch:
+def united(found: list[MatchBatch], n_events: int, n_subscriptions: int) -> MatchBatch:
     """Disjoint sets of subscriptions, found in the same events."""
     if not found:
         return MatchBatch(np.zeros(n_events + 1, np.int64), np.empty(0, np.int32))

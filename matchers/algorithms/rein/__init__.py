@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from matchers.algorithms.cells import Cells
 from matchers.algorithms.predicates import Predicates
@@ -28,6 +29,8 @@ from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.kernels.rows import Rows
+
+_NONE = np.empty(0, np.uint64)  # deleted
 
 
 def best_buckets(predicates: int, columns: int, n_subscriptions: int) -> int:
@@ -74,16 +77,20 @@ def cells_of(table: SubscriptionTable, predicates: int, buckets: int | None) -> 
     return Cells.of(table, buckets)
 
 
+def matches(events: EventBatch, lists: Lists, rows: Rows, gone: NDArray[np.uint64]) -> MatchBatch:
+    def step(first: int, out: Int32, counts: Int64) -> int:
+        return rein(first, events.arrays, lists, rows, gone, out, counts)
+
+    return list_matches(step, len(events), len(rows.several))
+
+
 @dataclass(frozen=True, eq=False)
 class Rein(Matcher):
     lists: Lists
     rows: Rows  # the table, to check the matches by hulls
 
     def match(self, events: EventBatch) -> MatchBatch:
-        def step(first: int, out: Int32, counts: Int64) -> int:
-            return rein(first, events.arrays, self.lists, self.rows, out, counts)
-
-        return list_matches(step, len(events), len(self.rows.several))
+        return matches(events, self.lists, self.rows, _NONE)
 
     def cost(self, compare: float, traverse: float, switch: float, check: float) -> float:
         """The expected cost of an event that has all columns: lemma 2 and equation 1 of EEM (sec. 1.6),

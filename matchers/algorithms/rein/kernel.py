@@ -32,6 +32,7 @@ from matchers.kernels.rows import Rows, read, settle
 
 BLOCK_BITS = 14
 BLOCK = 1 << BLOCK_BITS
+NOBODY = BLOCK  # the subscription of a free place in a bucket (buckets.py); its mark is read by none
 _ALL = np.uint64(0x0101010101010101)  # eight marks
 
 
@@ -57,13 +58,13 @@ class Group(NamedTuple):
     greatest: Any  # [GROUP, A] float64
     arrays: Any  # [GROUP] bool: whether an event has several values in some column
     bits: Any  # [GROUP, S / 64] uint64: 0 for each subscription that an event does not miss
-    words: Any  # [BLOCK / 8] uint64: the map of a block, eight marks at a time
-    marks: Any  # [BLOCK] uint8: the same memory
+    words: Any  # [BLOCK / 8 + 1] uint64: the map of a block and of `NOBODY`, eight marks at a time
+    marks: Any  # [BLOCK + 8] uint8: the same memory
 
 
 @kernel
 def room_for(n_columns: int, n_subscriptions: int) -> Any:
-    words = np.zeros(BLOCK >> 3, np.uint64)
+    words = np.zeros((BLOCK >> 3) + 1, np.uint64)
     return Group(
         np.zeros((GROUP, n_columns), np.bool_),
         np.zeros((GROUP, n_columns), np.float64),
@@ -173,7 +174,8 @@ def keep_unmarked(words: Any, marks: Any, base: int, length: int, bits: Any) -> 
 
 
 @kernel
-def rein(event: int, events: Events, lists: Lists, rows: Rows, out: Any, counts: Any) -> int:
+def rein(event: int, events: Events, lists: Lists, rows: Rows, gone: Any, out: Any, counts: Any) -> int:
+    """`gone` [S / 64, or less] uint64: the bit set of deleted subscriptions, which every event misses."""
     n_subscriptions = rows.start.shape[0] - 1
     n_columns = lists.begin.shape[0]
     n_events = events.offsets.shape[0] - 1
@@ -198,6 +200,8 @@ def rein(event: int, events: Events, lists: Lists, rows: Rows, out: Any, counts:
             if out.shape[0] - m < n_subscriptions:
                 break
             before = m
+            for w in range(gone.shape[0]):
+                bits[g, w] |= gone[w]
             m = unmarked(bits[g], n_subscriptions, out, m)
             # a value on the hull, or least and greatest on it, may lie on no interval
             m = settle(events, event, arrays[g], rows, out, before, m, first, last)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.algorithms.cells import Cells
-from matchers.algorithms.tama.kernel import Contents, Dyadic, Intervals, place, tama
+from matchers.algorithms.tama.kernel import Contents, Dyadic, Intervals, Visited, place, tama
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
@@ -43,13 +43,23 @@ class Tama(Matcher):
     n_subscriptions: int
 
     def match(self, events: EventBatch) -> MatchBatch:
-        def step(first: int, out: Int32, counts: Int64) -> int:
-            return tama(
-                *(first, events.arrays, self.cells, self.contents, self.intervals),
-                *(self.needed, self.n_subscriptions, out, counts),
-            )
+        start, ids, edge_start, rows = self.contents
+        visited = Visited(start[:-1], start[1:], ids, edge_start[:-1], edge_start[1:], rows)
+        return matches(events, self.cells, visited, self.intervals, self.needed, self.n_subscriptions)
 
-        return list_matches(step, len(events), self.n_subscriptions)
+
+def matches(
+    events: EventBatch,
+    cells: Dyadic,
+    visited: Visited,
+    intervals: Intervals,
+    needed: NDArray[Any],
+    n_subscriptions: int,
+) -> MatchBatch:
+    def step(first: int, out: Int32, counts: Int64) -> int:
+        return tama(first, events.arrays, cells, visited, intervals, needed, n_subscriptions, out, counts)
+
+    return list_matches(step, len(events), n_subscriptions)
 
 
 def build(table: SubscriptionTable, levels: int = 13) -> Tama:

@@ -47,6 +47,17 @@ class Contents(NamedTuple):
     rows: Any  # int32
 
 
+class Visited(NamedTuple):
+    """The contents of cells for matching: lists with ends of their own, so that there may be room between them."""
+
+    start: Any  # [C] int64
+    end: Any  # [C] int64: cell i has ids[start[i]] .. ids[end[i]]
+    ids: Any  # int32
+    edge_start: Any  # [F] int64
+    edge_end: Any  # [F] int64
+    rows: Any  # int32
+
+
 class Intervals(NamedTuple):
     """The I intervals of the table."""
 
@@ -122,7 +133,7 @@ def tama(
     event: int,
     events: Events,
     cells: Dyadic,
-    contents: Contents,
+    visited: Visited,
     intervals: Intervals,
     needed: Any,
     n_subscriptions: int,
@@ -131,7 +142,7 @@ def tama(
 ) -> int:
     offsets, e_column, e_value = events
     begin, per_unit, leaves, base, edge = cells
-    start, ids, edge_start, rows = contents
+    start, after, ids, edge_start, edge_after, rows = visited
     subscription, low, high = intervals
     n_columns = leaves.shape[0]
     left = np.empty_like(needed)
@@ -143,24 +154,24 @@ def tama(
         end = offsets[event + 1]
         while k < end:
             c = e_column[k]
-            after = k + 1
-            while after < end and e_column[after] == c:
-                after += 1
+            next_column = k + 1
+            while next_column < end and e_column[next_column] == c:
+                next_column += 1
             if c < n_columns:  # the batch may know more columns than the table
-                group = after if after - k > 1 else 0
-                for at in range(k, after):
+                group = next_column if next_column - k > 1 else 0
+                for at in range(k, next_column):
                     value = e_value[at]
                     leaf = cell_of(value, begin[c], per_unit[c], leaves[c])
-                    for i in range(edge_start[edge[c] + leaf], edge_start[edge[c] + leaf + 1]):
+                    for i in range(edge_start[edge[c] + leaf], edge_after[edge[c] + leaf]):
                         r = rows[i]
                         if low[r] <= value <= high[r]:
                             count_hit(subscription[r], group, stamp, left)
                     cell = leaves[c] + leaf
                     while cell > 0:
-                        for i in range(start[base[c] + cell], start[base[c] + cell + 1]):
+                        for i in range(start[base[c] + cell], after[base[c] + cell]):
                             count_hit(np.uint32(ids[i]), group, stamp, left)  # unsigned: no index counts from the end
                         cell >>= 1
-            k = after
+            k = next_column
         before = m
         m = list_complete(left, out, m)
         counts[event] = m - before
