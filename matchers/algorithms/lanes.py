@@ -17,6 +17,7 @@ CHUNK_BITS = 1 << 27  # of subscriptions, for all events of a chunk
 CHUNK = 1024  # events
 FEWEST = 5  # events that are matched in lanes: for fewer it is faster one after the other
 DENSE = 24  # lanes of a row
+MOST_LINES = 1 << 18  # 16 MB: beyond, a line is loaded from memory for every row
 
 
 def in_lanes(events: EventBatch, n_columns: int) -> bool:

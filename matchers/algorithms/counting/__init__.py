@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matchers.algorithms.counting.kernel import Columns, counting, counting_in_lanes
-from matchers.algorithms.lanes import Words, dense, in_lanes, list_chunks
+from matchers.algorithms.lanes import MOST_LINES, Words, dense, in_lanes, list_chunks
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.kernels.counting import padded
@@ -25,7 +25,8 @@ class Counting(Matcher):
 
     def match(self, events: EventBatch) -> MatchBatch:
         n_columns = len(self.columns.start) - 1
-        if self.columns.needed.itemsize == 1 and dense(events, n_columns) and in_lanes(events, n_columns):
+        fit = self.columns.n_subscriptions <= MOST_LINES and self.columns.needed.itemsize == 1
+        if fit and dense(events, n_columns) and in_lanes(events, n_columns):
 
             def mark(base: int, bits: Words) -> None:
                 counting_in_lanes(base, events.arrays, self.columns, bits)

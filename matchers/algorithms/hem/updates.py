@@ -71,5 +71,5 @@ class UpdatableHem:
 
 def build(table: SubscriptionTable, *, capacity: int, psi: int = 16, **options: Any) -> UpdatableHem:
     """With room for `capacity` more subscriptions of `psi` predicates on average; options as for `hem.build`."""
-    options = {"c": 1_000, "g": 32, "block": 32_768, **options}
+    options = {"c": 1_000, "g": 32, "block": 65_536, **options}
     return UpdatableHem(lay_out(table, **options, capacity=capacity, psi=psi), capacity)

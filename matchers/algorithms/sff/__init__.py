@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matchers.algorithms.lanes import Words, dense, in_lanes, list_chunks
+from matchers.algorithms.lanes import MOST_LINES, Words, dense, in_lanes, list_chunks
 from matchers.algorithms.sff.kernel import (
     AT_LEAST,
     AT_MOST,
@@ -51,7 +51,8 @@ class Sff(Matcher):
 
     def match(self, events: EventBatch) -> MatchBatch:
         n_columns = len(self.constraints.run) // KINDS
-        if self.constraints.needed.itemsize == 1 and dense(events, n_columns) and in_lanes(events, n_columns):
+        fit = self.constraints.n_filters <= MOST_LINES and self.constraints.needed.itemsize == 1
+        if fit and dense(events, n_columns) and in_lanes(events, n_columns):
 
             def mark(base: int, bits: Words) -> None:
                 sff_in_lanes(base, events.arrays, self.constraints, bits)
