@@ -46,7 +46,8 @@ def left_after(built: OpIndex, pivot: int, event: dict[int, float]) -> np.ndarra
     values[attributes] = [event[a] for a in sorted(event)]
     bits = np.bitwise_or.reduce(np.uint64(1) << (attributes & 63).astype(np.uint64), initial=np.uint64(0))
     left = p.needed.copy()
-    search(p, pivot, bits, attributes, len(attributes), values, values, left)
+    within = left[p.place[pivot] : p.place[pivot + 1]]
+    search(p, pivot, bits, attributes, len(attributes), values, values, within)
     return left
 
 

@@ -19,6 +19,17 @@ from matchers.kernels.ascending import first_beyond
 from matchers.kernels.counting import count_hit, group_of, list_complete, restart, stamps
 from matchers.kernels.events import Events
 from matchers.kernels.jit import kernel
+from matchers.kernels.lanes import (
+    LANES,
+    begin_lines,
+    forget_values,
+    room_for_lanes,
+    sort_values,
+    sum_rows,
+    unmark_complete,
+    up_to,
+    words_for,
+)
 
 
 class Columns(NamedTuple):
@@ -63,3 +74,49 @@ def counting(event: int, events: Events, index: Columns, out: Any, counts: Any) 
         counts[event] = m - before
         event += 1
     return event
+
+
+@kernel
+def count_column(
+    subscription: Any, low: Any, high: Any, begin: int, end: int, values: Any, n: int, sums: Any, left: Any
+) -> None:
+    """Count the intervals begin .. end of a column for the events of its n values (`kernels/lanes.py`, `sum_rows`)."""
+    words = left.shape[1]
+    i = 0
+    for k in range(begin, end):
+        while i < n and values[i] < low[k]:
+            i += 1
+        if i == n:
+            break
+        j = min(up_to(values, high[k]), n)
+        if i < j:
+            s = np.uint32(subscription[k])
+            for w in range(words):
+                left[s, w] -= sums[j, w] - sums[i, w]
+
+
+@kernel
+def counting_in_lanes(base: int, events: Events, index: Columns, bits: Any) -> None:
+    """Match the events of a chunk, none with arrays, 64 at a time: bits[e] are those of event base + e."""
+    start, subscription, low, high, needed, n_subscriptions = index
+    n_columns, n_events = start.shape[0] - 1, bits.shape[0]
+    lanes = room_for_lanes(n_columns, LANES * n_columns)
+    lines = np.empty(n_subscriptions * words_for(min(n_events, LANES)), np.uint64)
+    rows = np.empty((LANES + 1) * (LANES // 8), np.uint64)
+    values = np.empty(LANES, np.float64)
+    in_order = np.arange(n_subscriptions)
+    for e in range(n_events):
+        bits[e, :] = ~np.uint64(0)
+    for at in range(0, n_events, LANES):
+        events_in = np.arange(base + at, base + min(at + LANES, n_events))
+        words = words_for(events_in.shape[0])
+        left = lines[: n_subscriptions * words].reshape(n_subscriptions, words)
+        sums = rows[: (LANES + 1) * words].reshape(LANES + 1, words)
+        begin_lines(needed, 0, n_subscriptions, left)
+        n = sort_values(events_in, events, lanes)
+        for k in range(n):
+            c = lanes.columns[k]
+            n_values = sum_rows(lanes, c, values, sums)
+            count_column(subscription, low, high, start[c], start[c + 1], values, n_values, sums, left)
+        unmark_complete(left, n_subscriptions, 0, in_order, events_in, base, bits)
+        forget_values(n, lanes)

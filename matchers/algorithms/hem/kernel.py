@@ -1,8 +1,9 @@
 """HEM's matching procedure, block by block: `__init__.py` draws the layout and names the symbols.
 
-Why it is fast: one attribute of one block is asked by all events of a batch before the next, so its sets and pairs (0.6
-MB for 32,768 subscriptions, 32 groups and predicates on every other one) come from L2. The sets of both ends are OR-ed
-into B in one pass, words side by side without a branch, which the compiler turns into its widest registers.
+Why it is fast: one attribute of one block is asked by all events of a batch before the next, so its sets and pairs (1.2
+MB for 65,536 subscriptions, 32 groups and predicates on every other one) come from a cache. A row, an attribute of a
+block, costs a single event 0.8 us whatever it marks; so a block has as many as 16 bits number. The sets of both ends
+are OR-ed into B in one pass, words side by side without a branch, which the compiler turns into its widest registers.
 """
 
 from __future__ import annotations

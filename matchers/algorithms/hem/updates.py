@@ -97,6 +97,6 @@ def _clear(words: Words, numbers: Int64) -> None:
     np.bitwise_and.at(words, numbers >> 6, ~_bits(numbers))
 
 
-def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, block: int = 32_768) -> UpdatableHem:
+def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, block: int = 65_536) -> UpdatableHem:
     """Options as for `hem.build`. Raises MatchingError."""
     return UpdatableHem(table, c, g, block)

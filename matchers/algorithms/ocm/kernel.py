@@ -15,6 +15,18 @@ import numpy as np
 
 from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.lanes import (
+    LANES,
+    begin_lines,
+    below,
+    forget_values,
+    room_for_lanes,
+    sort_values,
+    sum_rows,
+    unmark_complete,
+    up_to,
+    words_for,
+)
 from matchers.kernels.rows import clear, lay_out
 
 _OUT = 1  # an operator, as in algorithms/name_vectors.py
@@ -253,3 +265,99 @@ def ocm(
         clear(e_column, begin, end, first, last)
         event += 1
     return event
+
+
+@kernel
+def _count_row(
+    begin: int, end: int, names: np.uint64, constraints: Constraints, values: Any, n: int, sums: Any, left: Any
+) -> None:
+    """Count constraints that one interval decides, for the events of a name's n values (`kernels/lanes.py`)."""
+    operator, low, high, rank, bloom, _, _ = constraints
+    for k in range(begin, end):
+        if bloom[k] & ~names == np.uint64(0):
+            i, j = min(below(values, low[k]), n), min(up_to(values, high[k]), n)
+            f = np.uint32(rank[k])
+            if operator[k] == _OUT:
+                for w in range(left.shape[1]):
+                    left[f, w] -= sums[n, w] - (sums[j, w] - sums[i, w])
+            else:
+                for w in range(left.shape[1]):
+                    left[f, w] -= sums[max(i, j), w] - sums[i, w]
+
+
+@kernel
+def _count_several(
+    begin: int, end: int, names: np.uint64, constraints: Constraints, values: Any, n: int, sums: Any, left: Any
+) -> None:
+    """The same for constraints that several intervals decide; these are disjoint."""
+    _, low, high, rank, bloom, interval_low, interval_high = constraints
+    for k in range(begin, end):
+        if bloom[k] & ~names == np.uint64(0):
+            f = np.uint32(rank[k])
+            for of in range(int(low[k]), int(high[k])):
+                i, j = min(below(values, interval_low[of]), n), min(up_to(values, interval_high[of]), n)
+                for w in range(left.shape[1]):
+                    left[f, w] -= sums[max(i, j), w] - sums[i, w]
+
+
+@kernel
+def _covers_some(vector: np.uint64, name_vectors: Any) -> bool:
+    for nv in name_vectors:  # noqa: SIM110 - a loop that is compiled
+        if vector & ~nv == np.uint64(0):
+            return True
+    return False
+
+
+@kernel
+def ocm_in_lanes(
+    base: int, events: Events, names_of: Names, tables: Tables, constraints: Constraints, bits: Any
+) -> None:
+    """Match the events of a chunk, none with arrays, 64 at a time: bits[e] are those of event base + e.
+
+    A table is gone through once if some event selects it. The others in the lanes lack a name of all its filters.
+    """
+    offsets, e_column, _ = events
+    n_bits, bloom_of, _, vector, _, _ = names_of
+    filter_begin, filter_id, size, row_begin, row_name, constraint_begin, several_begin, most = tables
+    n_columns, n_events = bloom_of.shape[0], bits.shape[0]
+    lanes = room_for_lanes(n_columns, LANES * n_columns)
+    lines = np.empty(most * (LANES // 8), np.uint64)
+    all_sums = np.empty(n_columns * (LANES + 1) * (LANES // 8), np.uint64)
+    all_values = np.empty((n_columns, LANES), np.float64)
+    n_values = np.zeros(n_columns, np.int64)
+    name_vectors = np.empty(LANES, np.uint64)
+    for e in range(n_events):
+        bits[e, :] = ~np.uint64(0)
+    for at in range(0, n_events, LANES):
+        events_in = np.arange(base + at, base + min(at + LANES, n_events))
+        words = words_for(events_in.shape[0])
+        sums = all_sums[: n_columns * (LANES + 1) * words].reshape(n_columns, LANES + 1, words)
+        names = np.uint64(0)
+        for of in range(events_in.shape[0]):
+            nv = np.uint64(0)
+            for i in range(offsets[events_in[of]], offsets[events_in[of] + 1]):
+                if e_column[i] < n_columns:
+                    nv |= _ONE << np.uint64(e_column[i] % n_bits)
+                    names |= bloom_of[e_column[i]]
+            name_vectors[of] = nv
+        n = sort_values(events_in, events, lanes)
+        n_values[:] = 0
+        for k in range(n):
+            c = lanes.columns[k]
+            n_values[c] = sum_rows(lanes, c, all_values[c], sums[c])
+        for t in range(vector.shape[0]):
+            if not _covers_some(vector[t], name_vectors[: events_in.shape[0]]):
+                continue
+            origin, filters = filter_begin[t], filter_begin[t + 1] - filter_begin[t]
+            left = lines[: filters * words].reshape(filters, words)
+            begin_lines(size, origin, origin + filters, left)
+            for row in range(row_begin[t], row_begin[t + 1]):
+                c = row_name[row]
+                if n_values[c] == 0:
+                    continue
+                simple, several, end = constraint_begin[row], several_begin[row], constraint_begin[row + 1]
+                _count_row(simple, several, names, constraints, all_values[c], n_values[c], sums[c], left)
+                if several < end:
+                    _count_several(several, end, names, constraints, all_values[c], n_values[c], sums[c], left)
+            unmark_complete(left, filters, origin, filter_id, events_in, base, bits)
+        forget_values(n, lanes)

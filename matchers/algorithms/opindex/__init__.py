@@ -24,6 +24,8 @@ What the paper leaves open, and what ours does:
   subscriptions that it leaves are checked with the intervals (kernels/rows.py).
 - *Counters* are of the least type that holds them, and those of a partition lie side by side, so only the counters of
   the partitions that are searched are reset and read.
+- *Batches*: the events that have a pivot go through its partition together, unless some event has an array
+  (kernel.py).
 - *Two of the same frequency*: the attribute of the lower number is the pivot.
 
 A subscription without intervals is in no partition and always matches; one that contradicts itself never does.
@@ -37,7 +39,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.algorithms.opindex.kernel import EQ, GE, LE, OPERATORS, PLACES, Partitions, opindex
+from matchers.algorithms.lanes import Words, in_lanes, list_chunks
+from matchers.algorithms.opindex.kernel import (
+    EQ,
+    GE,
+    LE,
+    OPERATORS,
+    PLACES,
+    Partitions,
+    opindex,
+    opindex_in_lanes,
+)
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.kernels.rows import Rows
@@ -52,6 +64,15 @@ class OpIndex(Matcher):
     rows: Rows  # the table, to check events with several values in an attribute
 
     def match(self, events: EventBatch) -> MatchBatch:
+        if self.partitions.needed.itemsize > 1 or not in_lanes(events, len(self.partitions.place) - 1):
+            return self._one_by_one(events)
+
+        def mark(base: int, bits: Words) -> None:
+            opindex_in_lanes(base, events.arrays, self.partitions, self.unpartitioned, bits)
+
+        return list_chunks(mark, len(events), len(self.rows.start) - 1)
+
+    def _one_by_one(self, events: EventBatch) -> MatchBatch:
         def step(first: int, out: Int32, counts: Int64) -> int:
             return opindex(first, events.arrays, self.partitions, self.unpartitioned, self.rows, out, counts)
 
@@ -116,7 +137,7 @@ def _partitions(table: SubscriptionTable, pivot: Int64) -> Partitions:
         attribute[first],
         np.append(first, len(row)).astype(np.int64),
         operand,
-        place_of[of],
+        place_of[of] - places[pivot[of]].astype(np.int32),
     )
 
 

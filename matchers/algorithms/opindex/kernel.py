@@ -14,8 +14,12 @@ counts too much, never too little, so the result is checked.
 A segment, the lists of one operator in one partition, has a signature: bit a & 63 is set if it has a list for attribute
 a. Segments without a bit of the event, and values without a bit of the segment, look for no list.
 
+A batch is matched partition by partition. The events that have the pivot take lanes (`kernels/lanes.py`), and each list
+is gone through once for up to 64 of them. In a list of >= the lanes of the events up to 3 drop out behind operand 3, in
+one of <= they join: between two values one row of lanes counts for all operands.
+
 Cost per event: a decrement for each satisfied predicate in the partitions of its attributes, two binary searches for
-each list there, a byte for each subscription there, S / 64 words.
+each list there, a byte for each subscription there, S / 64 words. In lanes: the same for 64 events, and their bytes.
 """
 
 from __future__ import annotations
@@ -26,12 +30,26 @@ import numpy as np
 
 from matchers.kernels.ascending import first_beyond, first_from
 from matchers.kernels.bitsets import unmark, unmarked
+from matchers.kernels.counting import restart
 from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.lanes import (
+    LANES,
+    Lanes,
+    begin_lines,
+    count_row,
+    forget_values,
+    room_for_lanes,
+    sort_values,
+    unmark_complete,
+    words_for,
+)
 from matchers.kernels.rows import Rows, read, settle
 
 EQ, GE, LE = 0, 1, 2
 OPERATORS = 3
+NARROW = 5  # events that have a pivot: for fewer, a counter for each is faster than lanes
+SPARSE = 3  # values of an attribute, up to which a row would have too few lanes to be faster
 PLACES = 8  # a partition begins at a multiple of these, so that its counters make up whole words
 
 
@@ -48,7 +66,7 @@ class Partitions(NamedTuple):
     attribute: Any  # [L] int32, ascending within a segment
     start: Any  # [L + 1] int64: list i owns predicates start[i] .. start[i + 1]
     operand: Any  # [E] float64, ascending within a list
-    of: Any  # [E] int32: place of the predicate's subscription
+    of: Any  # [E] int32: place of the predicate's subscription, within the partition
 
 
 @kernel
@@ -83,22 +101,22 @@ def search(lists: Any, pivot: int, bits: Any, attributes: Any, n: int, least: An
 
 
 @inlined
-def exhausted(left: Any, begin: int, end: int, subscription: Any, bits: Any) -> None:
-    """Clear the bits of the subscriptions with nothing left at places begin .. end, eight bytes of counters at a time.
+def exhausted(left: Any, place: int, subscription: Any, bits: Any) -> None:
+    """Clear the bits of the subscriptions with nothing left in a partition that begins at `place`.
 
-    A counter x is 0 or less if x or x - 1 has its highest bit. Subtracting from a whole word borrows, which adds words
-    to look at and hides none.
+    Eight bytes of counters at a time. A counter x is 0 or less if x or x - 1 has its highest bit. Subtracting from a
+    whole word borrows, which adds words to look at and hides none.
     """
     lanes = np.uint64(0xFFFFFFFFFFFFFFFF) // np.uint64((1 << 8 * left.itemsize) - 1)  # 1 in each counter
     highest = lanes << np.uint64(8 * left.itemsize - 1)
     words = left.view(np.uint64)
     per_word = 8 // left.itemsize
-    for w in range(begin // per_word, end // per_word):
+    for w in range(words.shape[0]):
         x = words[w]
         if ((x - lanes) | x) & highest:
             for p in range(w * per_word, (w + 1) * per_word):
                 if left[p] <= 0:
-                    unmark(bits, subscription[p])
+                    unmark(bits, subscription[place + p])
 
 
 @kernel
@@ -134,9 +152,10 @@ def opindex(
             pivot = attributes[k]
             low_place, high_place = lists.place[pivot], lists.place[pivot + 1]
             if low_place < high_place:
-                left[low_place:high_place] = lists.needed[low_place:high_place]
-                search(lists, pivot, signature, attributes, n, least, greatest, left)
-                exhausted(left, low_place, high_place, lists.subscription, bits)
+                counters = left[low_place:high_place]
+                counters[:] = lists.needed[low_place:high_place]
+                search(lists, pivot, signature, attributes, n, least, greatest, counters)
+                exhausted(counters, low_place, lists.subscription, bits)
         before = m
         m = unmarked(bits, n_subscriptions, out, m)
         if several:
@@ -144,3 +163,145 @@ def opindex(
         counts[event] = m - before
         event += 1
     return event
+
+
+@inlined
+def _count_each(
+    operator: int, operand: Any, of: Any, begin: int, end: int, first: int, last: int, value: Any, lane: Any, left: Any
+) -> None:
+    """Count down the predicates begin .. end of a list, for one value after the other of first .. last."""
+    for j in range(first, last):
+        low = begin if operator == GE else first_from(operand, begin, end, value[j])
+        high = end if operator == LE else first_beyond(operand, low, end, value[j])
+        for p in range(low, high):
+            left[np.uint32(of[p]), lane[j]] -= 1
+
+
+@kernel
+def search_in_lanes(lists: Partitions, pivot: int, n_columns: int, lanes: Lanes, row: Any, left: Any) -> None:
+    """Count in one partition what the events in the lanes, which have n columns, satisfy.
+
+    All operands between two values that follow each other are satisfied by the same lanes, which are a row.
+    """
+    _, _, _, signatures, segment, attribute, start, operand, of = lists
+    columns, first_of, last_of, value, lane = lanes
+    counters, in_row = left.view(np.uint8), row.view(np.uint8)
+    for operator in range(OPERATORS):
+        segment_of = pivot * OPERATORS + operator
+        signature = signatures[segment_of]
+        at, at_end = segment[segment_of], segment[segment_of + 1]
+        for k in range(n_columns):
+            a = columns[k]
+            if not signature >> np.uint64(a & 63) & np.uint64(1):
+                continue
+            at = first_from(attribute, at, at_end, a)
+            if at == at_end:
+                break
+            if attribute[at] != a:
+                continue
+            first, last = first_of[a], last_of[a]
+            begin, end = start[at], start[at + 1]
+            if operator == EQ or last - first <= SPARSE:
+                _count_each(operator, operand, of, begin, end, first, last, value, lane, counters)
+            elif operator == GE:
+                for j in range(first, last):
+                    in_row[lane[j]] = 1
+                for j in range(first, last):
+                    to = first_beyond(operand, begin, end, value[j])
+                    count_row(of, begin, to, row, left)
+                    begin = to
+                    in_row[lane[j]] = 0
+            else:
+                begin = first_from(operand, begin, end, value[first])
+                for j in range(first, last):
+                    in_row[lane[j]] = 1
+                    to = first_from(operand, begin, end, value[j + 1]) if j + 1 < last else end
+                    count_row(of, begin, to, row, left)
+                    begin = to
+                row[:] = 0
+
+
+@kernel
+def events_by_column(base: int, n_events: int, events: Events, begins: Any, having: Any) -> None:
+    """The events base .. base + n_events that have column a: having[begins[a] .. begins[a + 1]]."""
+    offsets, column, _ = events
+    n_columns = begins.shape[0] - 1
+    begins[:] = 0
+    for i in range(offsets[base], offsets[base + n_events]):
+        if column[i] < n_columns:
+            begins[column[i] + 1] += 1
+    for a in range(n_columns):
+        begins[a + 1] += begins[a]
+    for e in range(base, base + n_events):
+        for i in range(offsets[e], offsets[e + 1]):
+            if column[i] < n_columns:
+                having[begins[column[i]]] = e
+                begins[column[i]] += 1
+    for a in range(n_columns, 0, -1):
+        begins[a] = begins[a - 1]
+    begins[0] = 0
+
+
+@kernel
+def lay_out_attributes(event: int, events: Events, attributes: Any, value: Any) -> tuple[int, Any]:
+    """The attributes of an event, and the value of each; returns how many, and their signature."""
+    offsets, e_column, e_value = events
+    n = 0
+    signature = np.uint64(0)
+    for i in range(offsets[event], offsets[event + 1]):
+        a = e_column[i]
+        if a >= value.shape[0]:  # the batch may know more columns than the table
+            break
+        attributes[n] = a
+        value[a] = e_value[i]
+        signature |= np.uint64(1) << np.uint64(a & 63)
+        n += 1
+    return n, signature
+
+
+@kernel
+def opindex_in_lanes(base: int, events: Events, lists: Partitions, unpartitioned: Any, bits: Any) -> None:
+    """Match the events of a chunk, none with arrays, partition by partition: bits[e] are those of event base + e."""
+    place, subscription, needed = lists.place, lists.subscription, lists.needed
+    offsets = events.offsets
+    n_events = bits.shape[0]
+    n_columns = place.shape[0] - 1
+    begins = np.empty(n_columns + 1, np.int64)
+    room = offsets[base + n_events] - offsets[base]
+    having = np.empty(room, np.int64)
+    lanes = room_for_lanes(n_columns, room)
+    row = np.zeros(LANES // 8, np.uint64)
+    largest = 0
+    for pivot in range(n_columns):
+        largest = max(largest, place[pivot + 1] - place[pivot])
+    lines = np.empty(largest * (LANES // 8), np.uint64)
+    events_by_column(base, n_events, events, begins, having)
+    for e in range(n_events):
+        bits[e, :] = unpartitioned
+    attributes = np.empty(n_columns, np.int64)
+    value = np.empty(n_columns, np.float64)
+    before = having[:0]
+    n = 0
+    for pivot in range(n_columns):
+        low_place, size = place[pivot], place[pivot + 1] - place[pivot]
+        if size == 0:
+            continue
+        for at in range(begins[pivot], begins[pivot + 1], LANES):
+            events_in = having[at : min(at + LANES, begins[pivot + 1])]
+            if events_in.shape[0] < NARROW:
+                counters = lines.view(np.int8)[:size]
+                for e in events_in:
+                    n_own, signature = lay_out_attributes(e, events, attributes, value)
+                    restart(counters, needed[low_place : low_place + size])
+                    search(lists, pivot, signature, attributes, n_own, value, value, counters)
+                    exhausted(counters, low_place, subscription, bits[e - base])
+                continue
+            if not np.array_equal(events_in, before):
+                forget_values(n, lanes)
+                n = sort_values(events_in, events, lanes)
+                before = events_in
+            words = words_for(events_in.shape[0])
+            left = lines[: size * words].reshape(size, words)
+            begin_lines(needed, low_place, low_place + size, left)
+            search_in_lanes(lists, pivot, n, lanes, row[:words], left)
+            unmark_complete(left, size, low_place, subscription, events_in, base, bits)

@@ -16,6 +16,9 @@ holds at most. Counters are an array of bytes, not a hash table of those begun, 
 them a cache line, while to begin one in a table is a random access. A filter of a settled interface is counted on and
 its interface not listed again, which costs less than to ask for each filter whose interface is settled. We leave out
 the search for interfaces that an absent attribute excludes (their sec. 4.3): it is for few filters an interface.
+
+If the events of a batch have many of the columns, `match` counts up to 64 of them at once, in lanes (kernels/lanes.py).
+`forward` takes one after the other: an event is done when its interfaces are settled, lanes when those of all are.
 """
 
 from __future__ import annotations
@@ -24,7 +27,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matchers.algorithms.sff.kernel import AT_LEAST, AT_MOST, BETWEEN, EQUAL, KINDS, Constraints, Target, sff
+from matchers.algorithms.lanes import MOST_LINES, Words, dense, in_lanes, list_chunks
+from matchers.algorithms.sff.kernel import (
+    AT_LEAST,
+    AT_MOST,
+    BETWEEN,
+    EQUAL,
+    KINDS,
+    Constraints,
+    Target,
+    sff,
+    sff_in_lanes,
+)
 from matchers.contract.interfaces import Interfaces
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
@@ -36,6 +50,14 @@ class Sff(Matcher):
     constraints: Constraints
 
     def match(self, events: EventBatch) -> MatchBatch:
+        n_columns = len(self.constraints.run) // KINDS
+        fit = self.constraints.n_filters <= MOST_LINES and self.constraints.needed.itemsize == 1
+        if fit and dense(events, n_columns) and in_lanes(events, n_columns):
+
+            def mark(base: int, bits: Words) -> None:
+                sff_in_lanes(base, events.arrays, self.constraints, bits)
+
+            return list_chunks(mark, len(events), self.constraints.n_filters)
         return self._list(events, Target(np.empty(0, np.int32), self.constraints.n_filters))
 
     def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:

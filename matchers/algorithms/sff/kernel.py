@@ -22,6 +22,17 @@ from matchers.kernels.ascending import first_beyond, first_from
 from matchers.kernels.counting import group_of, list_complete, restart, stamps
 from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.lanes import (
+    LANES,
+    begin_lines,
+    forget_values,
+    room_for_lanes,
+    sort_values,
+    sum_rows,
+    unmark_complete,
+    up_to,
+    words_for,
+)
 
 EQUAL, AT_LEAST, AT_MOST, BETWEEN = range(4)
 KINDS = 4
@@ -112,3 +123,60 @@ def sff(event: int, events: Events, constraints: Constraints, target: Target, ou
         counts[event] = m - before
         event += 1
     return event
+
+
+@kernel
+def count_run(
+    low: Any,
+    high: Any,
+    begin: Any,
+    filters: Any,
+    first: int,
+    last: int,
+    values: Any,
+    n: int,
+    sums: Any,
+    left: Any,
+) -> None:
+    """Count the constraints first .. last of a run, for the events of its n values (`kernels/lanes.py`, `sum_rows`)."""
+    words = left.shape[1]
+    i = 0
+    for u in range(first, last):
+        while i < n and values[i] < low[u]:
+            i += 1
+        if i == n:
+            break
+        j = min(up_to(values, high[u]), n)
+        if i < j:
+            for p in range(begin[u], begin[u + 1]):
+                f = np.uint32(filters[p])
+                for w in range(words):
+                    left[f, w] -= sums[j, w] - sums[i, w]
+
+
+@kernel
+def sff_in_lanes(base: int, events: Events, constraints: Constraints, bits: Any) -> None:
+    """Match the events of a chunk, none with arrays, 64 at a time: bits[e] are those of event base + e."""
+    run, low, high, begin, filters, needed, n_filters, _ = constraints
+    n_columns, n_events = run.shape[0] // KINDS, bits.shape[0]
+    lanes = room_for_lanes(n_columns, LANES * n_columns)
+    lines = np.empty(n_filters * words_for(min(n_events, LANES)), np.uint64)
+    rows = np.empty((LANES + 1) * (LANES // 8), np.uint64)
+    values = np.empty(LANES, np.float64)
+    in_order = np.arange(n_filters)
+    for e in range(n_events):
+        bits[e, :] = ~np.uint64(0)
+    for at in range(0, n_events, LANES):
+        events_in = np.arange(base + at, base + min(at + LANES, n_events))
+        words = words_for(events_in.shape[0])
+        left = lines[: n_filters * words].reshape(n_filters, words)
+        sums = rows[: (LANES + 1) * words].reshape(LANES + 1, words)
+        begin_lines(needed, 0, n_filters, left)
+        n = sort_values(events_in, events, lanes)
+        for k in range(n):
+            c = lanes.columns[k]
+            n_values = sum_rows(lanes, c, values, sums)
+            for r in range(c * KINDS, (c + 1) * KINDS):
+                count_run(low, high, begin, filters, run[r], run[r + 1], values, n_values, sums, left)
+        unmark_complete(left, n_filters, 0, in_order, events_in, base, bits)
+        forget_values(n, lanes)

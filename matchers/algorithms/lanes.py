@@ -1,0 +1,48 @@
+"""Match a batch in chunks, in which kernels count for many events at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matchers.contract.matcher import list_matches
+from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch
+from matchers.kernels.lanes import LANES, any_arrays, list_bits
+
+Words = NDArray[np.uint64]
+
+CHUNK_BITS = 1 << 27  # of subscriptions, for all events of a chunk
+CHUNK = 1024  # events
+FEWEST = 5  # events that are matched in lanes: for fewer it is faster one after the other
+DENSE = 24  # lanes of a row
+MOST_LINES = 1 << 18  # 16 MB: beyond, a line is loaded from memory for every row
+
+
+def in_lanes(events: EventBatch, n_columns: int) -> bool:
+    """Whether there are enough events, and none with several values in one of the table's columns."""
+    return len(events) >= FEWEST and not any_arrays(events.arrays, n_columns)
+
+
+def dense(events: EventBatch, n_columns: int) -> bool:
+    """Whether a row has so many lanes on average that it costs less than to count for one event after the other."""
+    lanes = min(len(events), LANES)
+    return len(events.value) * lanes >= DENSE * len(events) * n_columns
+
+
+def list_chunks(mark: Callable[[int, Words], None], n_events: int, n_subscriptions: int) -> MatchBatch:
+    """`mark(base, bits)` clears, for event base + e, the bits of its matches in bits[e], [S / 64]."""
+    fit = CHUNK_BITS // max(n_subscriptions, 1) // LANES * LANES
+    chunk = min(max(fit, LANES), CHUNK, n_events)
+    room = np.empty((chunk, -(-n_subscriptions // 64)), np.uint64)
+    parts = []
+    for base in range(0, n_events, chunk):
+        bits = room[: n_events - base]
+        mark(base, bits)
+
+        def step(first: int, out: Int32, counts: Int64, bits: Words = bits) -> int:
+            return list_bits(first, n_subscriptions, bits, out, counts)
+
+        parts.append(list_matches(step, len(bits), n_subscriptions))
+    return MatchBatch.joined(parts) if len(parts) > 1 else parts[0]
