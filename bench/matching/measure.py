@@ -246,7 +246,7 @@ class _Reference:
         return cls(MatchBatch.joined([matches, scan.answers(sample, end)]), end, None)
 
     def checks(self, run: _Run) -> str:
-        """Whose answers those of a run were compared with."""
+        """The algorithm whose answers a run was compared with."""
         if run.end <= self.by_scan or self.deputy is None:
             return BASELINE.algorithm
         if run is self.deputy:  # beyond the sample the others are compared with it

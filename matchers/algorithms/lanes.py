@@ -13,6 +13,7 @@ from matchers.kernels.lanes import LANES, any_arrays, list_bits
 
 Words = NDArray[np.uint64]
 
+ALL = ~np.uint64(0)  # bits of a word
 CHUNK_BITS = 1 << 27  # of subscriptions, for all events of a chunk
 CHUNK = 1024  # events
 FEWEST = 5  # events that are matched in lanes: for fewer it is faster one after the other
@@ -31,14 +32,20 @@ def dense(events: EventBatch, n_columns: int) -> bool:
     return len(events.value) * lanes >= DENSE * len(events) * n_columns
 
 
-def list_chunks(mark: Callable[[int, Words], None], n_events: int, n_subscriptions: int) -> MatchBatch:
-    """`mark(base, bits)` clears, for event base + e, the bits of its matches in bits[e], [S / 64]."""
+def list_chunks(
+    mark: Callable[[int, Words], None], n_events: int, n_subscriptions: int, begin: Words | np.uint64 = ALL
+) -> MatchBatch:
+    """`mark(base, bits)` clears, for event base + e, the bits of its matches in bits[e], [S / 64].
+
+    Before it is called, each event has the bits of `begin`.
+    """
     fit = CHUNK_BITS // max(n_subscriptions, 1) // LANES * LANES
     chunk = min(max(fit, LANES), CHUNK, n_events)
     room = np.empty((chunk, -(-n_subscriptions // 64)), np.uint64)
     parts = []
     for base in range(0, n_events, chunk):
         bits = room[: n_events - base]
+        bits[:] = begin
         mark(base, bits)
 
         def step(first: int, out: Int32, counts: Int64, bits: Words = bits) -> int:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from matchers.contract.tables import Float64, Int32, Int64, SubscriptionTable
 from matchers.errors import MatchingError
+from matchers.kernels.bitsets import set_bits
 from matchers.kernels.rows import Rows
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -90,7 +91,7 @@ class GrowingTable:
             raise MatchingError(f"cannot delete {numbers[wrong][0]}: no such subscription")
         self._gone[numbers] = True
         self.any_gone |= len(numbers) > 0
-        np.bitwise_or.at(self.gone_bits, numbers >> 6, np.uint64(1) << (numbers & 63).astype(np.uint64))
+        set_bits(self.gone_bits, numbers)
         self._deleted += int((self.start[numbers + 1] - self.start[numbers]).sum())
         return numbers
 

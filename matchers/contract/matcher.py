@@ -53,7 +53,7 @@ class AdaptiveMatcher(Matcher):
     @property
     @abstractmethod
     def learnt(self) -> int:
-        """How much it has learnt: another number after a call that sampled, calibrated or built an index besides."""
+        """A number that changes whenever a call samples, calibrates or builds an index."""
 
     @property
     @abstractmethod

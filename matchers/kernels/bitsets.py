@@ -66,3 +66,12 @@ def _ones_below(power: Any) -> int:
             power >>= np.uint64(half)
             at += half
     return at
+
+
+def set_bits(words: Any, numbers: Any) -> None:
+    """Set the bits of these numbers, int64, in words of 64."""
+    np.bitwise_or.at(words, numbers >> 6, np.uint64(1) << (numbers & 63).astype(np.uint64))
+
+
+def clear_bits(words: Any, numbers: Any) -> None:
+    np.bitwise_and.at(words, numbers >> 6, ~(np.uint64(1) << (numbers & 63).astype(np.uint64)))

@@ -149,7 +149,10 @@ def sum_rows(lanes: Lanes, column: int, values: Any, sums: Any) -> int:
 
 @inlined
 def up_to(values: Any, bound: float) -> Any:
-    """How many of 64 ascending values are at most the bound: comparing all is faster than a mispredicted branch."""
+    """The number of 64 ascending values that are at most the bound.
+
+    To compare all of them is faster than a mispredicted branch.
+    """
     n = 0
     for i in range(LANES):
         n += values[i] <= bound
@@ -158,7 +161,7 @@ def up_to(values: Any, bound: float) -> Any:
 
 @inlined
 def below(values: Any, bound: float) -> Any:
-    """How many of 64 values are less than the bound."""
+    """The number of 64 values that are less than the bound."""
     n = 0
     for i in range(LANES):
         n += values[i] < bound

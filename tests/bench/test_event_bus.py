@@ -8,9 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
-import run_stream
 from bench.matching.candidates import Candidate
 from bench.matching.measure import Effort, measure
 from bench.workloads.documents import Documents
@@ -19,26 +17,10 @@ from matchers import ALGORITHMS, Index, MatchBatch
 from matchers.algorithms import runnable
 from matchers.language import naive
 from matchers.language.parsing import parse
+from tests.bench.running import QUICK, bench
 
 TOY = EventBus(subscriptions=3_000, events=400)
-TINY = (
-    "--scenario",
-    "event-bus",
-    "-n",
-    "300",
-    "--events",
-    "12",
-    "--seconds",
-    "0.01",
-    "--batch",
-    "5",
-    "--settling",
-    "0.05",
-)
-
-
-def bench(*arguments: str) -> Result:
-    return CliRunner(env={"COLUMNS": "200"}).invoke(run_stream.app, ["bench", "matchers", *arguments])
+TINY = ("--scenario", "event-bus", "-n", "300", "--events", "12", *QUICK)
 
 
 def written(documents: Documents) -> list[dict[str, object]]:

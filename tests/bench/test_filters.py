@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
-import run_stream
 from bench.errors import BenchError
 from bench.matching.candidates import Candidate
 from bench.matching.measure import Effort, measure
@@ -24,28 +22,12 @@ from bench.workloads.filters import OPERATORS, Constraints, Filters
 from matchers import ALGORITHMS, Algorithm, EventBatch, Interfaces, MatchBatch, Matcher, SubscriptionTable
 from matchers.algorithms import runnable
 from tests.algorithms import EXACTLY
+from tests.bench.running import QUICK, bench
 
 DEFAULT = Filters()
 TOY = Filters(events=120, filters=(90, 110), names=6)
 MIXED = replace(TOY, numerical=0.6)
-TINY = (
-    "--scenario",
-    "pcm-default",
-    "-n",
-    "300",
-    "--events",
-    "12",
-    "--seconds",
-    "0.01",
-    "--batch",
-    "5",
-    "--settling",
-    "0.05",
-)
-
-
-def bench(*arguments: str) -> Result:
-    return CliRunner(env={"COLUMNS": "200"}).invoke(run_stream.app, ["bench", "matchers", *arguments])
+TINY = ("--scenario", "pcm-default", "-n", "300", "--events", "12", *QUICK)
 
 
 @pytest.fixture(scope="module")

@@ -23,15 +23,11 @@ from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.algorithms import runnable
 from matchers.contract.matcher import AdaptiveMatcher
+from tests.bench.running import QUICK, bench
 from tests.documents import HOME, steps
 
-QUICK = ("--seconds", "0.01", "--batch", "5", "--settling", "0.05")
 TINY = ("-n", "300", "-d", "5", "-k", "1-3", "-w", "0.6", "--events", "12", *QUICK)
 KEYS = ["algorithm", "us_per_event", "build_s", "memory_bytes", "matches", "events_measured", "batch", "checked"]
-
-
-def bench(*arguments: str) -> Result:
-    return CliRunner(env={"COLUMNS": "200"}).invoke(run_stream.app, ["bench", "matchers", *arguments])
 
 
 def objects(result: Result) -> list[dict[str, Any]]:

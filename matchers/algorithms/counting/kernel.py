@@ -105,8 +105,6 @@ def counting_in_lanes(base: int, events: Events, index: Columns, bits: Any) -> N
     rows = np.empty((LANES + 1) * (LANES // 8), np.uint64)
     values = np.empty(LANES, np.float64)
     in_order = np.arange(n_subscriptions)
-    for e in range(n_events):
-        bits[e, :] = ~np.uint64(0)
     for at in range(0, n_events, LANES):
         events_in = np.arange(base + at, base + min(at + LANES, n_events))
         words = words_for(events_in.shape[0])

@@ -43,6 +43,7 @@ from matchers.kernels.rows import Rows
 
 Words = NDArray[np.uint64]
 
+BLOCK = 1 << 16  # subscriptions: as many as 16 bits number
 CHUNK_BITS = 1 << 27  # of B, of several events at a time
 PAIRS_A_CELL = 4  # at least, on average
 DENSE = 32  # predicates of a block for each 64 subscriptions, from which on an attribute has all g groups
@@ -121,7 +122,7 @@ class Hem(Matcher):
         return total
 
 
-def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, block: int = 65_536) -> Hem:
+def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, block: int = BLOCK) -> Hem:
     """c and g as the paper has them by default (sec. 6.1, 6.2); g = 0 is HEM without its cache. Raises
     MatchingError."""
     return lay_out(table, c, g, block, capacity=0, psi=0)
@@ -198,7 +199,7 @@ def chains_for(predicates: int, rows: int, cells: int) -> Chains:
     )
 
 
-def space_model(n: int, d: int, psi_S: float, c: int = 1_000, g: int = 32, block: int = 65_536) -> int:  # noqa: N803
+def space_model(n: int, d: int, psi_S: float, c: int = 1_000, g: int = 32, block: int = BLOCK) -> int:  # noqa: N803
     """O(d c + d n g + n psi_S) of sec. 5.1 in bytes, where every attribute has its c cells and g sets.
 
     2 d g bit sets of n bits; 2 n psi_S pairs of a value and an id (8 + 2 bytes), and the bounds kept to verify (20);

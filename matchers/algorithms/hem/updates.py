@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from matchers.algorithms.hem import Hem, Words, lay_out
+from matchers.algorithms.hem import BLOCK, Hem, lay_out
 from matchers.algorithms.hem import kernel as kernels
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.growing_table import GrowingTable
-from matchers.contract.tables import EventBatch, Int64, MatchBatch, SubscriptionTable
+from matchers.contract.tables import EventBatch, MatchBatch, SubscriptionTable
+from matchers.kernels.bitsets import clear_bits, set_bits
 
 FEWEST = 64  # subscriptions that there is room for after a build
 
@@ -60,8 +61,8 @@ class UpdatableHem:
             kernels.insert(r, int(s) % index.block, *ends, self._chained, index, hem.chains)
             self._chained += 1
         index.needed[first:last] = table.needed
-        _set(index.constrained, first + np.unique(new.subscription).astype(np.int64))
-        _clear(index.gone, np.arange(first, last))
+        set_bits(index.constrained, first + np.unique(new.subscription).astype(np.int64))
+        clear_bits(index.gone, np.arange(first, last))
         return first
 
     def delete(self, subscriptions: ArrayLike) -> None:
@@ -70,7 +71,7 @@ class UpdatableHem:
         if self._table.outgrown:
             self._build()
         else:
-            _set(self._hem.index.gone, numbers)
+            set_bits(self._hem.index.gone, numbers)
 
     def _cell(self, a: int, r: int, value: float) -> int:
         begin, per_unit, c = self._hem.domain
@@ -82,21 +83,9 @@ class UpdatableHem:
         psi = max(1, -(-len(table.low) // max(table.n_subscriptions, 1)))
         self._hem = lay_out(table, *self._options, capacity=capacity, psi=psi)
         self._chained = 0
-        _set(self._hem.index.gone, np.flatnonzero(self._table.gone))
+        set_bits(self._hem.index.gone, np.flatnonzero(self._table.gone))
 
 
-def _bits(numbers: Int64) -> Words:
-    return np.uint64(1) << (numbers & 63).astype(np.uint64)
-
-
-def _set(words: Words, numbers: Int64) -> None:
-    np.bitwise_or.at(words, numbers >> 6, _bits(numbers))
-
-
-def _clear(words: Words, numbers: Int64) -> None:
-    np.bitwise_and.at(words, numbers >> 6, ~_bits(numbers))
-
-
-def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, block: int = 65_536) -> UpdatableHem:
+def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, block: int = BLOCK) -> UpdatableHem:
     """Options as for `hem.build`. Raises MatchingError."""
     return UpdatableHem(table, c, g, block)

@@ -326,8 +326,6 @@ def ocm_in_lanes(
     all_values = np.empty((n_columns, LANES), np.float64)
     n_values = np.zeros(n_columns, np.int64)
     name_vectors = np.empty(LANES, np.uint64)
-    for e in range(n_events):
-        bits[e, :] = ~np.uint64(0)
     for at in range(0, n_events, LANES):
         events_in = np.arange(base + at, base + min(at + LANES, n_events))
         words = words_for(events_in.shape[0])

@@ -52,6 +52,7 @@ from matchers.algorithms.opindex.kernel import (
 )
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.kernels.bitsets import clear_bits
 from matchers.kernels.rows import Rows
 
 UNPARTITIONED = -1  # instead of a pivot
@@ -68,9 +69,9 @@ class OpIndex(Matcher):
             return self._one_by_one(events)
 
         def mark(base: int, bits: Words) -> None:
-            opindex_in_lanes(base, events.arrays, self.partitions, self.unpartitioned, bits)
+            opindex_in_lanes(base, events.arrays, self.partitions, bits)
 
-        return list_chunks(mark, len(events), len(self.rows.start) - 1)
+        return list_chunks(mark, len(events), len(self.rows.start) - 1, self.unpartitioned)
 
     def _one_by_one(self, events: EventBatch) -> MatchBatch:
         def step(first: int, out: Int32, counts: Int64) -> int:
@@ -84,7 +85,7 @@ def build(table: SubscriptionTable) -> OpIndex:
     partitions = _partitions(table, pivot)
     always = np.flatnonzero(table.needed == 0)
     unpartitioned = np.full(-(-table.n_subscriptions // 64), ~np.uint64(0))
-    np.bitwise_and.at(unpartitioned, always >> 6, ~(np.uint64(1) << (always & 63).astype(np.uint64)))
+    clear_bits(unpartitioned, always)
     rows = Rows(table.start, table.column, table.low, table.high, several=np.zeros(0, bool), any_several=False)
     return OpIndex(partitions, unpartitioned, rows)
 

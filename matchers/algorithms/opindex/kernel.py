@@ -260,7 +260,7 @@ def lay_out_attributes(event: int, events: Events, attributes: Any, value: Any) 
 
 
 @kernel
-def opindex_in_lanes(base: int, events: Events, lists: Partitions, unpartitioned: Any, bits: Any) -> None:
+def opindex_in_lanes(base: int, events: Events, lists: Partitions, bits: Any) -> None:
     """Match the events of a chunk, none with arrays, partition by partition: bits[e] are those of event base + e."""
     place, subscription, needed = lists.place, lists.subscription, lists.needed
     offsets = events.offsets
@@ -276,8 +276,6 @@ def opindex_in_lanes(base: int, events: Events, lists: Partitions, unpartitioned
         largest = max(largest, place[pivot + 1] - place[pivot])
     lines = np.empty(largest * (LANES // 8), np.uint64)
     events_by_column(base, n_events, events, begins, having)
-    for e in range(n_events):
-        bits[e, :] = unpartitioned
     attributes = np.empty(n_columns, np.int64)
     value = np.empty(n_columns, np.float64)
     before = having[:0]

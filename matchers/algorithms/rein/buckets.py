@@ -16,15 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from matchers.algorithms.rein.kernel import BLOCK, BLOCK_BITS, NOBODY, Lists
+from matchers.algorithms.rein.kernel import BLOCK, BLOCK_BITS, NOBODY, Lists, low_bucket
 from matchers.kernels.cells import cell_of
-from matchers.kernels.jit import inlined, kernel
-
-
-@inlined
-def low_bucket(low: float, begin: float, per_unit: float, n: int) -> int:
-    """The bucket of a low end within its row: 0 if there is none."""
-    return 0 if low == -float("inf") else 1 + cell_of(low, begin, per_unit, n)
+from matchers.kernels.jit import kernel
 
 
 @kernel

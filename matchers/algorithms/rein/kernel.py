@@ -27,7 +27,7 @@ from matchers.kernels.bitsets import unmark, unmarked
 from matchers.kernels.cells import cell_of
 from matchers.kernels.events import Events
 from matchers.kernels.groups import GROUP, group_size
-from matchers.kernels.jit import kernel
+from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.rows import Rows, read, settle
 
 BLOCK_BITS = 14
@@ -86,6 +86,12 @@ def read_group(event: int, n: int, events: Events, group: Group) -> None:
         group.bits[g, :] = ~np.uint64(0)
 
 
+@inlined
+def low_bucket(low: float, begin: float, per_unit: float, n: int) -> int:
+    """The bucket of a low end within its row: 0 if there is none."""
+    return 0 if low == -np.inf else 1 + cell_of(low, begin, per_unit, n)
+
+
 @kernel
 def count(subscription: Any, column: Any, low: Any, high: Any, lists: Any) -> None:
     """Count the pairs of each bucket, at the place after its own: their running sums are then where buckets start."""
@@ -93,7 +99,7 @@ def count(subscription: Any, column: Any, low: Any, high: Any, lists: Any) -> No
     for p in range(subscription.shape[0]):
         a = column[p]
         row = (subscription[p] >> BLOCK_BITS) * columns + a
-        bucket = 0 if low[p] == -np.inf else 1 + cell_of(low[p], lists.begin[a], lists.per_unit[a], n)
+        bucket = low_bucket(low[p], lists.begin[a], lists.per_unit[a], n)
         lists.low_start[row * (n + 1) + bucket + 1] += 1
         if high[p] != np.inf:
             lists.high_start[row * n + cell_of(high[p], lists.begin[a], lists.per_unit[a], n) + 1] += 1
@@ -107,7 +113,7 @@ def fill(subscription: Any, column: Any, low: Any, high: Any, lists: Any, low_ne
         a = column[p]
         row = (subscription[p] >> BLOCK_BITS) * columns + a
         within = subscription[p] & (BLOCK - 1)
-        bucket = 0 if low[p] == -np.inf else 1 + cell_of(low[p], lists.begin[a], lists.per_unit[a], n)
+        bucket = low_bucket(low[p], lists.begin[a], lists.per_unit[a], n)
         at = low_next[row * (n + 1) + bucket]
         low_next[row * (n + 1) + bucket] = at + 1
         lists.low[at] = low[p]
