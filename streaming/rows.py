@@ -139,7 +139,7 @@ class MisreadTimes(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """How many deliveries each of S subscribers would get of the events of a partition and second."""
+    """The number of deliveries that each of S subscribers would get for the events of one partition and second."""
 
     partition: int
     second: int  # of the events' timestamps, since the epoch

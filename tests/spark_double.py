@@ -56,6 +56,12 @@ class Frame:
         """As `Pipeline._places` finds them, committed ones included."""
         return [(r["source"], r["partition"], r["offset"], len(r["value"] or b"")) for r in self._rows()]
 
+    def filter(self, condition: str) -> Frame:
+        """By their topic."""
+        source = int(condition.removeprefix("source = "))
+        kept = {at: rows if at[0] == source else [] for at, rows in self._partitions.items()}
+        return Frame(kept, self._order, self._most, self._run)
+
     def only(self, places: Any) -> Frame:
         kept = {
             at: [

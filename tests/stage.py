@@ -184,7 +184,7 @@ class Slots:
         try:
             sent, committed = self.sink.publish(sorted(records, key=lambda record: record.topic), offsets)
         except kafka_sink.Aborted as aborted:
-            raise contract.Aborted(str(aborted), following, aborted.refused) from aborted
+            raise contract.Aborted(str(aborted), following) from aborted
         self._offsets |= offsets
         return Committed(following, sent, committed, bytes=0, records=len(records), errors={})
 

@@ -290,7 +290,9 @@ class Pipeline:
 
     def _wanted(self, report: Report, exact: bool, batch: DataFrame, n: int) -> Wants:
         """The deliveries that subscribers would get without a quota. Nobody asks where there is none."""
-        return wants(self._stage(report, exact, batch, n, None)) if self.delivery_quota.most else Counter()
+        if not self.delivery_quota.most:
+            return Counter()
+        return wants(self._stage(report, exact, batch.filter(f"source = {EVENTS:d}"), n, None))
 
     def _own(self) -> list[tuple[str, int]]:
         """The partitions whose offsets the driver commits."""
@@ -396,12 +398,17 @@ class Pipeline:
                 if aborts + 1 >= LEAST_ATTEMPTS and time.monotonic() > deadline:
                     raise
                 # A topic that was deleted a moment ago may still be listed, so the pauses grow.
-                time.sleep(min(LONGEST_PAUSE_S, 0.05 * aborts))
                 aborts += 1
+                _pause(aborts)
                 log.warning("transaction aborted, trying again", reason=str(aborted))
 
     def _composition(self, positions: Mapping[SourcePartition, int], last: Mapping[str, Last]) -> Composition:
         return Composition(self.names, in_force_from({**self.state.positions, **positions}, self.names), last)
+
+
+def _pause(failures: int) -> None:
+    """Wait before the next try: not after the first failure, then longer and longer."""
+    time.sleep(min(LONGEST_PAUSE_S, 0.05 * (failures - 1)))
 
 
 @dataclass
@@ -424,7 +431,7 @@ class Patience:
 
     def pause(self) -> None:
         """Called before the next try."""
-        time.sleep(min(LONGEST_PAUSE_S, 0.05 * (self._failures - 1)))
+        _pause(self._failures)
 
 
 @dataclass

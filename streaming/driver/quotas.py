@@ -83,7 +83,7 @@ class DeliveryQuota:
     _count: dict[int, Counter[str]] = field(default_factory=dict)  # by second
 
     def of(self, wanted: Wants) -> Quota:
-        """What tasks may publish of what subscribers would get. Counts nothing yet."""
+        """The quota for a batch from which subscribers would get these deliveries; they are not counted yet."""
         left: dict[tuple[int, int, str], int] = {}
         before: Counter[tuple[int, str]] = Counter()  # of lower partitions
         for (partition, second, subscriber), n in sorted(wanted.items()):
@@ -105,7 +105,7 @@ class DeliveryQuota:
 
 
 def wants(rows: Iterable[Row]) -> Wants:
-    """What the WANTED rows say, in sum."""
+    """The sum of all WANTED rows."""
     counts: Wants = Counter()
     for row in rows:
         if isinstance(row, Wanted):

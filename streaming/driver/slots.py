@@ -95,8 +95,11 @@ class Slots:
         quota: Quota,
         exact: bool,
     ) -> Publication:
-        """How `number` tasks publish a batch. `unusual` is a new object only if it has changed: it may have as many
-        entries as there are topics, and is sent to each worker once."""
+        """The settings and producers with which `number` tasks publish a batch.
+
+        `unusual` may have as many entries as there are topics, so it is sent to the workers only if it is another
+        object than for the last batch.
+        """
         if unusual is not self._unusual:
             if self._sent is not None:
                 self._sent.destroy()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from streaming.documents.messages import topic_of
 from streaming.documents.records import Record
 from streaming.errors import BrokerUnreachable, Fenced, JobError
 from streaming.kafka.committed import CommittedOffsets
@@ -52,16 +51,12 @@ Notes = Mapping[tuple[str, int], str]  # metadata of such offsets
 
 
 class Aborted(JobError):
-    """The transaction was aborted and nothing of it is visible; a topic may have been deleted. Another try may succeed.
+    """The transaction was aborted and nothing of it is visible; a topic may have been deleted.
 
-    `refused` maps topics for which the broker refuses records, from everybody or from us, to its reason.
+    Another try may succeed.
     """
 
     retry = True
-
-    def __init__(self, reason: str, refused: Mapping[str, str] = MappingProxyType({})) -> None:
-        super().__init__(reason)
-        self.refused = refused
 
 
 class TransactionalSink:
@@ -115,7 +110,7 @@ class TransactionalSink:
         self._offsets = CommittedOffsets(bootstrap_servers, options, name)
         self._last: dict[tuple[str, int], tuple[int, str]] = {}  # what we committed last, with its notes
         self._partitions: Sequence[tuple[str, int]] = ()  # where another may have committed
-        self._refused: dict[str, str] = {}  # of the transaction in hand
+        self._refused = False  # in the transaction in hand: a record, by the broker
         self._asked = False  # in the transaction in hand: which topics there are
         try:
             # Tasks of that process may have left transactions open: who replaced it has committed all offsets before.
@@ -181,7 +176,7 @@ class TransactionalSink:
         Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
         """
         positions = [TopicPartition(*at, offset, notes.get(at, self.note)) for at, offset in offsets.items()]
-        self._refused, self._asked = {}, False
+        self._refused = self._asked = False
         topics = set()
         sending = True
         try:
@@ -207,7 +202,7 @@ class TransactionalSink:
             self._abort(offsets)
             if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and not self._refused:
                 raise translate(error.args[0], "a topic cannot be written to") from error
-            raise Aborted(error.args[0].str(), self._refused) from error
+            raise Aborted(error.args[0].str()) from error
         self._last |= self._own(offsets)
         return sent, time.time()
 
@@ -255,7 +250,7 @@ class TransactionalSink:
                     continue
                 if error.args[0].code() == KafkaError._FATAL:  # this call does not say why, all others do
                     self._producer.begin_transaction()
-                self._refuse(record.topic, error.args[0])
+                self._look_at(error.args[0])
                 raise
 
     def _ask_for_topics(self) -> None:
@@ -267,11 +262,11 @@ class TransactionalSink:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._refuse(topic_of(message), error)
+            self._look_at(error)
 
-    def _refuse(self, topic: str, error: KafkaError) -> None:
-        if error.code() in REFUSALS:
-            self._refused[topic] = error.str()
+    def _look_at(self, error: KafkaError) -> None:
+        """Of a record."""
+        self._refused |= error.code() in REFUSALS
 
     def _commit(self) -> None:
         """Commit, and repeat the request for as long as the broker calls its error retriable."""

@@ -198,6 +198,8 @@ class Transaction:
         """[D]: the deliveries that subscribers may not get, the last ones of each partition."""
         deliveries, columns, left = self._deliveries, self.batch.columns, self.batch.left
         over = np.zeros(len(deliveries.event), bool)
+        if not left:
+            return over
         limited = {subscriber for _, _, subscriber in left}
         of_limited = np.array([name in limited for name in self._names], bool)[self._of]
         for delivery in np.flatnonzero(of_limited).tolist():
