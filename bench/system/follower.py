@@ -15,7 +15,7 @@ from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.latencies import Latencies
 
-EVERY = 4  # of so many deliveries one is looked at, so that the reader keeps up
+EVERY = 16  # of so many deliveries one is looked at, so that the reader keeps up
 
 
 def run(cluster: Cluster, topics: Sequence[str]) -> None:
