@@ -157,6 +157,7 @@ class Published(NamedTuple):
     dead_letters: Mapping[str, int]  # by reason
     aborted: int  # attempts before
     size_bytes: int  # of the record batches
+    partitions: int  # that they are for
     errors: Mapping[str, int]  # passing ones, by name
     matched: float  # epoch s, the end of matching
     encoded_s: float  # the time that encoding took

@@ -77,7 +77,8 @@ ANSWERED_AT_ONCE = 10_000  # changes, in a transaction of the first start
 BEYOND_SPARK = "a record has one beyond those that Spark knows"
 OF_ANOTHER_CALENDAR = "a record has one that Spark takes for another calendar's or zone's"
 ABSENT_S = 5.0
-SMALL = 2_000  # rows of the last batch, up to which one task does the next one
+SMALL = 2_000  # rows that are worth one task more
+ROWS_PER_PARTITION = 25  # likewise, for each partition that each task writes to
 LARGE = 8 << 10  # bytes of a row, on average: then a batch is looked at before it is matched
 
 
@@ -112,6 +113,7 @@ class Pipeline:
     reread: Callable[[int, Mapping[SourcePartition, int]], Iterable[pa.Table]] | None = None
     _number: int = field(default=0, init=False)  # of the batch in hand
     _rows: int = field(default=0, init=False)  # of the last batch that had any
+    _partitions: int = field(default=0, init=False)  # that each of its tasks wrote to
     _absent: Absent = field(default_factory=lambda: Absent(), init=False)
     _counted: dict[int, int] = field(default_factory=dict, init=False)  # partition -> offset reached by `_deleted`
 
@@ -133,7 +135,7 @@ class Pipeline:
         finally:
             self.observer.idle()
         if report.rows:
-            self._rows = report.rows
+            self._rows, self._partitions = report.rows, report.partitions
             self.careful = report.bytes > LARGE * report.rows
             self.precision.seen(report.waited_ms)
             snapshot = self.state.snapshot
@@ -237,7 +239,7 @@ class Pipeline:
 
         Raises Misread unless the timestamps are exact; Lost, JobError, or our own error.
         """
-        n = 1 if exact or self._rows < SMALL else self.tasks  # each slot touches every topic
+        n = 1 if exact else self._slots()
         done: list[Row] = []
         wanted: Wants = Counter()  # at the last attempt
         patience = Patience()
@@ -275,6 +277,14 @@ class Pipeline:
             patience.pause()
             self.outputs.refresh()
             self._absent.add(self.outputs.missing(missing))
+
+    def _slots(self) -> int:
+        """The number of slots, for a batch like the last one.
+
+        Every slot has records for nearly every partition, and the broker works about 0.2 ms for each partition of a
+        transaction. With a thousand topics that is more than a task of 10,000 events.
+        """
+        return min(self.tasks, 1 + self._rows // max(SMALL, ROWS_PER_PARTITION * self._partitions))
 
     def _took(self, report: Report, rows: Sequence[Row]) -> set[str]:
         """Take note of what tasks have published; returns the topics that they lack."""

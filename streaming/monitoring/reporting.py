@@ -61,6 +61,7 @@ class Report:
     ended: float = 0.0  # 0: it has not
     rows: int = 0
     bytes: int = 0  # of them
+    partitions: int = 0  # that a task's transaction has records for, at most
     events: int = 0  # among them
     waited_ms: float = 0.0  # the oldest event
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
@@ -114,6 +115,7 @@ class Report:
         self.counts["undecodable"] += sum(published.dead_letters.get(reason, 0) for reason in OF_EVENTS)
         self.counts["slot_transactions"] += 1
         self.counts["published_bytes"] += published.size_bytes
+        self.partitions = max(self.partitions, published.partitions)
         self.dead_letters.update(published.dead_letters)
         self.publish_errors.update(published.errors)
         self.encoded_ms += 1000 * published.encoded_s

@@ -79,6 +79,7 @@ class Transaction:
     # Results of the last attempt.
     dead_letters: Counter[str] = field(default_factory=Counter, init=False)  # by reason
     encoded_s: float = field(default=0.0, init=False)
+    partitions: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         batch, publication = self.batch, self.batch.publication
@@ -171,6 +172,7 @@ class Transaction:
                 raise BrokerUnreachable(f"there is no topic {batch.publication.dead_letters}, which dead letters need")
             to = [self._letters_to[partition_of(letter.key, len(self._letters_to))] for letter in some_letters]
             yield record_batches.of_records(some_letters, to, form)
+        self.partitions = int(np.count_nonzero(form.sequence))
 
     def row(self, matched: float, committed: Committed) -> Mapping[str, Any]:
         """The PUBLISHED row. `matched` is when matching ended (epoch s)."""
@@ -184,6 +186,7 @@ class Transaction:
             "dead_letters": self.dead_letters,
             "aborted": self.aborted,
             "size_bytes": committed.bytes,
+            "partitions": self.partitions,
             "errors": committed.errors,
             "matched": matched,
             "encoded_s": self.encoded_s,

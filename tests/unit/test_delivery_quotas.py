@@ -70,8 +70,9 @@ def test_all_transactions_of_a_batch_are_counted(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("shards", [1, 2])
 def test_the_lowest_partition_comes_first_whichever_task_has_it(shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_module, "SMALL", 0)
+    monkeypatch.setattr(pipeline_module, "SMALL", 1)
     p = limited(3, tasks=3)
+    step(p, change(1, "b", None), change(2, "c", None))
     p.state.snapshot = replace(p.state.snapshot, shards=shards)
     rows = [event(offset, {"x": 1}, partition=partition) for partition in (2, 0, 1) for offset in (0, 1)]
     found = {place(record): what(record) for record in step(p, *rows)}

@@ -90,6 +90,7 @@ PUBLISHED = Published(
     dead_letters={"undecodable_event": 1},
     aborted=1,
     size_bytes=1_000,
+    partitions=1,
     errors={"Produce NOT_LEADER_FOR_PARTITION": 2},
     matched=1_000_000.0,
     encoded_s=0.25,

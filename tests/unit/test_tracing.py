@@ -66,6 +66,7 @@ PUBLISHED = Published(
     dead_letters={"oversize": 2},
     aborted=3,
     size_bytes=100,
+    partitions=1,
     errors={},
     matched=NOON + 0.75,
     encoded_s=0.01,
