@@ -32,6 +32,7 @@ def run(
     lineage: Annotated[str, typer.Option(hidden=True)] = "",  # shared by all processes that one supervisor starts
     restarts: Annotated[int | None, typer.Option(hidden=True)] = None,  # by that supervisor
     last_exit_code: Annotated[int | None, typer.Option(hidden=True)] = None,
+    progress: Annotated[int | None, typer.Option(hidden=True)] = None,  # a file descriptor
 ) -> None:
     """Run the job: match events as they arrive and deliver them exactly once. Ctrl-C or SIGTERM stops it."""
     logs.configure(settings.log.format, settings.log.level)
@@ -40,12 +41,12 @@ def run(
 
         def command(past: Past) -> list[str]:
             last = [] if past.exit_code is None else [f"--last-exit-code={past.exit_code}"]
-            return [sys.executable, *same, f"--restarts={past.restarts}", *last]
+            return [sys.executable, *same, f"--restarts={past.restarts}", f"--progress={past.progress}", *last]
 
         raise typer.Exit(
             supervision.supervise(command, stop_on_signals(), partial(checkpoint.obstacle, settings.query.checkpoint))
         )
     from streaming.driver import job  # not in the supervisor: Spark's import takes a second, and memory
 
-    past = None if restarts is None else Past(restarts, last_exit_code)
+    past = None if restarts is None else Past(restarts, last_exit_code, progress)
     job.run(settings, JARS, stop_on_signals(), lineage or uuid.uuid4().hex, past)

@@ -28,6 +28,7 @@ from streaming.index import packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topic_watch import Watch
 from streaming.log import logger
+from streaming.monitoring.reporting import Both, Nobody, Report
 from streaming.monitoring.spark import progress
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING
 from streaming.process import checkpoint
@@ -130,7 +131,7 @@ class _Start:
                 pipeline = assembly.pipeline(
                     settings, names, state, sink, slots, topics, spark.sparkContext.defaultParallelism
                 )
-                pipeline.observer = assembly.observer(settings, monitor, last)
+                pipeline.observer = Both(assembly.observer(settings, monitor, last), _Told(past))
                 self._take_over(spark, pipeline, restored)
                 batches = _Batches(pipeline)
                 query = self._query(spark, batches, pipeline, restored.positions)
@@ -239,6 +240,18 @@ def _bring(spark: SparkSession, state: State, scratch: Path) -> None:
 def _source_options(settings: Settings) -> dict[str, str]:
     options = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
+
+
+class _Told(Nobody):
+    """Tells the supervisor, if there is one, of the first batch that had rows and is done."""
+
+    def __init__(self, supervisor: Past | None) -> None:
+        self._supervisor = supervisor
+
+    def batch(self, report: Report) -> None:
+        if self._supervisor is not None:
+            self._supervisor.tell_progress()
+            self._supervisor = None
 
 
 class _Batches:

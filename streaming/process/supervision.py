@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streaming.log import logger
 from streaming.process.child import die_with_parent
@@ -17,7 +17,7 @@ from streaming.process.child import die_with_parent
 log = logger("sluice.supervision")
 
 TRY_AGAIN = 75  # sysexits.h, a temporary failure: the exit code of a JobError with `retry`
-STEADY_S = 60.0  # a process that ran this long is restarted without a pause
+STEADY_S = 60.0  # a process that ran this long is restarted without a pause, whatever it did
 LONGEST_PAUSE_S = 30.0
 LOOK_EVERY_S = 1.0  # whether what was in the way is gone
 POLL_S = 0.05
@@ -25,10 +25,16 @@ POLL_S = 0.05
 
 @dataclass(frozen=True)
 class Past:
-    """The history of a supervised process: restarts and the last exit code."""
+    """What a supervised process knows: its history, and where to tell that it has progressed."""
 
     restarts: int = 0
     exit_code: int | None = None  # of the last of them; a signal is negative
+    progress: int | None = None  # a file descriptor, on which it writes a byte
+
+    def tell_progress(self) -> None:
+        """Tell the supervisor that something is done, so that the next process starts without a pause."""
+        if self.progress is not None:
+            os.write(self.progress, b"+")
 
 
 def supervise(
@@ -38,7 +44,8 @@ def supervise(
     exit code.
 
     It is restarted if a signal killed it, or if it reported that another try may succeed. All its children are killed
-    first: a JVM that outlived its driver would write to the same checkpoint.
+    first: a JVM that outlived its driver would write to the same checkpoint. The pause before the next start grows as
+    long as none of them tells progress.
 
     `obstacle` gives the reason that a start cannot work now, such as a full disk; empty if none is known. While there
     is one, nothing is started; afterwards the next start follows at once.
@@ -47,10 +54,18 @@ def supervise(
     past = Past()
     while True:
         began = time.monotonic()
-        process = subprocess.Popen(command(past), start_new_session=True, preexec_fn=die_with_parent)
+        told, progress = os.pipe()
+        process = subprocess.Popen(
+            command(replace(past, progress=progress)),
+            start_new_session=True,
+            pass_fds=[progress],
+            preexec_fn=die_with_parent,
+        )
+        os.close(progress)
         code = _ended(process, stop)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        progressed = _anything(told)
         if stop.is_set() or not (code < 0 or code == TRY_AGAIN):
             return code
         lived = time.monotonic() - began
@@ -63,11 +78,19 @@ def supervise(
             pause = 0.0
             log.info("the obstacle is gone, starting the job")
         else:
-            pause = 0.0 if lived >= STEADY_S else min(LONGEST_PAUSE_S, 2 * pause or 1.0 * (code == TRY_AGAIN))
+            longer = min(LONGEST_PAUSE_S, 2 * pause or 1.0 * (code == TRY_AGAIN))
+            pause = 0.0 if progressed or lived >= STEADY_S else longer
             log.warning("the job ended, restarting it", **fields, pause_s=pause)
             if stop.wait(pause):
                 return code
         past = Past(past.restarts + 1, code)
+
+
+def _anything(pipe: int) -> bool:
+    """Whether anything was written to it. It is closed."""
+    with open(pipe, "rb", buffering=0) as file:
+        os.set_blocking(pipe, False)
+        return bool(file.read(1))
 
 
 def _ended(process: subprocess.Popen[bytes], stop: threading.Event) -> int:

@@ -7,7 +7,9 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ from streaming.process.supervision import Past
 # Each start adds a line to the file and then does what that line of the plan says.
 SCRIPT = """
 import os, signal, sys, time
-log, *plan = sys.argv[1:]
+progress, log, *plan = sys.argv[1:]
 with open(log, "a") as file:
     file.write(f"{os.getpid()}\\n")
 what = plan[len(open(log).readlines()) - 1]
@@ -26,6 +28,9 @@ if what == "kill":
 if what == "child":
     if os.fork() == 0:
         time.sleep(600)
+    os.kill(os.getpid(), signal.SIGKILL)
+if what == "progress":
+    os.write(int(progress), b"+")
     os.kill(os.getpid(), signal.SIGKILL)
 if what == "wait":
     time.sleep(600)
@@ -38,8 +43,12 @@ def starts(log: Path) -> list[int]:
 
 
 def run(log: Path, *plan: str, stop: threading.Event | None = None) -> int:
-    command = [sys.executable, "-c", SCRIPT, str(log), *plan]
-    return supervision.supervise(lambda past: command, stop or threading.Event())
+    return supervision.supervise(partial(command, log, *plan), stop or threading.Event())
+
+
+def command(log: Path, *plan_and_past: Any) -> list[str]:
+    *plan, past = plan_and_past
+    return [sys.executable, "-c", SCRIPT, str(past.progress), str(log), *plan]
 
 
 @pytest.mark.parametrize(
@@ -62,11 +71,11 @@ def test_each_is_told_of_those_before_it(tmp_path: Path) -> None:
     plan = ["75", "kill", "kill", "0"]
     told = []
 
-    def command(past: Past) -> list[str]:
+    def telling(past: Past) -> list[str]:
         told.append((past.restarts, past.exit_code))
-        return [sys.executable, "-c", SCRIPT, str(tmp_path / "log"), *plan]
+        return command(tmp_path / "log", *plan, past)
 
-    assert supervision.supervise(command, threading.Event()) == 0
+    assert supervision.supervise(telling, threading.Event()) == 0
     assert told == [(0, None), (1, 75), (2, -9), (3, -9)]
 
 
@@ -80,27 +89,39 @@ def test_nothing_of_the_last_one_is_left_when_the_next_one_starts(tmp_path: Path
             assert int(group) != first or state in "ZX"
 
 
-def test_pauses_grow_while_it_does_not_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stop(threading.Event):
-        def __init__(self) -> None:
-            super().__init__()
-            self.pauses: list[float] = []
+class Pauses(threading.Event):
+    """Those of a supervisor, which do not last."""
 
-        def wait(self, timeout: float | None = None) -> bool:
-            assert timeout is not None
-            if timeout != supervision.POLL_S:
-                self.pauses.append(timeout)
-                return False
-            return super().wait(timeout)
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[float] = []
 
-    stop = Stop()
-    assert run(tmp_path / "log", "75", "75", "75", "kill", "0", stop=stop) == 0
-    assert stop.pauses == [1, 2, 4, 8]
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        if timeout != supervision.POLL_S:
+            self.seen.append(timeout)
+            return False
+        return super().wait(timeout)
+
+
+@pytest.mark.parametrize(
+    ("plan", "pauses"),
+    [
+        (("75", "75", "75", "kill", "0"), [1, 2, 4, 8]),
+        (("75", "75", "progress", "75", "progress", "kill", "75", "0"), [1, 2, 0, 1, 0, 0, 1]),
+    ],
+)
+def test_pauses_grow_while_nothing_is_done(tmp_path: Path, plan: tuple[str, ...], pauses: list[float]) -> None:
+    stop = Pauses()
+    assert run(tmp_path / "log", *plan, stop=stop) == 0
+    assert stop.seen == pauses
+
+
+def test_what_ran_long_is_restarted_without_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "STEADY_S", 0.0)
-    (tmp_path / "log").unlink()
-    stop.pauses.clear()
+    stop = Pauses()
     assert run(tmp_path / "log", "75", "75", "0", stop=stop) == 0
-    assert stop.pauses == [0, 0]
+    assert stop.seen == [0, 0]
 
 
 def test_who_is_told_to_stop_tells_the_job(tmp_path: Path) -> None:
@@ -128,8 +149,7 @@ def test_while_a_disk_is_full_nothing_is_started_and_once_there_is_room_at_once(
         started.append(len(starts(log)))
         return next(looks)
 
-    command = [sys.executable, "-c", SCRIPT, str(log), "75", "75", "0"]
-    assert supervision.supervise(lambda past: command, threading.Event(), obstacle) == 0
+    assert supervision.supervise(partial(command, log, "75", "75", "0"), threading.Event(), obstacle) == 0
     assert started == [1, 2, 2, 2, 2, 2]
     assert len(starts(log)) == 3
     assert [record.message for record in caplog.records] == [
@@ -151,6 +171,5 @@ def test_a_supervisor_that_waits_for_room_can_be_stopped(tmp_path: Path) -> None
             stop.set()
         return "full"
 
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "log"), "75"]
-    assert supervision.supervise(lambda past: command, stop, obstacle) == 75
+    assert supervision.supervise(partial(command, tmp_path / "log", "75"), stop, obstacle) == 75
     assert len(starts(tmp_path / "log")) == 1
