@@ -34,6 +34,13 @@ class Unsettled(JobError):
     retry = True
 
 
+class ClaimFailed(JobError):
+    """The job was fenced before it had claimed the committed offsets, and no other job has claimed them since: an older
+    one of its name still ran, or the broker ended its transaction."""
+
+    retry = True
+
+
 class CheckpointInUse(JobError):
     """Another process works in the checkpoint directory, or it belongs to another query."""
 

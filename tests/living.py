@@ -102,7 +102,7 @@ class World:
         patch.setattr(restore_module, "read", self.statuses)
         patch.setattr(first_load, "SLICE", 5)
         patch.setattr(restore_module, "processes", _at_once)
-        patch.setattr(pipeline, "SMALL", 0)  # all tasks have work
+        patch.setattr(pipeline.Pipeline, "_slots", lambda self: self.tasks)  # all have work
         patch.setattr(compaction, "SAVE_EVERY_S", 0.0)
         patch.setattr(compaction, "LATE_MS", 1e15)  # events are of 1970
 

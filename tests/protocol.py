@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from matchers.index.snapshot import Snapshot
 from streaming.documents.records import Record
-from streaming.errors import BrokerUnreachable, Fenced, JobError
+from streaming.errors import BrokerUnreachable, ClaimFailed, Fenced, JobError
 from streaming.index import packing
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import TransactionalSink
@@ -210,8 +210,9 @@ class History(Ledger):
 
     def _start(self, one: Running) -> None:
         names = self.world.names
-        sink = TransactionalSink(*self._address(), self.world.group, owner=uuid.uuid4().hex)
-        found = sink.committed([(names.source(source), p) for source, p in self.world.topics])
+        places = [(names.source(source), p) for source, p in self.world.topics]
+        sink = TransactionalSink(*self._address(), self.world.group, owner=uuid.uuid4().hex, partitions=places)
+        found = sink.committed(places)
         committed = {(s, p): found[names.source(s), p] for s, p in self.world.topics if (names.source(s), p) in found}
         outputs = OutputTopics(self.broker, 1, 1, self.create)
         slots = SlotsOn(sink, publication=self.publication, broker=self.broker)
@@ -234,10 +235,12 @@ class History(Ledger):
         except Crash:
             self.seen["crashed within"] += 1
         except Fenced:
-            others = [who for who in self.commits[one.began :] if who is not one]
-            slept = one.job is None and "timeout" in self._fired  # in its claim, where it cannot tell
-            assert others or slept, "fenced, and none has taken over"
+            assert [who for who in self.commits[one.began :] if who is not one], "fenced, and none has taken over"
             self.seen["superseded"] += 1
+        except ClaimFailed:
+            assert one.job is None
+            assert "timeout" in self._fired or len(self.running) > 1, "nobody has fenced it"
+            self.seen["claim failed"] += 1
         except BrokerUnreachable:
             assert self._fired or one.directory != self.directories[-1], "nothing has happened that would stop it"
             self.seen["unreachable"] += 1

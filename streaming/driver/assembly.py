@@ -94,20 +94,28 @@ def topics(settings: Settings) -> Topics:
 
 
 def sink(settings: Settings, lineage: str, topics: Topics) -> TransactionalSink:
-    kafka, read = settings.kafka, source_topics(settings).values()
-    claimed: list[tuple[str, int]] = []
-    if checkpoint.owner(settings.query.checkpoint) == lineage:
-        claimed = [(topic, p) for topic, n in topics.counts(read).items() for p in range(n)]
-    name = settings.query.name
-    return TransactionalSink(kafka.bootstrap_servers, kafka.client, name, owner=lineage, claimed=claimed)
+    kafka = settings.kafka
+    return TransactionalSink(
+        kafka.bootstrap_servers,
+        kafka.client,
+        settings.query.name,
+        owner=lineage,
+        partitions=_partitions(settings, topics),
+        again=checkpoint.owner(settings.query.checkpoint) == lineage,
+    )
 
 
 def slots(settings: Settings, sink: TransactionalSink, topics: Topics) -> Slots:
     """The slots, with all fenced that earlier processes used. Raises JobError."""
-    read = topics.counts(source_topics(settings).values())
-    slots = Slots.of(settings, sink, [(topic, p) for topic, n in read.items() for p in range(n)])
+    slots = Slots.of(settings, sink, _partitions(settings, topics))
     slots.sweep(1)  # that one shows now whether the user may
     return slots
+
+
+def _partitions(settings: Settings, topics: Topics) -> list[tuple[str, int]]:
+    """Those of both topics that the job reads."""
+    counts = topics.counts(source_topics(settings).values())
+    return [(topic, partition) for topic, n in counts.items() for partition in range(n)]
 
 
 def restored(

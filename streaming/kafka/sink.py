@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from streaming.documents.records import Record
-from streaming.errors import BrokerUnreachable, Fenced, JobError
+from streaming.errors import BrokerUnreachable, ClaimFailed, Fenced, JobError
 from streaming.kafka.committed import CommittedOffsets
 from streaming.kafka.errors import translate
 from streaming.kafka.topics import CLIENT
@@ -70,8 +70,8 @@ class TransactionalSink:
     offsets again under its own name, so that an older process that resumes knows that it was replaced. Without an
     `owner`, a unique name, the sink stops in both cases.
 
-    `claimed` are the partitions whose offsets that owner committed in an earlier process. If another has committed
-    since, that process was replaced, and this one too: nothing is opened. Raises JobError.
+    `partitions` are those whose offsets it will claim. With `again`, that owner has claimed them in an earlier process:
+    if another has committed since, that process was replaced, and this one too, and nothing is opened. Raises JobError.
 
     `slots` is the number of slots that have ever published for the query. It is noted beside the owner, so that the
     next process fences them all.
@@ -84,7 +84,8 @@ class TransactionalSink:
         name: str,
         *,
         owner: str = "",
-        claimed: Sequence[tuple[str, int]] = (),
+        partitions: Sequence[tuple[str, int]] = (),
+        again: bool = False,
     ) -> None:
         common = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
         self._name = name
@@ -114,8 +115,9 @@ class TransactionalSink:
         self._asked = False  # in the transaction in hand: which topics there are
         try:
             # Tasks of that process may have left transactions open: who replaced it has committed all offsets before.
-            noted = self._offsets.read(claimed, stable=False) if claimed else {}
-            if any(_owner(note) != owner for _, note in noted.values()):
+            noted = self._offsets.read(partitions, stable=False) if partitions else {}
+            self._before = {_owner(note) for _, note in noted.values()}
+            if again and not self._before <= {owner}:
                 raise self._fenced()
             self._producer = self._opened()
         except BaseException:
@@ -123,13 +125,22 @@ class TransactionalSink:
             raise
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The committed offsets; partitions without one are left out."""
+        """The committed offsets, which it claims; partitions without one are left out. Raises Fenced if another job has
+        taken over, or ClaimFailed."""
         self._partitions = partitions
         offsets = {at: offset for at, (offset, _) in self._committed_offsets(partitions).items()}
         if not self.owner:
             self._last = self._own(offsets)
         elif offsets:
-            self.publish([], offsets)
+            try:
+                self.publish([], offsets)
+            except Fenced as fenced:
+                if {owner for _, owner in self._committed_offsets(partitions).values()} != self._before:
+                    raise
+                raise ClaimFailed(
+                    f"while this job took over, an older one with query.name = {self._name!r} or the broker ended its "
+                    "transaction; start it again"
+                ) from fenced
         return offsets
 
     def notes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:

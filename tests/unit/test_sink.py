@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streaming.documents.records import Record
-from streaming.errors import BrokerUnreachable, Fenced
+from streaming.errors import BrokerUnreachable, ClaimFailed, Fenced, JobError
 from streaming.kafka import sink as sink_module
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import Aborted, TransactionalSink
@@ -76,13 +76,31 @@ def test_a_process_that_was_replaced_opens_nothing_if_another_committed_any_offs
     broker = kafka_double.Broker()
     broker.install(monkeypatch, lambda producer: producer)
     TransactionalSink("", {}, "q", owner="a").publish([], dict.fromkeys(PLACES, 5))
-    again = TransactionalSink("", {}, "q", owner="a", claimed=PLACES)
+    again = TransactionalSink("", {}, "q", owner="a", partitions=PLACES, again=True)
     assert again.committed(PLACES) == dict.fromkeys(PLACES, 5)
     other = TransactionalSink("", {}, "q", owner="b")
     other.publish([], dict.fromkeys(taken, 6))
     with pytest.raises(Fenced, match="has taken over"):
-        TransactionalSink("", {}, "q", owner="a", claimed=PLACES)
+        TransactionalSink("", {}, "q", owner="a", partitions=PLACES, again=True)
     other.publish([], dict.fromkeys(taken, 7))  # it was not fenced by who was replaced
+
+
+@pytest.mark.parametrize(("claims", "error"), [(False, ClaimFailed), (True, Fenced)])
+def test_a_process_that_is_fenced_in_its_claim_may_try_again_unless_another_has_claimed(
+    monkeypatch: pytest.MonkeyPatch, claims: bool, error: type[JobError]
+) -> None:
+    broker = kafka_double.Broker()
+    broker.install(monkeypatch, lambda producer: producer)
+    TransactionalSink("", {}, "q", owner="a").publish([], dict.fromkeys(PLACES, 5))
+    sink = TransactionalSink("", {}, "q", owner="b", partitions=PLACES)
+    other = TransactionalSink("", {}, "q", owner="a" if not claims else "c")
+    if claims:
+        other.committed(PLACES)
+    with pytest.raises(error):
+        sink.committed(PLACES)
+    assert error.retry == (not claims)
+    other.publish([], dict.fromkeys(PLACES, 6))
+    assert TransactionalSink("", {}, "q", owner="b").committed(PLACES) == dict.fromkeys(PLACES, 6)
 
 
 @pytest.mark.kernels
