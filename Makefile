@@ -4,6 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := $(BIN)/python run_stream.py
 PACKAGES := .venv/packages.stamp
+TOOLS := .venv/tools.stamp
 JARS := jars/stamp
 CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/checked-kernels
 PLAIN := NUMBA_DISABLE_JIT=1
@@ -18,46 +19,45 @@ TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-setup: $(PACKAGES) $(JARS) ## .venv with the locked packages, jars/ with the pinned jars
+setup: $(PACKAGES) $(JARS) ## .venv with the locked packages of a job, jars/ with the pinned jars
 
 demo: setup ## real events through a real broker, checked (ARGS="--json" and others: run_stream.py demo --help)
 	@$(RUN) demo $(ARGS)
 
-test: setup check ## every check and every test
+test: setup $(TOOLS) check ## every check and every test
 	$(COMPILE)
 	$(TESTS) --dist loadfile --no-loadscope-reorder --hypothesis-profile=$(HYPOTHESIS)
 	$(PLAIN) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
 	$(CHECKED) $(COMPILE)
 	$(CHECKED) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
 
-test-quick: setup ## unit and property tests, few random cases (a minute and a half once kernels are compiled)
+test-quick: setup $(TOOLS) ## unit and property tests, few random cases (a minute and a half once kernels are compiled)
 	$(TESTS) --hypothesis-profile=few tests/unit tests/property
 
 test-long: ## make test with many more random cases
 	$(MAKE) test HYPOTHESIS=long LANES=long
 
-fuzz: setup ## corrupted patterns and events through the code of the workers, for MINUTES
+fuzz: setup $(TOOLS) ## corrupted patterns and events through the code of the workers, for MINUTES
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
 
-test-faults: setup ## the real job under load during FAULTS faults (SEED=, JSON=file, ARGS=)
+test-faults: setup $(TOOLS) ## the real job under load during FAULTS faults (SEED=, JSON=file, ARGS=)
 	$(BIN)/python -m tests.faults --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON)) $(ARGS)
 
-fuzz-job: setup ## corrupted records into both topics of the running job, for MINUTES
+fuzz-job: setup $(TOOLS) ## corrupted records into both topics of the running job, for MINUTES
 	$(BIN)/python -m tests.faults.spoiling --minutes $(or $(MINUTES),10)
 
-check: setup ## style and types
+check: setup $(TOOLS) ## style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-format: setup ## format the code
+format: $(TOOLS) ## format the code
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 lock: $(PACKAGES) ## pin the packages again
-	$(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv
 	for name in requirements requirements-dev requirements-build requirements-audit; do \
-	    .cache/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	    $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	        --no-emit-index-url --no-header $$name.in -o $$name.lock || exit 1; done
 
 audit: ## check the locked packages for known vulnerabilities (exit code 75: nothing was audited)
@@ -74,25 +74,35 @@ audit: ## check the locked packages for known vulnerabilities (exit code 75: not
 image: ## the container image sluice:0.1.0, from BASE if given (docker/Dockerfile)
 	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag sluice:0.1.0 --file docker/Dockerfile .
 
-test-containers: setup image ## compose up, deliveries arrive, compose down
+test-containers: setup $(TOOLS) image ## compose up, deliveries arrive, compose down
 	$(BIN)/python -m pytest tests/containers
 
 clean: ## remove everything that setup and runs created
 	rm -rf .venv jars .cache checkpoint run figures .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(PACKAGES): requirements-build.lock requirements-dev.lock
+# uv is faster, but does not read pip's configuration: where only pip can reach the packages, it installs them.
+INSTALL = $(BIN)/uv pip install --python .venv --compile-bytecode --require-hashes --no-build-isolation --requirement $(1) || \
+	$(BIN)/pip install --require-hashes --no-build-isolation --requirement $(1)
+
+$(PACKAGES): requirements-build.lock requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "Sluice needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --require-hashes --requirement requirements-build.lock
-	$(BIN)/pip install --quiet --require-hashes --no-build-isolation --requirement requirements-dev.lock
+	$(call INSTALL,requirements.lock)
 	@touch $@
 
-$(JARS): config/ivy.xml $(PACKAGES)
+$(TOOLS): requirements-dev.lock $(PACKAGES)
+	$(call INSTALL,requirements-dev.lock)
+	@touch $@
+
+$(JARS): config/ivy.xml config/ivysettings.xml $(PACKAGES)
 	@command -v java >/dev/null || { echo "Sluice needs Java 17 or newer, and there is no java on the PATH." >&2; exit 1; }
 	@rm -rf jars && mkdir -p jars .cache
-	java -jar $(BIN)/../lib/python3*/site-packages/pyspark/jars/ivy-*.jar -ivy config/ivy.xml -confs spark broker \
+	@echo "Fetching $$(grep -c '<dependency ' config/ivy.xml) jars (54 MB)"
+	@java -jar $(BIN)/../lib/python3*/site-packages/pyspark/jars/ivy-*.jar -settings config/ivysettings.xml \
+	    -ivy config/ivy.xml -confs spark broker \
 	    -retrieve "jars/[conf]/[artifact]-[revision].[ext]" -types jar bundle >.cache/ivy.log 2>&1 || \
 	    { tail -n 20 .cache/ivy.log >&2; echo "The jars could not be fetched; .cache/ivy.log says more." >&2; exit 1; }
 	@touch $@

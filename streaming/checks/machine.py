@@ -105,7 +105,7 @@ def jars(pins: Path, directory: Path) -> Iterator[Finding]:
 
 
 def _pinned_jars(pins: Path, conf: str) -> list[str]:
-    """The names of those that config/ivy.xml asks for itself."""
+    """The names of those that config/ivy.xml asks for."""
     (dependencies,) = ElementTree.parse(pins).getroot().iter("dependencies")
     default = dependencies.attrib["defaultconf"].split("->")[0]
     return [
