@@ -31,6 +31,8 @@ from streaming.latencies import STAGES, TOTAL, Latencies
 from streaming.process.job_process import JobProcess
 
 QUIET_S = 60.0  # the demo gives up after this time without progress
+FIRST = 2_000  # events of a job that has just started: Java's code is not compiled yet
+FIRST_ROW = f"{TOTAL}, first {FIRST:,} events"
 
 Delivery = tuple[int, str]  # (number of the event, subscriber)
 
@@ -44,12 +46,17 @@ class Seen:
     deliveries: dict[Delivery, list[bytes]] = field(default_factory=dict)  # the ids that each copy lists
     examples: list[tuple[str, str, str]] = field(default_factory=list)  # (event, subscriber, ids)
     latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
+    first: Latencies = field(default_factory=Latencies)  # in total, of the FIRST events
 
     def hear(self, line: dict[str, Any]) -> None:
         """Add a log line of the job."""
         if line["event"] == "batch":
-            for stage, latencies in line["latencies"].items():
-                self.latencies[stage].update(Latencies.from_json(latencies))
+            found = {stage: Latencies.from_json(latencies) for stage, latencies in line["latencies"].items()}
+            if self.processed < FIRST:
+                self.first.update(found[TOTAL])
+            else:
+                for stage, latencies in found.items():
+                    self.latencies[stage].update(latencies)
             self.processed += line["events"]
 
 
@@ -200,10 +207,11 @@ def _latency_table(seen: Seen) -> Table:
     table = Table("latency, ms", box=None, header_style="dim", pad_edge=False)
     for name in ("p50", "p95", "p99", "max"):
         table.add_column(name, justify="right")
-    for stage in (*STAGES, TOTAL):
-        quantiles = seen.latencies[stage].summary().values()
+    rows = {**seen.latencies, FIRST_ROW: seen.first}
+    for name, latencies in rows.items():
+        quantiles = latencies.summary().values()
         table.add_row(
-            stage, *("-" if ms is None else f"{ms:,.0f}" for ms in quantiles), style="bold" if stage == TOTAL else ""
+            name, *("-" if ms is None else f"{ms:,.0f}" for ms in quantiles), style="bold" if name == TOTAL else ""
         )
     return table
 
@@ -235,6 +243,7 @@ def _summary(console: Console, seen: Seen, expected: dict[Delivery, list[str]], 
         "missing": len(expected) - len(right),
         "duplicated": copies.total() - len(right),
         "latency_ms": seen.latencies[TOTAL].summary(),
+        "latency_first_ms": seen.first.summary(),
     }
     console.print()
     if summary["missing"] or summary["duplicated"]:
