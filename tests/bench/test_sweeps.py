@@ -302,7 +302,7 @@ def test_a_run_in_batches_stands_beside_that_of_single_events(tmp_path: Path) ->
 
 
 def test_the_sweep_of_tiles_measures_all_exact_algorithms() -> None:
-    exact = {name for name, a in ALGORITHMS.items() if not (a.approximate or a.definition or name == "auto")}
+    exact = {name for name, a in ALGORITHMS.items() if not (a.approximate or a.definition or a.chooses)}
     for figure in PAPERS["tiles"]:
         assert {series.algorithm for series in figure.series} == exact | {"wpa_rein"}
     assert [point.x for figure in PAPERS["tiles"] for point in figure.points if point.only] == [10_000_000, 50]
