@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 from typer.testing import CliRunner, Result
 
 import run_stream
+from bench.matching import memory, turns
 from bench.matching.candidates import Candidate
 from bench.matching.measure import Effort
 from bench.matching.measurement import Measurement
-from bench.papers import PAPERS, memory, sweeps, tables
+from bench.papers import PAPERS, sweeps, tables
 from bench.papers.draw import draw
 from bench.papers.figures import METRICS, Figure, Point, Ratio, Value, lines, over, over_option
 from bench.papers.sweeps import Row
@@ -270,15 +271,15 @@ def test_what_fits_only_without_the_others_is_measured_after_them(monkeypatch: p
 
 
 def test_if_the_answers_of_all_do_not_fit_each_is_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = sweeps.measure
+    real = turns.measure
 
-    def measure(workload: Any, candidates: Sequence[Candidate], effort: Effort) -> list[Measurement]:
+    def measure(workload: Any, candidates: Sequence[Candidate], *others: Any) -> list[Measurement]:
         if len(candidates) > 1 or candidates[0].algorithm == "nobody":
             raise MemoryError
-        return real(workload, candidates, effort)
+        return real(workload, candidates, *others)
 
     monkeypatch.setitem(ALGORITHMS, "nobody", ALGORITHMS["scan"])
-    monkeypatch.setattr(sweeps, "measure", measure)
+    monkeypatch.setattr(turns, "measure", measure)
     outcome = sweeps.run(replace(TOY, points=TOY.points[:1], stated=()), 1.0, QUICK)
     assert [(row.label, row.columns["turn"]) for row in outcome.rows] == [("scan", 2), ("counting", 3)]
     assert [row.label for row in outcome.left_out] == ["nobody"]
