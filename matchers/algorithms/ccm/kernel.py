@@ -163,18 +163,15 @@ mark_interfaces = _evaluation(_mark)  # output: InterfaceId [S] by place, Interf
 @_launched
 def clear(filters_count: Any, interfaces: Any, cursors: Any) -> None:
     """FiltersCount by its words, Interfaces by its bytes, and both cursors."""
-    i = cuda.grid(1)
-    if i == 0:
+    if cuda.grid(1) == 0:
         cursors[LINES] = 0
         cursors[FOUND] = 0
-    while i < max(filters_count.shape[1], interfaces.shape[1]):
-        if i < filters_count.shape[1]:
-            for group in range(filters_count.shape[0]):
-                filters_count[group, i] = 0
-        if i < interfaces.shape[1]:
-            for event in range(interfaces.shape[0]):
-                interfaces[event, i] = 0
-        i += cuda.gridsize(1)
+    for i in range(cuda.grid(1), filters_count.shape[1], cuda.gridsize(1)):
+        for group in range(filters_count.shape[0]):
+            filters_count[group, i] = 0
+    for i in range(cuda.grid(1), interfaces.shape[1], cuda.gridsize(1)):
+        for event in range(interfaces.shape[0]):
+            interfaces[event, i] = 0
 
 
 @kernel
