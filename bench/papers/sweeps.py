@@ -275,6 +275,8 @@ def _figures(measured: Measurement, workload: Varied, times: UpdateTimes) -> dic
         "us": measured.us_per_event,
         "cpu_us": measured.cpu_us_per_event,
         "us_std": float(np.std(measured.us)) if measured.batch == 1 else nan,  # of batches it would mean nothing
+        "rate": 1e6 / measured.us_per_event,
+        "engine": 1e6 / measured.us_of_step.get("forward", nan),
         "insertion": measured.build_s / workload.subscriptions * 1e6,
         "insert": times.insert,
         "delete": times.delete,

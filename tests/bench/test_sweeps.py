@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from bench.matching import memory, turns
 from bench.matching.candidates import Candidate
 from bench.matching.measure import Effort
 from bench.matching.measurement import Measurement
-from bench.papers import PAPERS, sweeps, tables
+from bench.papers import PAPERS, pcm, sweeps, tables
 from bench.papers.draw import draw
 from bench.papers.figures import METRICS, Figure, Point, Ratio, Value, lines, over, over_option
 from bench.papers.sweeps import Row
@@ -309,6 +310,13 @@ def test_the_sweep_of_tiles_measures_all_exact_algorithms() -> None:
     assert [point.x for figure in PAPERS["tiles"] for point in figure.points if point.only] == [10_000_000, 50]
 
 
+def test_the_sweep_of_pcm_runs_ocm_on_one_thread_and_on_as_many_as_the_paper_where_there_are_cores() -> None:
+    threads = {s.options["threads"]: s.label for s in pcm.ALL if s.algorithm == "ocm"}
+    assert sorted(threads) == sorted({1, min(6, os.cpu_count() or 1)})
+    assert threads[max(threads)] == pcm.OCM
+    assert all(label == f"ocm, {n} thread{'s' * (n > 1)}" for n, label in threads.items())
+
+
 def test_a_figure_of_real_events_needs_some_and_another_wants_none(tmp_path: Path) -> None:
     outcome = sweeps.run(replace(TOY, real=True), 1.0, QUICK)
     assert (outcome.rows, outcome.notes) == ((), ("It is about real events, which --dataset would give.",))
@@ -365,7 +373,7 @@ def test_every_experiment_states_what_can_be_run(figure: Figure) -> None:
     for stated in figure.stated:
         assert stated.metric in figure.metrics
         assert stated.x is None or stated.x in xs
-        assert ({stated.label} if isinstance(stated, Value) else {stated.of, stated.to}) <= labels
+        assert ({stated.label} if isinstance(stated, Value) else {stated.of, stated.to}) <= {*labels, pcm.BE_TREE_13}
 
 
 @pytest.mark.parametrize(
