@@ -58,25 +58,14 @@ def constraints(in_all: int) -> tuple[Point, ...]:
     )
 
 
-def ratios(
-    of: str, to: str, value: float, x: float | None = None, metric: str = "us", scope: str = "on average"
-) -> tuple[Ratio, ...]:
-    """A ratio of the paper, once for each series if one of the two is `ocm`."""
-    ratio = Ratio(of, to, value, x, metric=metric, scope=scope)
-    if of == "ocm":
-        return tuple(replace(ratio, of=series.label) for series in OCMS)
-    return tuple(replace(ratio, to=series.label) for series in OCMS) if to == "ocm" else (ratio,)
-
-
 def times(
     ccm: tuple[float, float], ocm: tuple[float, float], x: float | None = None, scope: str = "on average"
 ) -> tuple[Ratio, ...]:
     """The time of SFF and of BETree as a multiple of each algorithm of PCM."""
     return tuple(
-        ratio
-        for of, values in (("ccm", ccm), ("ocm", ocm))
-        for to, value in zip(("sff", "be_tree"), values, strict=True)
-        for ratio in ratios(to, of, value, x, scope=scope)
+        Ratio(of, to, value, x, scope=scope)
+        for to, values in (("ccm", ccm), *((series.label, ocm) for series in OCMS))
+        for of, value in zip(("sff", "be_tree"), values, strict=True)
     )
 
 
@@ -113,12 +102,18 @@ FIGURES = (
         stated=(
             Ratio("sff", "ccm", 24.9, 1, scope="fewest attributes"),
             Ratio("sff", "ccm", 58.4, 9, scope="9 attributes"),
-            *ratios("ccm", "ocm", 2.4, 1, scope="fewest attributes"),
-            *ratios("ccm", "ocm", 0.46, 9, scope="9 attributes"),
             Ratio("be_tree", "ccm", 20.7, 1, scope="fewest attributes"),
             Ratio("be_tree", "ccm", 8.2, 9, scope="9 attributes"),
-            *ratios("be_tree", "ocm", 48.8, 1, scope="fewest attributes"),
-            *ratios("be_tree", "ocm", 3.7, 9, scope="9 attributes"),
+            *(
+                Ratio(of, series.label, value, x, scope=scope)
+                for series in OCMS
+                for of, value, x, scope in (
+                    ("ccm", 2.4, 1, "fewest attributes"),
+                    ("ccm", 0.46, 9, "9 attributes"),
+                    ("be_tree", 48.8, 1, "fewest attributes"),
+                    ("be_tree", 3.7, 9, "9 attributes"),
+                )
+            ),
         ),
         note="How many the fewest attributes are is not said; here it is 1.",
     ),
@@ -255,7 +250,7 @@ FIGURES = (
                 )
             ),
             Ratio("sff", UNSELECTED["ocm"].label, 2, 0, metric="insertion", scope="uniform"),
-            *ratios("ocm", UNSELECTED["ocm"].label, 2, 0, metric="insertion", scope="uniform"),
+            Ratio(OCM, UNSELECTED["ocm"].label, 2, 0, metric="insertion", scope="uniform"),
             Ratio("ccm", UNSELECTED["ccm"].label, 8, 0, metric="insertion", scope="uniform"),
             *(Value(name, 0, mb * 1e6, "memory") for name, mb in (("ccm", 33.9), (OCM, 33.9), ("sff", 42.4))),
         ),
