@@ -47,7 +47,6 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "h_tree, one delta": ("h_tree", {"c": 2, "l": 2, "delta": 0.5, "bucket": 1}),
     "hem, small": ("hem", {"c": 5, "g": 3, "block": 64}),
     "hem, without sets": ("hem", {"c": 3, "g": 0, "block": 64}),
-    "translator, without few": ("translator", {"few": 0}),
     "tiles, small": ("tiles", {"tile": 2, "fewest": 1}),
     "tiles, two threads": ("tiles", {"tile": 3, "fewest": 1, "threads": 2}),
 }
