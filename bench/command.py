@@ -16,10 +16,11 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from bench.errors import BenchError
-from bench.matching import printing
+from bench.matching import memory, printing
 from bench.matching.candidates import candidates
-from bench.matching.measure import Effort, measure
-from bench.papers import PAPERS, memory, tables
+from bench.matching.measure import Effort
+from bench.matching.turns import measure_in_turns
+from bench.papers import PAPERS, tables
 from bench.papers.sweeps import Outcome, figures, run
 from bench.system.load import Load
 from bench.workloads.distributions import Distribution
@@ -152,13 +153,17 @@ def matchers(
     dataset: Dataset = None,
     seed: Seed = Workload.seed,
 ) -> None:
-    """Compare algorithms on one workload. Every answer is checked against scan; exit code 1 if one is wrong."""
+    """Compare algorithms on one workload. Every answer is checked against scan; exit code 1 if one is wrong.
+
+    Algorithms that the memory does not hold beside the others are measured after them; those that it does not hold
+    alone are left out.
+    """
     names = (
         algorithms.split(",")
         if algorithms is not None
         else [name for name in runnable() if not ALGORITHMS[name].definition]
     )
-    with _wrong_flags(), _progress() as tell:
+    with _wrong_flags(), _progress() as tell, memory.limited():
         workload: Scenario
         if scenario not in SCENARIOS:
             raise BenchError(f"unknown scenario {scenario!r}; {known(scenario, SCENARIOS)}")
@@ -188,8 +193,15 @@ def matchers(
                 seed=seed,
             )
         chosen = candidates((name.strip() for name in names), option or ())
-        measured = measure(workload, chosen, Effort(seconds, rounds, batch, settling), tell, profile)
-    left_out = [one.algorithm for one in chosen if one not in [measurement.candidate for measurement in measured]]
+        effort = Effort(seconds, rounds, batch, settling)
+        results = measure_in_turns(workload, chosen, effort, tell, profile)
+        measured = [measurement for measurement, _ in results if measurement]
+        if not measured:
+            raise BenchError("the memory that is free does not hold this workload; use fewer --subscriptions")
+    later = [f"{m.candidate.algorithm} in turn {turn}" for m, turn in results if m and turn > 1]
+    if later:
+        err.print(Text(f"Measured after the others, for memory: {', '.join(later)}."))
+    left_out = [one.algorithm for one, (measurement, _) in zip(chosen, results, strict=True) if not measurement]
     if left_out:
         err.print(Text(f"Left out for memory: {', '.join(left_out)}."))
     if profile and all(measurement.profile is None for measurement in measured):

@@ -30,6 +30,7 @@ COLOURS = {
     "ocm": "#E69F00",
     "ccm": "#009E73",
     "be_tree": "#CC79A7",
+    "be_tree 1.3": "#56B4E9",
     "tiles": "#D55E00",
 }
 OTHERS = ("#009E73", "#D55E00", "#0072B2", "#E69F00", "#CC79A7", "#56B4E9")
@@ -89,7 +90,7 @@ def _panel(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[st
         axes.plot([x * factor for x in values], drawn, color=colour, marker=marker, markersize=5, label=name)
     for stated in figure.stated:
         if isinstance(stated, Value) and stated.metric == metric and stated.x is not None:
-            colour, _ = styles.get(stated.label, (COLOURS.get(stated.label, INK), ""))
+            colour, _ = styles.get(stated.label, (_colour(stated.label) or INK, ""))
             name = f"paper: {stated.label}" if metric != "selectivity" else "paper"
             name += f"\n({stated.scope})" if stated.scope else ""
             at = [stated.x * factor], [stated.value]
@@ -132,7 +133,12 @@ def _styles(outcome: Outcome) -> dict[str, tuple[str, str]]:
     """A colour and a marker for each series. An algorithm has its own colour, the same in all figures."""
     labels = outcome.labels
     others = chain(OTHERS, repeat(INK))
-    return {label: (COLOURS.get(label) or next(others), MARKERS[i % len(MARKERS)]) for i, label in enumerate(labels)}
+    return {label: (_colour(label) or next(others), MARKERS[i % len(MARKERS)]) for i, label in enumerate(labels)}
+
+
+def _colour(label: str) -> str | None:
+    """That of the algorithm; a label may go on after a comma."""
+    return COLOURS.get(label.split(",")[0])
 
 
 def _tick(x: float) -> str:
@@ -166,8 +172,8 @@ def _caption(outcome: Outcome) -> list[str]:
         wide = max(len(_claim(s, outcome)) for s in shown)
         lines.append(f"{'what the text states':{wide}}  {'paper':>11}  {here:>11}")
         lines += [f"{_claim(s, outcome):{wide}}  {_short(s.paper):>11}  {_short(s.ours):>11}" for s in shown]
-    if any(isinstance(s, Value) and s.metric in ("us", "memory") for s in outcome.figure.stated):
-        lines.append("Times and bytes of the paper are of all its subscriptions, on its machine.")
+    if any(isinstance(s, Value) and s.metric in ("us", "rate", "engine", "memory") for s in outcome.figure.stated):
+        lines.append("Times, rates and bytes of the paper are of all its subscriptions, on its machine.")
     return [*lines, *chain.from_iterable(wrap(note, NOTE_LETTERS * len(outcome.metrics())) for note in outcome.notes)]
 
 

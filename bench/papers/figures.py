@@ -117,6 +117,8 @@ METRICS = {
     "us": Metric("matching time (µs per event)", "us_per_event"),
     "cpu_us": Metric("processor time (µs per event)", "cpu_us_per_event"),
     "us_std": Metric("standard deviation of matching time (µs)", "us_std"),
+    "rate": Metric("events per second", "events_per_second"),
+    "engine": Metric("events per second of forwarding alone", "forwarded_per_second"),
     "insertion": Metric("time to build (µs per subscription)", "us_per_insertion"),
     "insert": Metric("time to insert a subscription (µs)", "us_per_insert"),
     "delete": Metric("time to delete a subscription (µs)", "us_per_delete"),

@@ -14,8 +14,9 @@ import numpy as np
 
 from bench.errors import BenchError
 from bench.matching.candidates import Candidate, options_of
-from bench.matching.measure import Effort, measure
+from bench.matching.measure import Effort
 from bench.matching.measurement import Measurement
+from bench.matching.turns import measure_in_turns
 from bench.matching.updating import UpdateTimes, update_times
 from bench.papers import PAPERS
 from bench.papers.figures import METRICS, Figure, Point, Ratio, Series, Value, Varied
@@ -261,25 +262,10 @@ class _Asked:
         return Row(self.point.x, self.series.label, self.workload, columns, measured.us, measured.matched)
 
 
-def _measured(asked: Sequence[_Asked], turn: int = 1) -> list[Row]:
-    """Measure a point: in one turn all that the memory holds together, in later turns the others.
-
-    Rounds are interleaved within a turn only. What the memory does not hold alone is left out.
-    """
-    try:
-        found = measure(asked[0].workload, [one.candidate for one in asked], asked[0].effort)
-    except MemoryError:
-        found = []
-    measured = [next((m for m in found if m.candidate == one.candidate), None) for one in asked]
-    rows = {one.series.label: one.row(m, turn) for one, m in zip(asked, measured, strict=True)}
-    missing = [one for one, m in zip(asked, measured, strict=True) if m is None]
-    if not found and len(missing) == 1:
-        return list(rows.values())
-    others = [[one] for one in missing] if not found else [missing] if missing else []
-    for part in others:
-        turn += 1
-        rows.update((row.label, row) for row in _measured(part, turn))
-    return list(rows.values())
+def _measured(asked: Sequence[_Asked]) -> list[Row]:
+    """Measure a point."""
+    found = measure_in_turns(asked[0].workload, [one.candidate for one in asked], asked[0].effort)
+    return [one.row(measured, turn) for one, (measured, turn) in zip(asked, found, strict=True)]
 
 
 def _figures(measured: Measurement, workload: Varied, times: UpdateTimes) -> dict[str, Any]:
@@ -289,6 +275,8 @@ def _figures(measured: Measurement, workload: Varied, times: UpdateTimes) -> dic
         "us": measured.us_per_event,
         "cpu_us": measured.cpu_us_per_event,
         "us_std": float(np.std(measured.us)) if measured.batch == 1 else nan,  # of batches it would mean nothing
+        "rate": 1e6 / measured.us_per_event,
+        "engine": 1e6 / measured.us_of_step.get("forward", nan),
         "insertion": measured.build_s / workload.subscriptions * 1e6,
         "insert": times.insert,
         "delete": times.delete,

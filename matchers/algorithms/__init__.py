@@ -30,6 +30,7 @@ from matchers.algorithms import (
     sff,
     tama,
     tiles,
+    translator,
     wpa_rein,
 )
 from matchers.algorithms.auto.choosing import Choice
@@ -74,6 +75,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "tiles": Algorithm(tiles.build),
     "ocm": Algorithm(ocm.build),
     "ccm": Algorithm(ccm.build, runnable=ccm.has_gpu),
+    "translator": Algorithm(translator.build, chooses=True),
     "auto": Algorithm(auto.build, chooses=True),
 }
 

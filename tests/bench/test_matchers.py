@@ -408,6 +408,41 @@ def test_the_tables_of_algorithms_have_a_row_for_each_one_registered(
     assert sorted(names) == sorted(registered)
 
 
+@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="memory is limited on Linux only")
+def test_an_index_that_the_memory_does_not_hold_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    kb = int(Path("/proc/meminfo").read_text().split(maxsplit=2)[1])  # MemTotal comes first
+
+    def build(table: SubscriptionTable) -> Matcher:
+        np.empty((kb - 10_000) * 1024, np.uint8)  # without a limit only more than there is in all is refused
+        return ALGORITHMS["scan"](table)
+
+    monkeypatch.setitem(ALGORITHMS, "huge", Algorithm(build))
+    result = bench("-a", "huge,counting", "--json", *TINY)
+    assert result.exit_code == 0, result.output
+    assert [json.loads(line)["algorithm"] for line in result.stdout.splitlines()] == ["counting"]
+    assert "Left out for memory: huge." in result.stderr
+    monkeypatch.setitem(ALGORITHMS, "scan", Algorithm(build))
+    result = bench("-a", "counting", *TINY)
+    assert result.exit_code == 2
+    assert "does not hold this workload; use fewer --subscriptions" in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_an_index_that_fits_only_without_the_others_is_measured_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
+
+    def build(table: SubscriptionTable) -> Matcher:
+        attempts.append(table)
+        if len(attempts) == 1:
+            raise MemoryError
+        return ALGORITHMS["scan"](table)
+
+    monkeypatch.setitem(ALGORITHMS, "large", Algorithm(build))
+    result = bench("-a", "large,counting", "--json", *TINY)
+    assert result.exit_code == 0, result.output
+    assert [json.loads(line)["algorithm"] for line in result.stdout.splitlines()] == ["large", "counting"]
+    assert "Measured after the others, for memory: large in turn 2." in result.stderr
+
+
 def test_the_first_round_decides_how_many_events_the_others_repeat() -> None:
     workload = Workload(subscriptions=50, attributes=3, predicates=(1, 2), events=9)
     (one,) = measure(workload, [Candidate("counting")], Effort(seconds=0.0, rounds=4, batch=4))

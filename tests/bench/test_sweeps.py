@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,11 @@ from numpy.typing import ArrayLike
 from typer.testing import CliRunner, Result
 
 import run_stream
+from bench.matching import memory, turns
 from bench.matching.candidates import Candidate
 from bench.matching.measure import Effort
 from bench.matching.measurement import Measurement
-from bench.papers import PAPERS, memory, sweeps, tables
+from bench.papers import PAPERS, pcm, sweeps, tables
 from bench.papers.draw import draw
 from bench.papers.figures import METRICS, Figure, Point, Ratio, Value, lines, over, over_option
 from bench.papers.sweeps import Row
@@ -270,15 +272,15 @@ def test_what_fits_only_without_the_others_is_measured_after_them(monkeypatch: p
 
 
 def test_if_the_answers_of_all_do_not_fit_each_is_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = sweeps.measure
+    real = turns.measure
 
-    def measure(workload: Any, candidates: Sequence[Candidate], effort: Effort) -> list[Measurement]:
+    def measure(workload: Any, candidates: Sequence[Candidate], *others: Any) -> list[Measurement]:
         if len(candidates) > 1 or candidates[0].algorithm == "nobody":
             raise MemoryError
-        return real(workload, candidates, effort)
+        return real(workload, candidates, *others)
 
     monkeypatch.setitem(ALGORITHMS, "nobody", ALGORITHMS["scan"])
-    monkeypatch.setattr(sweeps, "measure", measure)
+    monkeypatch.setattr(turns, "measure", measure)
     outcome = sweeps.run(replace(TOY, points=TOY.points[:1], stated=()), 1.0, QUICK)
     assert [(row.label, row.columns["turn"]) for row in outcome.rows] == [("scan", 2), ("counting", 3)]
     assert [row.label for row in outcome.left_out] == ["nobody"]
@@ -302,10 +304,17 @@ def test_a_run_in_batches_stands_beside_that_of_single_events(tmp_path: Path) ->
 
 
 def test_the_sweep_of_tiles_measures_all_exact_algorithms() -> None:
-    exact = {name for name, a in ALGORITHMS.items() if not (a.approximate or a.definition or name == "auto")}
+    exact = {name for name, a in ALGORITHMS.items() if not (a.approximate or a.definition or a.chooses)}
     for figure in PAPERS["tiles"]:
         assert {series.algorithm for series in figure.series} == exact | {"wpa_rein"}
     assert [point.x for figure in PAPERS["tiles"] for point in figure.points if point.only] == [10_000_000, 50]
+
+
+def test_the_sweep_of_pcm_runs_ocm_on_one_thread_and_on_as_many_as_the_paper_where_there_are_cores() -> None:
+    threads = {s.options["threads"]: s.label for s in pcm.ALL if s.algorithm == "ocm"}
+    assert sorted(threads) == sorted({1, min(6, os.cpu_count() or 1)})
+    assert threads[max(threads)] == pcm.OCM
+    assert all(label == f"ocm, {n} thread{'s' * (n > 1)}" for n, label in threads.items())
 
 
 def test_a_figure_of_real_events_needs_some_and_another_wants_none(tmp_path: Path) -> None:
@@ -364,7 +373,7 @@ def test_every_experiment_states_what_can_be_run(figure: Figure) -> None:
     for stated in figure.stated:
         assert stated.metric in figure.metrics
         assert stated.x is None or stated.x in xs
-        assert ({stated.label} if isinstance(stated, Value) else {stated.of, stated.to}) <= labels
+        assert ({stated.label} if isinstance(stated, Value) else {stated.of, stated.to}) <= {*labels, pcm.BE_TREE_13}
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
-"""`ocm` and `ccm`: filters in tables by their names, as in PCM."""
+"""`ocm`, `ccm` and `translator`: filters in tables by their names, as in PCM, and the choice between CPU and GPU."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from numpy import inf
 
-from matchers import EventBatch, MatchingError, SubscriptionTable
-from matchers.algorithms import ccm, ocm
+from matchers import ALGORITHMS, EventBatch, Interfaces, Matcher, MatchingError, SubscriptionTable
+from matchers.algorithms import ccm, ocm, translator
+from matchers.algorithms.ccm import device as ccm_device
 from matchers.algorithms.name_vectors import IN, OUT, SEVERAL, NameVectors
 from tests.unit.agreement import agrees, random_batch, random_table
 
@@ -39,6 +42,12 @@ def test_names_share_the_bits_of_a_small_name_vector() -> None:
     tables = NameVectors.of(table((0, 1, 1, 1), (1, 5, 1, 1), columns=6), bits=4)
     assert tables.vector.tolist() == [0b0010]
     assert tables.row_name.tolist() == [1, 5]
+
+
+def test_without_filter_selection_all_constraints_are_in_one_table() -> None:
+    tables = NameVectors.of(table((0, 0, 1, 1), (1, 1, 1, 1), (2, 2, 1, 1), (4, 0, 1, 1)), bits=1)
+    assert [tables.filter_id[a:b].tolist() for a, b in pairwise(tables.filter_begin)] == [[3], [0, 1, 2, 4]]
+    assert tables.row_begin.tolist() == [0, 0, 3]
 
 
 @pytest.mark.parametrize(
@@ -84,8 +93,41 @@ def test_ccm_lists_what_scan_lists(options: dict[str, int]) -> None:
     agrees(ccm.build(subscriptions, **{"threads": 2, "blocks": 1, **options}), subscriptions, events)
 
 
+def forwards(matcher: Matcher, table: SubscriptionTable, events: EventBatch, interfaces: Interfaces) -> None:
+    expected, found = ALGORITHMS["scan"](table).forward(events, interfaces), matcher.forward(events, interfaces)
+    assert found.offsets.tolist() == expected.offsets.tolist()
+    assert found.subscription.tolist() == expected.subscription.tolist()
+
+
+@pytest.mark.parametrize("options", [{"events": 1}, {"events": 3, "bits": 2}, {"events": 9, "bits": 64, "blocks": 2}])
+def test_ccm_forwards_where_scan_does(options: dict[str, int]) -> None:
+    r = np.random.default_rng(len(options))
+    subscriptions, events = random_table(r, 60, 5), random_batch(r, 10, 5)
+    built = ccm.build(subscriptions, **{"threads": 2, "blocks": 1, **options})
+    for n in (4, 30):  # from other interfaces on, marks of the former must not be left
+        forwards(built, subscriptions, events, Interfaces.from_ids(r.integers(0, n, 60), n))
+    agrees(built, subscriptions, events)
+
+
+def test_the_interfaces_of_a_chunk_of_ccm_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ccm_device, "INTERFACES_BYTES", 12)
+    subscriptions = table(*((s, 0, s, s + 2) for s in range(5)))
+    built = ccm.build(subscriptions, threads=2, blocks=1)
+    events = EventBatch.from_dense(np.arange(7.0)[:, None])
+    forwards(built, subscriptions, events, Interfaces.from_ids([0, 4, 3, 3, 1], 5))
+    assert [marks.back.shape for marks in built._device.marks] == [(2, 5)] * 2
+
+
+def test_filters_without_constraints_forward_every_event_of_ccm() -> None:
+    subscriptions = SubscriptionTable.from_intervals([1], [0], [1.0], [1.0], n_subscriptions=3, n_columns=1)
+    events, interfaces = EventBatch.from_dense([[1.0], [2.0]]), Interfaces.from_ids([2, 0, 2], 3)
+    forwards(ccm.build(subscriptions, threads=2, blocks=1), subscriptions, events, interfaces)
+    nothing = SubscriptionTable.from_intervals([], [], [], [], n_subscriptions=3, n_columns=1)
+    forwards(ccm.build(nothing, threads=2, blocks=1), nothing, events, interfaces)
+
+
 def test_ccm_makes_room_for_more_matches_than_it_expects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ccm, "ROOM", 2)
+    monkeypatch.setattr(ccm_device, "ROOM", 2)
     subscriptions = table(*((s, 0, 0, 10) for s in range(9)))
     agrees(ccm.build(subscriptions, threads=2, blocks=1), subscriptions, EventBatch.from_dense([[1], [11], [2]]))
 
@@ -96,6 +138,19 @@ def test_a_counter_of_ccm_has_room_for_all_names_of_a_filter(names: int, lane: i
     built = ccm.build(subscriptions, threads=2, blocks=1, events=9)
     assert built.lane == lane
     agrees(built, subscriptions, EventBatch.from_dense(np.arange(9)[:, None] % 4 * np.ones(names)))
+
+
+@pytest.mark.parametrize(
+    ("filters", "has_gpu", "chosen"), [(4, True, "Sff"), (4, False, "Sff"), (5, True, "Ccm"), (5, False, "Ocm")]
+)
+def test_the_translator_uses_the_gpu_for_more_than_few_filters(
+    monkeypatch: pytest.MonkeyPatch, filters: int, has_gpu: bool, chosen: str
+) -> None:
+    monkeypatch.setattr(ccm, "has_gpu", lambda: has_gpu)
+    subscriptions = table(*((s, 0, s, s + 2) for s in range(filters)))
+    built = translator.build(subscriptions, few=5)
+    assert type(built).__name__ == chosen
+    agrees(built, subscriptions, EventBatch.from_dense([[1.0], [9.0]]))
 
 
 def test_ccm_says_that_it_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +167,7 @@ def test_ccm_says_that_it_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (ccm.build, {"bits": 65}, "bits must lie within 1 .. 64, not 65"),
         (ccm.build, {"threads": 2000}, "threads of a block must lie within 1 .. 1024, not 2000"),
         (ccm.build, {"events": 0}, "events of a chunk must be 1 or more, not 0"),
+        (translator.build, {"few": -1}, "few cannot be -1; it must be 0 or more"),
     ],
 )
 def test_a_wrong_option_is_refused_with_the_reason(build, options: dict[str, int], reason: str) -> None:  # type: ignore[no-untyped-def]

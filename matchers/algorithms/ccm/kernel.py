@@ -1,15 +1,16 @@
 """The kernels of PCM on a GPU (sec. 3.3) for a group of events, and the ordering of their matches on the host.
 
-    select      threads take pairs (row, event): a line of `Input` if the table is within NV_e and the name there
-    evaluate    block y takes lines, thread x constraints of their rows: algorithm 1; writes down the satisfied filters
-    clear       FiltersCount and the cursors, for the events that come next
+    clear              FiltersCount, Interfaces and the cursors, of the events before
+    select             threads take pairs (row, event): a line of `Input` if the table is within NV_e and the name there
+    list_hits          block y takes lines, thread x constraints of their rows: algorithm 1; lists the satisfied filters
+    mark_interfaces    likewise, but sets the bytes of their interfaces, as the paper does
 
 `FiltersCount` of E events: a 32-bit word has `32 / lane` of them side by side, lane bits each, as the paper's eight
 stages have half-bytes. No lane can run over: a filter is not counted more often than it has constraints.
 
     FiltersCount[0, f] = 2 1 0 0 3 0 0 1     of events 7 6 5 4 3 2 1 0; event 3's is raised by 16^3
 
-Only this module imports numba.cuda, and it is imported only to match with `ccm`.
+This module imports numba.cuda, so it is imported only to match with `ccm`.
 """
 
 from __future__ import annotations
@@ -87,69 +88,90 @@ def _satisfied(operator: int, low: float, high: float, value: float, interval_lo
     return hit
 
 
-@_launched
-def evaluate(
-    line_row: Any,
-    line_event: Any,
-    line_begin: Any,
-    line_end: Any,
-    constraint_begin: Any,
-    operator: Any,
-    low: Any,
-    high: Any,
-    place: Any,
-    bloom: Any,
-    interval_low: Any,
-    interval_high: Any,
-    size: Any,
-    value: Any,
-    names: Any,
-    lane: int,
-    filters_count: Any,
-    found_event: Any,
-    found_place: Any,
-    cursors: Any,
-) -> None:
-    """Writes no more matches than there is room for, and counts them all: the host sees whether it was enough."""
-    x = cuda.grid(1)
-    lanes = 32 // lane
-    line = cuda.blockIdx.y
-    while line < cursors[LINES]:
-        row = line_row[line]
-        event = line_event[line]
-        k = constraint_begin[row] + x
-        while k < constraint_begin[row + 1]:
-            if bloom[k] & ~names[event] == 0:
-                hit = False
-                for j in range(line_begin[line], line_end[line]):
-                    hit |= _satisfied(operator[k], low[k], high[k], value[j], interval_low, interval_high)
-                if hit:
-                    shift = (event % lanes) * lane
-                    one = np.uint32(1) << np.uint32(shift)
-                    count = cuda.atomic.add(filters_count, (event // lanes, place[k]), one)
-                    satisfied = (np.uint64(count) >> np.uint64(shift)) & (
-                        (np.uint64(1) << np.uint64(lane)) - np.uint64(1)
-                    )
-                    if satisfied + np.uint64(1) == np.uint64(size[place[k]]):
-                        at = cuda.atomic.add(cursors, FOUND, 1)
-                        if at < found_event.shape[0]:
-                            found_event[at] = event
-                            found_place[at] = place[k]
-            k += cuda.gridsize(1)
-        line += cuda.gridDim.y
+def _evaluation(found: Any) -> Any:
+    """The kernel that calls found(event, place, cursors, output_a, output_b) for each satisfied filter."""
+
+    @_launched
+    def evaluate(
+        line_row: Any,
+        line_event: Any,
+        line_begin: Any,
+        line_end: Any,
+        constraint_begin: Any,
+        operator: Any,
+        low: Any,
+        high: Any,
+        place: Any,
+        bloom: Any,
+        interval_low: Any,
+        interval_high: Any,
+        size: Any,
+        value: Any,
+        names: Any,
+        lane: int,
+        filters_count: Any,
+        cursors: Any,
+        output_a: Any,
+        output_b: Any,
+    ) -> None:
+        x = cuda.grid(1)
+        lanes = 32 // lane
+        line = cuda.blockIdx.y
+        while line < cursors[LINES]:
+            row = line_row[line]
+            event = line_event[line]
+            k = constraint_begin[row] + x
+            while k < constraint_begin[row + 1]:
+                if bloom[k] & ~names[event] == 0:
+                    hit = False
+                    for j in range(line_begin[line], line_end[line]):
+                        hit |= _satisfied(operator[k], low[k], high[k], value[j], interval_low, interval_high)
+                    if hit:
+                        shift = (event % lanes) * lane
+                        one = np.uint32(1) << np.uint32(shift)
+                        count = cuda.atomic.add(filters_count, (event // lanes, place[k]), one)
+                        satisfied = (np.uint64(count) >> np.uint64(shift)) & (
+                            (np.uint64(1) << np.uint64(lane)) - np.uint64(1)
+                        )
+                        if satisfied + np.uint64(1) == np.uint64(size[place[k]]):
+                            found(event, place[k], cursors, output_a, output_b)
+                k += cuda.gridsize(1)
+            line += cuda.gridDim.y
+
+    return evaluate
+
+
+@_on_device
+def _list(event: int, place: int, cursors: Any, found_event: Any, found_place: Any) -> None:
+    """Writes no more hits than there is room for, and counts them all: the host sees whether it was enough."""
+    at = cuda.atomic.add(cursors, FOUND, 1)
+    if at < found_event.shape[0]:
+        found_event[at] = event
+        found_place[at] = place
+
+
+@_on_device
+def _mark(event: int, place: int, _: Any, interface: Any, interfaces: Any) -> None:
+    """Threads that mark the same interface write the same."""
+    interfaces[event, interface[place]] = 1
+
+
+list_hits = _evaluation(_list)  # output: event [room], place of the filter [room]
+mark_interfaces = _evaluation(_mark)  # output: InterfaceId [S] by place, Interfaces [E, I] uint8
 
 
 @_launched
-def clear(filters_count: Any, cursors: Any) -> None:
-    """FiltersCount by its words, and both cursors."""
-    i = cuda.grid(1)
-    if i == 0:
+def clear(filters_count: Any, interfaces: Any, cursors: Any) -> None:
+    """FiltersCount by its words, Interfaces by its bytes, and both cursors."""
+    if cuda.grid(1) == 0:
         cursors[LINES] = 0
         cursors[FOUND] = 0
-    while i < filters_count.shape[1]:
+    for i in range(cuda.grid(1), filters_count.shape[1], cuda.gridsize(1)):
         for group in range(filters_count.shape[0]):
             filters_count[group, i] = 0
-        i += cuda.gridsize(1)
+    for i in range(cuda.grid(1), interfaces.shape[1], cuda.gridsize(1)):
+        for event in range(interfaces.shape[0]):
+            interfaces[event, i] = 0
 
 
 @kernel

@@ -1,0 +1,42 @@
+"""Measure algorithms in turns where the memory does not hold all their indexes together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bench.matching.candidates import Candidate
+from bench.matching.measure import Effort, measure
+from bench.matching.measurement import Measurement
+from bench.workloads.prepared import Scenario
+
+
+def measure_in_turns(
+    scenario: Scenario,
+    candidates: Sequence[Candidate],
+    effort: Effort,
+    tell: Callable[[str], None] = lambda _: None,
+    profiled: bool = False,
+    turn: int = 1,
+) -> list[tuple[Measurement | None, int]]:
+    """Measure in one turn all that the memory holds together, in later turns the others.
+
+    Rounds are interleaved within a turn only. Returns for each candidate its measurement, or None if the memory does
+    not hold it alone, and its turn. Raises BenchError.
+    """
+    try:
+        found = measure(scenario, candidates, effort, tell, profiled)
+    except MemoryError:
+        found = []
+    measured = [next((m for m in found if m.candidate == candidate), None) for candidate in candidates]
+    missing = [candidate for candidate, m in zip(candidates, measured, strict=True) if m is None]
+    if not missing or len(candidates) == 1:
+        return [(m, turn) for m in measured]
+    parts = [missing] if found else [[candidate] for candidate in missing]
+    later = iter(
+        [
+            result
+            for number, part in enumerate(parts, turn + 1)
+            for result in measure_in_turns(scenario, part, effort, tell, profiled, number)
+        ]
+    )
+    return [next(later) if m is None else (m, turn) for m in measured]

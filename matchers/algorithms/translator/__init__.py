@@ -1,0 +1,29 @@
+"""`translator`: `sff` on the CPU for few filters, `ccm` on the GPU for more.
+
+Source: Margara and Cugola, "High Performance Publish-Subscribe Matching Using Parallel Hardware" (PCM), sec. 4.3: a
+translator switches between the CPU, which runs SFF or OCM, and the GPU, which runs CCM, as the set of subscriptions is
+large enough for the GPU or not. Sec. 4.1: SFF and BETree are the faster ones with less than 1,000 filters, as the fixed
+cost of a launch then counts for more than the matching.
+
+The source does not say when its CPU runs SFF and when OCM. Ours runs SFF where filters are few, and OCM where they are
+not and there is no GPU (a simulated one is none). The choice is made when an index is built: a snapshot builds those of
+its segments anew as subscriptions come and go. With `ccm` it has run on numba's simulator of a GPU only.
+"""
+
+from __future__ import annotations
+
+from matchers.algorithms import ccm, ocm, sff
+from matchers.contract.matcher import Matcher
+from matchers.contract.tables import SubscriptionTable
+from matchers.errors import MatchingError
+
+FEW = 1_000
+
+
+def build(table: SubscriptionTable, few: int = FEW) -> Matcher:
+    """The matcher of `sff` below `few` filters, else that of `ccm`, or of `ocm` without a GPU. Raises MatchingError."""
+    if few < 0:
+        raise MatchingError(f"few cannot be {few}; it must be 0 or more, the filters from which the GPU is used")
+    if table.n_subscriptions < few:
+        return sff.build(table)
+    return ccm.build(table) if ccm.has_gpu() else ocm.build(table)
