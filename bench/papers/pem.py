@@ -7,8 +7,7 @@ of its algorithms.
 Figure 8: the text says that about as many subscriptions lie on either side of SP = 0.5, and that 0.4 and 0.6 are worse,
 so their p differ. Our widths are uniform on [0, 1] there, whose mean is the default W, and the fixed split points are
 values of p, below which 23, 50 and 77 % of the subscriptions lie. With all widths 0.5, and split points by rank, it
-would be 40, 50 and 60 %. All match in windows of 20 events; one with a fixed split point has one index for each
-algorithm.
+would be 40, 50 and 60 %. All match in windows of 20 events, and have one index for each algorithm once they settled.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ def test_split_points_may_be_values_of_p(split: float) -> None:
     assert fixed.match(batch).subscription.tolist() == ALGORITHMS["scan"](built).match(batch).subscription.tolist()
 
 
-def test_it_has_settled_after_ten_windows_without_an_index_to_build() -> None:
+def test_it_has_settled_after_windows_without_an_index_to_build() -> None:
     costs = Costs()
     costs.high = 4.0
     matcher = costing(costs)
@@ -259,10 +259,28 @@ def test_it_has_settled_after_ten_windows_without_an_index_to_build() -> None:
     matcher.match(events(PSI))
     assert matcher.learnt > learnt  # SP has moved
     learnt = matcher.learnt
-    for _ in range(12):
+    for _ in range(20):
         assert not (matcher.settled and matcher.learnt > learnt)
+        learnt = matcher.learnt
         matcher.match(events(PSI))
     assert matcher.settled
+
+
+def test_slices_that_stay_become_one_index_a_side() -> None:
+    costs = Costs()
+    costs.high = 4.0
+    matcher = costing(costs)
+    matcher.match(events(PSI))
+    low, high = range(13), range(13, 16)  # 13 * 1 is close to 3 * 4
+    runs = [side.parts(own) for side, own in zip(matcher.sides, (low, high), strict=True)]
+    assert [len(parts) for parts in runs] == [3, 2]
+    for window in range(6):
+        assert [side.parts(own) for side, own in zip(matcher.sides, (low, high), strict=True)] == (
+            runs if window < 5 else [[low], [high]]
+        )
+        found = matcher.match(events(PSI))
+    assert found.subscription.tolist() == ALGORITHMS["scan"](table()).match(events(PSI)).subscription.tolist()
+    assert matcher.splits == pytest.approx((13 / 16,), abs=1 / 16)
 
 
 def test_a_batch_is_as_many_windows_as_it_has_events_for() -> None:

@@ -18,13 +18,15 @@ What the paper leaves open, and what ours does:
   the subscriptions below it. A workload with predicates of one width can be split then, too. With `ranked=False` the
   split points to begin with are values of p, as those of the paper's figure 8 seem to be.
 - *How subscriptions change sides.* In the order of p they lie in slices of equal length (`slices`, 16), and SP_i is
-  between two of them. Small indexes are slow ones, so a side has not one for each slice but the fewest for aligned
-  runs of 1, 2, 4 .. slices: four at most, of 16, at either end. A run is indexed when it first belongs to a side and
-  stays indexed, so a way back costs nothing. The first side begins at slice 0, so of two runs of one length side by
+  between two of them. Small indexes are slow ones, so a side has not one for each slice but the fewest for aligned runs
+  of 1, 2, 4 .. slices: four at most, of 16, or six between two others. A run is indexed when it first belongs to a side
+  and stays indexed, so a way back costs nothing. The first side begins at slice 0, so of two runs of one length side by
   side only the first is ever its own, and the last side's only the second: whatever SP does, log2(slices) / 2 times all
-  subscriptions are built into each, twice with 16; into one between them log2(slices) times. That is done at the end of
-  a window, by the caller that ended it, before SP moves: other callers go on as before. A side keeps one slice at
-  least, or nobody would know its time. Without `adjust` each side is one index, cut exactly at SP_i.
+  subscriptions are built into each, twice with 16; into one between them less than log2(slices) times. That is done at
+  the end of a window, by the caller that ended it, before SP moves: other callers go on as before. A side keeps one
+  slice at least, or nobody would know its time. When the slices have stayed for 5 windows, a side's runs are merged to
+  one index, as the paper has it; the next time after 10 windows, then 20, so that wavering builds few. Without `adjust`
+  each side is one index, cut exactly at SP_i.
 - *Whose time.* That of the clock, so cores that are shared with others make SP waver. There `clock=time.thread_time`,
   which stands still while a thread waits for a core, says better what a side has to do.
 - *How far SP may be carried.* Eq. 3 goes a fifth of the way to the balance in one window, which is right for what
@@ -62,7 +64,8 @@ from matchers.errors import MatchingError
 
 Clock = Callable[[], float]
 
-QUIET_WINDOWS = 10  # without an index to build, after which the split point has settled
+STEADY_WINDOWS = 5  # with the same slices, after which each side gets one index of all of its slices
+QUIET_WINDOWS = 10  # without an index to build, after which the split points have settled
 
 _NOTHING = EventBatch(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0, np.float64), 0)
 
@@ -84,6 +87,10 @@ class Side:
     runs: dict[range, Run] = field(default_factory=dict)
     lock: Any = field(default_factory=Lock, repr=False)
 
+    def parts(self, slices: range) -> list[range]:
+        """The runs that make its slices: one if they have been merged."""
+        return [slices] if slices in self.runs else [*aligned(slices)]
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "runs": dict(self.runs), "lock": None}
 
@@ -98,6 +105,8 @@ class Balance:
     splits: Splits
     times: Float64  # [K] seconds that each slice took in this window
     seen: int = 0  # events in this window
+    steady: int = 0  # windows since the slices of a side last changed
+    patience: int = STEADY_WINDOWS  # such windows before the next merging
     quiet: int = 0  # windows since one ended with an index to build
     lock: Any = field(default_factory=Lock, repr=False)
 
@@ -160,7 +169,7 @@ class Pem(AdaptiveMatcher):
         """The matches of each run, and the time of each slice: its share of its run's time, by the work expected."""
         found, times = [], [np.empty(0)]
         began = self.clock()
-        for run in aligned(slices):
+        for run in side.parts(slices):
             indexed = self._indexed(side, run)
             local = indexed.index.match(events)
             found.append(MatchBatch(local.offsets, indexed.subscription[local.subscription]))
@@ -192,15 +201,19 @@ class Pem(AdaptiveMatcher):
                 return
             splits = follow(balance.splits, balance.times, [side.work for side in self.sides], self.alpha)
             balance.restart(balance.splits)
+            balance.steady = balance.steady + 1 if slices == self._slices(splits) else 0
+            merged = balance.steady == balance.patience
+            if merged:
+                balance.patience *= 2
         learnt = self.learnt
-        self._prepare(splits)
+        self._prepare(splits, merged)
         with balance.lock:
             balance.restart(splits)  # discard what others measured for the old split points
             balance.quiet = balance.quiet + 1 if self.learnt == learnt else 0
 
-    def _prepare(self, splits: Splits) -> None:
+    def _prepare(self, splits: Splits, merged: bool = False) -> None:
         for side, slices in zip(self.sides, self._slices(splits), strict=True):
-            for run in aligned(slices):
+            for run in [slices] if merged and slices else side.parts(slices):
                 self._indexed(side, run)
 
     def _slices(self, splits: Splits) -> list[range]:
