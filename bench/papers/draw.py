@@ -88,6 +88,10 @@ def _panel(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[st
             continue
         drawn = [v if v > 0 or not measure.log else float("nan") for v in values.values()]
         axes.plot([x * factor for x in values], drawn, color=colour, marker=marker, markersize=5, label=name)
+        for other, style in zip(measure.beside, ("--", ":"), strict=False):
+            values = outcome.values(label, other)
+            named = f"{label}: {METRICS[other].axis}"
+            axes.plot([x * factor for x in values], [*values.values()], style, color=colour, label=named)
     for stated in figure.stated:
         if isinstance(stated, Value) and stated.metric == metric and stated.x is not None:
             colour, _ = styles.get(stated.label, (_colour(stated.label) or INK, ""))
@@ -100,7 +104,7 @@ def _panel(axes: Axes, outcome: Outcome, metric: str, styles: dict[str, tuple[st
     if measure.log:
         _logarithmic(axes)
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(*(measure.ends or (0, None)))
     points = figure.points
     if figure.log_x:
         axes.set_xscale("log")

@@ -40,11 +40,12 @@ class Series:
     label: str
     algorithm: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    fixed: bool = False  # the options of a point are not for it
 
 
 @dataclass(frozen=True)
 class Point:
-    """A position on the x axis and the settings that differ there: of the workload, or options of all algorithms."""
+    """A position on the x axis and the settings that differ there: of the workload, or options of the algorithms."""
 
     x: float
     workload: Mapping[str, Any] = field(default_factory=dict)
@@ -95,6 +96,7 @@ class Figure:
     note: str = ""  # how it differs from the paper's
     real: bool | None = None  # events of a dataset: always, never, or where one is given
     ours: str = ""  # the series that is set against the fastest of the others
+    baseline: str = ""  # the series to which `improvement` relates the others
 
     @property
     def name(self) -> str:
@@ -111,6 +113,9 @@ class Metric:
     axis: str
     column: str  # of the CSV file
     log: bool = True
+    counter: str = ""  # of the matcher's profile, if it is from there
+    beside: tuple[str, ...] = ()  # metrics that are drawn in the same panel
+    ends: tuple[float, float] | None = None  # of the axis; None: what is drawn, from 0 on unless logarithmic
 
 
 METRICS = {
@@ -119,11 +124,22 @@ METRICS = {
     "us_std": Metric("standard deviation of matching time (µs)", "us_std"),
     "rate": Metric("events per second", "events_per_second"),
     "engine": Metric("events per second of forwarding alone", "forwarded_per_second"),
+    "us_max": Metric("longest matching time of an event (µs)", "us_max"),
+    "us_min": Metric("shortest matching time of an event (µs)", "us_min"),
     "insertion": Metric("time to build (µs per subscription)", "us_per_insertion"),
     "insert": Metric("time to insert a subscription (µs)", "us_per_insert"),
     "delete": Metric("time to delete a subscription (µs)", "us_per_delete"),
     "memory": Metric("memory (bytes)", "memory_bytes"),
     "selectivity": Metric("share of subscriptions that match", "selectivity"),
+    "improvement": Metric(
+        "share of the matching time that is saved",
+        "improvement",
+        log=False,
+        beside=("improvement_lemma_2", "improvement_eq_2"),
+        ends=(-1.0, 1.0),
+    ),
+    "improvement_lemma_2": Metric("Lemma 2", "improvement_by_lemma_2", log=False, counter="improvement by Lemma 2"),
+    "improvement_eq_2": Metric("Eq. 2", "improvement_by_eq_2", log=False, counter="improvement by Eq. 2"),
     "false": Metric("false positives (share of what is listed)", "false_positive_rate", log=False),
 }
 

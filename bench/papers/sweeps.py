@@ -202,7 +202,7 @@ def run(
         ]
         rows = [] if figure.scatter else [row for one in asked for row in one.among(known)]
         if len(rows) < len(asked):
-            rows = _measured(asked)
+            rows = _improved(_measured(asked), figure.baseline)
         skipped = [s.label for s in there if s not in here] + [row.label for row in rows if row.left_out]
         notes += [f"At {point.label or f'{point.x:,g}'} left out for memory: {', '.join(skipped)}."] if skipped else []
         outcome = replace(
@@ -227,7 +227,8 @@ class _Asked:
 
     @property
     def candidate(self) -> Candidate:
-        return Candidate(self.series.algorithm, {**self.series.options, **self.point.options})
+        of_point = {} if self.series.fixed else self.point.options
+        return Candidate(self.series.algorithm, {**self.series.options, **of_point})
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -264,17 +265,33 @@ class _Asked:
 
 def _measured(asked: Sequence[_Asked]) -> list[Row]:
     """Measure a point."""
-    found = measure_in_turns(asked[0].workload, [one.candidate for one in asked], asked[0].effort)
+    metrics = [METRICS[metric] for metric in asked[0].figure.metrics]
+    profiled = any(METRICS[name].counter for metric in metrics for name in metric.beside)
+    candidates = [one.candidate for one in asked]
+    found = measure_in_turns(asked[0].workload, candidates, asked[0].effort, profiled=profiled)
     return [one.row(measured, turn) for one, (measured, turn) in zip(asked, found, strict=True)]
+
+
+def _improved(rows: Sequence[Row], baseline: str) -> list[Row]:
+    """The rows with the share by which each takes less than the baseline's, where both are there."""
+    base = next((row.value("us") for row in rows if row.label == baseline), nan)
+    column = METRICS["improvement"].column
+    shares = [1 - row.value("us") / base for row in rows]
+    return [
+        replace(row, columns={**row.columns, column: "" if isnan(share) else share})
+        for row, share in zip(rows, shares, strict=True)
+    ]
 
 
 def _figures(measured: Measurement, workload: Varied, times: UpdateTimes) -> dict[str, Any]:
     """The columns of a measurement."""
     learnt = measured.adaptation
+    profile = measured.profile or {}
     values = {
+        **{name: profile.get(metric.counter, nan) for name, metric in METRICS.items()},
         "us": measured.us_per_event,
         "cpu_us": measured.cpu_us_per_event,
-        "us_std": float(np.std(measured.us)) if measured.batch == 1 else nan,  # of batches it would mean nothing
+        **_spread(measured),
         "rate": 1e6 / measured.us_per_event,
         "engine": 1e6 / measured.us_of_step.get("forward", nan),
         "insertion": measured.build_s / workload.subscriptions * 1e6,
@@ -301,6 +318,12 @@ def _figures(measured: Measurement, workload: Varied, times: UpdateTimes) -> dic
     }
 
 
+def _spread(measured: Measurement) -> dict[str, float]:
+    """Of the times of single events, each the least of the rounds; of batches they would mean nothing."""
+    us = measured.us if measured.batch == 1 else np.array([nan])
+    return {"us_max": float(us.max()), "us_min": float(us.min()), "us_std": float(us.std())}
+
+
 _NOTHING = {
     **{metric.column: "" for metric in METRICS.values()},
     **dict.fromkeys(
@@ -316,5 +339,5 @@ _NOTHING = {
 
 def _unknown(series: Series, points: Iterable[Point]) -> list[str]:
     """Options that a point needs and the algorithm does not have."""
-    wanted: list[Mapping[str, Any]] = [series.options, *(point.options for point in points)]
+    wanted: list[Mapping[str, Any]] = [series.options, *(point.options for point in points if not series.fixed)]
     return sorted({option for options in wanted for option in options} - set(options_of(series.algorithm)))

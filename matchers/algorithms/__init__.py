@@ -43,6 +43,7 @@ from matchers.algorithms.hem import kernel as hem_kernel
 from matchers.algorithms.hem import updates as hem_updates
 from matchers.algorithms.ocm import kernel as ocm_kernel
 from matchers.algorithms.opindex.kernel import Partitions
+from matchers.algorithms.pem import library as pem_library
 from matchers.algorithms.pem import updates as pem_updates
 from matchers.algorithms.rein import updates as rein_updates
 from matchers.algorithms.rein.kernel import Lists
@@ -113,5 +114,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "perf_counter": time.perf_counter,
     "thread_time": time.thread_time,
     "rein": rein.build,
-    "tama with 17 levels": pem.TAMA,
+    "hem": hem.build,
+    "opindex": opindex.build,
+    "tama with 17 levels": pem_library.TAMA,
 }

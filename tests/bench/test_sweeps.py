@@ -23,9 +23,11 @@ from bench.papers import PAPERS, pcm, sweeps, tables
 from bench.papers.draw import draw
 from bench.papers.figures import METRICS, Figure, Point, Ratio, Value, lines, over, over_option
 from bench.papers.sweeps import Row
+from bench.workloads.distributions import UNIFORM, Distribution
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, SubscriptionTable
 
+NORMAL = Distribution("normal", 0.02)
 QUICK = Effort(seconds=0.0, rounds=1, batch=1, settling_s=0.0)
 TOY = Figure(
     "toy",
@@ -71,14 +73,37 @@ def test_a_figure_becomes_tables_and_a_picture(tmp_path: Path) -> None:
 
 
 def test_several_panels_of_single_events_and_names_are_drawn(tmp_path: Path) -> None:
-    result = sweep(tmp_path, "rein", "--figures", "8,10,table5")
+    result = sweep(tmp_path, "rein", "--figures", "8,10,table3")
     assert result.exit_code == 0, result.output
-    assert {file.name for file in tmp_path.glob("*.png")} == {"rein-8.png", "rein-10.png", "rein-table5.png"}
-    assert [row["value"] for row in rows(tmp_path / "rein-table5.csv") if row["series"] == "scan"] == [
-        "uniform",
-        "normal",
-        "pareto",
+    assert {file.name for file in tmp_path.glob("*.png")} == {"rein-8.png", "rein-10.png", "rein-table3.png"}
+    points = tuple(Point(x, {"values": values}, label=values.name) for x, values in enumerate((UNIFORM, NORMAL)))
+    outcome = sweeps.run(replace(TOY, points=points, stated=()), 0.1, QUICK)
+    assert [row.columns["value"] for row in outcome.rows if row.label == "scan"] == ["uniform", "normal"]
+    assert draw(outcome, tmp_path).exists()
+
+
+def test_each_stated_number_of_a_table_has_its_own_beside_it(tmp_path: Path) -> None:
+    """REIN's table III, with the times of single events, and one of three columns of table V."""
+    for figure in sweeps.figures("rein", ["table3", "table5-normal"]):
+        outcome = sweeps.run(figure, 0.0002, Effort(seconds=0.05, rounds=1, batch=1, settling_s=0.0))
+        tables.write(outcome, tmp_path)
+    spread = rows(tmp_path / "rein-table3-stated.csv")
+    assert [(row["metric"], row["paper"]) for row in spread if row["statement"].startswith("rein")] == [
+        ("us_max", "2029100"),
+        ("us_min", "1097700"),
+        ("us_std", "149800"),
+        ("selectivity", "0.00091"),
     ]
+    ours = {(row["metric"], row["statement"]): float(row["ours"]) for row in spread}
+    for row in rows(tmp_path / "rein-table3.csv"):
+        if row["series"] != "scan":
+            at = f"{row['series']} at 2,000,000"
+            assert 0 < ours["us_min", at] < float(row["us_per_event"]) < ours["us_max", at]
+            assert ours["us_std", at] < ours["us_max", at] - ours["us_min", at]
+    column = rows(tmp_path / "rein-table5-normal-stated.csv")
+    assert [float(row["paper"]) for row in column][:3] == [155_400, 309_800, 468_000]
+    assert len([row["ours"] for row in column if row["ours"]]) == 10
+    assert {row["value_distribution"] for row in rows(tmp_path / "rein-table5-normal.csv")} == {"normal:0.02"}
 
 
 def test_real_data_serve_where_they_have_attributes_enough(tmp_path: Path) -> None:
@@ -107,6 +132,14 @@ def test_a_series_without_the_option_that_is_varied_is_left_out() -> None:
     outcome = sweeps.run(figure, 1.0, QUICK)
     assert outcome.rows == ()
     assert outcome.notes == ("Left out, for want of its option g: scan.",)
+
+
+def test_a_fixed_series_has_no_options_of_a_point() -> None:
+    (scan,) = lines("scan")
+    figure = replace(TOY, points=over_option("c", (1, 2)), series=(replace(scan, fixed=True), *lines("hem")), stated=())
+    outcome = sweeps.run(replace(figure, workload=replace(TOY.workload, subscriptions=50)), 1.0, QUICK)
+    assert [(row.x, row.label) for row in outcome.rows] == [(1, "scan"), (1, "hem"), (2, "scan"), (2, "hem")]
+    assert [row.columns["options"] for row in outcome.rows] == ["{}", '{"c": 1}', "{}", '{"c": 2}']
 
 
 def test_options_are_varied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -165,6 +198,20 @@ def test_the_papers_updates_are_measured(paper: str, number: str, tmp_path: Path
     updated = {row["series"] for row in found if row["us_per_delete"]}
     assert updated == {row["series"] for row in found if row["us_per_insert"]}
     assert updated >= {"rein", "tama"}
+
+
+def test_a_measured_improvement_stands_beside_the_predicted_ones(tmp_path: Path) -> None:
+    result = sweep(tmp_path, "eem", "--figures", "theorem1")
+    assert result.exit_code == 0, result.output
+    found = rows(tmp_path / "eem-theorem1.csv")
+    us = {(row["value"], row["series"]): float(row["us_per_event"]) for row in found}
+    for row in found:
+        base = us[row["value"], "F = 0"]
+        assert float(row["improvement"]) == pytest.approx(1 - float(row["us_per_event"]) / base)
+        predicted = [float(row[f"improvement_by_{name}"]) for name in ("lemma_2", "eq_2")]
+        assert row["series"] != "F = 0" or predicted == [0.0, 0.0]
+        assert row["series"] != "F = 0.1" or min(predicted) > 0.0
+    assert (tmp_path / "eem-theorem1.png").exists()
 
 
 def test_a_wrong_answer_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

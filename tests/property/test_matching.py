@@ -47,6 +47,8 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "h_tree, one delta": ("h_tree", {"c": 2, "l": 2, "delta": 0.5, "bucket": 1}),
     "hem, small": ("hem", {"c": 5, "g": 3, "block": 64}),
     "hem, without sets": ("hem", {"c": 3, "g": 0, "block": 64}),
+    "pem, three algorithms": ("pem", {"algorithms": ("opindex", "hem", "rein"), "slices": 4, "window": 1}),
+    "pem, three cut at p": ("pem", {"algorithms": ("tama", "hem", "rein"), "ranked": False, "adjust": False}),
     "tiles, small": ("tiles", {"tile": 2, "fewest": 1}),
     "tiles, two threads": ("tiles", {"tile": 3, "fewest": 1, "threads": 2}),
 }

@@ -24,6 +24,8 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "rein, many buckets": ("rein", {"buckets": 7}),
     "tama, one level": ("tama", {"levels": 0}),
     "pem, small windows": ("pem", {"window": 1, "split": 0.3}),
+    "pem, three algorithms": ("pem", {"algorithms": ("tama", "hem", "rein"), "window": 1}),
+    "pem, by p": ("pem", {"ranked": False, "window": 1}),
 }
 
 Table = dict[str, Any]

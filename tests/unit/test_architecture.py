@@ -100,7 +100,7 @@ ENSEMBLES = {
     "ada_rein": {"rein"},
     "auto": {"be_tree", "hem", "ocm", "tiles"},
     "comat": {"rein", "tama"},
-    "pem": {"rein", "tama"},
+    "pem": {"hem", "opindex", "rein", "tama"},
     "translator": {"ccm", "ocm", "sff"},
 }
 GROUPED = ("matchers", "streaming", "bench", "commands", "offline", "config")  # packages whose folders are rooms

@@ -201,10 +201,10 @@ def test_an_array_that_is_held_twice_is_written_once_and_shared() -> None:
 
 
 def test_what_changes_while_it_matches_has_arrays_that_can() -> None:
-    balance = pem.Balance(0.5, np.ones(4))
+    balance = pem.Balance((0.5,), np.ones(4))
     back = packing.from_bytes(packing.as_bytes(balance), pem.Balance)
-    back.restart(0.7)
-    assert (back.split, back.times.tolist(), back.lock.locked()) == (0.7, [0.0] * 4, False)
+    back.restart((0.7,))
+    assert (back.splits, back.times.tolist(), back.lock.locked()) == ((0.7,), [0.0] * 4, False)
 
 
 def classes_in(hint: Any) -> Iterator[type]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.algorithms import pem
-from matchers.algorithms.pem.split_point import balanced, cut_of, elastic, follow
+from matchers.algorithms.pem.library import LIBRARY, Builder, Member
+from matchers.algorithms.pem.split_point import apart, balanced, cuts_of, elastic, follow
 
 pytestmark = pytest.mark.kernels
 inf = float("inf")
@@ -77,15 +79,44 @@ def test_the_classification_follows_the_events_given() -> None:
     assert pem.build(built, events=EventBatch.from_dense([[9.0]])).order.tolist() == [0, 1]  # unless all hit it
 
 
-def test_neither_side_is_ever_empty() -> None:
-    assert [cut_of(sp, 4) for sp in (0.0, 0.1, 0.5, 0.9, 1.0)] == [1, 1, 2, 3, 3]
+@pytest.mark.parametrize(
+    ("splits", "n_slices", "cuts"),
+    [
+        *(((sp,), 4, (cut,)) for sp, cut in ((0.0, 1), (0.1, 1), (0.5, 2), (0.9, 3), (1.0, 3))),
+        ((0.25, 0.75), 8, (2, 6)),
+        ((0.5, 0.5), 4, (2, 3)),
+        ((0.9, 0.9), 4, (2, 3)),
+        ((0.0, 0.0), 4, (1, 2)),
+        ((0.3, 0.6), 2, (1, 2)),  # too few for three
+        ((0.3, 0.6), 0, (0, 0)),
+    ],
+)
+def test_no_side_is_ever_empty(splits: tuple[float, ...], n_slices: int, cuts: tuple[int, ...]) -> None:
+    assert cuts_of(splits, n_slices) == cuts
 
 
 def test_balance_counts_what_moves_at_what_it_took() -> None:
-    even = np.ones(4)
-    assert balanced(2, np.array([1.0, 1.0, 1.0, 1.0]), even, even) == 2
-    assert balanced(2, np.array([1.0, 9.0, 1.0, 1.0]), even, even) == 1  # the one slow slice goes
-    assert balanced(2, np.array([1.0, 1.0, 1.0, 9.0]), even, even) == 3  # the fast one before it goes, it stays
+    even = [np.ones(4)] * 2
+    assert balanced((2,), np.array([1.0, 1.0, 1.0, 1.0]), even) == (2,)
+    assert balanced((2,), np.array([1.0, 9.0, 1.0, 1.0]), even) == (1,)  # the one slow slice goes
+    assert balanced((2,), np.array([1.0, 1.0, 1.0, 9.0]), even) == (3,)  # the fast one before it goes, it stays
+
+
+def test_the_balance_of_several_is_the_best_of_all_cuts() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        times, works = rng.random(9), rng.random((4, 9))
+        cuts = tuple(sorted((1 + rng.choice(8, 3, replace=False)).tolist()))
+        at = np.searchsorted(cuts, np.arange(9), side="right")
+        taken = [
+            np.where(at == i, times, work * times[at == i].sum() / work[at == i].sum()) for i, work in enumerate(works)
+        ]
+
+        def slowest(cuts: tuple[int, ...], taken: list[np.ndarray] = taken) -> float:
+            return max(part[a:b].sum() for part, (a, b) in zip(taken, pairwise((0, *cuts, 9)), strict=True))
+
+        best = balanced(cuts, times, list(works))
+        assert slowest(best) == pytest.approx(min(map(slowest, combinations(range(1, 9), 3))))
 
 
 @pytest.mark.parametrize(
@@ -100,14 +131,25 @@ def test_small_differences_are_followed_by_equation_3_and_great_ones_at_once(
     times: list[float], expected: float
 ) -> None:
     of_slices = np.repeat(times, 2) / 2
-    assert follow(0.5, of_slices, np.ones(4), np.ones(4), alpha=0.2) == pytest.approx(expected)
+    assert follow((0.5,), of_slices, [np.ones(4)] * 2, alpha=0.2) == pytest.approx((expected,))
+
+
+def test_neighbours_of_several_are_balanced_by_equation_3() -> None:
+    followed = follow((0.25, 0.75), np.repeat([2.0, 1.0, 2.2], (2, 4, 2)) / 4, [np.ones(8)] * 3, alpha=0.2)
+    t_1, t_2, t_3 = 1.0, 1.0, 1.1
+    assert followed == pytest.approx((0.3 - 0.1 * t_1 / (t_1 + t_2), 0.9 - 0.3 * t_2 / (t_2 + t_3)))
+
+
+def test_split_points_keep_a_slice_apart() -> None:
+    assert apart((0.5, 0.5, 0.9), 10) == pytest.approx((0.5, 0.6, 0.9))
+    assert apart((0.0, 1.0, 1.0), 4) == pytest.approx((0.25, 0.5, 0.75))
 
 
 class Costs:
     """A clock of its own for each thread, which stands still but for what the sides are told to take."""
 
     def __init__(self) -> None:
-        self.low = self.high = 1.0
+        self.low = self.middle = self.high = 1.0
         self.thread = threading.local()
 
     def __call__(self) -> float:
@@ -116,7 +158,7 @@ class Costs:
     def spend(self, seconds: float) -> None:
         self.thread.now = self() + seconds
 
-    def side(self, name: str) -> pem.Builder:
+    def side(self, name: str) -> Builder:
         return lambda built: Costing(ALGORITHMS["scan"](built), built.n_subscriptions, name, self)
 
 
@@ -132,13 +174,20 @@ class Costing(Matcher):
         return self.inner.match(events)
 
 
-def costing(costs: Costs, **options: Any) -> pem.Pem:
-    return pem.build(table(), low=costs.side("low"), high=costs.side("high"), clock=costs, **options)
+def costing(
+    costs: Costs, names: tuple[str, ...] = ("low", "high"), low: Builder | None = None, **options: Any
+) -> pem.Pem:
+    """An ensemble whose algorithms take what `costs` says."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            builder = low if low and name == "low" else costs.side(name)
+            patch.setitem(LIBRARY, name, Member(builder, lambda hits, misses: np.ones(len(hits))))
+        return pem.build(options.pop("of", table()), algorithms=names, clock=costs, **options)
 
 
-def slower(split: float, low: float, high: float, n_slices: int = 16) -> float:
-    cut = cut_of(split, n_slices)
-    return max(low * cut, high * (n_slices - cut)) / n_slices
+def slower(splits: tuple[float, ...], *costs: float, n_slices: int = 16) -> float:
+    cuts = (0, *cuts_of(splits, n_slices), n_slices)
+    return max(cost * (b - a) for cost, (a, b) in zip(costs, pairwise(cuts), strict=True)) / n_slices
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 4), (4, 1), (1, 1.5), (10, 1), (1, 100)])
@@ -152,8 +201,19 @@ def test_after_a_change_both_sides_take_alike_within_two_windows_and_so_they_sta
         for window in range(10):
             matcher.match(events())
             if window >= 1:
-                best = min(slower(cut / 16, *now) for cut in range(1, 16))
-                assert slower(matcher.split, *now) <= 1.2 * best
+                best = min(slower((cut / 16,), *now) for cut in range(1, 16))
+                assert slower(matcher.splits, *now) <= 1.2 * best
+
+
+@pytest.mark.parametrize("now", [(1, 1, 4), (4, 1, 1), (1, 5, 1), (1, 2, 3), (9, 1, 9)])
+def test_three_sides_take_alike_after_two_windows(now: tuple[float, float, float]) -> None:
+    costs = Costs()
+    matcher = costing(costs, ("low", "middle", "high"))
+    costs.low, costs.middle, costs.high = now
+    best = min(slower((i / 16, j / 16), *now) for i, j in combinations(range(1, 16), 2))
+    for window in range(10):
+        matcher.match(events())
+        assert window < 1 or slower(matcher.splits, *now) <= 1.2 * best
 
 
 def test_the_split_point_moves_at_the_end_of_a_window_only() -> None:
@@ -162,21 +222,36 @@ def test_the_split_point_moves_at_the_end_of_a_window_only() -> None:
     matcher = costing(costs)
     for _ in range(PSI - 1):
         matcher.match(events(1))
-        assert matcher.split == 0.5
+        assert matcher.splits == (0.5,)
     matcher.match(events(1))
-    assert matcher.split > 0.5
+    assert matcher.splits[0] > 0.5
 
 
 def test_without_adjusting_the_split_point_stays() -> None:
     costs = Costs()
     costs.high = 4.0
-    fixed = pem.build(table(), low=costs.side("low"), high=costs.side("high"), clock=costs, split=0.25, adjust=False)
+    fixed = costing(costs, split=0.3, adjust=False)
+    learnt = fixed.learnt
     fixed.match(events(3 * PSI))
-    assert fixed.split == 0.25
+    assert fixed.splits == (0.3,)
     assert fixed.settled
+    assert [len(run.subscription) for side in fixed.sides for run in side.runs.values()] == [192, 448]  # of 640
+    assert fixed.learnt == learnt == 2
 
 
-def test_it_has_settled_after_ten_windows_without_an_index_to_build() -> None:
+@pytest.mark.parametrize("split", [0.1, 0.25, 0.9])
+def test_split_points_may_be_values_of_p(split: float) -> None:
+    built = table()
+    p = pem.probabilities(built)  # 0 .. 0.5
+    fixed = pem.build(built, split=split, ranked=False, adjust=False)
+    found = [next(iter(side.runs.values())).subscription for side in fixed.sides]
+    assert [len(part) for part in found] == [np.count_nonzero(p < split), np.count_nonzero(p >= split)]
+    assert (p[found[0]] < split).all()
+    batch = events(5)
+    assert fixed.match(batch).subscription.tolist() == ALGORITHMS["scan"](built).match(batch).subscription.tolist()
+
+
+def test_it_has_settled_after_windows_without_an_index_to_build() -> None:
     costs = Costs()
     costs.high = 4.0
     matcher = costing(costs)
@@ -184,10 +259,28 @@ def test_it_has_settled_after_ten_windows_without_an_index_to_build() -> None:
     matcher.match(events(PSI))
     assert matcher.learnt > learnt  # SP has moved
     learnt = matcher.learnt
-    for _ in range(12):
+    for _ in range(20):
         assert not (matcher.settled and matcher.learnt > learnt)
+        learnt = matcher.learnt
         matcher.match(events(PSI))
     assert matcher.settled
+
+
+def test_slices_that_stay_become_one_index_a_side() -> None:
+    costs = Costs()
+    costs.high = 4.0
+    matcher = costing(costs)
+    matcher.match(events(PSI))
+    low, high = range(13), range(13, 16)  # 13 * 1 is close to 3 * 4
+    runs = [side.parts(own) for side, own in zip(matcher.sides, (low, high), strict=True)]
+    assert [len(parts) for parts in runs] == [3, 2]
+    for window in range(6):
+        assert [side.parts(own) for side, own in zip(matcher.sides, (low, high), strict=True)] == (
+            runs if window < 5 else [[low], [high]]
+        )
+        found = matcher.match(events(PSI))
+    assert found.subscription.tolist() == ALGORITHMS["scan"](table()).match(events(PSI)).subscription.tolist()
+    assert matcher.splits == pytest.approx((13 / 16,), abs=1 / 16)
 
 
 def test_a_batch_is_as_many_windows_as_it_has_events_for() -> None:
@@ -197,7 +290,7 @@ def test_a_batch_is_as_many_windows_as_it_has_events_for() -> None:
     one.match(events(3 * PSI))
     for _ in range(3):
         other.match(events(PSI))
-    assert one.split == other.split > 0.5
+    assert one.splits == other.splits > (0.5,)
 
 
 def test_each_run_of_slices_is_indexed_once_a_side_whatever_the_split_point_does() -> None:
@@ -208,7 +301,7 @@ def test_each_run_of_slices_is_indexed_once_a_side_whatever_the_split_point_does
         return Costing(ALGORITHMS["scan"](of), of.n_subscriptions, "low", costs)
 
     costs = Costs()
-    matcher = pem.build(table(), low=counted, high=costs.side("high"), clock=costs)
+    matcher = costing(costs, low=counted)
     before = matcher.memory_bytes()
     rng = np.random.default_rng(1)
     for _ in range(60):
@@ -229,11 +322,12 @@ def test_aligned_runs_are_disjoint_and_complete(slices: int) -> None:
             assert len(runs) <= max(1, 2 * slices.bit_length() - 2)
 
 
-def test_matches_do_not_depend_on_where_the_split_point_is_or_who_moves_it() -> None:
+@pytest.mark.parametrize("names", [("low", "high"), ("low", "middle", "high")])
+def test_matches_do_not_depend_on_where_the_split_points_are_or_who_moves_them(names: tuple[str, ...]) -> None:
     built, batch = table(), events(70)
     expected = ALGORITHMS["scan"](built).match(batch)
     costs = Costs()
-    matcher = pem.build(built, window=3, clock=costs, low=costs.side("low"), high=costs.side("high"))
+    matcher = costing(costs, names, of=built, window=3)
 
     def ask(seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -245,7 +339,7 @@ def test_matches_do_not_depend_on_where_the_split_point_is_or_who_moves_it() -> 
 
     with ThreadPoolExecutor(4) as callers:
         list(callers.map(ask, range(4)))
-    assert 0 < matcher.split < 1
+    assert all(0 < sp < 1 for sp in matcher.splits)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +348,16 @@ def test_matches_do_not_depend_on_where_the_split_point_is_or_who_moves_it() -> 
         ({"split": 1.0}, "split must be between 0 and 1, not 1.0"),
         ({"alpha": 0.0}, "alpha must be between 0 and 1, not 0.0"),
         ({"window": 0}, "window must be 1 or more, not 0"),
-        ({"slices": 0}, "slices must be 1 or more, not 0"),
+        ({"slices": 1}, "slices must be 2 or more, one for each algorithm, not 1"),
+        ({"split": "half"}, "split must be between 0 and 1, not half"),
+        ({"split": [0.2, 0.4]}, r"split must be between 0 and 1, not \[0.2, 0.4\]"),
+        (
+            {"split": [0.4, 0.2], "algorithms": ("tama", "hem", "rein")},
+            r"split must be a list of 2 ascending numbers between 0 and 1, not \[0.4, 0.2\]",
+        ),
+        ({"algorithms": ("tama", "rien")}, "algorithms: 'rien' cannot be one of these; did you mean 'rein'?"),
+        ({"algorithms": "tama"}, "algorithms must be a list of two or more different ones of tama, opindex, hem, rein"),
+        ({"algorithms": ("rein", "rein")}, r"not \('rein', 'rein'\)"),
     ],
 )
 def test_what_options_must_be(options: dict[str, Any], reason: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matchers import ALGORITHMS, EventBatch, MatchBatch, SubscriptionTable
+from matchers import ALGORITHMS, EventBatch, MatchBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import rein
 from matchers.algorithms.pem import updates as pem_updates
 from matchers.algorithms.rein import updates as rein_updates
@@ -159,10 +159,10 @@ def test_subscriptions_of_one_probability_go_to_both_sides() -> None:
 def test_the_split_point_of_new_subscriptions_follows_equation_3() -> None:
     index = pem_updates.build(of_widths(*np.linspace(0.0, 1.0, 101)), split=0.5, window=4)
     assert pem_sizes(index) == [50, 51]
-    index._record(2, 2.0, 0.5)
-    assert index.split == 0.5  # the window is not full
-    index._record(2, 1.0, 0.5)
-    assert index.split == pytest.approx(0.45)  # 0.6 - 3 * 0.2 / 4
+    index._record(2, [2.0, 0.5])
+    assert index.splits == (0.5,)  # the window is not full
+    index._record(2, [1.0, 0.5])
+    assert index.splits == pytest.approx((0.45,))  # 0.6 - 3 * 0.2 / 4
     index.insert(of_widths(0.44, 0.48))
     assert pem_sizes(index) == [51, 52]
 
@@ -170,4 +170,27 @@ def test_the_split_point_of_new_subscriptions_follows_equation_3() -> None:
 def test_the_split_point_may_stay() -> None:
     index = pem_updates.build(uniform(100, 1), split=0.5, window=1, adjust=False)
     index.match(full_events(5))
-    assert index.split == 0.5
+    assert index.splits == (0.5,)
+
+
+def test_with_three_algorithms_a_subscription_goes_to_the_first_whose_split_point_is_above_its_rank() -> None:
+    widths = of_widths(*np.linspace(0.0, 1.0, 1_001))
+    index = pem_updates.build(widths, algorithms=("tama", "hem", "rein"), split=(0.25, 0.75), window=1)
+    assert pem_sizes(index) == [250, 501, 250]
+    for width, sizes in ((0.2, [251, 501, 250]), (0.5, [251, 502, 250]), (0.8, [251, 502, 251])):
+        index.insert(of_widths(width))
+        assert pem_sizes(index) == sizes
+    index._record(1, [1.0, 1.0, 1.0])
+    assert index.splits == pytest.approx((0.25, 0.75))  # equal times leave them where they are
+    index._record(1, [1.0, 1.0, 3.0])
+    assert index.splits == pytest.approx((0.25, 0.825))  # range 0.6 .. 0.9: 0.9 - 1 * 0.3 / 4
+
+
+def test_split_points_may_be_values_of_p() -> None:
+    widths = of_widths(*(np.linspace(0.0, 1.0, 1_001) ** 2))  # half of them below 0.25
+    assert pem_sizes(pem_updates.build(widths, split=0.25, ranked=False)) == [500, 501]
+
+
+def test_algorithms_that_cannot_be_updated_are_refused() -> None:
+    with pytest.raises(MatchingError, match="algorithms: 'opindex' cannot be one of these; known: hem, rein, tama"):
+        pem_updates.build(of_widths(0.5), algorithms=("opindex", "rein"))

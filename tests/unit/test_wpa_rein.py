@@ -15,6 +15,7 @@ from matchers import ALGORITHMS, EventBatch, MatchBatch, MatchingError, Subscrip
 from matchers.algorithms.pool import run
 from matchers.algorithms.wpa_rein import WpaRein, build, unit_times
 from matchers.algorithms.wpa_rein.allocation import allocate
+from matchers.algorithms.wpa_rein.improvement import by_lemma_2, equation_2
 from matchers.algorithms.wpa_rein.matching_time import UnitTimes, best_threads, bucket_sizes, marking_s, matching_s
 
 N, D, K = 5_000, 20, 5
@@ -232,6 +233,49 @@ def test_the_time_model_is_lemma_1_and_equation_1() -> None:
     assert matching_s(times, frequency, 1000, levels=5, buckets=100) == 985.0
     # an attribute without predicates is not among the m
     assert marking_s(times, np.array([0.0]), levels=5, buckets=100) == 0.0
+
+
+FREQUENCY = np.array([300.0, 600.0])  # z = 5 and 10 with 5 levels and 100 buckets, 7.5 on average
+FIRST = np.array([True, False])
+TIMES = UnitTimes(beta_s=2.0, gamma_s=0.5, delta_s=0.25, epsilon_s=0.125)
+SHAPE = {"levels": 5, "buckets": 100}
+
+
+def test_the_improvement_by_lemma_2_is_what_is_not_compared_switched_to_and_traversed() -> None:
+    # 2 * 2 * 5 compared, 360 / 7.5 = 48 buckets * 0.25, 360 * 0.5 traversed; T = 985
+    assert by_lemma_2(TIMES, FREQUENCY, FIRST, 360, 1000, **SHAPE) == pytest.approx((20 + 12 + 180) / 985)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # 4 * 5 * 900 * 2 / (2 * 5 * 6) = 600; 100 * 2 * 360 * 6 / (2 * 5 * 900 * 0.25) = 192; 0.5 * 360 = 180
+        ({"unit_s": 1.0}, (600 + 192 + 180) / 985),
+        ({"unit_s": 1.0, "h_s": 0.1}, (600 + 192 + 180) / (985 + 15 * 100 * 0.1)),
+        ({"unit_s": 0.5}, (1200 + 96 + 360) / 1970),  # delta divides, so the unit matters
+    ],
+)
+def test_equation_2_as_it_stands(options: dict[str, float], expected: float) -> None:
+    found = equation_2(TIMES, FREQUENCY, FIRST, 360, 1000, **SHAPE, **options)
+    assert found == pytest.approx(expected)
+
+
+def test_nothing_skipped_saves_nothing_and_a_delta_of_zero_cannot_divide() -> None:
+    none, free = np.array([False, False]), UnitTimes(2.0, 0.5, 0.0, 0.125)
+    assert by_lemma_2(free, FREQUENCY, none, 0, 1000, **SHAPE) == 0.0
+    assert equation_2(free, FREQUENCY, none, 0, 1000, **SHAPE) == 0.0
+    with pytest.raises(MatchingError, match="delta_s is 0"):
+        equation_2(free, FREQUENCY, FIRST, 360, 1000, **SHAPE)
+
+
+def test_a_profile_counts_what_is_skipped() -> None:
+    table, events, _ = drawn(mixed_widths)
+    nothing = build(table, false_positives=0.0).profile(events)
+    assert set(nothing.values()) == {0.0}
+    some, more = (build(table, false_positives=rate, sample=events).profile(events) for rate in (0.05, 0.5))
+    assert 0 < some["predicates skipped"] < more["predicates skipped"] < N * K
+    assert 0 < some["improvement by Lemma 2"] < more["improvement by Lemma 2"] < 1
+    assert 0 < some["improvement by Eq. 2"] < more["improvement by Eq. 2"]
 
 
 @pytest.mark.parametrize(

@@ -1,35 +1,41 @@
-"""`pem`: two algorithms side by side, each for the subscriptions on which it is faster.
+"""`pem`: several algorithms side by side, each for the subscriptions on which it is faster.
 
 Source: Zhu, Deng, Qian, Cao and Xue, "PEM: A Parallel Ensemble Matching Framework for Content-based Publish/Subscribe
 Systems", SEKE 2022. Counting (`tama`) costs what an event hits, marking (`rein`) what it misses. So subscriptions are
-classified by p, the average matching probability of their K predicates: below the split point SP they go to TAMA, from
-it on to REIN, and each runs in a thread of its own. After each window of psi = 20 events SP moves within its elastic
-range [SP * (1 - alpha), SP * (1 + alpha)], alpha = 0.2, by the share of its time that each took (Eq. 3, algorithm 1).
+classified by p, the average matching probability of their K predicates: each goes to algorithm i of the first split
+point SP_i > p, or to the last of L, and each algorithm runs in a thread of its own. After each window of psi = 20
+events SP_i moves within its elastic range [SP_i * (1 - alpha), SP_i * (1 + alpha)], alpha = 0.2, by the share of their
+time that the algorithms before and after it took (Eq. 3, algorithm 1). The paper implements L = 2, TAMA and REIN.
 
     p is the mean of the predicates' widths over those of their domains (Eq. 1), or, where `events` are given,
     of the share of these events that hold a value on the predicate (Eq. 2, with their distribution for p_e).
 
-Cost per event: the greater of TAMA's for the subscriptions below SP and REIN's for the others, and O(S / 64).
+Cost per event: the greatest of the algorithms' for their subscriptions, and O(S / 64).
 
 What the paper leaves open, and what ours does:
 
 - *What SP = 0.5 means where all p are alike.* p is said to be normalised to [0, 1]; ours is by rank: SP is the share of
-  the subscriptions that TAMA has. A workload with predicates of one width can be split then, too.
-- *How subscriptions change sides.* In the order of p they lie in slices of equal length (`slices`, 16), and SP is
-  between two of them. Small indexes are slow ones, so a side has not one for each slice but the fewest for aligned
-  runs of 1, 2, 4 .. slices: four at most, of 16. A run is indexed when it first belongs to a side and stays indexed, so
-  a way back costs nothing. TAMA's side begins at slice 0, so of two runs of one length side by side only the first is
-  ever its own, and REIN's only the second: whatever SP does, log2(slices) / 2 times all subscriptions are built into
-  each, twice with 16. That is done at the end of a window, by the caller that ended it, before SP moves: other callers
-  go on as before. A side keeps one slice at least, or nobody would know its time.
+  the subscriptions below it. A workload with predicates of one width can be split then, too. With `ranked=False` the
+  split points to begin with are values of p, as those of the paper's figure 8 seem to be.
+- *How subscriptions change sides.* In the order of p they lie in slices of equal length (`slices`, 16), and SP_i is
+  between two of them. Small indexes are slow ones, so a side has not one for each slice but the fewest for aligned runs
+  of 1, 2, 4 .. slices: four at most, of 16, or six between two others. A run is indexed when it first belongs to a side
+  and stays indexed, so a way back costs nothing. The first side begins at slice 0, so of two runs of one length side by
+  side only the first is ever its own, and the last side's only the second: whatever SP does, log2(slices) / 2 times all
+  subscriptions are built into each, twice with 16; into one between them less than log2(slices) times. That is done at
+  the end of a window, by the caller that ended it, before SP moves: other callers go on as before. A side keeps one
+  slice at least, or nobody would know its time. When the slices have stayed for 5 windows, a side's runs are merged to
+  one index, as the paper has it; the next time after 10 windows, then 20, so that wavering builds few. Without `adjust`
+  each side is one index, cut exactly at SP_i.
 - *Whose time.* That of the clock, so cores that are shared with others make SP waver. There `clock=time.thread_time`,
   which stands still while a thread waits for a core, says better what a side has to do.
 - *How far SP may be carried.* Eq. 3 goes a fifth of the way to the balance in one window, which is right for what
   wavers and slow for what changes. So it rules while the times differ by alpha at most; beyond, SP goes at once to
-  where both would take equally long (`split_point.balanced`), reckoned from the time that each slice took and, for
-  slices that change sides, from hits (TAMA) or misses (REIN) expected by p. The elastic range is then about there.
+  where all would take equally long (`split_point.balanced`), reckoned from the time that each slice took and, for
+  slices that change sides, from the work expected by p (`library.py`). The elastic range is then about there.
+- *T with L > 2.* The sum of the times on both sides of SP_i, not of all (`split_point.elastic`).
 - *Events in batches, from several threads.* A window may span calls; a batch is matched in pieces of psi events. One of
-  the two threads is the caller's. Times of a piece that another caller's window has overtaken do not count.
+  the threads is the caller's. Times of a piece that another caller's window has overtaken do not count.
 
 Results never depend on SP. Nor does p follow later events: a matcher for another distribution is built from its events.
 For few subscriptions the threads cost more than they bring.
@@ -37,7 +43,7 @@ For few subscriptions the threads cost more than they bring.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -47,21 +53,19 @@ from typing import Any
 
 import numpy as np
 
-from matchers.algorithms import rein, tama
 from matchers.algorithms.cells import Cells
 from matchers.algorithms.pem.kernel import gather
-from matchers.algorithms.pem.split_point import cut_of, follow
+from matchers.algorithms.pem.library import LIBRARY, PAPER, Builder, check_algorithms
+from matchers.algorithms.pem.split_point import Splits, cuts_of, follow
 from matchers.algorithms.pool import run as run_all
 from matchers.contract.matcher import AdaptiveMatcher, Matcher
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
 
-Builder = Callable[[SubscriptionTable], Matcher]
 Clock = Callable[[], float]
 
-TAMA: Builder = partial(tama.build, levels=17)  # sec. V A
-
-QUIET_WINDOWS = 10  # without an index to build, after which the split point has settled
+STEADY_WINDOWS = 5  # with the same slices, after which each side gets one index of all of its slices
+QUIET_WINDOWS = 10  # without an index to build, after which the split points have settled
 
 _NOTHING = EventBatch(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0, np.float64), 0)
 
@@ -83,6 +87,10 @@ class Side:
     runs: dict[range, Run] = field(default_factory=dict)
     lock: Any = field(default_factory=Lock, repr=False)
 
+    def parts(self, slices: range) -> list[range]:
+        """The runs that make its slices: one if they have been merged."""
+        return [slices] if slices in self.runs else [*aligned(slices)]
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "runs": dict(self.runs), "lock": None}
 
@@ -92,11 +100,13 @@ class Side:
 
 @dataclass(eq=False)
 class Balance:
-    """The split point, and the measurements of the current window. All under the lock."""
+    """The split points, and the measurements of the current window. All under the lock."""
 
-    split: float
+    splits: Splits
     times: Float64  # [K] seconds that each slice took in this window
     seen: int = 0  # events in this window
+    steady: int = 0  # windows since the slices of a side last changed
+    patience: int = STEADY_WINDOWS  # such windows before the next merging
     quiet: int = 0  # windows since one ended with an index to build
     lock: Any = field(default_factory=Lock, repr=False)
 
@@ -106,15 +116,15 @@ class Balance:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, lock=Lock())
 
-    def restart(self, split: float) -> None:
-        self.split = split
+    def restart(self, splits: Splits) -> None:
+        self.splits = splits
         self.times[:] = 0.0
         self.seen = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Pem(AdaptiveMatcher):
-    sides: tuple[Side, Side]  # for low and for high matching probabilities
+    sides: tuple[Side, ...]  # for low to high matching probabilities
     table: SubscriptionTable
     order: Int32  # [S] subscriptions ascending by p
     bounds: Int64  # [K + 1]: slice i has the subscriptions order[bounds[i]] .. order[bounds[i + 1]]
@@ -129,9 +139,10 @@ class Pem(AdaptiveMatcher):
         return MatchBatch.joined(pieces)
 
     @property
-    def split(self) -> float:
+    def splits(self) -> Splits:
+        """SP_i: the shares of all subscriptions that algorithms 1 .. i have."""
         with self.balance.lock:
-            return self.balance.split
+            return self.balance.splits
 
     @property
     def learnt(self) -> int:
@@ -140,32 +151,31 @@ class Pem(AdaptiveMatcher):
 
     @property
     def settled(self) -> bool:
-        return not self.adjust or self.n_slices < 2 or self.balance.quiet >= QUIET_WINDOWS
+        return not self._adjustable or self.balance.quiet >= QUIET_WINDOWS
 
     def memory_bytes(self) -> int:
-        """The size of all indexes of both sides: a subscription counts once for each index that has it."""
+        """The size of all indexes of all sides: a subscription counts once for each index that has it."""
         runs = [run for side in self.sides for run in list(side.runs.values())]
         return super().memory_bytes() + sum(run.subscription.nbytes + run.index.memory_bytes() for run in runs)
 
     def _match(self, events: EventBatch) -> MatchBatch:
-        cut = self._cut(self.split)
-        slices = (range(cut), range(cut, self.n_slices))
-        both = [partial(self._ask, side, own, events) for side, own in zip(self.sides, slices, strict=True)]
-        (low, low_times), (high, high_times) = run_all(both)
-        self._record(cut, len(events), np.concatenate((low_times, high_times)))
-        return united(low + high, len(events), len(self.order))
+        slices = self._slices(self.splits)
+        tasks = [partial(self._ask, side, own, events) for side, own in zip(self.sides, slices, strict=True)]
+        answers = run_all(tasks)
+        self._record(slices, len(events), np.concatenate([times for _, times in answers]))
+        return united([part for found, _ in answers for part in found], len(events), len(self.order))
 
     def _ask(self, side: Side, slices: range, events: EventBatch) -> tuple[list[MatchBatch], Float64]:
         """The matches of each run, and the time of each slice: its share of its run's time, by the work expected."""
         found, times = [], [np.empty(0)]
         began = self.clock()
-        for run in aligned(slices):
+        for run in side.parts(slices):
             indexed = self._indexed(side, run)
             local = indexed.index.match(events)
             found.append(MatchBatch(local.offsets, indexed.subscription[local.subscription]))
             ended = self.clock()
             work = side.work[run.start : run.stop]
-            times.append((ended - began) * work / work.sum())
+            times.append((ended - began) * work / max(float(work.sum()), 1.0))  # 0 without subscriptions
             began = ended
         return found, np.concatenate(times)
 
@@ -179,32 +189,40 @@ class Pem(AdaptiveMatcher):
                     side.runs[run] = Run(subscription, index)
         return side.runs[run]
 
-    def _record(self, cut: int, n_events: int, times: Float64) -> None:
+    def _record(self, slices: list[range], n_events: int, times: Float64) -> None:
         """Add the times of a piece; at the end of a window, index the slices that change sides and move SP."""
         balance = self.balance
         with balance.lock:
-            if not self.adjust or self.n_slices < 2 or cut != self._cut(balance.split):
+            if not self._adjustable or slices != self._slices(balance.splits):
                 return
             balance.times += times
             balance.seen += n_events
             if balance.seen < self.window:
                 return
-            split = follow(balance.split, balance.times, self.sides[0].work, self.sides[1].work, self.alpha)
-            balance.restart(balance.split)
+            splits = follow(balance.splits, balance.times, [side.work for side in self.sides], self.alpha)
+            balance.restart(balance.splits)
+            balance.steady = balance.steady + 1 if slices == self._slices(splits) else 0
+            merged = balance.steady == balance.patience
+            if merged:
+                balance.patience *= 2
         learnt = self.learnt
-        self._prepare(split)
+        self._prepare(splits, merged)
         with balance.lock:
-            balance.restart(split)  # discard what others measured for the old split point
+            balance.restart(splits)  # discard what others measured for the old split points
             balance.quiet = balance.quiet + 1 if self.learnt == learnt else 0
 
-    def _prepare(self, split: float) -> None:
-        cut = self._cut(split)
-        for side, slices in zip(self.sides, (range(cut), range(cut, self.n_slices)), strict=True):
-            for run in aligned(slices):
+    def _prepare(self, splits: Splits, merged: bool = False) -> None:
+        for side, slices in zip(self.sides, self._slices(splits), strict=True):
+            for run in [slices] if merged and slices else side.parts(slices):
                 self._indexed(side, run)
 
-    def _cut(self, split: float) -> int:
-        return cut_of(split, self.n_slices) if self.n_slices > 1 else self.n_slices
+    def _slices(self, splits: Splits) -> list[range]:
+        """The slices of each side."""
+        return [range(*ends) for ends in pairwise((0, *cuts_of(splits, self.n_slices), self.n_slices))]
+
+    @property
+    def _adjustable(self) -> bool:
+        return self.adjust and self.n_slices >= len(self.sides)
 
     @property
     def n_slices(self) -> int:
@@ -214,45 +232,69 @@ class Pem(AdaptiveMatcher):
 def build(
     table: SubscriptionTable,
     *,
-    split: float = 0.5,
+    algorithms: Sequence[str] = PAPER,
+    split: float | Sequence[float] | None = None,
+    ranked: bool = True,
     alpha: float = 0.2,
     window: int = 20,
     slices: int = 16,
     adjust: bool = True,
     events: EventBatch | None = None,
-    low: Builder = TAMA,
-    high: Builder = rein.build,
     clock: Clock = perf_counter,
 ) -> Pem:
-    """`low` and `high` build the matchers of the subscriptions of low and of high probability.
+    """`algorithms`: names of LIBRARY, from low to high matching probability.
 
-    Without `adjust` the split point stays where it is. Raises MatchingError.
+    `split`: the split points to begin with, for two algorithms one number, else a list; without, all sides get equally
+    many subscriptions. They are shares of the subscriptions, or values of p if not `ranked`. Without `adjust` they stay
+    where they are. Raises MatchingError.
     """
-    check_options(split, alpha, window, slices)
+    names = check_algorithms(algorithms, LIBRARY)
+    splits = check_options(len(names), split, alpha, window, slices)
     n = table.n_subscriptions
     p = probabilities(table, events)
     order = np.argsort(p, kind="stable").astype(np.int32)
-    n_slices = min(slices, n)
-    bounds = np.linspace(0, n, n_slices + 1).astype(np.int64)
+    if not ranked:
+        splits = shares_below(splits, p[order])
+    shares = np.linspace(0.0, 1.0, min(slices, n) + 1) if adjust else np.array([0.0, *splits, 1.0])
+    bounds = np.rint(shares * n).astype(np.int64)
     hits = p * table.needed
-    misses = table.needed - hits
-    work = [np.array([(1 + w[order[i:j]]).sum() for i, j in pairwise(bounds)]) for w in (hits, misses)]
-    balance = Balance(split, np.zeros(n_slices))
-    built = Pem((Side(low, work[0]), Side(high, work[1])), table, order, bounds, balance, alpha, window, adjust, clock)
-    built._prepare(split)
+    sides = []
+    for name in names:
+        work = LIBRARY[name].work(hits, table.needed - hits)
+        until = np.concatenate(([0.0], np.cumsum(work[order])))[bounds]
+        sides.append(Side(LIBRARY[name].build, np.diff(until)))
+    balance = Balance(splits, np.zeros(len(bounds) - 1))
+    built = Pem(tuple(sides), table, order, bounds, balance, alpha, window, adjust, clock)
+    built._prepare(splits)
     return built
 
 
-def check_options(split: float, alpha: float, window: int, slices: int = 1) -> None:
-    """Raises MatchingError."""
+def shares_below(splits: Splits, ascending: Float64) -> Splits:
+    """The share of the subscriptions, whose p are `ascending` [S], below each split point; SP itself without any."""
+    if not len(ascending):
+        return splits
+    return tuple((np.searchsorted(ascending, splits) / len(ascending)).tolist())
+
+
+def check_options(
+    n_algorithms: int, split: float | Sequence[float] | None, alpha: float, window: int, slices: int | None = None
+) -> Splits:
+    """The split points. Raises MatchingError."""
     for name, value, holds, wanted in (
-        ("split", split, 0 < split < 1, "between 0 and 1"),
         ("alpha", alpha, 0 < alpha < 1, "between 0 and 1"),
         ("window", window, window >= 1, "1 or more"),
-        ("slices", slices, slices >= 1, "1 or more"),
+        ("slices", slices, slices is None or slices >= n_algorithms, f"{n_algorithms} or more, one for each algorithm"),
     ):
         if not holds:
             raise MatchingError(f"{name} must be {wanted}, not {value}")
+    if split is None:
+        return tuple(i / n_algorithms for i in range(1, n_algorithms))
+    splits = tuple(split) if isinstance(split, Sequence) else (split,)
+    numbers = len(splits) == n_algorithms - 1 and all(isinstance(sp, int | float) for sp in splits)
+    if not numbers or not all(a < b for a, b in pairwise((0, *splits, 1))):
+        ascending = "" if n_algorithms == 2 else f"a list of {n_algorithms - 1} ascending numbers "
+        raise MatchingError(f"split must be {ascending}between 0 and 1, not {split}")
+    return splits
 
 
 def aligned(slices: range) -> Iterator[range]:

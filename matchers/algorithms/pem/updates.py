@@ -1,7 +1,7 @@
 """Insert subscriptions into PEM and delete them from it (sec. III-B2b, and VI on the cost).
 
 The matching probability p of a new subscription is quantified, the first split point SP_i > p is found, and the
-subscription goes to the i-th algorithm: with L = 2, to `tama` if p < SP, else to `rein`. Only one insertion is
+subscription goes to the i-th algorithm; the last one has those with p from SP_(L - 1) on. Only one insertion is
 required, into the index of that side; a deletion goes to the side that has the subscription.
 
 p is normalised to [0, 1] by its rank, as in `pem.build`: among the subscriptions of the last whole build. Equal p have
@@ -14,17 +14,20 @@ intervals have doubled and all is built anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from matchers.algorithms.cells import Cells
-from matchers.algorithms.pem import Clock, check_options, probabilities, rows_of, united
-from matchers.algorithms.pem.split_point import elastic
+from matchers.algorithms.hem import updates as hem_updates
+from matchers.algorithms.pem import Clock, check_options, probabilities, rows_of, shares_below, united
+from matchers.algorithms.pem.library import PAPER, check_algorithms
+from matchers.algorithms.pem.split_point import Splits, elastic
 from matchers.algorithms.pool import run as run_all
 from matchers.algorithms.rein import updates as rein_updates
 from matchers.algorithms.tama import updates as tama_updates
@@ -34,7 +37,11 @@ from matchers.contract.updatable import Updatable
 
 Builder = Callable[[SubscriptionTable], Updatable]
 
-TAMA: Builder = partial(tama_updates.build, levels=17)  # sec. V A
+LIBRARY: dict[str, Builder] = {
+    "tama": partial(tama_updates.build, levels=17),  # sec. V A
+    "hem": hem_updates.build,
+    "rein": rein_updates.build,
+}
 GOLDEN = 0.618033988749895  # multiples of it are spread evenly over [0, 1), modulo 1
 
 
@@ -53,19 +60,20 @@ class Side:
 
 
 class UpdatablePem:
-    """PEM's two indexes, whose arrays change in place. One thread at a time may match."""
+    """PEM's indexes, whose arrays change in place. One thread at a time may match."""
 
     _domain: Cells
     _ranked: Float64  # p of all subscriptions of the last whole build, ascending
-    _sides: tuple[Side, Side]  # for low and for high matching probabilities
-    _high: NDArray[np.bool_]  # [n and room]: which side a subscription is on
+    _sides: list[Side]  # for low to high matching probabilities
+    _side: Int32  # [n and room]: which of them a subscription is on
     _local: Int32  # [n and room]: its number there
 
     def __init__(
         self,
         table: SubscriptionTable,
-        builders: tuple[Builder, Builder],
-        split: float,
+        builders: Sequence[Builder],
+        splits: Splits,
+        ranked: bool,
         alpha: float,
         window: int,
         adjust: bool,
@@ -75,11 +83,11 @@ class UpdatablePem:
         """Raises MatchingError."""
         self._table = GrowingTable(table)
         self._builders = builders
-        self.split, self._alpha, self._window, self._adjust = split, alpha, window, adjust
+        self.splits, self._alpha, self._window, self._adjust = splits, alpha, window, adjust
         self._events, self._clock = events, clock
-        self._times = [0.0, 0.0]  # of the sides in this window
+        self._times = np.zeros(len(builders))  # of the sides in this window
         self._seen = 0  # events in this window
-        self._build()
+        self._build(ranked)
 
     def match(self, events: EventBatch) -> MatchBatch:
         window = self._window
@@ -87,7 +95,7 @@ class UpdatablePem:
 
     def memory_bytes(self) -> int:
         sides = sum(side.index.memory_bytes() + side.number.nbytes for side in self._sides)
-        return sides + self._table.memory_bytes() + nbytes(self._ranked, self._high, self._local)
+        return sides + self._table.memory_bytes() + nbytes(self._ranked, self._side, self._local)
 
     def insert(self, table: SubscriptionTable) -> int:
         first = self._table.append(table)
@@ -95,13 +103,12 @@ class UpdatablePem:
             self._build()
             return first
         numbers = np.arange(first, self._table.n)
-        self._local, self._high = with_room(self._local, self._table.n), with_room(self._high, self._table.n)
-        high = self._rank(probabilities(table, self._events, self._domain), numbers) >= self.split
-        self._high[numbers] = high
-        for side, chosen in zip(self._sides, (~high, high), strict=True):
-            own = numbers[chosen]
+        self._local, self._side = with_room(self._local, self._table.n), with_room(self._side, self._table.n)
+        self._side[numbers] = self._classified(probabilities(table, self._events, self._domain), numbers)
+        for i, side in enumerate(self._sides):
+            own = numbers[self._side[numbers] == i]
             self._local[own] = side.n + np.arange(len(own))
-            side.index.insert(rows_of(table, np.flatnonzero(chosen).astype(np.int32)))
+            side.index.insert(rows_of(table, (own - first).astype(np.int32)))
             side.add(own)
         return first
 
@@ -110,27 +117,30 @@ class UpdatablePem:
         if self._table.outgrown:
             self._build()
             return
-        high = self._high[numbers]
-        for side, own in zip(self._sides, (numbers[~high], numbers[high]), strict=True):
-            side.index.delete(self._local[own])
+        for i, side in enumerate(self._sides):
+            side.index.delete(self._local[numbers[self._side[numbers] == i]])
 
-    def _build(self) -> None:
-        """Divide all subscriptions by the present split point."""
+    def _build(self, ranked: bool = True) -> None:
+        """Divide all subscriptions by the present split points, which are values of p if not `ranked`."""
         table = self._table.compact()
         live = np.flatnonzero(~self._table.gone)
         self._domain = Cells.of(table, 1)
         p = probabilities(table, self._events, self._domain)[live]
         self._ranked = np.sort(p)
-        high = self._rank(p, live) >= self.split
-        self._high = np.zeros(self._table.n, np.bool_)
-        self._high[live] = high
+        if not ranked:
+            self.splits = shares_below(self.splits, self._ranked)
+        self._side = np.full(self._table.n, -1, np.int32)
+        self._side[live] = self._classified(p, live)
         self._local = np.zeros(self._table.n, np.int32)
-        sides = []
-        for builder, own in zip(self._builders, (live[~high], live[high]), strict=True):
+        self._sides = []
+        for i, builder in enumerate(self._builders):
+            own = np.flatnonzero(self._side == i).astype(np.int32)
             self._local[own] = np.arange(len(own))
-            index = builder(rows_of(table, own.astype(np.int32)))
-            sides.append(Side(index, own.astype(np.int32), len(own)))
-        self._sides = (sides[0], sides[1])
+            self._sides.append(Side(builder(rows_of(table, own)), own, len(own)))
+
+    def _classified(self, p: Float64, numbers: Int64) -> Int64:
+        """The side of each subscription: i of the first SP_i above its p, by rank."""
+        return np.searchsorted(self.splits, self._rank(p, numbers), side="right")
 
     def _rank(self, p: Float64, numbers: Int64) -> Float64:
         """p normalised to [0, 1): the share of subscriptions below it, spread by number where p are equal."""
@@ -143,38 +153,42 @@ class UpdatablePem:
         return spread
 
     def _match(self, events: EventBatch) -> MatchBatch:
-        (low, low_s), (high, high_s) = run_all([partial(self._ask, side, events) for side in self._sides])
+        answers = run_all([partial(self._ask, side, events) for side in self._sides])
         if self._adjust:
-            self._record(len(events), low_s, high_s)
-        return united([low, high], len(events), self._table.n)
+            self._record(len(events), [taken_s for _, taken_s in answers])
+        return united([found for found, _ in answers], len(events), self._table.n)
 
     def _ask(self, side: Side, events: EventBatch) -> tuple[MatchBatch, float]:
         began = self._clock()
         local = side.index.match(events)
         return MatchBatch(local.offsets, side.number[local.subscription]), self._clock() - began
 
-    def _record(self, n_events: int, low_s: float, high_s: float) -> None:
-        """Add the times of a piece; at the end of a window of psi events, move SP by Eq. 3 (algorithm 1)."""
-        low_s, high_s = self._times[0] + low_s, self._times[1] + high_s
-        self._times, self._seen = [low_s, high_s], self._seen + n_events
+    def _record(self, n_events: int, taken_s: Sequence[float]) -> None:
+        """Add the times of a piece; at the end of a window of psi events, move each SP by Eq. 3 (algorithm 1)."""
+        self._times, self._seen = self._times + taken_s, self._seen + n_events
         if self._seen >= self._window:
-            if low_s + high_s > 0:
-                self.split = min(elastic(self.split, low_s, high_s, self._alpha), 1.0)
-            self._times, self._seen = [0.0, 0.0], 0
+            moved = [
+                elastic(sp, *both, self._alpha) if sum(both) > 0 else sp
+                for sp, both in zip(self.splits, pairwise(self._times.tolist()), strict=True)
+            ]
+            self.splits = tuple(np.minimum(np.maximum.accumulate(moved), 1.0).tolist())
+            self._times, self._seen = np.zeros(len(self._times)), 0
 
 
 def build(
     table: SubscriptionTable,
     *,
-    split: float = 0.5,
+    algorithms: Sequence[str] = PAPER,
+    split: float | Sequence[float] | None = None,
+    ranked: bool = True,
     alpha: float = 0.2,
     window: int = 20,
     adjust: bool = True,
     events: EventBatch | None = None,
-    low: Builder = TAMA,
-    high: Builder = rein_updates.build,
     clock: Clock = perf_counter,
 ) -> UpdatablePem:
-    """Options as for `pem.build`, with builders of updatable indexes. Raises MatchingError."""
-    check_options(split, alpha, window)
-    return UpdatablePem(table, (low, high), split, alpha, window, adjust, events, clock)
+    """Options as for `pem.build`; `algorithms` that can be updated. Raises MatchingError."""
+    names = check_algorithms(algorithms, LIBRARY)
+    splits = check_options(len(names), split, alpha, window)
+    builders = [LIBRARY[name] for name in names]
+    return UpdatablePem(table, builders, splits, ranked, alpha, window, adjust, events, clock)

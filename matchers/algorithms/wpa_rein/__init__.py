@@ -35,6 +35,7 @@ from matchers.algorithms.cells import Cells
 from matchers.algorithms.pool import run
 from matchers.algorithms.predicates import Predicates
 from matchers.algorithms.wpa_rein.allocation import allocate
+from matchers.algorithms.wpa_rein.improvement import by_lemma_2, equation_2
 from matchers.algorithms.wpa_rein.kernel import Lists, Plans, fill_buckets, list_block, mark_block, mark_dense
 from matchers.algorithms.wpa_rein.matching_time import UnitTimes, best_threads, marking_s
 from matchers.algorithms.wpa_rein.precision import Precision, calibrate, sample_size
@@ -115,6 +116,23 @@ class WpaRein(RatedMatcher, AdaptiveMatcher):
         n = self.lists.n_subscriptions
         block = max(BLOCK_BYTES_OF_THREAD // max(n // 8, 1), 1)
         return best_threads(marking, n * times.epsilon_s, times.handover_s / block, cpu_count() or 1)
+
+    def profile(self, events: EventBatch) -> dict[str, float]:
+        """What is skipped at the rate of `build`, and the share of its time that the model expects it to save."""
+        rate, n = self.false_positives, self.lists.n_subscriptions
+        kept = self.calibration.of(self.lists, events).kept(rate) if rate else self.size
+        frequency, looked_at = (
+            groups.reshape(-1, self.lists.levels).sum(axis=1, dtype=np.float64) for groups in (self.size, kept)
+        )
+        skipped = (looked_at == 0) & (frequency > 0)
+        y = int((frequency - looked_at).sum())
+        times = unit_times(self.clock, self.buckets)
+        return {
+            "predicates skipped": float(y),
+            "attributes skipped": float(np.count_nonzero(skipped)),
+            "improvement by Lemma 2": by_lemma_2(times, frequency, skipped, y, n, **self.shape),
+            "improvement by Eq. 2": equation_2(times, frequency, skipped, y, n, **self.shape),
+        }
 
     @cached_property
     def size(self) -> Int64:
