@@ -33,14 +33,18 @@ def dense(events: EventBatch, n_columns: int) -> bool:
 
 
 def list_chunks(
-    mark: Callable[[int, Words], None], n_events: int, n_subscriptions: int, begin: Words | np.uint64 = ALL
+    mark: Callable[[int, Words], None],
+    n_events: int,
+    n_subscriptions: int,
+    begin: Words | np.uint64 = ALL,
+    group: int = LANES,
 ) -> MatchBatch:
     """`mark(base, bits)` clears, for event base + e, the bits of its matches in bits[e], [S / 64].
 
-    Before it is called, each event has the bits of `begin`.
+    Before it is called, each event has the bits of `begin`. It takes whole groups of events, but for the last.
     """
-    fit = CHUNK_BITS // max(n_subscriptions, 1) // LANES * LANES
-    chunk = min(max(fit, LANES), CHUNK, n_events)
+    fit = CHUNK_BITS // max(n_subscriptions, 1) // group * group
+    chunk = min(max(fit, group), CHUNK, n_events)
     room = np.empty((chunk, -(-n_subscriptions // 64)), np.uint64)
     parts = []
     for base in range(0, n_events, chunk):
