@@ -231,18 +231,23 @@ def sweep(
     rounds: Rounds = 2,
     batch: Batch = 1,
     settling: Settling = Effort.settling_s,
+    limit: Annotated[
+        float,
+        typer.Option(help="Most minutes for an algorithm at a point, to build and to match.", min=0),
+    ] = 20.0,
     dataset: Dataset = None,
     seed: Seed = Workload.seed,
 ) -> None:
     """Repeat the experiments of a paper: for each a CSV file and a PNG, with the numbers that the paper states.
 
     One event at a time, as in the papers, unless --batch says more. A sweep that was stopped goes on where it was:
-    points whose rows are in the directory are not measured again. Algorithms that are not available here, or that
-    the memory does not hold, are left out with a note. Exit code 1 if an answer is wrong.
+    points whose rows are in the directory are not measured again. Algorithms that are not available here, that the
+    memory does not hold, or that take too long are left out; the last lines say which. Exit code 1 if an answer is
+    wrong.
     """
     from bench.papers.draw import draw  # its import takes half a second that no other command needs
 
-    right, outcomes = True, []
+    right, outcomes, notes = True, [], []
     with _wrong_flags(), _progress() as tell, memory.limited():
         chosen = figures(paper, None if numbers is None else [number.strip() for number in numbers.split(",")])
         try:
@@ -252,14 +257,13 @@ def sweep(
         for figure in chosen:
             name = Outcome(figure, scale, (), (), min(batch, figure.batch or batch)).name
             known = tables.read(directory / f"{name}.csv")
-            effort = Effort(seconds, rounds, batch, settling)
+            effort = Effort(seconds, rounds, batch, settling, limit_s=60 * limit)
             outcome = run(
                 figure, scale, effort, dataset, seed, tell, known, lambda o: tables.write_measured(o, directory)
             )
-            for note in outcome.notes:
-                err.print(Text(f"{figure.name}: {note}"))
+            notes += [f"{figure.name}: {note}" for note in outcome.notes]
             if not outcome.rows:
-                err.print(Text(f"{figure.name}: left out"))
+                notes.append(f"{figure.name}: left out")
                 continue
             outcomes.append(outcome)
             for file in [*tables.write(outcome, directory), draw(outcome, directory)]:
@@ -270,6 +274,8 @@ def sweep(
                     err.print(Text(f"{figure.name}: {row.label} at {row.x:g} is WRONG", "bold red"))
         for file in tables.write_rivals(outcomes, directory):
             typer.echo(file)
+        for note in notes:
+            err.print(Text(note))
     raise typer.Exit(0 if right else 1)
 
 

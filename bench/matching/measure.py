@@ -12,12 +12,15 @@
 4. **Every answer is checked**, outside the clock: each event in each round. The answers to compare with are those of
    `scan`. Where these would take too long they are those of the fastest exact algorithm, if it agrees with `scan` on a
    sample of the events; `Measurement.checked_by` tells which.
+5. **Bounded.** An algorithm that takes longer than `Effort.limit_s`, or would with its rounds, is left out. The clock
+   is read after the build and after each call, so the longest of these may go beyond. `scan` is never left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from time import perf_counter, process_time
 
 import numpy as np
@@ -43,6 +46,7 @@ class Effort:
     batch: int = 100  # events that a matcher is given at once
     settling_s: float = 60.0  # most processor time for an algorithm to settle
     checking_s: float = 60.0  # most time for `scan` to answer what was timed
+    limit_s: float = inf  # most wall time for an algorithm to be built, to settle and to match in all rounds
 
 
 def measure(
@@ -51,11 +55,20 @@ def measure(
     effort: Effort,
     tell: Callable[[str], None] = lambda _: None,
     profiled: bool = False,
+    late: Callable[[Candidate], None] = lambda _: None,
 ) -> list[Measurement]:
     """Measure the candidates in their order, without those whose index the memory does not hold beside the others.
 
-    `tell` is called with progress for the user. Raises BenchError, and MemoryError where not even `scan` fits.
+    `tell` is called with progress for the user, `late` with each candidate that is left out because of `limit_s`.
+    Raises BenchError, and MemoryError where not even `scan` fits.
     """
+
+    def in_time(runs: list[_Run]) -> list[_Run]:
+        for run in runs:
+            if run.late:
+                late(run.candidate)
+        return [run for run in runs if not run.late]
+
     tell("making the workload")
     small, workload = scenario.small().prepared(), scenario.prepared()  # in this order: the first compiles
     runs = []
@@ -70,12 +83,15 @@ def measure(
                 raise
             continue
         runs.append(_Run(candidate, matcher, perf_counter() - begin, workload, effort))
+    runs = in_time(runs)
     for run in runs:
         tell(f"settling {run.candidate.algorithm}")
         run.settle(effort.settling_s)
+    runs = in_time(runs)
     for run in runs:
         tell(f"round 0: {run.candidate.algorithm}")
         run.try_out()
+    runs = in_time(runs)
     tell("checking")
     reference = _Reference.of(runs, effort.checking_s)
     counted = [run for run in runs if run.candidate in candidates]
@@ -112,10 +128,12 @@ class _Run:
     ) -> None:
         self.candidate, self.matcher, self.build_s, self.workload = candidate, matcher, build_s, workload
         self.adaptive = matcher if isinstance(matcher, AdaptiveMatcher) else None
+        self.effort = effort
         self.budget_s = effort.seconds / effort.rounds
         self.batch = min(effort.batch, len(workload))
         self.end = 0  # of the events that are measured
         self.us = 0.0  # of an event in round 0
+        self.round_s = 0.0  # round 0
         self.learning = _Learning()
         self.settled = True
         self.steps_s: list[list[list[float]]] = []  # of each step of each batch of each round
@@ -123,13 +141,19 @@ class _Run:
         self.matched: list[int] = []  # in each batch of the last round
         self.answer = Answer()
 
+    @property
+    def late(self) -> bool:
+        """Whether it takes longer than it may, as far as is known."""
+        seconds = self.build_s + self.learning.wall_s + (1 + self.effort.rounds) * self.round_s
+        return self.candidate != BASELINE and seconds > self.effort.limit_s
+
     def settle(self, seconds: float) -> None:
         """Match events that are not measured until the algorithm has settled, or used `seconds` of a processor."""
         if self.adaptive is None or self.adaptive.settled:
             return
         events = self.workload.training()
         at = 0
-        while not self.adaptive.settled and self.learning.cpu_s < seconds:
+        while not self.adaptive.settled and self.learning.cpu_s < seconds and not self.late:
             batch = events.part(at, at + LEARNING_BATCH)
             cpu_s, wall_s = process_time(), perf_counter()
             self.matcher.match(batch)
@@ -139,12 +163,11 @@ class _Run:
 
     def try_out(self) -> None:
         """Round 0: match batch after batch as long as there is time for, and at least one."""
-        spent_s = 0.0
-        while self.end < len(self.workload) and (not self.end or spent_s < self.budget_s):
+        while self.end < len(self.workload) and (not self.end or self.round_s < self.budget_s):
             end = min(self.end + self.batch, len(self.workload))
-            spent_s += sum(self._match(self.end, end)[1].steps_s)
+            self.round_s += sum(self._match(self.end, end)[1].steps_s)
             self.end = end
-        self.us = spent_s / self.end * 1e6
+        self.us = self.round_s / self.end * 1e6
 
     def round(self, reference: _Reference) -> None:
         """Match all batches, and compare the answers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isnan, nan
 from pathlib import Path
 from statistics import fmean
@@ -15,7 +16,7 @@ import numpy as np
 from bench.errors import BenchError
 from bench.matching.candidates import Candidate, options_of
 from bench.matching.measure import Effort
-from bench.matching.measurement import Measurement
+from bench.matching.measurement import Adaptation, Measurement
 from bench.matching.turns import measure_in_turns
 from bench.matching.updating import UpdateTimes, update_times
 from bench.papers import PAPERS
@@ -82,7 +83,7 @@ class Outcome:
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
     batch: int = 1  # events in a call, where a point does not say otherwise
-    left_out: tuple[Row, ...] = ()  # for memory
+    left_out: tuple[Row, ...] = ()  # for memory or time
 
     @property
     def name(self) -> str:
@@ -203,8 +204,12 @@ def run(
         rows = [] if figure.scatter else [row for one in asked for row in one.among(known)]
         if len(rows) < len(asked):
             rows = _improved(_measured(asked), figure.baseline)
-        skipped = [s.label for s in there if s not in here] + [row.label for row in rows if row.left_out]
-        notes += [f"At {point.label or f'{point.x:,g}'} left out for memory: {', '.join(skipped)}."] if skipped else []
+        skipped = {
+            "memory": [*(s.label for s in there if s not in here), *(r.label for r in rows if r.left_out == "memory")],
+            "time": [row.label for row in rows if row.left_out == "time"],
+        }
+        at = point.label or f"{point.x:,g}"
+        notes += [f"At {at} left out for {reason}: {', '.join(names)}." for reason, names in skipped.items() if names]
         outcome = replace(
             outcome,
             rows=(*outcome.rows, *(row for row in rows if not row.left_out)),
@@ -252,14 +257,17 @@ class _Asked:
         same = (row for row in known if own.items() <= row.items())
         return [Row(self.point.x, self.series.label, self.workload, row) for row in same][:1]
 
-    def row(self, measured: Measurement | None, turn: int) -> Row:
-        """The row of a measurement, or of one that the memory was too small for."""
-        if measured is None:
-            return Row(self.point.x, self.series.label, self.workload, {**self.columns, **_NOTHING, "turn": turn})
+    def without(self, reason: str, turn: int) -> Row:
+        """The row where nothing was measured."""
+        columns = {**self.columns, **dict.fromkeys(_FIGURES, ""), "left_out": reason, "turn": turn}
+        return Row(self.point.x, self.series.label, self.workload, columns)
+
+    def row(self, measured: Measurement, turn: int) -> Row:
         times = UpdateTimes()
         if {"insert", "delete"} & set(self.figure.metrics) and isinstance(self.workload, Workload):
             times = update_times(self.candidate, self.workload)
-        columns = {**self.columns, **_figures(measured, self.workload, times), "turn": turn}
+        figures = _figures(_Measured(measured, self.workload, times))
+        columns = {**self.columns, **figures, "left_out": "", "turn": turn}
         return Row(self.point.x, self.series.label, self.workload, columns, measured.us, measured.matched)
 
 
@@ -268,8 +276,12 @@ def _measured(asked: Sequence[_Asked]) -> list[Row]:
     metrics = [METRICS[metric] for metric in asked[0].figure.metrics]
     profiled = any(METRICS[name].counter for metric in metrics for name in metric.beside)
     candidates = [one.candidate for one in asked]
-    found = measure_in_turns(asked[0].workload, candidates, asked[0].effort, profiled=profiled)
-    return [one.row(measured, turn) for one, (measured, turn) in zip(asked, found, strict=True)]
+    late: list[Candidate] = []
+    found = measure_in_turns(asked[0].workload, candidates, asked[0].effort, profiled=profiled, late=late.append)
+    return [
+        one.row(measured, turn) if measured else one.without("time" if one.candidate in late else "memory", turn)
+        for one, (measured, turn) in zip(asked, found, strict=True)
+    ]
 
 
 def _improved(rows: Sequence[Row], baseline: str) -> list[Row]:
@@ -283,58 +295,59 @@ def _improved(rows: Sequence[Row], baseline: str) -> list[Row]:
     ]
 
 
-def _figures(measured: Measurement, workload: Varied, times: UpdateTimes) -> dict[str, Any]:
-    """The columns of a measurement."""
-    learnt = measured.adaptation
-    profile = measured.profile or {}
-    values = {
-        **{name: profile.get(metric.counter, nan) for name, metric in METRICS.items()},
-        "us": measured.us_per_event,
-        "cpu_us": measured.cpu_us_per_event,
-        **_spread(measured),
-        "rate": 1e6 / measured.us_per_event,
-        "engine": 1e6 / measured.us_of_step.get("forward", nan),
-        "insertion": measured.build_s / workload.subscriptions * 1e6,
-        "insert": times.insert,
-        "delete": times.delete,
-        "memory": measured.memory_bytes,
-        "selectivity": measured.matches / measured.events_measured / workload.listable,
-        "false": measured.answer.false_positive_rate,
-    }
-    return {
-        **{metric.column: "" if isnan(values[name]) else values[name] for name, metric in METRICS.items()},
-        "us_per_event_median": measured.us_per_event_median,
-        "cpu_us_per_event_median": measured.cpu_us_per_event_median,
-        "build_s": measured.build_s,
-        "matches": measured.matches,
-        "events_measured": measured.events_measured,
-        "checked": measured.checked,
-        "checked_by": measured.checked_by,
-        "adaptation_events": learnt.events if learnt else "",
-        "adaptation_us_per_event": learnt.us_per_event if learnt else "",
-        "adaptation_cpu_s": learnt.cpu_s if learnt else "",
-        "settled": learnt.settled if learnt else "",
-        "left_out": "",
-    }
+@dataclass(frozen=True)
+class _Measured:
+    of: Measurement
+    workload: Varied
+    updates: UpdateTimes
+
+    @property
+    def us(self) -> Float64:
+        """Of single events, each the least of the rounds; of batches they would mean nothing."""
+        return self.of.us if self.of.batch == 1 else np.array([nan])
+
+    def counted(self, counter: str) -> float:
+        return (self.of.profile or {}).get(counter, nan)
+
+    def learnt(self, figure: Callable[[Adaptation], Any]) -> Any:
+        return nan if self.of.adaptation is None else figure(self.of.adaptation)
 
 
-def _spread(measured: Measurement) -> dict[str, float]:
-    """Of the times of single events, each the least of the rounds; of batches they would mean nothing."""
-    us = measured.us if measured.batch == 1 else np.array([nan])
-    return {"us_max": float(us.max()), "us_min": float(us.min()), "us_std": float(us.std())}
-
-
-_NOTHING = {
-    **{metric.column: "" for metric in METRICS.values()},
-    **dict.fromkeys(
-        (
-            *("us_per_event_median", "cpu_us_per_event_median", "build_s", "matches", "events_measured", "checked"),
-            *("checked_by", "adaptation_events", "adaptation_us_per_event", "adaptation_cpu_s", "settled"),
-        ),
-        "",
-    ),
-    "left_out": "memory",
+# The columns of a measurement; empty where one is NaN, and where nothing was measured. Other metrics are counted.
+_METRICS: dict[str, Callable[[_Measured], Any]] = {
+    "us": lambda m: m.of.us_per_event,
+    "cpu_us": lambda m: m.of.cpu_us_per_event,
+    "us_std": lambda m: float(m.us.std()),
+    "us_max": lambda m: float(m.us.max()),
+    "us_min": lambda m: float(m.us.min()),
+    "rate": lambda m: 1e6 / m.of.us_per_event,
+    "engine": lambda m: 1e6 / m.of.us_of_step.get("forward", nan),
+    "insertion": lambda m: m.of.build_s / m.workload.subscriptions * 1e6,
+    "insert": lambda m: m.updates.insert,
+    "delete": lambda m: m.updates.delete,
+    "memory": lambda m: m.of.memory_bytes,
+    "selectivity": lambda m: m.of.matches / m.of.events_measured / m.workload.listable,
+    "false": lambda m: m.of.answer.false_positive_rate,
 }
+_FIGURES: dict[str, Callable[[_Measured], Any]] = {
+    **{m.column: _METRICS.get(name, partial(_Measured.counted, counter=m.counter)) for name, m in METRICS.items()},
+    "us_per_event_median": lambda m: m.of.us_per_event_median,
+    "cpu_us_per_event_median": lambda m: m.of.cpu_us_per_event_median,
+    "build_s": lambda m: m.of.build_s,
+    "matches": lambda m: m.of.matches,
+    "events_measured": lambda m: m.of.events_measured,
+    "checked": lambda m: m.of.checked,
+    "checked_by": lambda m: m.of.checked_by,
+    "adaptation_events": lambda m: m.learnt(lambda a: a.events),
+    "adaptation_us_per_event": lambda m: m.learnt(lambda a: a.us_per_event),
+    "adaptation_cpu_s": lambda m: m.learnt(lambda a: a.cpu_s),
+    "settled": lambda m: m.learnt(lambda a: a.settled),
+}
+
+
+def _figures(measured: _Measured) -> dict[str, Any]:
+    values = {name: figure(measured) for name, figure in _FIGURES.items()}
+    return {name: "" if isinstance(value, float) and isnan(value) else value for name, value in values.items()}
 
 
 def _unknown(series: Series, points: Iterable[Point]) -> list[str]:

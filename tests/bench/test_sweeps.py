@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -331,6 +332,39 @@ def test_if_the_answers_of_all_do_not_fit_each_is_measured_alone(monkeypatch: py
     outcome = sweeps.run(replace(TOY, points=TOY.points[:1], stated=()), 1.0, QUICK)
     assert [(row.label, row.columns["turn"]) for row in outcome.rows] == [("scan", 2), ("counting", 3)]
     assert [row.label for row in outcome.left_out] == ["nobody"]
+
+
+def test_what_takes_too_long_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    builds: list[int] = []
+
+    def build(table: SubscriptionTable) -> Matcher:
+        builds.append(table.n_subscriptions)
+        return ALGORITHMS["counting"](table)
+
+    def clock() -> float:
+        """Each build of 2,000 subscriptions takes an hour more."""
+        return perf_counter() + 3_600.0 * builds.count(2_000)
+
+    monkeypatch.setattr("bench.matching.measure.perf_counter", clock)
+    monkeypatch.setitem(ALGORITHMS, "nobody", Algorithm(build))
+    figure, effort = replace(TOY, stated=()), replace(QUICK, limit_s=3_000.0)
+    outcome = sweeps.run(figure, 1.0, effort)
+    assert [(row.x, row.label) for row in outcome.left_out] == [(2_000, "nobody")]
+    assert [row.label for row in outcome.rows] == ["scan", "counting", "nobody", "scan", "counting"]
+    assert outcome.notes == ("At 2,000 left out for time: nobody.",)
+    file, *_ = tables.write(outcome, tmp_path)
+    assert [row["left_out"] for row in rows(file)] == ["", "", "", "", "", "time"]
+    builds.clear()
+    assert sweeps.run(figure, 1.0, effort, known=tables.read(file)).notes == outcome.notes
+    assert builds == []
+
+
+def test_a_sweep_ends_with_what_it_left_out(tmp_path: Path) -> None:
+    result = sweep(tmp_path, "hem", "--figures", "3,5", "--limit", "0")
+    assert result.exit_code == 0, result.output
+    assert "hem-5: At 300,000 left out for time: counting, rein, ada_rein, tama, opindex, hem." in result.stderr
+    assert result.stderr.rstrip().endswith("left out for time: counting, rein, ada_rein, tama, opindex, hem.")
+    assert {row["series"] for row in rows(tmp_path / "hem-5.csv") if not row["left_out"]} == {"scan"}
 
 
 def test_more_memory_than_there_is_is_refused() -> None:

@@ -41,6 +41,7 @@ FILTERS = 8  # of a table, on average at least
 FEW = 1 / 8  # of all names
 MOST_COUNTED = 256  # names, of which a counter is a byte
 _NO_INTERFACE: Int32 = np.empty(0, np.int32)
+DENSE = 8  # lanes of a row at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class Ocm(Matcher):
         return (
             len(self.shares) == 1
             and n_columns < MOST_COUNTED
-            and dense(events, n_columns)
+            and dense(events, n_columns, DENSE)
             and in_lanes(events, n_columns)
         )
 

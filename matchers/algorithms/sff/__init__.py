@@ -44,6 +44,8 @@ from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.kernels.counting import padded
 
+DENSE = 24  # lanes of a row at least
+
 
 @dataclass(frozen=True, eq=False)
 class Sff(Matcher):
@@ -52,7 +54,7 @@ class Sff(Matcher):
     def match(self, events: EventBatch) -> MatchBatch:
         n_columns = len(self.constraints.run) // KINDS
         fit = self.constraints.n_filters <= MOST_LINES and self.constraints.needed.itemsize == 1
-        if fit and dense(events, n_columns) and in_lanes(events, n_columns):
+        if fit and dense(events, n_columns, DENSE) and in_lanes(events, n_columns):
 
             def mark(base: int, bits: Words) -> None:
                 sff_in_lanes(base, events.arrays, self.constraints, bits)

@@ -14,6 +14,9 @@ visits M * (levels + 1) cells; a subscription of K predicates counted K times ma
 - The price is memory, some log2(W * 2^levels) ids for an interval. A column with less than 2^levels intervals has fewer
   levels (as many as the number of intervals has bits), so that its cells do not outnumber them: there are too few ends
   for a finer level to save comparisons.
+- Events of a batch are matched together (batch.py), which the sources do not do: the list of a cell is gone through
+  once for all that visit it. It is 1.4 to 3 times as fast where many intervals are hit, which a look at the cells of
+  some columns tells; else events are matched one by one.
 """
 
 from __future__ import annotations
@@ -25,13 +28,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.algorithms.cells import Cells
+from matchers.algorithms.lanes import Words, list_chunks
+from matchers.algorithms.tama.batch import BIT, HIT, match_batch, pays
 from matchers.algorithms.tama.kernel import Contents, Dyadic, Intervals, Visited, place, tama
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
 from matchers.kernels.counting import padded
+from matchers.kernels.lanes import any_arrays
 
 FINEST = 24  # bounds the memory for a column's cells: 2^25 of 8 bytes
+FEWEST = 48  # events that are matched together
+GROUP = 128  # at most
+SMALLEST = 1 << 14  # subscriptions: for fewer, lists are short and the sets cost as much as they save
+BLOCK = 1 << 16  # subscriptions: shorter, there is little of a list in a block; longer, the sets leave the caches
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +66,31 @@ def matches(
     needed: NDArray[Any],
     n_subscriptions: int,
 ) -> MatchBatch:
+    if len(events) >= FEWEST and _pays(events, cells, visited, intervals, n_subscriptions):
+
+        def mark(base: int, bits: Words) -> None:
+            arrays = events.arrays
+            match_batch(base, arrays, cells, visited, intervals, needed, n_subscriptions, bits, GROUP, BLOCK)
+
+        return list_chunks(mark, len(events), n_subscriptions, group=GROUP)
+
     def step(first: int, out: Int32, counts: Int64) -> int:
         return tama(first, events.arrays, cells, visited, intervals, needed, n_subscriptions, out, counts)
 
     return list_matches(step, len(events), n_subscriptions)
+
+
+def _pays(events: EventBatch, cells: Dyadic, visited: Visited, intervals: Intervals, n_subscriptions: int) -> bool:
+    """Whether it is faster to match events together. Few intervals in a column are told without a look at cells."""
+    n_columns = len(cells.leaves)
+    return (
+        n_subscriptions >= SMALLEST
+        and HIT * len(intervals.low) > BIT * n_columns * n_subscriptions
+        and len(visited.ids) > 0
+        and len(visited.rows) > 0
+        and not any_arrays(events.arrays, n_columns)
+        and pays(events.arrays, cells, visited, n_subscriptions, GROUP)
+    )
 
 
 def build(table: SubscriptionTable, levels: int = 13) -> Tama:
