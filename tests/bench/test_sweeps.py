@@ -461,7 +461,7 @@ def test_every_experiment_states_what_can_be_run(figure: Figure) -> None:
     ("arguments", "message"),
     [
         (["hme"], "unknown paper 'hme'; did you mean 'hem'?"),
-        (["rein", "--figures", "99"], "rein has no experiment '99'; known: 7, 8, 9"),
+        (["rein", "--figures", "99"], "rein has no experiment '99'; known: 7, table3, 8"),
     ],
 )
 def test_unknown_papers_and_figures_are_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
