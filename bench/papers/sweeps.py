@@ -14,6 +14,7 @@ import numpy as np
 
 from bench.errors import BenchError
 from bench.matching.candidates import Candidate, options_of
+from bench.matching.marking import marking_us
 from bench.matching.measure import Effort, measure
 from bench.matching.measurement import Measurement
 from bench.matching.updating import UpdateTimes, update_times
@@ -257,7 +258,10 @@ class _Asked:
         times = UpdateTimes()
         if {"insert", "delete"} & set(self.figure.metrics) and isinstance(self.workload, Workload):
             times = update_times(self.candidate, self.workload)
-        columns = {**self.columns, **_figures(measured, self.workload, times), "turn": turn}
+        marked = nan
+        if "marking" in self.figure.metrics and isinstance(self.workload, Workload):
+            marked = marking_us(self.candidate, self.workload)
+        columns = {**self.columns, **_figures(measured, self.workload, times, marked), "turn": turn}
         return Row(self.point.x, self.series.label, self.workload, columns, measured.us, measured.matched)
 
 
@@ -282,7 +286,7 @@ def _measured(asked: Sequence[_Asked], turn: int = 1) -> list[Row]:
     return list(rows.values())
 
 
-def _figures(measured: Measurement, workload: Varied, times: UpdateTimes) -> dict[str, Any]:
+def _figures(measured: Measurement, workload: Varied, times: UpdateTimes, marked: float) -> dict[str, Any]:
     """The columns of a measurement."""
     learnt = measured.adaptation
     values = {
@@ -292,6 +296,7 @@ def _figures(measured: Measurement, workload: Varied, times: UpdateTimes) -> dic
         "insertion": measured.build_s / workload.subscriptions * 1e6,
         "insert": times.insert,
         "delete": times.delete,
+        "marking": marked,
         "memory": measured.memory_bytes,
         "selectivity": measured.matches / measured.events_measured / workload.listable,
         "false": measured.answer.false_positive_rate,
@@ -301,6 +306,7 @@ def _figures(measured: Measurement, workload: Varied, times: UpdateTimes) -> dic
         "us_per_event_median": measured.us_per_event_median,
         "cpu_us_per_event_median": measured.cpu_us_per_event_median,
         "build_s": measured.build_s,
+        "groups": "" if measured.groups is None else round(measured.groups, 2),
         "matches": measured.matches,
         "events_measured": measured.events_measured,
         "checked": measured.checked,
@@ -317,7 +323,15 @@ _NOTHING = {
     **{metric.column: "" for metric in METRICS.values()},
     **dict.fromkeys(
         (
-            *("us_per_event_median", "cpu_us_per_event_median", "build_s", "matches", "events_measured", "checked"),
+            *(
+                "us_per_event_median",
+                "cpu_us_per_event_median",
+                "build_s",
+                "groups",
+                "matches",
+                "events_measured",
+                "checked",
+            ),
             *("checked_by", "adaptation_events", "adaptation_us_per_event", "adaptation_cpu_s", "settled"),
         ),
         "",
