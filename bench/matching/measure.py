@@ -31,6 +31,7 @@ from bench.matching.measurement import Adaptation, Measurement
 from bench.matching.profiling import Profiled
 from bench.workloads.prepared import Prepared, Scenario
 from matchers import MatchBatch, Matcher
+from matchers.algorithms.hem import Hem
 from matchers.contract.matcher import AdaptiveMatcher
 
 BASELINE = Candidate("scan")
@@ -226,6 +227,7 @@ class _Run:
             matched=np.array(self.matched) / sizes,
             us_of_step=dict(zip(self.workload.steps(self.matcher), of_step, strict=True)),
             profile=profile,
+            groups=self.matcher.effective_g if isinstance(self.matcher, Hem) else None,
         )
 
 

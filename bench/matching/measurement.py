@@ -60,6 +60,7 @@ class Measurement:
     matched: Float64  # likewise, matches
     us_of_step: Mapping[str, float]
     profile: Mapping[str, float] | None  # counts per event; None where the matcher does not tell or was not asked
+    groups: float | None = None  # of an attribute in the index of HEM, which has fewer where there are few predicates
 
     @property
     def checked(self) -> bool:

@@ -129,6 +129,7 @@ METRICS = {
     "insertion": Metric("time to build (µs per subscription)", "us_per_insertion"),
     "insert": Metric("time to insert a subscription (µs)", "us_per_insert"),
     "delete": Metric("time to delete a subscription (µs)", "us_per_delete"),
+    "marking": Metric("marking alone (µs of processor time per event)", "us_marking"),
     "memory": Metric("memory (bytes)", "memory_bytes"),
     "selectivity": Metric("share of subscriptions that match", "selectivity"),
     "improvement": Metric(

@@ -15,6 +15,7 @@ import numpy as np
 
 from bench.errors import BenchError
 from bench.matching.candidates import Candidate, options_of
+from bench.matching.marking import marking_us
 from bench.matching.measure import Effort
 from bench.matching.measurement import Adaptation, Measurement
 from bench.matching.turns import measure_in_turns
@@ -266,7 +267,10 @@ class _Asked:
         times = UpdateTimes()
         if {"insert", "delete"} & set(self.figure.metrics) and isinstance(self.workload, Workload):
             times = update_times(self.candidate, self.workload)
-        figures = _figures(_Measured(measured, self.workload, times))
+        marking = nan
+        if "marking" in self.figure.metrics and isinstance(self.workload, Workload):
+            marking = marking_us(self.candidate, self.workload)
+        figures = _figures(_Measured(measured, self.workload, times, marking))
         columns = {**self.columns, **figures, "left_out": "", "turn": turn}
         return Row(self.point.x, self.series.label, self.workload, columns, measured.us, measured.matched)
 
@@ -300,6 +304,7 @@ class _Measured:
     of: Measurement
     workload: Varied
     updates: UpdateTimes
+    marking: float  # us
 
     @property
     def us(self) -> Float64:
@@ -325,6 +330,7 @@ _METRICS: dict[str, Callable[[_Measured], Any]] = {
     "insertion": lambda m: m.of.build_s / m.workload.subscriptions * 1e6,
     "insert": lambda m: m.updates.insert,
     "delete": lambda m: m.updates.delete,
+    "marking": lambda m: m.marking,
     "memory": lambda m: m.of.memory_bytes,
     "selectivity": lambda m: m.of.matches / m.of.events_measured / m.workload.listable,
     "false": lambda m: m.of.answer.false_positive_rate,
@@ -334,6 +340,7 @@ _FIGURES: dict[str, Callable[[_Measured], Any]] = {
     "us_per_event_median": lambda m: m.of.us_per_event_median,
     "cpu_us_per_event_median": lambda m: m.of.cpu_us_per_event_median,
     "build_s": lambda m: m.of.build_s,
+    "groups": lambda m: "" if m.of.groups is None else m.of.groups,
     "matches": lambda m: m.of.matches,
     "events_measured": lambda m: m.of.events_measured,
     "checked": lambda m: m.of.checked,

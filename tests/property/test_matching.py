@@ -46,6 +46,7 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "h_tree, small": ("h_tree", {"c": 3, "bucket": 1}),
     "h_tree, one delta": ("h_tree", {"c": 2, "l": 2, "delta": 0.5, "bucket": 1}),
     "hem, small": ("hem", {"c": 5, "g": 3, "block": 64}),
+    "hem, one group": ("hem", {"c": 5, "g": 1, "block": 64}),
     "hem, without sets": ("hem", {"c": 3, "g": 0, "block": 64}),
     "pem, three algorithms": ("pem", {"algorithms": ("opindex", "hem", "rein"), "slices": 4, "window": 1}),
     "pem, three cut at p": ("pem", {"algorithms": ("tama", "hem", "rein"), "ranked": False, "adjust": False}),

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.kernels
 SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name, algorithm in ALGORITHMS.items() if algorithm.updatable},
     "hem, small": ("hem", {"c": 5, "g": 3, "block": 64}),
+    "hem, one group": ("hem", {"c": 5, "g": 1, "block": 64}),
     "rein, one bucket": ("rein", {"buckets": 1}),
     "rein, many buckets": ("rein", {"buckets": 7}),
     "tama, one level": ("tama", {"levels": 0}),

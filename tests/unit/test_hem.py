@@ -45,6 +45,13 @@ def test_doubling_g_halves_the_marks() -> None:
         assert fewer / more == pytest.approx(0.5, abs=0.06)  # lemma 2
 
 
+def test_one_group_marks_as_two_do_where_events_have_all_attributes() -> None:
+    table, events = uniform(6_000, 6, 4, 0.01), full_events(60, 6)
+    one, two = hem.build(table, g=1), hem.build(table, g=2)
+    assert one.marks(events) == two.marks(events) > 0  # sec. 5.2
+    assert (one.effective_g, two.effective_g) == (1, 2)
+
+
 def test_the_sets_are_those_of_the_papers_example() -> None:
     """Figure 2 and Table 1: sixteen cells, four groups. Event (a_1 = 0.64, a_2 = 0.32) matches S_4."""
     rows = [
@@ -91,6 +98,7 @@ def test_many_attributes_cost_what_their_predicates_weigh() -> None:
     expected = listed(ALGORITHMS["scan"](table).match(events))
     assert sum(map(len, expected)) >= 20
     assert listed(index.match(events)) == expected
+    assert index.effective_g < 32
 
 
 def test_what_cannot_be_built() -> None:

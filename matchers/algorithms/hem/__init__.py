@@ -14,8 +14,13 @@ Algorithm 2, lines 5 and 6); fewer than c/g cells are left to mark one by one (l
 are compared (line 4). Theorem 1 (sec. 5.2): the sets save 1 - 1/g of the marks. `marks` counts them.
 
 Where ours differs:
+- A value in group q of 0 .. g - 1 selects B_(g - 1 - q) at LVE and B_q at HVE. Their union is stored as one set, which
+  halves the memory and the ORs. One more set, B_g, is for events that lack the attribute. For an array of values, what
+  the sets of all of them have in common is OR-ed.
+- With g = 1 the one set of each end covers a half of the cells, as sec. 5.2 proposes; so it marks as g = 2 does where
+  psi_E = d.
 - Subscriptions are taken in blocks with an index each, and all events of a batch ask one attribute of one block before
-  the next: its sets and pairs stay in the caches, while the paper streams 2 d sets of n bits for each event.
+  the next: its sets and pairs stay in the caches.
 - Cells and sets of an attribute follow the predicates that a block has on it. An attribute with few of them has few
   cells and few sets or none, since marking them one by one is less than an OR. So memory is bounded by the predicates
   and not by d g (sec. 7 leaves the reduction of states as future work), and d = 10,000 is possible.
@@ -34,12 +39,13 @@ from numpy.typing import NDArray
 
 from matchers.algorithms.cells import Cells
 from matchers.algorithms.hem import kernel as kernels
-from matchers.algorithms.hem.kernel import Chains, Domain, Index, Pairs
+from matchers.algorithms.hem.kernel import COMPARE, MARK, UNITE, Chains, Domain, Index, Pairs
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
 from matchers.kernels.rows import Rows
+from matchers.kernels.vectors import aligned
 
 Words = NDArray[np.uint64]
 
@@ -77,17 +83,27 @@ class Hem(Matcher):
         pairs = (*self.index.low, *self.index.high)
         return super().memory_bytes() + sum(int(array.nbytes) for array in pairs)
 
+    @property
+    def effective_g(self) -> float:
+        """Groups of an attribute of a block on average over the predicates: g, unless an attribute has few of them."""
+        groups, predicates = self.index.groups, self.index.predicates
+        return float((groups * predicates.astype(np.int64)).sum()) / max(int(predicates.sum()), 1)
+
     def match(self, events: EventBatch) -> MatchBatch:
         chunk = min(max(CHUNK_BITS // max(64 * len(self.index.gone), 1), 16), 1024)
-        marks = np.empty((self.blocks, min(chunk, len(events)), self.index.block // 64), np.uint64)
+        marks = self._marks(min(chunk, len(events)))
         parts = [
             self._match(events, first, min(first + chunk, len(events)), marks) for first in range(0, len(events), chunk)
         ]
         return MatchBatch.joined(parts)
 
+    def run(self, events: EventBatch, steps: int) -> None:
+        """Run some steps of Algorithm 2 (COMPARE, UNITE and MARK) and list nothing: to measure what they take."""
+        self._mark(events, 0, len(events), self._marks(len(events)), steps)
+
     def _match(self, events: EventBatch, first: int, last: int, marks: Words) -> MatchBatch:
         arrays = events.arrays
-        kernels.mark_mismatches(first, last - first, arrays, self.domain, self.index, self.chains, marks)
+        self._mark(events, first, last, marks, COMPARE | UNITE | MARK)
 
         def step(done: int, out: Int32, counts: Int64) -> int:
             return (
@@ -100,12 +116,20 @@ class Hem(Matcher):
 
         return list_matches(step, last - first, self.n)
 
+    def _marks(self, n_events: int) -> Words:
+        return np.empty((self.blocks, n_events, self.index.block // 64), np.uint64)
+
+    def _mark(self, events: EventBatch, first: int, last: int, marks: Words, steps: int) -> None:
+        arrays = events.arrays
+        kernels.mark_mismatches(first, last - first, arrays, self.domain, self.index, self.chains, marks, steps)
+
     def marks(self, events: EventBatch) -> int:
         """The number of pairs marked one by one for these events (line 7), the work that Theorem 1 is about.
 
         Without sets these are all pairs in the cells after (LVE) and before (HVE) that of the value.
         """
-        begins, _, _, _, least_cell, greatest_cell = kernels.locate(0, len(events), events.arrays, self.domain)
+        located = kernels.locate(0, len(events), events.arrays, self.domain)
+        begins, least_cell, greatest_cell = located.begins, located.least_cell, located.greatest_cell
         index, n = self.index, begins[-1]
         total = 0
         for b in range(self.blocks):
@@ -113,12 +137,13 @@ class Hem(Matcher):
             indexed = index.cells[r] > 0
             r = r[indexed]
             c, g, origin = index.cells[r].astype(np.int64), index.groups[r].astype(np.int64), index.first_cell[r]
+            g = np.where(g == 1, 2, g)
             cell = greatest_cell[:n][indexed] * c // index.c
-            covered = np.where(g > 0, ((c - cell) * g - 1) // c, 0) * c // np.maximum(g, 1)
-            total += int((index.low.start[origin + c - covered] - index.low.start[origin + cell + 1]).sum())
+            end = np.where(g > 0, (((cell + 1) * g - 1) // c + 1) * c // np.maximum(g, 1), c)
+            total += int((index.low.start[origin + end] - index.low.start[origin + cell + 1]).sum())
             cell = least_cell[:n][indexed] * c // index.c
-            covered = np.where(g > 0, ((cell + 1) * g - 1) // c, 0) * c // np.maximum(g, 1)
-            total += int((index.high.start[origin + cell] - index.high.start[origin + covered]).sum())
+            begin = np.where(g > 0, ((cell + 1) * g - 1) // c * c // np.maximum(g, 1), 0)
+            total += int((index.high.start[origin + cell] - index.high.start[origin + begin]).sum())
         return total
 
 
@@ -141,15 +166,16 @@ def lay_out(table: SubscriptionTable, c: int, g: int, block: int, capacity: int,
     domain = Cells.of(table, c)
 
     row = s // block * d + a
-    predicates = np.bincount(row, minlength=blocks * d)
+    present = predicates = np.bincount(row, minlength=blocks * d)
     if capacity:  # rows that will grow are laid out as those of a whole block would be on average
         open_from = table.n_subscriptions // block * d
-        predicates[open_from:] = np.maximum(predicates[open_from:], max(len(s) * block // max(n, 1) // max(d, 1), 1))
+        predicates = present.copy()
+        predicates[open_from:] = np.maximum(present[open_from:], max(len(s) * block // max(n, 1) // max(d, 1), 1))
     cells = np.where(predicates > 0, np.clip(predicates // PAIRS_A_CELL, 1, c), 0).astype(np.int32)
     words = block // 64
     groups = np.minimum(np.minimum((g * predicates + DENSE * words // 2) // (DENSE * words), g), cells).astype(np.int32)
     first_cell = offsets_of(cells)
-    n_sets = np.maximum(2 * groups.astype(np.int64) - 1, 0)
+    n_sets = np.where(groups > 0, groups.astype(np.int64) + 1, 0)
     first_set = np.cumsum(n_sets) - n_sets
 
     ends = []
@@ -165,10 +191,11 @@ def lay_out(table: SubscriptionTable, c: int, g: int, block: int, capacity: int,
         block,
         c,
         cells,
+        present.astype(np.int32),
         groups,
         first_cell,
         first_set,
-        np.zeros((int(n_sets.sum()), words), np.uint64),
+        aligned(int(n_sets.sum()) * words, np.uint64).reshape(-1, words),
         *(ends[0], ends[1]),
         np.concatenate((table.needed, np.zeros(capacity, np.int32))),
         np.packbits(np.isin(places, s), bitorder="little").view(np.uint64),
@@ -202,11 +229,11 @@ def chains_for(predicates: int, rows: int, cells: int) -> Chains:
 def space_model(n: int, d: int, psi_S: float, c: int = 1_000, g: int = 32, block: int = BLOCK) -> int:  # noqa: N803
     """O(d c + d n g + n psi_S) of sec. 5.1 in bytes, where every attribute has its c cells and g sets.
 
-    2 d g bit sets of n bits; 2 n psi_S pairs of a value and an id (8 + 2 bytes), and the bounds kept to verify (20);
-    2 d c places where cells begin, in each block.
+    d (g + 1) bit sets of n bits; 2 n psi_S pairs of a value and an id (8 + 2 bytes), and the bounds kept to verify
+    (20); 2 d c places where cells begin, in each block.
     """
     blocks = -(-n // block)
-    return int(2 * d * g * n / 8 + n * psi_S * (2 * 10 + 20) + 2 * d * c * 8 * blocks)
+    return int(d * (g + 1) * n / 8 + n * psi_S * (2 * 10 + 20) + 2 * d * c * 8 * blocks)
 
 
 def choose_g(memory_bytes: int, n: int, d: int, psi_S: float, c: int = 1_000) -> int:  # noqa: N803

@@ -1,9 +1,9 @@
 """HEM's matching procedure, block by block: `__init__.py` draws the layout and names the symbols.
 
-Why it is fast: one attribute of one block is asked by all events of a batch before the next, so its sets and pairs (1.2
-MB for 65,536 subscriptions, 32 groups and predicates on every other one) come from a cache. A row, an attribute of a
-block, costs a single event 0.8 us whatever it marks; so a block has as many as 16 bits number. The sets of both ends
-are OR-ed into B in one pass, words side by side without a branch, which the compiler turns into its widest registers.
+Why it is fast: one attribute of one block is asked by all events of a batch before the next, so its sets and pairs (0.9
+MB for 65,536 subscriptions, 32 groups and predicates on every other one) come from a cache. A row is an attribute of a
+block. The loops over rows take words from flat arrays, not from views of sets: a view counts references, which took
+longer than the OR of 8 KB. An OR is without a branch, and the compiler turns it into its widest registers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from matchers.kernels.cells import cell_of
 from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.rows import Rows, has_several_values, settle
+
+COMPARE, UNITE, MARK = 1, 2, 4  # steps of Algorithm 2: line 4, lines 6 and 8, line 7
 
 
 class Domain(NamedTuple):
@@ -41,9 +43,10 @@ class Index(NamedTuple):
     block: int  # subscriptions in a block, a multiple of 64
     c: int  # cells of an attribute, at most
     cells: Any  # [R] int32: c of the row, at most c
+    predicates: Any  # [R] int32: of the build
     groups: Any  # [R] int32: g of the row; 0: no sets
     first_cell: Any  # [R + 1] int64: a row owns cells first_cell[r] .. first_cell[r + 1]
-    first_set: Any  # [R] int64: LVE: B_1 .. B_g, then HVE: B_1 .. B_(g - 1), whose last would be the same as LVE's
+    first_set: Any  # [R] int64: a set for each group, then with g > 1 one of all
     sets: Any  # [sets, block / 64] uint64
     low: Pairs  # at LVE
     high: Pairs  # at HVE
@@ -68,11 +71,13 @@ class Chains(NamedTuple):
 class Located(NamedTuple):
     """The V values of some events by attribute: a has begins[a] .. begins[a + 1], one of each event that has it.
 
-    Of several values of one event only the least and the greatest matter. Events count from the first of them.
+    Of several values of one event the least and the greatest are compared. Events count from the first of them.
     """
 
     begins: Any  # [d + 1] int64
     event: Any  # [V] int32
+    first: Any  # [V] int64: its values are first .. last of the batch, more than one if they are an array
+    last: Any  # [V] int64
     least: Any  # [V] float64
     greatest: Any  # [V] float64
     least_cell: Any  # [V] int64
@@ -86,6 +91,7 @@ def locate(first_event: int, last_event: int, events: Events, domain: Domain) ->
     d = begin.shape[0]
     room = offsets[last_event] - offsets[first_event]
     begins, event = np.zeros(d + 1, np.int64), np.empty(room, np.int32)
+    first, last = np.empty(room, np.int64), np.empty(room, np.int64)
     least, greatest = np.empty(room), np.empty(room)
     least_cell, greatest_cell = np.empty(room, np.int64), np.empty(room, np.int64)
     for step in (0, 1):  # how many each attribute has, then which
@@ -101,10 +107,13 @@ def locate(first_event: int, last_event: int, events: Events, domain: Domain) ->
                     k = begins[a]
                     begins[a] += 1
                     event[k] = e - first_event
+                    first[k] = i
+                    last[k] = i + 1
                     least[k] = value[i]
                     greatest[k] = value[i]
                 else:
                     k = begins[a] - 1
+                    last[k] = i + 1
                     least[k] = min(least[k], value[i])
                     greatest[k] = max(greatest[k], value[i])
                 before = a
@@ -119,12 +128,7 @@ def locate(first_event: int, last_event: int, events: Events, domain: Domain) ->
         for k in range(begins[a], begins[a + 1]):
             least_cell[k] = cell_of(least[k], begin[a], per_unit[a], c)
             greatest_cell[k] = cell_of(greatest[k], begin[a], per_unit[a], c)
-    return Located(begins, event, least, greatest, least_cell, greatest_cell)
-
-
-@kernel
-def cell(value: float, begin: float, per_unit: float, c: int) -> int:
-    return cell_of(value, begin, per_unit, c)
+    return Located(begins, event, first, last, least, greatest, least_cell, greatest_cell)
 
 
 @kernel
@@ -137,133 +141,245 @@ def cells(value: Any, at: Any, begin: Any, per_unit: Any, c: int) -> Any:
 
 
 @inlined
-def group_below(x: int, c: int, g: int) -> int:
-    """The largest i < g for which i of g groups, i * c // g cells, lie within x cells; x < c."""
-    return ((x + 1) * g - 1) // c
+def group_of(cell: int, c: int, g: int) -> int:
+    """The group of a cell; group q has the cells q * c // g .. (q + 1) * c // g."""
+    return ((cell + 1) * g - 1) // c
+
+
+@inlined
+def parts(g: int) -> int:
+    """Groups that cells are divided into. With g = 1 the one set of each end covers a half of them (sec. 5.2)."""
+    return 2 if g == 1 else g
 
 
 @kernel
 def mark_mismatches(
-    first_event: int, n_events: int, events: Events, domain: Domain, index: Index, chains: Chains, marks: Any
+    first_event: int,
+    n_events: int,
+    events: Events,
+    domain: Domain,
+    index: Index,
+    chains: Chains,
+    marks: Any,
+    steps: int,
 ) -> None:
-    """Algorithm 2 but its last line, for all events and blocks: marks[b, e] is B of the event in the block."""
-    offsets, e_column, _ = events
-    begins, event, least, greatest, least_cell, greatest_cell = locate(
-        first_event, first_event + n_events, events, domain
-    )
-    block, c, cells, groups, first_cell, first_set, sets, lows, highs, _, constrained, gone = index
-    low_start, low, low_id = lows
-    high_start, high, high_id = highs
-    later, later_low, later_high, later_id, next_low, next_high, head_low, head_high = chains
-    words = marks.shape[2]
-    d = begins.shape[0] - 1
+    """Algorithm 2 but its last line, for all events and blocks: marks[b, e] is B of the event in the block.
+
+    To match, `steps` are COMPARE, UNITE and MARK; others tell what these take.
+    """
+    located = locate(first_event, first_event + n_events, events, domain)
     lacking = np.empty(n_events, np.int64)  # attributes of the block that an event lacks; 0 also where it was counted
     touched = np.empty(n_events, np.int64)  # predicates on those it has
-    has = np.full(n_events, -1, np.int64)  # the last attribute that an event was found to have
-    counted = np.zeros(block, np.int32)
+    has = np.empty(n_events, np.int64)  # the last attribute that an event was found to have
+    counted = np.zeros(index.block, np.int32)
+    common = np.empty(marks.shape[2], np.uint64)
     for b in range(marks.shape[0]):
-        base = b * d
-        used = 0
-        touched[:] = 0
-        lacking[:] = 0
-        for a in range(d):
-            r = base + a
-            if cells[r] > 0:
-                used += 1
-                predicates = low_start[first_cell[r + 1]] - low_start[first_cell[r]] + later[r]
-                for k in range(begins[a], begins[a + 1]):
-                    lacking[event[k]] -= 1
-                    touched[event[k]] += predicates
-        some_lack = False
-        for e in range(n_events):
-            bits = marks[b, e]
-            lacking[e] += used
-            if lacking[e] * words <= 2 * touched[e] + words:
-                bits[:] = gone[b * words : (b + 1) * words]
-                some_lack |= lacking[e] > 0
-                continue
-            lacking[e] = 0
-            bits[:] = constrained[b * words : (b + 1) * words]
-            begin, end = offsets[first_event + e], offsets[first_event + e + 1]
-            count_present(begin, end, e_column, d, b, index, chains, counted, bits)
-            for w in range(words):
-                bits[w] |= gone[b * words + w]
-        has[:] = -1
-        for a in range(d):
-            r = base + a
-            n_cells = cells[r]
-            if n_cells == 0:
-                continue
-            g = groups[r]
-            origin = first_cell[r]
-            for k in range(begins[a], begins[a + 1]):
-                has[event[k]] = a
-                bits = marks[b, event[k]]
-
-                # LVE: low values above the greatest value; HVE: high values below the least
-                low_cell = greatest_cell[k] * n_cells // c
-                high_cell = least_cell[k] * n_cells // c
-                low_end = origin + n_cells
-                high_begin = origin
-                if g > 0:
-                    i = group_below(n_cells - 1 - low_cell, n_cells, g)
-                    j = group_below(high_cell, n_cells, g)
-                    low_end -= i * n_cells // g
-                    high_begin += j * n_cells // g
-                    if i > 0 and j > 0:
-                        unite_two(bits, sets[first_set[r] + i - 1], sets[first_set[r] + g + j - 1])
-                    elif i > 0:
-                        unite(bits, sets[first_set[r] + i - 1])
-                    elif j > 0:
-                        unite(bits, sets[first_set[r] + g + j - 1])
-                low_cell += origin
-                high_cell += origin
-                v = greatest[k]
-                for p in range(low_start[low_cell], low_start[low_cell + 1]):
-                    mark_if(bits, low_id[p], low[p] > v)
-                for p in range(low_start[low_cell + 1], low_start[low_end]):
-                    mark(bits, low_id[p])
-                v = least[k]
-                for p in range(high_start[high_begin], high_start[high_cell]):
-                    mark(bits, high_id[p])
-                for p in range(high_start[high_cell], high_start[high_cell + 1]):
-                    mark_if(bits, high_id[p], high[p] < v)
-                if later[r] > 0:
-                    p = head_low[low_cell]
-                    while p >= 0:
-                        if later_low[p] > greatest[k]:
-                            mark(bits, later_id[p])
-                        p = next_low[p]
-                    for cell in range(low_cell + 1, low_end):
-                        mark_chain(bits, head_low[cell], next_low, later_id)
-                    p = head_high[high_cell]
-                    while p >= 0:
-                        if later_high[p] < least[k]:
-                            mark(bits, later_id[p])
-                        p = next_high[p]
-                    for cell in range(high_begin, high_cell):
-                        mark_chain(bits, head_high[cell], next_high, later_id)
-            if not some_lack:
-                continue
-            for e in range(n_events):  # line 8
-                if lacking[e] == 0 or has[e] == a:
-                    continue
-                bits = marks[b, e]
-                if g > 0:
-                    unite(bits, sets[first_set[r] + g - 1])
-                else:
-                    for p in range(low_start[origin], low_start[origin + n_cells]):
-                        mark(bits, low_id[p])
-                    if later[r] > 0:
-                        for cell in range(origin, origin + n_cells):
-                            mark_chain(bits, head_low[cell], next_low, later_id)
+        some_lack = begin_block(b, first_event, events, located, index, chains, lacking, touched, counted, marks[b])
+        mark_present(b, events, located, domain, index, chains, common, marks[b], steps)
+        if some_lack and steps & UNITE:
+            mark_absent(b, located, index, chains, lacking, has, marks[b])
 
 
 @kernel
-def unite_two(bits: Any, one: Any, two: Any) -> None:
-    """Both ends in one pass: B is loaded and stored once."""
-    for w in range(bits.shape[0]):
-        bits[w] |= one[w] | two[w]
+def begin_block(
+    b: int,
+    first_event: int,
+    events: Events,
+    located: Located,
+    index: Index,
+    chains: Chains,
+    lacking: Any,
+    touched: Any,
+    counted: Any,
+    marks: Any,
+) -> bool:
+    """Line 1: B begins with the free places; returns whether some event lacks attributes that line 8 is to OR.
+
+    Where an event lacks more than it has, B begins with all that are not counted as present.
+    """
+    offsets, e_column, _ = events
+    begins, event = located.begins, located.event
+    cells, later = index.cells, chains.rows
+    constrained, gone = index.constrained, index.gone
+    n_events, words, d = lacking.shape[0], marks.shape[1], begins.shape[0] - 1
+    used = 0
+    touched[:] = 0
+    lacking[:] = 0
+    for a in range(d):
+        r = b * d + a
+        if cells[r] > 0:
+            used += 1
+            predicates = index.predicates[r] + later[r]
+            for k in range(begins[a], begins[a + 1]):
+                lacking[event[k]] -= 1
+                touched[event[k]] += predicates
+    some_lack = False
+    for e in range(n_events):
+        bits = marks[e]
+        lacking[e] += used
+        if lacking[e] * words <= 2 * touched[e] + words:
+            bits[:] = gone[b * words : (b + 1) * words]
+            some_lack |= lacking[e] > 0
+            continue
+        lacking[e] = 0
+        bits[:] = constrained[b * words : (b + 1) * words]
+        count_present(
+            offsets[first_event + e], offsets[first_event + e + 1], e_column, d, b, index, chains, counted, bits
+        )
+        for w in range(words):
+            bits[w] |= gone[b * words + w]
+    return some_lack
+
+
+@kernel
+def mark_present(
+    b: int,
+    events: Events,
+    located: Located,
+    domain: Domain,
+    index: Index,
+    chains: Chains,
+    common: Any,
+    marks: Any,
+    steps: int,
+) -> None:
+    """Lines 2 to 7: for each attribute of the block, all events that have it."""
+    begins, event, first, last, least, greatest, least_cell, greatest_cell = located
+    _, c, cells, _, groups, first_cell, first_set, sets, lows, highs, _, _, _ = index
+    low_start, low, low_id = lows
+    high_start, high, high_id = highs
+    later = chains.rows
+    words, bits = sets.reshape(-1), marks.reshape(-1)  # a view for each row would count references, at 0.8 us
+    n_words, d = marks.shape[1], begins.shape[0] - 1
+    for a in range(d):
+        r = b * d + a
+        n_cells = cells[r]
+        if n_cells == 0:
+            continue
+        origin = first_cell[r]
+        g = parts(groups[r])
+        for k in range(begins[a], begins[a + 1]):
+            into = np.uint64(event[k] * n_words)  # where B of the event begins
+            # LVE: low values above the greatest value; HVE: high values below the least
+            low_cell = greatest_cell[k] * n_cells // c
+            high_cell = least_cell[k] * n_cells // c
+            low_end, high_begin = n_cells, 0
+            if g > 0:
+                q = group_of(low_cell, n_cells, g)
+                low_end = (q + 1) * n_cells // g
+                high_begin = group_of(high_cell, n_cells, g) * n_cells // g
+                if steps & UNITE and last[k] - first[k] == 1:
+                    at = np.uint64((first_set[r] + q) * n_words)
+                    for w in range(n_words):
+                        bits[into + np.uint64(w)] |= words[at + np.uint64(w)]
+                elif steps & UNITE:
+                    value = events.value[first[k] : last[k]]
+                    unite_common(marks[event[k]], value, a, domain, n_cells, g, first_set[r], sets, common)
+            low_cell += origin
+            high_cell += origin
+            low_end += origin
+            high_begin += origin
+            if steps & COMPARE:
+                v = greatest[k]
+                for p in range(low_start[low_cell], low_start[low_cell + 1]):
+                    mark_in(bits, into, low_id[p], low[p] > v)
+                v = least[k]
+                for p in range(high_start[high_cell], high_start[high_cell + 1]):
+                    mark_in(bits, into, high_id[p], high[p] < v)
+            if steps & MARK:
+                for p in range(np.uint64(low_start[low_cell + 1]), np.uint64(low_start[low_end])):
+                    mark_in(bits, into, low_id[p], True)
+                for p in range(np.uint64(high_start[high_begin]), np.uint64(high_start[high_cell])):
+                    mark_in(bits, into, high_id[p], True)
+            if later[r] > 0:
+                mark_chains(marks[event[k]], greatest[k], least[k], low_cell, low_end, high_begin, high_cell, chains)
+
+
+@inlined
+def mark_in(bits: Any, begin: Any, s: int, condition: bool) -> None:
+    """Mark s in the set that begins at a word, without a branch."""
+    at = np.uint64(s)
+    bits[begin + (at >> np.uint64(6))] |= np.uint64(condition) << (at & np.uint64(63))
+
+
+@kernel
+def unite_common(
+    bits: Any, value: Any, a: int, domain: Domain, c: int, g: int, first_set: int, sets: Any, common: Any
+) -> None:
+    """An array: a predicate that all its values exclude is a mismatch."""
+    words = bits.shape[0]
+    common[:] = ~np.uint64(0)
+    for i in range(value.shape[0]):
+        cell = cell_of(value[i], domain.begin[a], domain.per_unit[a], domain.c) * c // domain.c
+        excluded = sets[first_set + group_of(cell, c, g)]
+        for w in range(words):
+            common[w] &= excluded[w]
+    unite(bits, common)
+
+
+@kernel
+def mark_chains(
+    bits: Any,
+    greatest: float,
+    least: float,
+    low_cell: int,
+    low_end: int,
+    high_begin: int,
+    high_cell: int,
+    chains: Chains,
+) -> None:
+    """Lines 4 and 7 for what was inserted after the build."""
+    _, low, high, ids, next_low, next_high, head_low, head_high = chains
+    p = head_low[low_cell]
+    while p >= 0:
+        mark_if(bits, ids[p], low[p] > greatest)
+        p = next_low[p]
+    for cell in range(low_cell + 1, low_end):
+        mark_chain(bits, head_low[cell], next_low, ids)
+    p = head_high[high_cell]
+    while p >= 0:
+        mark_if(bits, ids[p], high[p] < least)
+        p = next_high[p]
+    for cell in range(high_begin, high_cell):
+        mark_chain(bits, head_high[cell], next_high, ids)
+
+
+@kernel
+def mark_absent(b: int, located: Located, index: Index, chains: Chains, lacking: Any, has: Any, marks: Any) -> None:
+    """Line 8: for each attribute of the block, all events that lack it."""
+    begins, event = located.begins, located.event
+    cells, groups, first_cell, first_set, sets = (
+        index.cells,
+        index.groups,
+        index.first_cell,
+        index.first_set,
+        index.sets,
+    )
+    low_start, low_id = index.low.start, index.low.id
+    later, later_id, next_low, head_low = chains.rows, chains.id, chains.next_low, chains.head_low
+    d = begins.shape[0] - 1
+    has[:] = -1
+    for a in range(d):
+        r = b * d + a
+        if cells[r] == 0:
+            continue
+        for k in range(begins[a], begins[a + 1]):
+            has[event[k]] = a
+        g = groups[r]
+        largest = first_set[r] + (g if g > 1 else 0)  # of LVE: all cells, with g = 1 the upper half
+        begin = first_cell[r]
+        end = begin + (cells[r] // 2 if g == 1 else cells[r] if g == 0 else 0)  # of the cells it does not cover
+        for e in range(lacking.shape[0]):
+            if lacking[e] == 0 or has[e] == a:
+                continue
+            bits = marks[e]
+            if g > 0:
+                unite(bits, sets[largest])
+            for p in range(low_start[begin], low_start[end]):
+                mark(bits, low_id[p])
+            if later[r] > 0:
+                for cell in range(begin, end):
+                    mark_chain(bits, head_low[cell], next_low, later_id)
 
 
 @kernel
@@ -311,38 +427,39 @@ def count(step: int, s: int, needed: int, counted: Any, bits: Any) -> None:
 
 @kernel
 def insert(
-    r: int, s: int, low: float, high: float, low_cell: int, high_cell: int, i: int, index: Index, chains: Chains
+    first: int, i: int, s: Any, a: Any, low: Any, high: Any, domain: Domain, index: Index, chains: Chains
 ) -> None:
-    """Algorithm 1 for one predicate of subscription s of a block, as the i-th that came after the build."""
+    """Algorithm 1 for predicates of subscriptions first + s: the i-th that came after the build, and those after it."""
     later, later_low, later_high, later_id, next_low, next_high, head_low, head_high = chains
-    first_cell = index.first_cell
-    later[r] += 1
-    later_low[i] = low
-    later_high[i] = high
-    later_id[i] = s
-    next_low[i] = head_low[first_cell[r] + low_cell]
-    head_low[first_cell[r] + low_cell] = i
-    next_high[i] = head_high[first_cell[r] + high_cell]
-    head_high[first_cell[r] + high_cell] = i
-    mark_groups(s, low_cell, high_cell, index.cells[r], index.groups[r], index.first_set[r], index.sets)
-
-
-@kernel
-def mark_groups(s: int, low_cell: int, high_cell: int, c: int, g: int, first: int, sets: Any) -> None:
-    """Mark s in the sets of all groups that cover its cells."""
-    for i in range(g, 0, -1):
-        if low_cell < c - i * c // g:
-            break
-        mark(sets[first + i - 1], s)
-    for i in range(g - 1, 0, -1):
-        if high_cell >= i * c // g:
-            break
-        mark(sets[first + g + i - 1], s)
+    cells, groups, first_cell, first_set = index.cells, index.groups, index.first_cell, index.first_set
+    words, n_words, d = index.sets.reshape(-1), index.sets.shape[1], domain.begin.shape[0]
+    for p in range(s.shape[0]):
+        block, id = divmod(first + s[p], index.block)
+        r = block * d + a[p]
+        c, g = cells[r], parts(groups[r])
+        low_cell = cell_of(low[p], domain.begin[a[p]], domain.per_unit[a[p]], domain.c) * c // domain.c
+        high_cell = cell_of(high[p], domain.begin[a[p]], domain.per_unit[a[p]], domain.c) * c // domain.c
+        later[r] += 1
+        later_low[i] = low[p]
+        later_high[i] = high[p]
+        later_id[i] = id
+        next_low[i] = head_low[first_cell[r] + low_cell]
+        head_low[first_cell[r] + low_cell] = i
+        next_high[i] = head_high[first_cell[r] + high_cell]
+        head_high[first_cell[r] + high_cell] = i
+        i += 1
+        if g == 0:
+            continue
+        q_low, q_high = group_of(low_cell, c, g), group_of(high_cell, c, g)
+        for q in range(g):
+            mark_in(words, np.uint64((first_set[r] + q) * n_words), id, q < q_low or q > q_high)
+        if groups[r] > 1:
+            mark_in(words, np.uint64((first_set[r] + g) * n_words), id, True)
 
 
 @kernel
 def fill_sets(index: Index) -> None:
-    """The sets of all rows: each is marked from the cells that its group adds to the one before, which it contains."""
+    """The sets of all rows. LVE's grow from the last group down, and HVE's from the first one up."""
     cells, groups, first_cell, first_set, sets = (
         index.cells,
         index.groups,
@@ -352,22 +469,24 @@ def fill_sets(index: Index) -> None:
     )
     low_start, low_id = index.low.start, index.low.id
     high_start, high_id = index.high.start, index.high.id
+    grown = np.empty(sets.shape[1], np.uint64)
     for r in range(cells.shape[0]):
-        c, g = cells[r], groups[r]
-        for i in range(1, g + 1):
-            own = sets[first_set[r] + i - 1]
-            if i > 1:
-                own[:] = sets[first_set[r] + i - 2]
-            begin = first_cell[r] + c - i * c // g
-            end = first_cell[r] + c - (i - 1) * c // g
-            for j in range(low_start[begin], low_start[end]):
-                mark(own, low_id[j])
-        for i in range(1, g):
-            own = sets[first_set[r] + g + i - 1]
-            if i > 1:
-                own[:] = sets[first_set[r] + g + i - 2]
-            for j in range(high_start[first_cell[r] + (i - 1) * c // g], high_start[first_cell[r] + i * c // g]):
-                mark(own, high_id[j])
+        c, g, origin = cells[r], parts(groups[r]), first_cell[r]
+        grown[:] = 0
+        for q in range(g, 0, -1):  # B_(g - q): groups q .. g - 1
+            if q < g:
+                for p in range(low_start[origin + q * c // g], low_start[origin + (q + 1) * c // g]):
+                    mark(grown, low_id[p])
+            sets[first_set[r] + q - 1] = grown
+        if groups[r] > 1:
+            for p in range(low_start[origin], low_start[origin + c // g]):
+                mark(grown, low_id[p])
+            sets[first_set[r] + g] = grown
+        grown[:] = 0
+        for q in range(1, g):  # B_q: groups 0 .. q - 1
+            for p in range(high_start[origin + (q - 1) * c // g], high_start[origin + q * c // g]):
+                mark(grown, high_id[p])
+            unite(sets[first_set[r] + q], grown)
 
 
 @kernel

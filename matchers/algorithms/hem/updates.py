@@ -46,20 +46,16 @@ class UpdatableHem:
         if last > hem.n or end > len(hem.rows.low):
             self._build()
             return first
-        rows, index, d = hem.rows, hem.index, hem.d
+        rows, index = hem.rows, hem.index
         rows.start[first : last + 1] = self._table.start[first : last + 1]
-        rows.start[last + 1 :] = end
         rows.column[begin:end], rows.low[begin:end], rows.high[begin:end] = table.column, table.low, table.high
         new = Predicates.of(table)
         rows.several[first:last] = new.several(table.n_subscriptions)
         if rows.several[first:last].any():
             self._hem = replace(hem, rows=rows._replace(any_several=True))
-        for s, a, low, high in zip(first + new.subscription, new.column, new.low, new.high, strict=True):
-            r = int(s) // index.block * d + int(a)
-            cells = [self._cell(int(a), r, float(value)) for value in (low, high)]
-            ends = float(low), float(high), cells[0], cells[1]
-            kernels.insert(r, int(s) % index.block, *ends, self._chained, index, hem.chains)
-            self._chained += 1
+        predicates = new.subscription, new.column, new.low, new.high
+        kernels.insert(first, self._chained, *predicates, hem.domain, index, hem.chains)
+        self._chained += len(new)
         index.needed[first:last] = table.needed
         set_bits(index.constrained, first + np.unique(new.subscription).astype(np.int64))
         clear_bits(index.gone, np.arange(first, last))
@@ -72,10 +68,6 @@ class UpdatableHem:
             self._build()
         else:
             set_bits(self._hem.index.gone, numbers)
-
-    def _cell(self, a: int, r: int, value: float) -> int:
-        begin, per_unit, c = self._hem.domain
-        return int(kernels.cell(value, begin[a], per_unit[a], c)) * int(self._hem.index.cells[r]) // c
 
     def _build(self) -> None:
         table = self._table.compact()
