@@ -16,7 +16,7 @@ from matchers.language.explanation import Line, explain
 from matchers.language.model import Event
 
 FEW = 16  # events, which are matched faster one by one than as a batch
-SCANNED = 1_000  # subscriptions added later, which are scanned faster than an index of them is built
+SCANNED = 256  # subscriptions added later, which take longer to index than to scan for many events
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Index:
     def update(self, add: Mapping[str, Any] | None = None, remove: Iterable[str] = ()) -> Index:
         """The next version. An id that is there already is replaced. Raises MatchingError, then nothing has changed."""
         removed = set(remove)
-        if unknown := sorted(id for id in removed if id not in self.snapshot):
+        if unknown := self.snapshot.unknown(removed):
             raise MatchingError(f"cannot remove {unknown[0]!r}: no such subscription")
         return Index(self.snapshot.update(compiled(add or {}), removed))
 

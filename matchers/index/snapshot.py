@@ -12,7 +12,7 @@ each; what is new is joined with the shortest of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -127,6 +127,12 @@ class Snapshot:
         located = self.locate(Texts.of([id])) if isinstance(id, str) else []
         places = [(part, int(at[0])) for part, (_, at) in zip(self.parts, located, strict=False) if len(at)]
         return places[0] if places else None
+
+    def unknown(self, ids: Collection[str]) -> list[str]:
+        """Those of these ids that no subscription has, ascending."""
+        texts = [id for id in ids if isinstance(id, str)]
+        known = {texts[i] for which, _ in self.locate(Texts.of(texts)) for i in which.tolist()}
+        return sorted(set(ids) - known)
 
     def __contains__(self, id: str) -> bool:
         return self.place(id) is not None
