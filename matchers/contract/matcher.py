@@ -30,6 +30,14 @@ class Matcher(ABC):
         """
         return interfaces.behind(self.match(events))
 
+    def alone(self) -> Callable[[EventBatch], Int32]:
+        """A function that matches a batch of one event and returns the subscriptions it satisfies, ascending.
+
+        It may hold buffers between calls, so only one thread may call it at a time. An algorithm overrides this if it
+        has a shorter way than through `match`.
+        """
+        return lambda event: self.match(event).subscription
+
     def memory_bytes(self) -> int:
         """The size of all arrays of the index."""
         values = (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]

@@ -26,8 +26,8 @@ class Encoder:
 
     def encode(self, values: Values) -> EventBatch:
         """Encode values that were read for the same fields."""
-        columns = self._columns
-        room = int(self._n_columns[values.path].sum()) + len(values) * len(columns.absent)
+        columns = self.columns
+        room = int(self.n_columns[values.path].sum()) + len(values) * len(columns.absent)
         offsets = np.zeros(len(values) + 1, np.int64)
         column, place = np.empty(room, np.int32), np.empty(room)
         events = Events(values.offsets, values.path, values.kind, values.number, *self._texts(values))
@@ -60,20 +60,25 @@ class Encoder:
         return np.array([self.fields.position[path] for path, _ in self.vocabulary.columns], np.int32)
 
     @cached_property
-    def _n_columns(self) -> Int64:
+    def n_columns(self) -> Int64:
         """[P]: how many columns each field has."""
         return np.bincount(self._path, minlength=len(self.fields.paths))
 
     @cached_property
-    def _columns(self) -> Columns:
+    def columns(self) -> Columns:
         facet, _ = self._facets
         absent = [c for c, cuts in enumerate(self.vocabulary.cuts) if cuts[:1] == (ABSENT_TOKEN,)]
         return Columns(
-            offsets_of(self._n_columns).astype(np.int32),
+            offsets_of(self.n_columns).astype(np.int32),
             np.argsort(self._path, kind="stable").astype(np.int32),
             facet,
             np.array(absent, np.int32),
         )
+
+    @property
+    def changes_texts(self) -> bool:
+        """Whether some column is of a facet that changes texts first, which Python does."""
+        return bool(self._facets[1])
 
     @cached_property
     def _facets(self) -> tuple[Int32, list[str]]:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from matchers.index.kernels.json import ROOT, Names, key_hash
+from matchers.index.kernels.json import DEPTH, ROOT, Memory, Names, key_hash
 from matchers.language.model import Path
 
 # A name that JSON writes with an escape is no matter for kernels.
@@ -71,3 +71,11 @@ class Fields:
         inner = np.array([bool(node.children) for node in nodes])
         assert path[ROOT] == -1  # no field has an empty path
         return Names(owner, child_of, start, length, np.frombuffer(bytes(text) or b"\0", np.uint8), path, inner)
+
+    def memory(self) -> Memory:
+        """What a reader of events needs beside the names; not for several readers at once."""
+        return Memory(
+            *(np.empty(DEPTH, np.int32), np.empty(DEPTH, np.bool_), np.empty(DEPTH, np.int64)),
+            *(np.zeros(len(self.names.path), np.int64), np.zeros(len(self.names.node) + 1, np.int64)),
+            np.zeros(1, np.int64),
+        )

@@ -107,7 +107,7 @@ class Segment:
 
     def prepared(self) -> Segment:
         """Compute the cached properties now, so that copies carry them."""
-        _ = self._doubt, self.vocabulary.coded, self.ids.last
+        _ = self.doubt, self.vocabulary.coded, self.ids.last
         return self
 
     def confirmed(self, rows: MatchBatch, several: NDArray[np.bool_], document: Callable[[int], Event]) -> MatchBatch:
@@ -117,7 +117,7 @@ class Segment:
         `document` gives an event, `several` tells which events hold arrays that matter.
         """
         event = np.repeat(np.arange(len(rows)), np.diff(rows.offsets))
-        doubt = self._doubt[rows.subscription]
+        doubt = self.doubt[rows.subscription]
         suspects = np.flatnonzero((doubt == _ALWAYS) | ((doubt == _ARRAYS) & several[event]))
         if not len(suspects):
             return rows
@@ -132,7 +132,7 @@ class Segment:
         return MatchBatch(offsets_of(counts), rows.subscription[keep])
 
     @cached_property
-    def _doubt(self) -> NDArray[np.uint8]:
+    def doubt(self) -> NDArray[np.uint8]:
         """[rows]: whether the columns decide, or not for events with arrays, or not at all."""
         table = self.table
         group: dict[str, int] = {}

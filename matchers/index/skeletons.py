@@ -69,6 +69,11 @@ def slot_number(slot: int) -> float:
     return slot + 0.5
 
 
+def is_slot(text: str) -> bool:
+    """Whether a text of a `filled` document marks a slot; others are in the shape itself, such as `<`."""
+    return text.startswith("\x01")
+
+
 def slot_of(value: Any) -> int:
     return int(value[1:]) if isinstance(value, str) else int(value)
 

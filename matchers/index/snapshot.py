@@ -12,8 +12,8 @@ each; what is new is joined with the shortest of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from matchers.algorithms import ALGORITHMS
 from matchers.contract.matcher import Matcher, RatedMatcher
-from matchers.contract.tables import Int32
+from matchers.contract.tables import Int32, MatchBatch
 from matchers.errors import MatchingError, known
 from matchers.index.encoding import Encoder
 from matchers.index.fields import Fields
 from matchers.index.segment import Segment
 from matchers.index.texts import Texts
-from matchers.index.values import Values, read_documents
+from matchers.index.values import Values, read_events
 from matchers.index.vocabulary import Vocabulary
 from matchers.language.lowering import Conjunction
 from matchers.language.model import Event
@@ -49,6 +49,14 @@ class Part:
     def of(cls, segment: Segment, algorithm: str, options: Mapping[str, Any]) -> Part:
         return cls(segment.prepared(), ALGORITHMS[algorithm](segment.table, **options))
 
+    @cached_property
+    def ids(self) -> list[str]:
+        """The ids of the segment as texts."""
+        return list(self.segment.ids)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"segment": self.segment, "matcher": self.matcher}
+
     def match(
         self,
         values: Values,
@@ -67,8 +75,14 @@ class Part:
             rows = self.matcher.match(encoded, false_positives=false_positives)
         else:
             rows = self.matcher.match(encoded)
-        matched = self.segment.subscriptions(self.segment.confirmed(rows, values.several, document))
-        event = np.repeat(np.arange(len(values), dtype=np.int32), np.diff(matched.offsets))
+        return self.settled(rows, values.several, document, removed)
+
+    def settled(
+        self, rows: MatchBatch, several: NDArray[np.bool_], document: Callable[[int], Event], removed: Int32
+    ) -> tuple[Int32, Int32]:
+        """The same of the rows whose columns were hit; `several` tells which events hold arrays that matter."""
+        matched = self.segment.subscriptions(self.segment.confirmed(rows, several, document))
+        event = np.repeat(np.arange(len(rows), dtype=np.int32), np.diff(matched.offsets))
         position = matched.subscription
         if len(removed):
             alive = ~_among(position, removed)
@@ -83,6 +97,7 @@ class Snapshot:
     options: Mapping[str, Any] = field(default_factory=dict)
     most: int | None = None  # subscriptions that an update may move; None: as many as it takes
     shards: int = 1
+    scanned: int = 0  # subscriptions of a part beside longer ones, which are not indexed but scanned
     parts: tuple[Part, ...] = ()
     removed: tuple[Int32, ...] = ()  # ascending positions, one array a part
 
@@ -107,11 +122,23 @@ class Snapshot:
             places.append((which, position[which]))
         return places
 
+    def place(self, id: str) -> tuple[Part, int] | None:
+        """The part that has an id, and its position there; None if there is no such subscription."""
+        located = self.locate(Texts.of([id])) if isinstance(id, str) else []
+        places = [(part, int(at[0])) for part, (_, at) in zip(self.parts, located, strict=False) if len(at)]
+        return places[0] if places else None
+
+    def unknown(self, ids: Collection[str]) -> list[str]:
+        """Those of these ids that no subscription has, ascending."""
+        texts = [id for id in ids if isinstance(id, str)]
+        known = {texts[i] for which, _ in self.locate(Texts.of(texts)) for i in which.tolist()}
+        return sorted(set(ids) - known)
+
     def __contains__(self, id: str) -> bool:
-        return any(len(which) for which, _ in self.locate(Texts.of([id])))
+        return self.place(id) is not None
 
     @cached_property
-    def _plan(self) -> FieldPlan:
+    def plan(self) -> FieldPlan:
         return FieldPlan.of(self.parts)
 
     def update(
@@ -145,7 +172,9 @@ class Snapshot:
         del parts[stay:]
         if joining:
             segment = fresh if joining[0][0] is fresh else Segment.merge(joining)
-            parts.append((Part.of(segment, self.algorithm, self.options), _NONE))
+            scanned = parts and len(segment.ids) <= self.scanned
+            algorithm, options = ("scan", {}) if scanned else (self.algorithm, self.options)
+            parts.append((Part.of(segment, algorithm, options), _NONE))
         return self.of(
             parts if frozen else self._longest_first(parts), self.version + 1 if version is None else version
         )
@@ -193,21 +222,26 @@ class Snapshot:
         """Sort the long parts by length, descending: new subscriptions are merged into the last, shortest one."""
         return sorted(parts[: self.shards], key=_size, reverse=True) + list(parts[self.shards :])
 
+    def __getstate__(self) -> dict[str, object]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
     def of(self, parts: Sequence[tuple[Part, Int32]], version: int) -> Snapshot:
         """A version that consists of these parts, each with its removed positions."""
         return replace(
             self, version=version, parts=tuple(part for part, _ in parts), removed=tuple(gone for _, gone in parts)
         )
 
-    def match(self, events: Sequence[Event]) -> list[list[str]]:
-        """For each event the ids it satisfies, in no particular order."""
+    def match(self, events: Sequence[Event | bytes]) -> list[list[str]]:
+        """For each event, a document or its JSON, the ids it satisfies, in no particular order. Raises TypeError, and
+        MatchingError for bytes that are no event."""
         matched: list[list[str]] = [[] for _ in events]
-        plan = self._plan
-        values = read_documents(events, plan.fields)
+        plan = self.plan
+        values, document = read_events(events, plan.fields)
         for part, encoder, removed in zip(self.parts, plan.encoders, self.removed, strict=True):
-            event, position = part.match(values, encoder, events.__getitem__, removed)
-            for e, id in zip(event.tolist(), part.segment.ids.at(position), strict=True):
-                matched[e].append(id)
+            event, position = part.match(values, encoder, document, removed)
+            ids = part.ids
+            for e, p in zip(event.tolist(), position.tolist(), strict=True):
+                matched[e].append(ids[p])
         return matched
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from matchers.contract.tables import Float64, Int64, SubscriptionTable
 from matchers.index.segment import Note, Segment
-from matchers.index.skeletons import Skeletons, slot_of
+from matchers.index.skeletons import Skeletons, is_slot, slot_of
 from matchers.index.texts import Texts
 from matchers.index.vocabulary import Vocabulary
 from matchers.language.facets import NUMBER, TOKEN, exactly, starting_with, token
@@ -105,7 +105,7 @@ def _codes(
     ranges: list[tuple[list[tuple[bytes, bytes]], Int64]] = []
     for operator in operators:
         text = operator.text if isinstance(operator, Prefix) else getattr(operator, "value", None)
-        if not isinstance(text, str):
+        if not isinstance(text, str) or not is_slot(text):  # the same in all
             (region,) = cast("tuple[tuple[bytes, bytes]]", operator.constraint().regions[TOKEN])
             ranges.append(([region], np.zeros(len(first), np.int64)))
             continue

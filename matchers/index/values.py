@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matchers.contract.tables import Float64, Int32, Int64, offsets_of
+from matchers.errors import MatchingError
 from matchers.index.fields import Fields, Node
 from matchers.index.kernels.json import NUMBER, TEXT, Documents, Found, read_json
 from matchers.language import facets
 from matchers.language.model import ABSENT, Absent, Event, Scalar
+from matchers.language.operators import show
 
 UInt8 = NDArray[np.uint8]
 
@@ -41,62 +44,145 @@ class Values:
 def read_documents(events: Sequence[Event], fields: Fields) -> Values:
     """Read events given as Python's form of JSON: dict, list or tuple, str, float, int, bool, None. Raises TypeError
     for others."""
-    values: list[tuple[int, Scalar]] = []
+    scalars = Scalars([], [])
     several = np.zeros(len(events), np.bool_)
     offsets = np.zeros(len(events) + 1, np.int64)
     for e, event in enumerate(events):
-        several[e] = _read(event, fields.root, False, values)
-        offsets[e + 1] = len(values)
-    kind = np.zeros(len(values), np.uint8)
-    number = np.zeros(len(values))
-    length = np.zeros(len(values), np.int32)
-    texts = []
-    for i, (_, value) in enumerate(values):
-        token = facets.token(value)
-        kind[i] = token[0]
-        if token[0] == TEXT:
-            texts.append(token[1:])
-            length[i] = len(token) - 1
-        elif token[0] == NUMBER:
-            number[i] = facets.number(value)  # type: ignore[arg-type]
-    start = np.cumsum(length, dtype=np.int64) - length
-    path = np.array([position for position, _ in values], np.int32)
-    return Values(offsets, path, kind, number, start, length, np.frombuffer(b"".join(texts), np.uint8), several)
+        several[e] = _read(event, fields.root, False, scalars)
+        offsets[e + 1] = len(scalars.values) // 4
+    path, kind, number, length = scalars.table().T
+    lengths = length.astype(np.int32)
+    start = np.cumsum(lengths, dtype=np.int64) - lengths
+    return Values(
+        *(offsets, path.astype(np.int32), kind.astype(np.uint8), number.copy(), start, lengths),
+        *(np.frombuffer(b"".join(scalars.texts), np.uint8), several),
+    )
 
 
-def _read(value: Any, node: Node, in_array: bool, values: list[tuple[int, Scalar]]) -> bool:
-    """Append (position, value) for everything at a node and below; return whether an array had several elements.
+class Scalars(NamedTuple):
+    """The values of events in the order of their appearance."""
+
+    values: list[float]  # of each its position in Fields.paths, its kind, the number if it is one, the length of a text
+    texts: list[bytes]
+
+    def table(self) -> Float64:
+        """[V, 4]: `values`."""
+        try:
+            flat = np.array(self.values, np.float64)
+        except OverflowError:
+            flat = np.array([facets.number(value) for value in self.values], np.float64)
+        return flat.reshape(-1, 4)
+
+
+def read_document(event: Event, fields: Fields) -> tuple[Scalars, bool]:
+    """The values of one event, and whether an array had several elements. Raises TypeError."""
+    scalars = Scalars([], [])
+    return scalars, _read(event, fields.root, False, scalars)
+
+
+def _read(value: Any, node: Node, in_array: bool, scalars: Scalars) -> bool:
+    """Append everything at a node and below; return whether an array had several elements.
 
     In an array, an element that lacks a field is one way for the event to lack it, so that is appended too.
     """
     several = False
     if isinstance(value, list | tuple):
         for element in value:
-            several |= _read(element, node, True, values)
+            several |= _read(element, node, True, scalars)
         if in_array and not value:
-            values += [(position, ABSENT) for position in node.paths]
+            _lack(node.paths, scalars)
         return several or len(value) > 1
     if isinstance(value, Mapping):
         if in_array or len(node.children) < len(value):
             for name, child in node.children.items():
                 if name in value:
-                    several |= _read(value[name], child, in_array, values)
+                    several |= _read_child(value[name], child, in_array, scalars)
                 elif in_array:
-                    values += [(position, ABSENT) for position in child.paths]
+                    _lack(child.paths, scalars)
         else:
             for name in value:
                 if name in node.children:
-                    several |= _read(value[name], node.children[name], in_array, values)
+                    several |= _read_child(value[name], node.children[name], in_array, scalars)
         if in_array and node.path >= 0:
-            values.append((node.path, ABSENT))
+            _lack([node.path], scalars)
         return several
     if not isinstance(value, str | int | float | None | Absent):
         raise TypeError(f"an event holds texts, numbers, booleans, null, lists and dicts, not {type(value).__name__}")
     if node.path >= 0:
-        values.append((node.path, value))
+        _append(node.path, value, scalars)
     if in_array:
-        values += [(position, ABSENT) for position in node.paths if position != node.path]
+        _lack([position for position in node.paths if position != node.path], scalars)
     return several
+
+
+def _read_child(value: Any, node: Node, in_array: bool, scalars: Scalars) -> bool:
+    """The same; most values are numbers and texts that stand alone, and are read here."""
+    kind = type(value)
+    if in_array or (kind is not str and kind is not int and kind is not float):
+        return _read(value, node, in_array, scalars)
+    if node.path >= 0:
+        _append(node.path, value, scalars)
+    return False
+
+
+def _append(path: int, value: Scalar, scalars: Scalars) -> None:
+    if isinstance(value, str):
+        text = value.encode("utf-8", "surrogatepass")
+        scalars.texts.append(text)
+        scalars.values.extend((path, TEXT, 0.0, len(text)))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        scalars.values.extend((path, NUMBER, value, 0))
+    else:
+        scalars.values.extend((path, facets.token(value)[0], 0.0, 0))
+
+
+def _lack(paths: Sequence[int], scalars: Scalars) -> None:
+    for path in paths:
+        _append(path, ABSENT, scalars)
+
+
+def read_events(events: Sequence[Event | bytes], fields: Fields) -> tuple[Values, Callable[[int], Event]]:
+    """Read events given as documents or as the bytes of JSON objects; and give any of them as a document.
+
+    Raises TypeError, and MatchingError for bytes that are no event.
+    """
+
+    def document(e: int) -> Event:
+        event = events[e]
+        return parsed(event) if isinstance(event, bytes) else event
+
+    texts = [event if isinstance(event, bytes) else b"" for event in events]
+    if not any(texts):
+        return read_documents([document(e) for e in range(len(events))], fields), document
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    begins = np.concatenate(([0], ends[:-1]))
+    values, left = read_json_values(np.frombuffer(b"".join(texts), np.uint8), begins, ends, fields)
+    return spliced(values, left, read_documents([document(e) for e in left.tolist()], fields)), document
+
+
+def parsed(event: bytes) -> Event:
+    """A JSON object (RFC 8259, UTF-8). Of a repeated name the last counts. Raises MatchingError."""
+    try:
+        document = _JSON.decode(event.decode())
+    except RecursionError:
+        raise MatchingError("an event is nested too deeply to be read") from None
+    except ValueError as error:
+        raise MatchingError(f"an event is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise MatchingError(f"an event is a JSON object, not {show(document)}")
+    return document
+
+
+def _integer(digits: str) -> float:
+    return int(digits) if len(digits) <= _DIGITS else float(digits)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no value of JSON")
+
+
+_DIGITS = 400  # no double has as many; Python refuses to read some thousands
+_JSON = json.JSONDecoder(parse_int=_integer, parse_constant=_no_constant)
 
 
 def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) -> tuple[Values, Int64]:
@@ -109,7 +195,7 @@ def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) ->
         *(np.zeros(n + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.uint8), np.empty(room)),
         *(np.empty(room, np.int64), np.empty(room, np.int32)),
     )
-    m = read_json(Documents(text, begins, ends), fields.names, found, several, hard)
+    m = read_json(Documents(text, begins, ends), fields.names, fields.memory(), found, several, hard)
     offsets, path, kind, number, start, length = found
     values = Values(offsets, path[:m], kind[:m], number[:m], start[:m], length[:m], text, several)
     return values, hard.nonzero()[0]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from matchers import PatternError
 from matchers.contract.tables import Int32, Int64
 from matchers.index.segment import Note, Segment
-from matchers.index.skeletons import Skeletons, filled, slot_of
+from matchers.index.skeletons import Skeletons, filled, is_slot, slot_of
 from matchers.index.templates import Template
 from matchers.index.texts import Texts
 from matchers.language.lowering import Conjunction
@@ -176,7 +176,7 @@ def _form(shape: bytes) -> _Form | None:
     slots = [document.get(name, "") for name in ("id", "subscriber")]
     if template is None or not names <= set(KEYS) or not all(map(_is_text, slots)):
         return None
-    if names & {"expires_at", "paused"} or not slots[1]:
+    if names & {"expires_at", "paused"} or not slots[1] or not all(is_slot(slot) for slot in slots if slot):
         return None
     return _Form(slot_of(slots[0]) if slots[0] else None, slot_of(slots[1]), template)
 

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from matchers import Index, PatternError
+from matchers.index.compiling import pattern_of
 from matchers.index.segment import Segment
 from matchers.index.snapshot import Snapshot
 from matchers.language import naive
@@ -116,6 +118,48 @@ def test_compiled_together_or_one_by_one(history: tuple[list[Record], list[dict[
     found = Snapshot().update(compiled.segment).match(events)
     patterns = {id: parse(pattern) for id, (_, pattern) in expected.items() if pattern is not None}
     assert [sorted(ids) for ids in found] == [sorted(ids) for ids in naive.match(patterns, events)]
+
+
+@st.composite
+def libraries(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Patterns of up to three shapes, of each a few or as many as are compiled as columns; and events."""
+    shapes = draw(st.lists(choice(fields(0), fields(0), fields(2)), min_size=1, max_size=3))
+    drawn: list[Any] = []
+    for shape in shapes:
+        one = st.builds(lambda: varied(draw, shape))  # noqa: B023 - it is drawn at once
+        drawn += draw(st.lists(one, max_size=3) | st.lists(one, min_size=2 * WORTHWHILE, max_size=2 * WORTHWHILE + 4))
+    patterns = {f"s{i}": pattern for i, pattern in enumerate(drawn) if usable(pattern)}
+    return patterns, draw(st.lists(events_near(shapes), min_size=1, max_size=5))
+
+
+def usable(pattern: Any) -> bool:
+    try:
+        lower(parse(pattern))
+    except PatternError:
+        return False
+    return True
+
+
+@given(library=libraries())
+def test_an_index_is_built_of_many_patterns_as_of_one_after_the_other(
+    library: tuple[dict[str, Any], list[dict[str, Any]]],
+) -> None:
+    patterns, events = library
+    index = Index.build(patterns)
+    parsed = {id: parse(pattern) for id, pattern in patterns.items()}
+    assert index.match(events) == [sorted(ids) for ids in naive.match(parsed, events)]
+    for part in index.snapshot.parts:
+        assert {id: pattern_of(part.segment, i) for i, id in enumerate(part.ids)} == parsed
+
+
+def test_a_value_that_compares_is_a_value_like_others() -> None:
+    """`<` stays in the shape of a document, since it may be an operator."""
+    patterns = {f"s{i}": {"op": ["<", {"prefix": ">="}], "x": [i]} for i in range(2 * WORTHWHILE)}
+    assert Index.build(patterns).match([{"op": "<", "x": 3}, {"op": ">=1", "x": 3}, {"op": "=", "x": 3}]) == [
+        *(["s3"], ["s3"], [])
+    ]
+    values = [json.dumps({"id": "<", "subscriber": "alice", "pattern": {"x": [i]}}).encode() for i in range(20)]
+    assert {type(o) for o in compile_changes(changes([(None, value) for value in values])).outcomes} == {Subscription}
 
 
 SHAPES: list[Callable[[Random], Any]] = [

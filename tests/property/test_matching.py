@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from matchers import ALGORITHMS, EventBatch, Index, Interfaces, SubscriptionTable
 from matchers.language import naive
 from matchers.language.parsing import parse
+from matchers.library import FEW
 from tests.algorithms import EXACTLY
 from tests.strategies import batches, events_near, patterns, tables, workloads
 
@@ -35,6 +37,24 @@ def compare(found: list[list[str]], subscriptions: Subscriptions, events: Events
         wrong = {id: subscriptions[id] for id in set(ids) ^ set(expected)}
         assert not wrong, f"{event!r}: {wrong!r} {'missing' if wrong.keys() <= set(expected) else 'too much'}"
         assert ids == expected
+
+
+def compare_all_ways(index: Index, subscriptions: Subscriptions, events: Events) -> None:
+    """Events alone and in a batch, as documents and, where JSON can write them, as bytes."""
+    assert len(events) <= FEW  # these are matched one by one
+    compare(index.match(events), subscriptions, events)
+    compare([sorted(ids) for ids in index.snapshot.match(events)], subscriptions, events)
+    mixed = list(map(written, events))
+    compare(index.match(mixed), subscriptions, events)
+    compare([sorted(ids) for ids in index.snapshot.match(mixed)], subscriptions, events)
+
+
+def written(event: dict[str, Any]) -> Any:
+    """Its JSON, or the event itself if it holds what JSON does not know."""
+    try:
+        return json.dumps(event, allow_nan=False, ensure_ascii=False).encode()
+    except ValueError:
+        return event
 
 
 # Algorithms with options that make their parts small, so that small tables have several of each.
@@ -101,7 +121,7 @@ def test_every_algorithm_forwards_to_the_interfaces_of_what_matches(
 def test_every_algorithm_agrees_with_the_definition(name: str, workload: tuple[Subscriptions, Events]) -> None:
     algorithm, options = SMALL[name]
     subscriptions, events = workload
-    compare(Index.build(subscriptions, algorithm=algorithm, **options).match(events), subscriptions, events)
+    compare_all_ways(Index.build(subscriptions, algorithm=algorithm, **options), subscriptions, events)
 
 
 @pytest.mark.parametrize("name", [name for name, algorithm in ALGORITHMS.items() if algorithm.approximate])
@@ -137,7 +157,7 @@ def test_every_version_matches_its_own_subscriptions_for_ever(history: tuple[lis
     for number, (version, subscriptions) in enumerate(versions):
         assert version.version == number + 1
         assert len(version.snapshot) == len(subscriptions)
-        compare(version.match(events), subscriptions, events)
+        compare_all_ways(version, subscriptions, events)
 
 
 @given(workload=workloads())

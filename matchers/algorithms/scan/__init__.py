@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from matchers.algorithms.scan.kernel import Table, scan
+import numpy as np
+
+from matchers.algorithms.scan.kernel import Single, Table, scan, scan_single
+from matchers.contract.held import Held
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
 
@@ -19,6 +23,11 @@ class Scan(Matcher):
             return scan(first, events.arrays, self.n_columns, self.table, out, counts)
 
         return list_matches(step, len(events), len(self.table.start) - 1)
+
+    def alone(self) -> Callable[[EventBatch], Int32]:
+        n = len(self.table.start) - 1
+        held = Held(Single(self.table, self.n_columns, np.empty(n, np.int32), np.empty(1, np.int64)))
+        return lambda event: scan_single(event.offsets, event.column, event.value, held)
 
 
 def build(table: SubscriptionTable) -> Scan:

@@ -58,3 +58,20 @@ def scan(event: int, events: Events, n_columns: int, table: Table, out: Any, cou
         clear(e_column, offsets[event], offsets[event + 1], first, last)
         event += 1
     return event
+
+
+class Single(NamedTuple):
+    """A table, and what `scan_single` needs besides."""
+
+    table: Table
+    n_columns: int
+    out: Any  # [S] int32
+    counts: Any  # [1] int64
+
+
+@kernel
+def scan_single(offsets: Any, column: Any, value: Any, held: Any) -> Any:
+    """The subscriptions, ascending, that a batch of one event satisfies; a held `Single`."""
+    table, n_columns, out, counts = held.arrays
+    scan(0, Events(offsets, column, value), n_columns, table, out, counts)
+    return out[: counts[0]].copy()

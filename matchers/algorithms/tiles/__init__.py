@@ -25,11 +25,12 @@ from matchers.algorithms.tiles.clustering import Ranges, Tiling, tiling
 from matchers.algorithms.tiles.kernels import layout as layout_kernels
 from matchers.algorithms.tiles.kernels import matching
 from matchers.algorithms.tiles.kernels.layout import Slots
-from matchers.algorithms.tiles.kernels.matching import Arrays, Batch, Runs
+from matchers.algorithms.tiles.kernels.matching import Arrays, Batch, Runs, Single
 from matchers.algorithms.tiles.layout import Ends, Layout
 from matchers.algorithms.tiles.model import expected
 from matchers.algorithms.tiles.quantiles import Quantiles
 from matchers.algorithms.unique import Unique, rows
+from matchers.contract.held import Held
 from matchers.contract.matcher import Matcher
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
@@ -130,6 +131,17 @@ class Tiles(Matcher):
             parts.append(MatchBatch(offsets, out))
             first = end
         return parts[0] if len(parts) == 1 else MatchBatch.joined(parts)
+
+    def alone(self) -> Callable[[EventBatch], Int32]:
+        if self.threads > 1 or self.matched > MUCH:
+            return super().alone()
+        nothing = np.empty(0, np.int64)
+        runs = Runs(
+            *(np.empty(1, np.int32), np.empty(1, np.int64), np.empty(self.n_subscriptions, np.int32)),
+            *(nothing.astype(np.int32), nothing, nothing.astype(np.uint64), np.zeros(3, np.int64)),
+        )
+        held = Held(Single(self.arrays, runs, np.ones(1, bool), np.zeros(len(COUNTERS), np.int64)))
+        return lambda event: matching.match_single(event.offsets, event.column, event.value, held)
 
     def save(self, path: Path) -> None:
         """As one file, for `load`. Raises OSError."""

@@ -83,6 +83,17 @@ class Found(NamedTuple):
     length: Any  # [V] int32, of a TEXT
 
 
+class Memory(NamedTuple):
+    """What a reader of T names and so many nodes needs, and may keep from call to call."""
+
+    stack: Any  # [DEPTH] int32: the node of each open object or array
+    is_array: Any  # [DEPTH] bool
+    serial: Any  # [DEPTH] int64: of each open object
+    seen: Any  # [nodes] int64, first 0: the serial of the object in which a node came last
+    follows: Any  # [T + 1] int64, first 0: the slot that came after each slot; the last: first of all
+    last_serial: Any  # [1] int64, first 0
+
+
 _POWER_HIGH, _POWER_LOW = _powers()
 _EXACT = np.array([10.0**e for e in range(23)])
 
@@ -109,7 +120,7 @@ def _mix(h: Any, byte: Any) -> Any:
 
 
 @kernel
-def read_json(documents: Documents, names: Names, found: Found, several: Any, hard: Any) -> int:
+def read_json(documents: Documents, names: Names, memory: Memory, found: Found, several: Any, hard: Any) -> int:
     """Fill `found`, whose first offset is 0, with the values of events; returns how many there are.
 
     several: [N] bool: an array of several elements was read. hard: [N] bool: the event is left to the slower reader.
@@ -118,12 +129,8 @@ def read_json(documents: Documents, names: Names, found: Found, several: Any, ha
     t_node, t_child, t_start, t_length, t_text, n_path, n_inner = names
     offsets, path, kind, number, start, length = found
     number_bits = number.view(np.uint64)
-    stack = np.empty(DEPTH, np.int32)  # the node of each open object or array
-    is_array = np.empty(DEPTH, np.bool_)
-    serial = np.empty(DEPTH, np.int64)  # of each open object
-    seen = np.zeros(n_path.shape[0], np.int64)  # the serial of the object in which a node came last
-    follows = np.zeros(t_node.shape[0] + 1, np.int64)  # the slot that came after each slot; the last: first of all
-    objects = 0
+    stack, is_array, serial, seen, follows, last_serial = memory
+    objects = last_serial[0]
     m = 0
     mask = t_node.shape[0] - 1
     for e in range(begins.shape[0]):
@@ -335,6 +342,7 @@ def read_json(documents: Documents, names: Names, found: Found, several: Any, ha
         else:
             several[e] = many
         offsets[e + 1] = m
+    last_serial[0] = objects
     return m
 
 

@@ -726,6 +726,25 @@ def arrange(runs: Runs, ids: Any, n_ids: int, offsets: Any) -> Any:
     return out
 
 
+class Single(NamedTuple):
+    """An index, and what `match_single` needs besides."""
+
+    tiles: Arrays
+    runs: Runs  # with room for one run, of all subscriptions
+    chosen: Any  # [1] bool: True
+    counters: Any
+
+
+@kernel
+def match_single(offsets: Any, column: Any, value: Any, held: Any) -> Any:
+    """The subscriptions, ascending, that a batch of one event satisfies; a held `Single`."""
+    index, runs, chosen, counters = held.arrays
+    runs.used[:] = 0
+    parents = (0, index.parent.shape[0] - 1)
+    match_alone(0, 1, chosen, Events(offsets, column, value), parents, index, runs, counters)
+    return arrange(runs, index.id, index.id.shape[0], np.zeros(2, np.int64))
+
+
 @inlined
 def _insert(out: Any, begin: int, end: int) -> None:
     for i in range(begin + 1, end):
