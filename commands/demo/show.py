@@ -166,6 +166,7 @@ def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_
     """Wait until all events are done. The deliveries count for a batch whose log line was lost in a crash."""
     changed = time.monotonic()
     last = (0, 0, 0)
+    pulled = False
     with Live(console=console, refresh_per_second=4, get_renderable=lambda: _picture(seen, events)) as live:
         while True:
             job.check()
@@ -173,15 +174,15 @@ def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_
             if now != last:
                 last, changed = now, time.monotonic()
             quiet = time.monotonic() - changed
-            if seen.processed >= events or (pull_the_plug and seen.published >= events and quiet > 5):
+            if seen.processed >= events or (pulled and seen.published >= events and quiet > 5):
                 break
             if quiet > QUIET_S:
                 raise JobError(f"no progress for {QUIET_S:.0f} s, at {seen.processed:,} of {events:,} events")
-            if pull_the_plug and seen.published >= events // 2:
+            if pull_the_plug and not pulled and seen.published >= events // 2:
                 pull_the_plug_at = seen.published
                 job.kill_and_restart()
                 console.print(f"kill -9 of the job after {pull_the_plug_at:,} events, and a restart")
-                pull_the_plug = False
+                pulled = True
                 seen.processed = min(seen.processed, events - 1)
                 changed = time.monotonic()
             time.sleep(0.1)

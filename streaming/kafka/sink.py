@@ -192,7 +192,7 @@ class TransactionalSink:
         sending = True
         try:
             self._producer.begin_transaction()
-            with _unveiled():
+            with self._unveiled():
                 for record in records:
                     topics.add(record.topic)
                     self._produce(record)
@@ -271,6 +271,18 @@ class TransactionalSink:
         with suppress(KafkaException):  # of a broker that does not answer: then the transaction is given up
             self._producer.list_topics(timeout=GONE_S)
 
+    @contextmanager
+    def _unveiled(self) -> Iterator[None]:
+        """The fatal error of the client. confluent_kafka raises it before it calls `_delivered`, which Python then
+        takes for a broken call. If it is lost on the way, the next call says it."""
+        try:
+            yield
+        except SystemError as error:
+            if error.__cause__ is not None:
+                raise error.__cause__ from None
+            self._producer.begin_transaction()
+            raise
+
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._look_at(error)
@@ -338,16 +350,6 @@ class TransactionalSink:
             f"another job with query.name = {self._name!r} has taken over, so this one stops; nothing was lost. "
             "Two jobs that are to run side by side need two names."
         )
-
-
-@contextmanager
-def _unveiled() -> Iterator[None]:
-    """The fatal error of the client. confluent_kafka raises it before it calls `_delivered`, which Python then takes
-    for a broken call."""
-    try:
-        yield
-    except SystemError as error:
-        raise error.__cause__ or error from None
 
 
 def _owner(note: str) -> str:

@@ -66,6 +66,29 @@ def test_records_that_are_not_taken_are_tried_again_if_their_topic_is_gone(
         sink.publish([Record(topic, None, b"v", []) for topic in topics], {("events", 0): 1})
 
 
+class Speechless(kafka_double.Producer):
+    """It was fenced, and `flush` fails without saying so."""
+
+    failed = False
+
+    def flush(self, timeout: float) -> int:
+        self.failed = True
+        raise SystemError("flush returned NULL without setting an exception")
+
+    def begin_transaction(self) -> None:
+        if self.failed:
+            raise KafkaException(KafkaError(KafkaError._FENCED, "fenced", True))
+        super().begin_transaction()
+
+
+def test_a_fatal_error_that_the_client_loses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = kafka_double.Broker()
+    broker.install(monkeypatch, lambda producer: producer)
+    monkeypatch.setattr(sink_module, "Producer", lambda config: Speechless(broker, config))
+    with pytest.raises(Fenced):
+        TransactionalSink("", {}, "q").publish([], {("events", 0): 1})
+
+
 PLACES = [("events", 0), ("events", 1), ("subs", 0)]
 
 
