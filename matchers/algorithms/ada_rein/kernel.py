@@ -19,7 +19,6 @@ import numpy as np
 
 from matchers.algorithms.rein.kernel import (
     BLOCK,
-    BLOCK_BITS,
     Lists,
     empty,
     keep_unmarked,
@@ -144,7 +143,7 @@ def ada_rein(
         read_group(event, n, events, group)
         for base in range(0, n_subscriptions, BLOCK):
             length = min(BLOCK, n_subscriptions - base)
-            block = base >> BLOCK_BITS
+            block = base // BLOCK
             for g in range(n):
                 empty(marks, length)
                 for a in columns:

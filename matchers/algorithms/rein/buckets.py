@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from matchers.algorithms.rein.kernel import BLOCK, BLOCK_BITS, NOBODY, Lists, low_bucket
+from matchers.algorithms.rein.kernel import BLOCK, NOBODY, Lists, low_bucket
 from matchers.kernels.cells import cell_of
 from matchers.kernels.jit import kernel
 
@@ -37,8 +37,8 @@ def insert_pairs(
     n, columns = lists.n, lists.begin.shape[0]
     while p < end:
         a = column[p]
-        row = (subscription[p] >> BLOCK_BITS) * columns + a
-        within = subscription[p] & (BLOCK - 1)
+        row = subscription[p] // BLOCK * columns + a
+        within = subscription[p] % BLOCK
         begin, per_unit = lists.begin[a], lists.per_unit[a]
         bucket = row * (n + 1) + low_bucket(low[p], begin, per_unit, n)
         at = lists.low_start[bucket] + low_size[bucket]
@@ -66,8 +66,8 @@ def delete_pairs(
     n, columns = lists.n, lists.begin.shape[0]
     for p in range(subscription.shape[0]):
         a = column[p]
-        row = (subscription[p] >> BLOCK_BITS) * columns + a
-        within = subscription[p] & (BLOCK - 1)
+        row = subscription[p] // BLOCK * columns + a
+        within = subscription[p] % BLOCK
         begin, per_unit = lists.begin[a], lists.per_unit[a]
         bucket = row * (n + 1) + low_bucket(low[p], begin, per_unit, n)
         remove(within, bucket, lists.low_start, low_size, lists.low, lists.low_subscription)

@@ -1,6 +1,6 @@
 """Mark the subscriptions that an event misses, and list the others.
 
-Subscriptions are cut into blocks of 2 ** 14 and predicates (the hull least low .. greatest high of a subscription in a
+Subscriptions are cut into blocks of 65,472 and predicates (the hull least low .. greatest high of a subscription in a
 column) into rows, one a (block, column). A row owns a run of pairs (bound, subscription within its block) in the list
 of lows and one in the list of highs, in buckets that ascend with the cell of the bound:
 
@@ -10,9 +10,12 @@ of lows and one in the list of highs, in buckets that ascend with the cell of th
 All that is marked without comparing is one contiguous run of 16-bit numbers. A predicate without a low end is in the
 bucket `none`, which no value reaches, one without a high end in no bucket. An absent column marks the run of all lows.
 
-A mark is a byte in the map of a block, which stays in the nearest cache: one store. A bit would cost a load, an or and
-a store, and with one map for all subscriptions most marks would miss that cache. Several events are marked in a block
-before the next, so that its lists are read from memory once for all of them.
+A mark is a byte in the map of a block, which stays in the second cache: one store. A bit would cost a load, an or and
+a store, and with one map for all subscriptions most marks would miss the caches. Several events are marked in a block
+before the next, so that its lists are read from memory once for all of them. Blocks are as long as 16 bits allow,
+because each row costs some ten lines of memory beside its marks: where to begin, two anchor buckets, two runs. With 500
+columns that is most of the time; blocks of 2 ** 14, whose map stays in the first cache, take twice as long there, and a
+quarter more with 20 columns.
 
 Cost per event: a store for each end that the event misses, two anchor buckets for each row, S / 8 comparisons of words.
 """
@@ -30,8 +33,7 @@ from matchers.kernels.groups import GROUP, group_size
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.rows import Rows, read, settle
 
-BLOCK_BITS = 14
-BLOCK = 1 << BLOCK_BITS
+BLOCK = (1 << 16) - 64  # subscriptions: nearly as many as 16 bits number, in whole words of bits
 NOBODY = BLOCK  # the subscription of a free place in a bucket (buckets.py); its mark is read by none
 _ALL = np.uint64(0x0101010101010101)  # eight marks
 
@@ -98,7 +100,7 @@ def count(subscription: Any, column: Any, low: Any, high: Any, lists: Any) -> No
     n, columns = lists.n, lists.begin.shape[0]
     for p in range(subscription.shape[0]):
         a = column[p]
-        row = (subscription[p] >> BLOCK_BITS) * columns + a
+        row = subscription[p] // BLOCK * columns + a
         bucket = low_bucket(low[p], lists.begin[a], lists.per_unit[a], n)
         lists.low_start[row * (n + 1) + bucket + 1] += 1
         if high[p] != np.inf:
@@ -111,8 +113,8 @@ def fill(subscription: Any, column: Any, low: Any, high: Any, lists: Any, low_ne
     n, columns = lists.n, lists.begin.shape[0]
     for p in range(subscription.shape[0]):
         a = column[p]
-        row = (subscription[p] >> BLOCK_BITS) * columns + a
-        within = subscription[p] & (BLOCK - 1)
+        row = subscription[p] // BLOCK * columns + a
+        within = subscription[p] % BLOCK
         bucket = low_bucket(low[p], lists.begin[a], lists.per_unit[a], n)
         at = low_next[row * (n + 1) + bucket]
         low_next[row * (n + 1) + bucket] = at + 1
@@ -196,7 +198,7 @@ def rein(event: int, events: Events, lists: Lists, rows: Rows, gone: Any, out: A
         read_group(event, n, events, group)
         for base in range(0, n_subscriptions, BLOCK):
             length = min(BLOCK, n_subscriptions - base)
-            row = (base >> BLOCK_BITS) * n_columns
+            row = base // BLOCK * n_columns
             for g in range(n):
                 empty(marks, length)
                 for a in range(n_columns):

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from matchers.algorithms import rein
 from matchers.algorithms.predicates import Predicates
 from matchers.algorithms.rein.buckets import delete_pairs, insert_pairs, spread
-from matchers.algorithms.rein.kernel import BLOCK_BITS, NOBODY, Lists
+from matchers.algorithms.rein.kernel import BLOCK, NOBODY, Lists
 from matchers.contract.growing_table import GrowingTable, nbytes, with_room
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 
@@ -56,10 +56,10 @@ class UpdatableRein:
             return first
         new = Predicates.of(table)
         number = new.subscription + np.int32(first)
-        for block in range(first >> BLOCK_BITS, -(-self._table.n >> BLOCK_BITS)):
+        for block in range(first // BLOCK, -(-self._table.n // BLOCK)):
             if block == self._blocks:
                 self._begin_block()
-            begin, end = np.searchsorted(number, [block << BLOCK_BITS, (block + 1) << BLOCK_BITS])
+            begin, end = np.searchsorted(number, [block * BLOCK, (block + 1) * BLOCK])
             while begin < end:
                 begin = insert_pairs(
                     *(begin, end, number, new.column, new.low, new.high),
@@ -82,7 +82,7 @@ class UpdatableRein:
         self._lists = rein.build(self._table.compact(), self._buckets).lists
         self._low_size = np.diff(self._lists.low_start).astype(np.int32)
         self._high_size = np.diff(self._lists.high_start).astype(np.int32)
-        self._blocks = -(-self._table.n >> BLOCK_BITS)
+        self._blocks = -(-self._table.n // BLOCK)
         if self._blocks:
             self._lay_out_last_block(room=True)
 
