@@ -54,7 +54,7 @@ from typing import Any
 import numpy as np
 
 from matchers.algorithms.cells import Cells
-from matchers.algorithms.pem.kernel import gather
+from matchers.algorithms.pem.kernel import gather, list_all
 from matchers.algorithms.pem.library import LIBRARY, PAPER, Builder, check_algorithms
 from matchers.algorithms.pem.split_point import Splits, cuts_of, follow
 from matchers.algorithms.pool import run as run_all
@@ -63,6 +63,7 @@ from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBat
 from matchers.errors import MatchingError
 
 Clock = Callable[[], float]
+Found = tuple[Int32, MatchBatch]  # a set of subscriptions, ascending, and its matches, numbered within it
 
 STEADY_WINDOWS = 5  # with the same slices, after which each side gets one index of all of its slices
 QUIET_WINDOWS = 10  # without an index to build, after which the split points have settled
@@ -163,16 +164,15 @@ class Pem(AdaptiveMatcher):
         tasks = [partial(self._ask, side, own, events) for side, own in zip(self.sides, slices, strict=True)]
         answers = run_all(tasks)
         self._record(slices, len(events), np.concatenate([times for _, times in answers]))
-        return united([part for found, _ in answers for part in found], len(events), len(self.order))
+        return united([one for found, _ in answers for one in found], len(events), len(self.order))
 
-    def _ask(self, side: Side, slices: range, events: EventBatch) -> tuple[list[MatchBatch], Float64]:
+    def _ask(self, side: Side, slices: range, events: EventBatch) -> tuple[list[Found], Float64]:
         """The matches of each run, and the time of each slice: its share of its run's time, by the work expected."""
         found, times = [], [np.empty(0)]
         began = self.clock()
         for run in side.parts(slices):
             indexed = self._indexed(side, run)
-            local = indexed.index.match(events)
-            found.append(MatchBatch(local.offsets, indexed.subscription[local.subscription]))
+            found.append((indexed.subscription, indexed.index.match(events)))
             ended = self.clock()
             work = side.work[run.start : run.stop]
             times.append((ended - began) * work / max(float(work.sum()), 1.0))  # 0 without subscriptions
@@ -361,13 +361,12 @@ def rows_of(table: SubscriptionTable, subscription: Int32) -> SubscriptionTable:
     )
 
 
-def united(found: list[MatchBatch], n_events: int, n_subscriptions: int) -> MatchBatch:
-    """Disjoint sets of subscriptions, found in the same events."""
-    if not found:
-        return MatchBatch(np.zeros(n_events + 1, np.int64), np.empty(0, np.int32))
-    begin = offsets_of(np.array([len(part.subscription) for part in found], np.int64))
-    out = np.empty(begin[-1], np.int32)
+def united(found: list[Found], n_events: int, n_subscriptions: int) -> MatchBatch:
+    """Of disjoint sets of subscriptions, found in the same events."""
+    bits = np.full((n_events, (n_subscriptions + 63) // 64), ~np.uint64(0))
+    for subscription, matches in found:
+        gather(matches.offsets, matches.subscription, subscription, bits)
+    out = np.empty(sum(len(matches.subscription) for _, matches in found), np.int32)
     counts = np.empty(n_events, np.int64)
-    offsets, subscription = np.stack([p.offsets for p in found]), np.concatenate([p.subscription for p in found])
-    gather(offsets, subscription, begin, n_subscriptions, out, counts)
+    list_all(bits, n_subscriptions, out, counts)
     return MatchBatch(offsets_of(counts), out)

@@ -1,6 +1,6 @@
 """Merge the matches of disjoint sets of subscriptions for the same events.
 
-    one found 1 6, another 0 5: bits 0 1 5 6, which are read in order
+    one numbers 1 4 6 as 0 1 2 and found 0 2, another found 0 5: bits 0 1 5 6, which are read in order
 
 Cost: O(S / 64 + matches) per event, whatever the number of sets.
 """
@@ -16,15 +16,18 @@ from matchers.kernels.jit import kernel
 
 
 @kernel
-def gather(offsets: Any, found: Any, begin: Any, n_subscriptions: int, out: Any, counts: Any) -> None:
-    """Set p matched found[begin[p] + offsets[p, e]] .. found[begin[p] + offsets[p, e + 1]] for event e."""
-    bits = np.empty((n_subscriptions + 63) >> 6, np.uint64)
+def gather(offsets: Any, found: Any, subscription: Any, bits: Any) -> None:
+    """Clear the bits of what one set matched: subscription[found[offsets[e]]] .. [offsets[e + 1]] for event e."""
+    for e in range(offsets.shape[0] - 1):
+        for i in range(offsets[e], offsets[e + 1]):
+            unmark(bits[e], subscription[np.uint64(found[i])])
+
+
+@kernel
+def list_all(bits: Any, n_subscriptions: int, out: Any, counts: Any) -> None:
+    """List each event's subscriptions whose bit is 0."""
     m = 0
-    for e in range(offsets.shape[1] - 1):
-        bits[:] = ~np.uint64(0)
-        for p in range(offsets.shape[0]):
-            for i in range(begin[p] + offsets[p, e], begin[p] + offsets[p, e + 1]):
-                unmark(bits, found[i])
+    for e in range(bits.shape[0]):
         before = m
-        m = unmarked(bits, n_subscriptions, out, m)
+        m = unmarked(bits[e], n_subscriptions, out, m)
         counts[e] = m - before

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from matchers.algorithms.cells import Cells
 from matchers.algorithms.hem import updates as hem_updates
-from matchers.algorithms.pem import Clock, check_options, probabilities, rows_of, shares_below, united
+from matchers.algorithms.pem import Clock, Found, check_options, probabilities, rows_of, shares_below, united
 from matchers.algorithms.pem.library import PAPER, check_algorithms
 from matchers.algorithms.pem.split_point import Splits, elastic
 from matchers.algorithms.pool import run as run_all
@@ -158,10 +158,10 @@ class UpdatablePem:
             self._record(len(events), [taken_s for _, taken_s in answers])
         return united([found for found, _ in answers], len(events), self._table.n)
 
-    def _ask(self, side: Side, events: EventBatch) -> tuple[MatchBatch, float]:
+    def _ask(self, side: Side, events: EventBatch) -> tuple[Found, float]:
         began = self._clock()
-        local = side.index.match(events)
-        return MatchBatch(local.offsets, side.number[local.subscription]), self._clock() - began
+        found = (side.number, side.index.match(events))
+        return found, self._clock() - began
 
     def _record(self, n_events: int, taken_s: Sequence[float]) -> None:
         """Add the times of a piece; at the end of a window of psi events, move each SP by Eq. 3 (algorithm 1)."""
