@@ -143,7 +143,7 @@ def matchers(
     value_distribution: Annotated[
         str,
         typer.Option(
-            help="Distribution of values: uniform, normal:VARIANCE, pareto:SHAPE or zipf:EXPONENT.",
+            help="Distribution of values: uniform, normal:VARIANCE, pareto:SHAPE, zipf:EXPONENT or hotspots:NUMBER.",
             rich_help_panel=INTERVALS,
         ),
     ] = "uniform",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.papers.figures import Figure, Point, Ratio, Value, lines, over, over_option, sizes
+from bench.papers.figures import Figure, Point, Ratio, Series, Value, lines, over, over_option, sizes
 from bench.workloads.distributions import Distribution
 from bench.workloads.synthetic import Workload
 
@@ -18,6 +18,7 @@ ALL = lines("scan", "counting", "rein", "ada_rein", "tama", "opindex", "hem")
 WITHOUT = 0.5  # where the axis has g = 0, HEM without its cache
 GROUPS = (Point(WITHOUT, options={"g": 0}, label="0"), *over_option("g", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)))
 SIZES = replace(DEFAULT, attributes=30, width=0.7)
+LEVELS = tuple(Series(f"hem, {n} level{'s' if n > 1 else ''}", "hem", {"levels": n}) for n in (1, 2, 3))
 
 
 def less(rein: float, tama: float, ada_rein: float, opindex: float) -> tuple[Ratio, ...]:
@@ -145,5 +146,19 @@ FIGURES = (
             Ratio("hem", "rein", 2.0, metric="memory", scope="about"),
             Ratio("hem", "tama", 0.643, metric="memory"),
         ),
+    ),
+    Figure(
+        "hem",
+        "hotspots",
+        "Cells of several levels",
+        "hotspots, where low ends of predicates and values of events lie",
+        tuple(
+            Point(k, dict.fromkeys(("values", "event_values"), Distribution("hotspots", float(k))))
+            for k in (1, 2, 4, 8, 16, 32)
+        ),
+        replace(DEFAULT, predicates=(5, 5), width=0.0, width_spread=0.3),
+        (*LEVELS, *lines("rein", "tama")),
+        log_x=True,
+        note="The paper has no figure of it: section 7 leaves several levels of cells as future work.",
     ),
 )

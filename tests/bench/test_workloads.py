@@ -137,6 +137,13 @@ def test_most_values_of_a_zipf_distribution_are_small() -> None:
     assert (values < 0.001).mean() == pytest.approx(1 / 7.485, abs=0.01)
 
 
+def test_hotspots_share_the_values_out() -> None:
+    values = Distribution.parse("hotspots:3").values(np.random.default_rng(0), 30_000)
+    spot = (values * 3).astype(int)
+    assert np.allclose(values, (spot + 0.5) / 3, atol=0.001)
+    assert np.bincount(spot).tolist() == pytest.approx([10_000] * 3, rel=0.05)
+
+
 def test_with_a_dataset_predicates_lie_around_its_values(tmp_path: Path) -> None:
     file = tmp_path / "data.txt"
     file.write_text("0 100, 7\n10 200, 7\n5 100, 7\n")  # scaled: 0, 1, 0.5 and 0, 1, 0 and 0, 0, 0
@@ -174,6 +181,7 @@ def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None
         ("zipf", "zipf:1.5"),
         ("zipf:x", "not a number"),
         ("zipf:-1", "above 0"),
+        ("hotspots:1.5", "a whole number"),
         ("pareto:1", "above 1"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import hem
+from matchers.algorithms.hem import kernel, updates
 
 pytestmark = pytest.mark.kernels
 
@@ -101,6 +102,68 @@ def test_many_attributes_cost_what_their_predicates_weigh() -> None:
     assert index.effective_g < 32
 
 
+SPOTS = np.array([-0.0, 0.25, 0.5, 0.51, 3.0])
+
+
+def crowded(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Values in five spots; a fifth of them in one place, and some are infinite."""
+    values = rng.choice(SPOTS, n) + np.where(rng.random(n) < 0.8, rng.random(n) * 1e-4, 0.0)
+    values[rng.random(n) < 0.05] = np.inf
+    return values
+
+
+def with_hotspots(n: int, seed: int) -> SubscriptionTable:
+    rng = np.random.default_rng(seed)
+    low = np.where(rng.random(2 * n) < 0.1, -np.inf, crowded(rng, 2 * n))
+    low[np.isposinf(low)] = 0.5
+    high = np.maximum(low, crowded(rng, 2 * n))
+    column = np.tile([0, 2], n) + rng.integers(0, 2, 2 * n)
+    return SubscriptionTable.from_intervals(
+        np.repeat(np.arange(n), 2), column, low, high, n_subscriptions=n, n_columns=5
+    )
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("c", [3, 64, 1_000])
+def test_cells_of_several_levels_change_no_match(levels: int, c: int) -> None:
+    first, then = with_hotspots(3_000, 1), with_hotspots(1_000, 2)
+    rng = np.random.default_rng(3)
+    values = np.where(rng.random((40, 5)) < 0.1, rng.choice([1e300, -1e300, 1.0, 0.0], (40, 5)), 0.0)
+    values = np.where(values == 0.0, crowded(rng, 200).reshape(40, 5), values)
+    events = EventBatch.from_dense(np.where(np.isinf(values), np.nan, values))
+    expected = listed(ALGORITHMS["scan"](first).match(events))
+    assert sum(map(len, expected)) > 1_000
+    assert listed(hem.build(first, c=c, levels=levels, block=1_024).match(events)) == expected
+    changing = updates.build(first, c=c, levels=levels, block=1_024)
+    changing.insert(then)
+    both = [
+        of_first + [3_000 + s for s in of_then]
+        for of_first, of_then in zip(expected, listed(ALGORITHMS["scan"](then).match(events)), strict=True)
+    ]
+    assert listed(changing.match(events)) == both
+
+
+def test_leaves_ascend_with_the_value_and_follow_where_bounds_crowd() -> None:
+    domain = hem.build(with_hotspots(5_000, 1), c=100, levels=3).domain
+    assert domain.first[0] >= 0  # column 0 is divided
+    crowd = crowded(np.random.default_rng(4), 2_000)
+    column = np.zeros(2_501, np.int32)
+    leaf = kernel.leaves(np.sort(np.concatenate([crowd, np.linspace(-1, 4, 500), [-np.inf]])), column, domain)
+    assert (np.diff(leaf) >= 0).all()
+    assert (leaf[0], leaf[-1]) == (0, domain.c[0] - 1)
+    plain = hem.build(with_hotspots(5_000, 1), c=100).domain
+    assert len(np.unique(kernel.leaves(crowd, column, plain))) <= 6  # of each spot, and of infinity
+    assert len(np.unique(kernel.leaves(crowd, column, domain))) > 50
+
+
+def test_several_levels_compare_and_mark_less_where_bounds_crowd() -> None:
+    table, n = with_hotspots(20_000, 5), 50
+    events = EventBatch.from_dense(0.5 + np.random.default_rng(6).random((n, 5)) * 1e-4)
+    assert hem.build(table, levels=2).marks(events) < hem.build(table).marks(events) / 2
+
+
 def test_what_cannot_be_built() -> None:
     with pytest.raises(MatchingError, match="a multiple of 64"):
         hem.build(uniform(10, 3, 2, 0.3), block=100)
+    with pytest.raises(MatchingError, match="c and levels from 1"):
+        hem.build(uniform(10, 3, 2, 0.3), levels=0)

@@ -26,6 +26,8 @@ Where ours differs:
   and not by d g (sec. 7 leaves the reduction of states as future work), and d = 10,000 is possible.
 - Where an event lacks more than it has, what it lacks is found by counting what it has: a subscription with all of its
   attributes there is the exception (line 8 does d - psi_E ORs).
+- Cells may have several levels (`levels`, `cells.py`), which sec. 7 leaves as future work: where bounds crowd, a cell
+  is divided again, so that neither comparing in c_j nor marking the rest of its group costs more than elsewhere.
 - Insertion hangs pairs on the cells as chains; deletion marks a subscription beforehand, for all events.
 - Lists of values and arrays: the hull of several intervals is indexed, and what is left unmarked is then verified.
 """
@@ -37,8 +39,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.algorithms.cells import Cells
 from matchers.algorithms.hem import kernel as kernels
+from matchers.algorithms.hem.cells import divided
 from matchers.algorithms.hem.kernel import COMPARE, MARK, UNITE, Chains, Domain, Index, Pairs
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
@@ -69,7 +71,7 @@ class Hem(Matcher):
 
     @property
     def d(self) -> int:
-        return len(self.domain.begin)
+        return len(self.domain.c)
 
     @property
     def n(self) -> int:
@@ -137,33 +139,34 @@ class Hem(Matcher):
             indexed = index.cells[r] > 0
             r = r[indexed]
             c, g, origin = index.cells[r].astype(np.int64), index.groups[r].astype(np.int64), index.first_cell[r]
+            of_attribute = self.domain.c[r - b * self.d]
             g = np.where(g == 1, 2, g)
-            cell = greatest_cell[:n][indexed] * c // index.c
+            cell = greatest_cell[:n][indexed] * c // of_attribute
             end = np.where(g > 0, (((cell + 1) * g - 1) // c + 1) * c // np.maximum(g, 1), c)
             total += int((index.low.start[origin + end] - index.low.start[origin + cell + 1]).sum())
-            cell = least_cell[:n][indexed] * c // index.c
+            cell = least_cell[:n][indexed] * c // of_attribute
             begin = np.where(g > 0, ((cell + 1) * g - 1) // c * c // np.maximum(g, 1), 0)
             total += int((index.high.start[origin + cell] - index.high.start[origin + begin]).sum())
         return total
 
 
-def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, block: int = BLOCK) -> Hem:
-    """c and g as the paper has them by default (sec. 6.1, 6.2); g = 0 is HEM without its cache. Raises
-    MatchingError."""
-    return lay_out(table, c, g, block, capacity=0, psi=0)
+def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, levels: int = 1, block: int = BLOCK) -> Hem:
+    """c and g as the paper has them by default (sec. 6.1, 6.2); g = 0 is HEM without its cache. With more `levels`,
+    cells that hold far more than their share are divided again (`cells.py`). Raises MatchingError."""
+    return lay_out(table, c, g, levels, block, capacity=0, psi=0)
 
 
-def lay_out(table: SubscriptionTable, c: int, g: int, block: int, capacity: int, psi: int) -> Hem:
+def lay_out(table: SubscriptionTable, c: int, g: int, levels: int, block: int, capacity: int, psi: int) -> Hem:
     """With room for `capacity` subscriptions of `psi` predicates on average. Raises MatchingError."""
-    if c < 1 or g < 0 or capacity < 0 or not 64 <= block <= 1 << 16 or block % 64:
-        raise MatchingError("hem: c from 1, g and capacity from 0, block a multiple of 64 from 64 to 65536")
+    if c < 1 or g < 0 or levels < 1 or capacity < 0 or not 64 <= block <= 1 << 16 or block % 64:
+        raise MatchingError("hem: c and levels from 1, g and capacity from 0, block a multiple of 64 from 64 to 65536")
     g = min(g, c)
     d, n = table.n_columns, table.n_subscriptions + capacity
     block = min(block, max(-(-n // 64) * 64, 64))
     blocks = max(-(-n // block), 1)
     hulls = Predicates.of(table)
     s, a, low, high = hulls.subscription, hulls.column, hulls.low, hulls.high
-    domain = Cells.of(table, c)
+    domain = divided(table, hulls, c, levels)
 
     row = s // block * d + a
     present = predicates = np.bincount(row, minlength=blocks * d)
@@ -171,7 +174,9 @@ def lay_out(table: SubscriptionTable, c: int, g: int, block: int, capacity: int,
         open_from = table.n_subscriptions // block * d
         predicates = present.copy()
         predicates[open_from:] = np.maximum(present[open_from:], max(len(s) * block // max(n, 1) // max(d, 1), 1))
-    cells = np.where(predicates > 0, np.clip(predicates // PAIRS_A_CELL, 1, c), 0).astype(np.int32)
+    cells = np.where(predicates > 0, np.clip(predicates // PAIRS_A_CELL, 1, np.tile(domain.c, blocks)), 0).astype(
+        np.int32
+    )
     words = block // 64
     groups = np.minimum(np.minimum((g * predicates + DENSE * words // 2) // (DENSE * words), g), cells).astype(np.int32)
     first_cell = offsets_of(cells)
@@ -180,8 +185,7 @@ def lay_out(table: SubscriptionTable, c: int, g: int, block: int, capacity: int,
 
     ends = []
     for bound in (low, high):
-        cell = kernels.cells(bound, a, domain.begin, domain.per_unit, c)
-        at = first_cell[row] + cell.astype(np.int64) * cells[row] // c
+        at = first_cell[row] + kernels.leaves(bound, a, domain).astype(np.int64) * cells[row] // domain.c[a]
         pairs = Pairs(np.zeros(first_cell[-1] + 1, np.int64), np.empty(len(s)), np.empty(len(s), np.uint16))
         kernels.sort_pairs(at, bound, (s % block).astype(np.uint16), pairs)
         ends.append(pairs)
@@ -189,7 +193,6 @@ def lay_out(table: SubscriptionTable, c: int, g: int, block: int, capacity: int,
     places = np.arange(blocks * block)
     index = Index(
         block,
-        c,
         cells,
         present.astype(np.int32),
         groups,
@@ -213,7 +216,7 @@ def lay_out(table: SubscriptionTable, c: int, g: int, block: int, capacity: int,
         bool(several.any()),
     )
     chains = chains_for(spare, blocks * d, int(first_cell[-1]) if capacity else 0)
-    return Hem(Domain(domain.begin, domain.per_unit, c), index, chains, rows)
+    return Hem(domain, index, chains, rows)
 
 
 def chains_for(predicates: int, rows: int, cells: int) -> Chains:

@@ -22,11 +22,15 @@ COMPARE, UNITE, MARK = 1, 2, 4  # steps of Algorithm 2: line 4, lines 6 and 8, l
 
 
 class Domain(NamedTuple):
-    """The c cells of each of d attributes, as in `algorithms/cells.py`."""
+    """The cells of d attributes: N nodes, of which node a is all of attribute a (`cells.py`)."""
 
-    begin: Any  # [d] float64
-    per_unit: Any  # [d] float64
-    c: int
+    c: Any  # [d] int32: leaves of each attribute
+    begin: Any  # [N] float64, as in `algorithms/cells.py`
+    per_unit: Any  # [N] float64
+    cells: Any  # [N] int32: cells of the node
+    leaf: Any  # [N] int32: its first leaf
+    first: Any  # [N] int64: where its cells begin in `child`; -1 if all are leaves
+    child: Any  # int32: the node into which a cell is divided, or -1 - its leaf
 
 
 class Pairs(NamedTuple):
@@ -41,8 +45,7 @@ class Index(NamedTuple):
     """Block b and attribute a are row r = b * d + a of R rows; n places for subscriptions, W words of bits in all."""
 
     block: int  # subscriptions in a block, a multiple of 64
-    c: int  # cells of an attribute, at most
-    cells: Any  # [R] int32: c of the row, at most c
+    cells: Any  # [R] int32: c of the row, at most that of its attribute
     predicates: Any  # [R] int32: of the build
     groups: Any  # [R] int32: g of the row; 0: no sets
     first_cell: Any  # [R + 1] int64: a row owns cells first_cell[r] .. first_cell[r + 1]
@@ -84,11 +87,42 @@ class Located(NamedTuple):
     greatest_cell: Any  # [V] int64
 
 
+@inlined
+def leaf_of(value: float, a: int, domain: Domain) -> int:
+    """From 0 to domain.c[a] - 1, ascending with the value."""
+    node = a
+    cell = cell_of(value, domain.begin[node], domain.per_unit[node], domain.cells[node])
+    while domain.first[node] >= 0:
+        child = domain.child[domain.first[node] + cell]
+        if child < 0:
+            return int(-1 - child)
+        node = child
+        cell = cell_of(value, domain.begin[node], domain.per_unit[node], domain.cells[node])
+    return int(domain.leaf[node] + cell)
+
+
+@kernel
+def leaves(value: Any, at: Any, domain: Domain) -> Any:
+    """The leaf of each value on its attribute."""
+    found = np.empty(value.shape[0], np.int32)
+    for i in range(value.shape[0]):
+        found[i] = leaf_of(value[i], at[i], domain)
+    return found
+
+
+@kernel
+def cells_of(values: Any, begin: float, per_unit: float, n: int) -> Any:
+    """The cell of each value in a node of n cells."""
+    found = np.empty(values.shape[0], np.int64)
+    for i in range(values.shape[0]):
+        found[i] = cell_of(values[i], begin, per_unit, n)
+    return found
+
+
 @kernel
 def locate(first_event: int, last_event: int, events: Events, domain: Domain) -> Located:
     offsets, column, value = events
-    begin, per_unit, c = domain
-    d = begin.shape[0]
+    d = domain.c.shape[0]
     room = offsets[last_event] - offsets[first_event]
     begins, event = np.zeros(d + 1, np.int64), np.empty(room, np.int32)
     first, last = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -126,18 +160,9 @@ def locate(first_event: int, last_event: int, events: Events, domain: Domain) ->
             begins[0] = 0
     for a in range(d):
         for k in range(begins[a], begins[a + 1]):
-            least_cell[k] = cell_of(least[k], begin[a], per_unit[a], c)
-            greatest_cell[k] = cell_of(greatest[k], begin[a], per_unit[a], c)
+            least_cell[k] = leaf_of(least[k], a, domain)
+            greatest_cell[k] = leaf_of(greatest[k], a, domain)
     return Located(begins, event, first, last, least, greatest, least_cell, greatest_cell)
-
-
-@kernel
-def cells(value: Any, at: Any, begin: Any, per_unit: Any, c: int) -> Any:
-    """The cell of each value on its attribute."""
-    found = np.empty(value.shape[0], np.int32)
-    for i in range(value.shape[0]):
-        found[i] = cell_of(value[i], begin[at[i]], per_unit[at[i]], c)
-    return found
 
 
 @inlined
@@ -245,7 +270,7 @@ def mark_present(
 ) -> None:
     """Lines 2 to 7: for each attribute of the block, all events that have it."""
     begins, event, first, last, least, greatest, least_cell, greatest_cell = located
-    _, c, cells, _, groups, first_cell, first_set, sets, lows, highs, _, _, _ = index
+    _, cells, _, groups, first_cell, first_set, sets, lows, highs, _, _, _ = index
     low_start, low, low_id = lows
     high_start, high, high_id = highs
     later = chains.rows
@@ -257,7 +282,7 @@ def mark_present(
         if n_cells == 0:
             continue
         origin = first_cell[r]
-        g = parts(groups[r])
+        g, c = parts(groups[r]), domain.c[a]
         for k in range(begins[a], begins[a + 1]):
             into = np.uint64(event[k] * n_words)  # where B of the event begins
             # LVE: low values above the greatest value; HVE: high values below the least
@@ -310,7 +335,7 @@ def unite_common(
     words = bits.shape[0]
     common[:] = ~np.uint64(0)
     for i in range(value.shape[0]):
-        cell = cell_of(value[i], domain.begin[a], domain.per_unit[a], domain.c) * c // domain.c
+        cell = leaf_of(value[i], a, domain) * c // domain.c[a]
         excluded = sets[first_set + group_of(cell, c, g)]
         for w in range(words):
             common[w] &= excluded[w]
@@ -432,13 +457,13 @@ def insert(
     """Algorithm 1 for predicates of subscriptions first + s: the i-th that came after the build, and those after it."""
     later, later_low, later_high, later_id, next_low, next_high, head_low, head_high = chains
     cells, groups, first_cell, first_set = index.cells, index.groups, index.first_cell, index.first_set
-    words, n_words, d = index.sets.reshape(-1), index.sets.shape[1], domain.begin.shape[0]
+    words, n_words, d = index.sets.reshape(-1), index.sets.shape[1], domain.c.shape[0]
     for p in range(s.shape[0]):
         block, id = divmod(first + s[p], index.block)
         r = block * d + a[p]
         c, g = cells[r], parts(groups[r])
-        low_cell = cell_of(low[p], domain.begin[a[p]], domain.per_unit[a[p]], domain.c) * c // domain.c
-        high_cell = cell_of(high[p], domain.begin[a[p]], domain.per_unit[a[p]], domain.c) * c // domain.c
+        low_cell = leaf_of(low[p], a[p], domain) * c // domain.c[a[p]]
+        high_cell = leaf_of(high[p], a[p], domain) * c // domain.c[a[p]]
         later[r] += 1
         later_low[i] = low[p]
         later_high[i] = high[p]

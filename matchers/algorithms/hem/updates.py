@@ -26,9 +26,9 @@ class UpdatableHem:
     _hem: Hem
     _chained: int  # predicates in the chains
 
-    def __init__(self, table: SubscriptionTable, c: int, g: int, block: int) -> None:
+    def __init__(self, table: SubscriptionTable, c: int, g: int, levels: int, block: int) -> None:
         """Raises MatchingError."""
-        self._options = (c, g, block)
+        self._options = (c, g, levels, block)
         self._table = GrowingTable(table)
         self._build()
 
@@ -78,6 +78,8 @@ class UpdatableHem:
         set_bits(self._hem.index.gone, np.flatnonzero(self._table.gone))
 
 
-def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, block: int = BLOCK) -> UpdatableHem:
+def build(
+    table: SubscriptionTable, *, c: int = 1_000, g: int = 32, levels: int = 1, block: int = BLOCK
+) -> UpdatableHem:
     """Options as for `hem.build`. Raises MatchingError."""
-    return UpdatableHem(table, c, g, block)
+    return UpdatableHem(table, c, g, levels, block)
