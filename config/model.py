@@ -104,8 +104,8 @@ class DeadLetters(Section):
 
 
 class Matching(Section):
-    algorithm: str = "scan"
-    """Name of the matching algorithm."""
+    algorithm: str = "auto"
+    """Name of the matching algorithm; "auto" measures which one is the fastest."""
     options: dict[str, Any] = {}
     """Options of that algorithm under their own names."""
     max_per_event: Annotated[int, Field(ge=0)] = 0

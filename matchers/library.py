@@ -26,7 +26,7 @@ class Index:
     snapshot: Snapshot
 
     @classmethod
-    def build(cls, subscriptions: Mapping[str, Any], algorithm: str = "scan", **options: Any) -> Index:
+    def build(cls, subscriptions: Mapping[str, Any], algorithm: str = "auto", **options: Any) -> Index:
         """From patterns (SUBSCRIPTIONS.md) by id; options are the algorithm's. Raises MatchingError.
 
         Many patterns of one shape are compiled together, ten times as fast as one by one.

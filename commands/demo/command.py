@@ -21,7 +21,7 @@ app = typer.Typer()
 def demo(
     events: Annotated[int, typer.Option(help="Number of events to send.", min=1)] = 6_000,
     rate: Annotated[int, typer.Option(help="Events per second.", min=1)] = 1_000,
-    algorithm: Annotated[str, typer.Option(help="Matching algorithm.")] = "scan",
+    algorithm: Annotated[str, typer.Option(help="Matching algorithm.")] = "auto",
     pull_the_plug: Annotated[
         bool, typer.Option("--pull-the-plug", help="Kill the job (kill -9) halfway, and restart it.")
     ] = False,

@@ -38,6 +38,11 @@ class Matcher(ABC):
         """
         return lambda event: self.match(event).subscription
 
+    @property
+    def about(self) -> str:
+        """Which algorithm it is and why, if that was decided when it was built; else empty."""
+        return ""
+
     def memory_bytes(self) -> int:
         """The size of all arrays of the index."""
         values = (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]

@@ -93,7 +93,7 @@ class Part:
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     version: int = 0
-    algorithm: str = "scan"
+    algorithm: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
     most: int | None = None  # subscriptions that an update may move; None: as many as it takes
     shards: int = 1

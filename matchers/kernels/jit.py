@@ -21,3 +21,14 @@ def kernel(function: Function) -> Function:
 def inlined(function: Function) -> Function:
     """A kernel that is inlined into its callers."""
     return cast(Function, numba.njit(nogil=True, inline="always")(function))
+
+
+def compiled(function: Callable[..., Any]) -> bool:
+    """Whether a kernel need not be compiled before it runs: it is in this process, or in the cache on disk.
+
+    For some types of arguments, that is; those of our kernels hardly vary.
+    """
+    if _SETTINGS.DISABLE_JIT or function.signatures:  # type: ignore[attr-defined]
+        return True
+    file = getattr(function._cache, "_cache_file", None)  # type: ignore[attr-defined]
+    return file is not None and bool(file._load_index())

@@ -98,7 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 # An algorithm sees another one only here.
 ENSEMBLES = {
     "ada_rein": {"rein"},
-    "auto": {"be_tree", "hem", "ocm", "tiles"},
+    "auto": {"be_tree", "counting", "hem", "ocm", "scan", "tama", "tiles"},
     "comat": {"rein", "tama"},
     "pem": {"hem", "opindex", "rein", "tama"},
     "translator": {"ccm", "ocm", "sff"},

@@ -8,9 +8,9 @@ import numba
 import numpy as np
 import pytest
 
-from matchers import EventBatch, Interfaces, MatchBatch, Matcher, MatchingError, SubscriptionTable
+from matchers import ALGORITHMS, EventBatch, Interfaces, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.algorithms import auto
-from matchers.algorithms.auto import choosing
+from matchers.algorithms.auto import candidates, choosing, drawing
 from matchers.algorithms.auto.choosing import Choice
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
@@ -36,11 +36,14 @@ class Timed(Matcher):
 
 
 def chosen(
-    table: SubscriptionTable, attributes: float | None = None, **algorithms: tuple[float, float, float]
+    table: SubscriptionTable,
+    attributes: float | None = None,
+    batch: float | None = 64,
+    **algorithms: tuple[float, float, float],
 ) -> list[Choice]:
     clock = Clock()
     builds = {name: lambda t, given=given: Timed(t, *given, clock) for name, given in algorithms.items()}
-    return choosing.choose(table, builds, clock, attributes)
+    return choosing.choose(table, builds, clock, attributes, batch)
 
 
 def test_what_grows_less_is_chosen_for_a_large_table_though_it_is_behind_on_both_samples() -> None:
@@ -53,9 +56,27 @@ def test_what_grows_less_is_chosen_for_a_large_table_though_it_is_behind_on_both
 
 
 def test_events_of_few_attributes_may_have_another_algorithm_than_events_of_many() -> None:
-    found = chosen(uniform_table(3_000, 40, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(15.0, 0.0, 0.0))
-    assert [choice.algorithm for choice in found] == ["sparse", "sparse", "sparse", "dense", "dense"]
-    assert [round(choice.attributes) for choice in found] == [4, 7, 13, 22, 40]
+    found = chosen(uniform_table(3_000, 40, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(20.0, 0.0, 0.0))
+    assert [choice.algorithm for choice in found] == ["sparse", "sparse", "dense"]
+    assert [round(choice.attributes) for choice in found] == [4, 13, 40]
+
+
+def test_events_that_come_alone_may_have_another_algorithm_than_those_in_batches() -> None:
+    """Whose calls take long, shares that among many events."""
+    table, clock = uniform_table(3_000, 4, 4, 0.3), Clock()
+
+    def calls(seconds: float, us: float) -> choosing.Build:
+        class Called(Timed):
+            def match(self, events: EventBatch) -> MatchBatch:
+                clock.now += seconds
+                return super().match(events)
+
+        return lambda t: Called(t, us, 0.0, 0.0, clock)
+
+    found = choosing.choose(table, {"quick": calls(0.0, 9.0), "long": calls(1e-4, 1.0)}, clock)
+    assert [(choice.batch, choice.algorithm) for choice in found] == [(1, "quick"), (64, "long"), (1_024, "long")]
+    (known,) = choosing.choose(table, {"quick": calls(0.0, 9.0), "long": calls(1e-4, 1.0)}, clock, batch=700.0)
+    assert (known.batch, known.algorithm) == (1_024, "long")
 
 
 def test_where_the_size_of_events_is_known_one_algorithm_is_chosen_for_it() -> None:
@@ -64,65 +85,187 @@ def test_where_the_size_of_events_is_known_one_algorithm_is_chosen_for_it() -> N
     assert [c.algorithm for c in chosen(table, 16, sparse=sparse, dense=dense)] == ["dense"]
 
 
-def test_two_algorithms_are_chosen_at_most() -> None:
-    table = uniform_table(3_000, 40, 4, 0.3)
-    found = chosen(table, first=(0.0, 0.0, 1.0), second=(11.0, 0.0, 0.05), last=(15.0, 0.0, -0.1))
-    assert [choice.algorithm for choice in found] == ["first", "first", "first", "last", "last"]
+@pytest.mark.parametrize(("n", "most"), [(3_000, 3), (choosing.SAMPLES[-1] + 1, 2)])
+def test_a_large_table_has_two_indexes_and_others_three_at_most(n: int, most: int) -> None:
+    seconds = np.where(np.eye(4, dtype=bool), 1.0, 5.0)
+    assert len(set(choosing._several(seconds, most))) == most
+    built = chosen(uniform_table(n, 40, 4, 0.3), a=(0.0, 0.0, 1.0), b=(9.0, 0.0, 0.2), c=(15.6, 0.0, 0.0))
+    assert 1 <= len({choice.algorithm for choice in built}) <= most
 
 
 def test_one_index_serves_all_events_where_another_would_gain_next_to_nothing() -> None:
     found = chosen(uniform_table(3_000, 40, 4, 0.3), one=(100.0, 0.0, 0.0), other=(98.0, 0.0, 0.1))
-    assert {choice.algorithm for choice in found} == {"one"}
+    assert len({choice.algorithm for choice in found}) == 1
+
+
+def test_who_is_far_behind_on_the_small_sample_is_not_asked_about_the_large_one() -> None:
+    clock, built = Clock(), []
+
+    def build(name: str, us: float) -> choosing.Build:
+        def made(table: SubscriptionTable) -> Matcher:
+            built.append((name, table.n_subscriptions))
+            return Timed(table, us, 0.0, 0.0, clock)
+
+        return made
+
+    table = uniform_table(30_000, 4, 2, 0.3)
+    choosing.choose(table, {"fast": build("fast", 1.0), "slow": build("slow", 5.0)}, clock)
+    tiny, (small, large) = choosing.TINY, choosing.SAMPLES
+    assert built == [("fast", tiny), ("slow", tiny), ("fast", small), ("slow", small), ("fast", large)]
+
+
+def test_no_further_algorithm_is_measured_when_the_time_is_up() -> None:
+    clock = Clock()
+
+    def slow(table: SubscriptionTable) -> Matcher:
+        clock.now += choosing.MOST_S
+        return Timed(table, 5.0, 0.0, 0.0, clock)
+
+    found = choosing.choose(
+        uniform_table(3_000, 4, 2, 0.3), {"slow": slow, "fast": lambda t: Timed(t, 1.0, 0.0, 0.0, clock)}, clock
+    )
+    assert {choice.algorithm for choice in found} == {"slow"}
 
 
 def test_drawn_events_hold_values_of_intervals_in_as_many_attributes_as_asked() -> None:
     table = SubscriptionTable.from_intervals(
         [0, 0, 1, 2], [0, 1, 1, 2], [3, -np.inf, 5, -np.inf], [3, 7, np.inf, np.inf], n_subscriptions=3, n_columns=3
     )
-    events = choosing.drawn(table, 2)
-    assert len(events) == choosing.EVENTS
+    events = drawing.drawn(table, 2)
+    assert len(events) == drawing.EVENTS
     assert set(zip(events.column.tolist(), events.value.tolist(), strict=True)) == {(0, 3.0), (1, 7.0), (1, 5.0)}
     assert (np.diff(events.offsets) == 2).all()  # nothing is known of the third column, so nobody has it
+    assert set(np.diff(drawing.drawn(table, 1).offsets)) == {1}
 
 
-def test_one_algorithm_for_all_sizes_may_be_a_tenth_behind() -> None:
-    table = uniform_table(3_000, 40, 4, 0.3)
-    found = chosen(table, first=(6.0, 0.0, 1.0), between=(9.0, 0.0, 0.2), last=(15.6, 0.0, 0.0))
-    assert [choice.algorithm for choice in found] == ["between"] * 5  # 17 where 15.6 would do
+def test_few_large_events_are_drawn() -> None:
+    events = drawing.drawn(uniform_table(500, 900, 10, 0.3), 900)
+    assert drawing.LEAST <= len(events) < drawing.EVENTS
 
 
 def test_a_sample_has_subscriptions_of_all_parts_of_the_table() -> None:
     table = uniform_table(1_000, 5, 2, 0.3)
-    sample = choosing.sampled(table, 10)
+    sample = drawing.sampled(table, 10)
     assert sample.n_subscriptions == 10
     assert sample.needed.tolist() == [2] * 10
     assert sample.low[-2:].tolist() == table.low[-2:].tolist()
 
 
-def test_the_reason_is_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("n", [0, 1, auto.TINY])
+def test_a_tiny_table_is_scanned(n: int) -> None:
+    built = auto.build(uniform_table(n, 3, 2, 0.3))
+    assert built.algorithms == ["scan"]
+    assert built.about == f"scan for {n} subscriptions of {2 * (n > 0)} of 3 attributes each, too few to measure"
+
+
+def test_the_reason_is_one_log_line_of_which_updates_make_none(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(auto, "choose", lambda *_: [Choice(1, 1.0, "scan", 1.0)])
     with caplog.at_level(logging.INFO, "sluice.matching"):
-        built = auto.build(uniform_table(auto.FEW, 3, 2, 0.3))
-    assert caplog.messages == [built.reason] == ["hem for 2,000 subscriptions, too few to measure"]
+        auto.build(uniform_table(auto.FEW, 3, 2, 0.3))
+        assert caplog.messages == []
+        built = auto.build(uniform_table(auto.FEW + 1, 3, 2, 0.3))
+    assert caplog.messages == [built.reason]
+
+
+def test_a_table_of_few_asks_for_compiled_kernels_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = {candidates.CANDIDATES[name].kernel for name in ("counting", "hem")}
+    monkeypatch.setattr(candidates, "compiled", ready.__contains__)
+    assert candidates.asked(uniform_table(candidates.FEW, 3, 2, 0.3)) == ["hem", "counting", "scan"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "predicates", "width", "names"),
+    [(9, 3, 0.01, ["tiles"]), (9, 1, 0.5, ["tiles", "hem"]), (99, 4, 0.01, ["tiles", "be_tree", "ocm"])],
+    ids=["selective", "dense", "sparse"],
+)
+def test_a_longer_table_has_those_compiled_that_may_be_far_ahead(
+    monkeypatch: pytest.MonkeyPatch, attributes: int, predicates: int, width: float, names: list[str]
+) -> None:
+    monkeypatch.setattr(candidates, "compiled", lambda _: False)
+    assert candidates.asked(uniform_table(candidates.FEW + 1, attributes, predicates, width)) == names
+
+
+def test_what_was_measured_for_few_holds_for_others_of_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = []
+
+    def choose(table: SubscriptionTable, *_: object) -> list[Choice]:
+        measured.append(table.n_subscriptions)
+        return [Choice(1, 1.0, "scan", 1.0)]
+
+    monkeypatch.setattr(auto, "choose", choose)
+    monkeypatch.setattr(auto, "asked", lambda _: ["tiles", "scan"])
+    monkeypatch.setattr(auto, "_chosen", {})
+    for n in (600, 700, 1_100, 600, auto.FEW + 1, auto.FEW + 1):
+        auto.build(uniform_table(n, 3, 2, 0.3))
+    assert measured == [600, 1_100, auto.FEW + 1, auto.FEW + 1]
+    auto.build(uniform_table(600, 3, 1, 0.3))
+    assert len(measured) == 5
+
+
+def test_the_reason_tells_the_algorithm_of_each_case() -> None:
+    choices = [
+        Choice(1, 4.0, "tiles", 3.5),
+        *(Choice(64, a, name, us) for a, name, us in ((4.0, "ocm", 0.31), (12.0, "ocm", 0.42), (40.0, "hem", 2.0))),
+    ]
+    assert auto._reason(uniform_table(3_000, 3, 2, 0.3), choices) == (
+        "tiles (3.5 us) for events alone, ocm (0.42 us) up to 12 attributes, then hem (2 us) for events in batches of "
+        "64; 3,000 subscriptions of 2 of 3 attributes each"
+    )
 
 
 def test_each_batch_is_matched_where_its_events_belong() -> None:
     table = uniform_table(5, 1, 1, 0.5)
-    few, many = (Timed(table, 1.0, 0.0, 0.0, Clock()) for _ in range(2))
-    built = auto.Auto((Choice(4, "few", 1), Choice(40, "many", 1)), (few, many), "")
-    for attributes, asked in ((1, few), (12, few), (14, many), (300, many)):
-        before = asked.clock.now
-        built.match(EventBatch.from_dense(np.ones((1, attributes))))
-        assert asked.clock.now > before
+    single, few, many = (Timed(table, 1.0, 0.0, 0.0, Clock()) for _ in range(3))
+    choices = (Choice(1, 4, "single", 1), Choice(64, 4, "few", 1), Choice(64, 40, "many", 1))
+    built = auto.Auto(choices, (single, few, many), "")
+    for n, attributes, wanted in ((1, 99, single), (7, 1, single), (9, 1, few), (9, 12, few), (9, 14, many)):
+        before = wanted.clock.now
+        built.match(EventBatch.from_dense(np.ones((n, attributes))))
+        assert wanted.clock.now > before
     built.forward(EventBatch.from_dense(np.empty((0, 0))), Interfaces.from_ids([0] * 5, 1))
+
+
+def test_an_event_alone_goes_the_short_way_of_what_was_chosen() -> None:
+    table = uniform_table(5, 1, 1, 0.5)
+    few, many, batches = (Timed(table, 1.0, 0.0, 0.0, Clock()) for _ in range(3))
+    choices = (Choice(1, 4, "few", 1), Choice(1, 40, "many", 1), Choice(64, 4, "batches", 1))
+    alone = auto.Auto(choices, (few, many, batches), "").alone()
+    for attributes, wanted in ((1, few), (12, few), (13, many), (300, many)):
+        before = wanted.clock.now
+        assert len(alone(EventBatch.from_dense(np.ones((1, attributes))))) == 0
+        assert wanted.clock.now > before
+    one = auto.build(table)
+    assert one.alone().__qualname__ == one.matchers[0].alone().__qualname__  # not wrapped, which would take time
 
 
 def test_a_wrong_size_of_events_is_refused() -> None:
     with pytest.raises(MatchingError, match="attributes of an event must be above 0, not 0"):
         auto.build(uniform_table(5, 1, 1, 0.5), attributes=0)
+    with pytest.raises(MatchingError, match="events of a batch must be above 0, not -1"):
+        auto.build(uniform_table(5, 1, 1, 0.5), batch=-1)
 
 
 @pytest.mark.parametrize("n", [300] if numba.config.DISABLE_JIT else [300, 2_500])  # uncompiled loops take their time
-def test_it_lists_what_scan_lists(n: int) -> None:
+def test_it_lists_what_scan_lists(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if numba.config.DISABLE_JIT:
+        monkeypatch.setattr(auto, "asked", lambda _: ["hem", "scan"])
     r = np.random.default_rng(n)
     table = random_table(r, n, 9)
-    agrees(auto.build(table), table, random_batch(r, 20, 9))
+    built, scan = auto.build(table), ALGORITHMS["scan"].build(table)
+    agrees(built, table, random_batch(r, 20, 9))
+    alone, events = built.alone(), random_batch(r, 9, 9)
+    for i in range(len(events)):
+        event = events.part(i, i + 1)
+        assert alone(event).tolist() == scan.match(event).subscription.tolist()
+
+
+@pytest.mark.parametrize("names", [("hem", "tiles", "scan"), ("tama", "be_tree", "ocm"), ("counting",)])
+def test_each_of_its_algorithms_lists_what_scan_lists(names: tuple[str, ...]) -> None:
+    r = np.random.default_rng(7)
+    table = random_table(r, 100, 9)
+    choices = tuple(Choice(batch, 3.0, name, 1.0) for batch, name in zip((1, 8, 32), names, strict=False))
+    built = auto.Auto(choices, tuple(candidates.CANDIDATES[name].build(table) for name in names), "")
+    for n in (1, 8, 40):
+        agrees(built, table, random_batch(r, n, 9))

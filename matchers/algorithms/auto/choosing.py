@@ -1,157 +1,151 @@
 """Choose the fastest algorithm for a table: measure on samples of two sizes and extrapolate.
 
-    8,000 subscriptions   hem  8.0 us                       time of n subscriptions: t * (n / 24,000) ^ b,
+    6,000 subscriptions   hem  8.0 us                       time of n subscriptions: t * (n / 24,000) ^ b,
     24,000                hem 24.0 us   tiles 4.1 us        b by the two samples, between 0 and 1
 
-Events are drawn from the table: an attribute as often as predicates have it; its value an interval's own if that is one
-value, else half of them anywhere in the attribute's domain, a quarter within an interval and a quarter at an end of
-one, so that texts, lists and skew occur as they will in events. A table does not tell how many attributes an event has,
-so there are events of several sizes, from as many attributes as a subscription has to all there are.
+Each is asked about events that come alone, few at once, and many; of few attributes, and of many (drawing.py). Who is
+far behind everywhere on the small sample is not asked about the large one. When the time is up, what is known by then
+decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 
+from matchers.algorithms.auto.drawing import EVENTS, drawn, event_sizes, sampled
 from matchers.contract.matcher import Matcher
-from matchers.contract.tables import EventBatch, Float64, Int32, SubscriptionTable
+from matchers.contract.tables import EventBatch, Float64, SubscriptionTable
 
 Build = Callable[[SubscriptionTable], Matcher]
 Clock = Callable[[], float]
 
 SAMPLES = (6_000, 24_000)  # subscriptions
-SIZES = 5  # of events
-EVENTS = 256  # of each size
+BATCHES = (1, 64, EVENTS)  # events at once
+TINY = 64  # subscriptions, and events, that have all kernels loaded
+CALLS = {1: 32, 64: 2}  # of a round; one of more events
 ROUNDS = 3  # of which the least time counts
-BEHIND = 4.0  # times slower than the fastest on the small sample: not asked again
-NEARLY = 1.1  # times behind that one index for all may be, where two would be level
+BEHIND = 4.0  # times slower than the fastest: not asked again
+PAYS = np.log(1.2) ** 2  # one case a fifth faster pays for one more index
+CALL_S = 0.01  # for all calls of a round, about
+MOST_S = 1.5  # of the processor, from which on nothing more is begun
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The algorithm for events of about `attributes` attributes, and its predicted time for one."""
+    """The algorithm for about `batch` events at once of about `attributes` attributes, and its predicted time."""
 
+    batch: int
     attributes: float
     algorithm: str
-    us: float
+    us: float  # of an event
 
 
 def choose(
-    table: SubscriptionTable, builds: Mapping[str, Build], clock: Clock, attributes: float | None = None
+    table: SubscriptionTable,
+    builds: Mapping[str, Build],
+    clock: Clock,
+    attributes: float | None = None,
+    batch: float | None = None,
 ) -> list[Choice]:
-    """A choice for each size of events, ascending, of two algorithms at most; or one for events of `attributes`."""
+    """A choice for each batch and size of events, ascending, of three algorithms at most, of two for a large table.
+
+    `attributes` and `batch`: what events have and come in on average, where that is known.
+    """
+    batches = BATCHES if batch is None else (min(BATCHES, key=lambda known: abs(np.log(known / batch))),)
     sizes = event_sizes(table) if attributes is None else [attributes]
-    batches = [drawn(sampled(table, SAMPLES[-1]), size) for size in sizes]
-    reckoned = _reckoned(table, builds, batches, clock)
+    seconds = _Measuring(table, batches, sizes, clock).seconds(builds)
     names = list(builds)
+    algorithms = _several(seconds, 2 if table.n_subscriptions > SAMPLES[-1] else 3)
     return [
-        Choice(size, names[a], float(reckoned[a, i]) * 1e6)
-        for i, (size, a) in enumerate(zip(sizes, _two_at_most(reckoned), strict=True))
+        Choice(*case, names[a], float(seconds[a, i]) * 1e6)
+        for i, (case, a) in enumerate(zip(product(batches, sizes), algorithms, strict=True))
     ]
 
 
-def _two_at_most(seconds: Float64) -> list[int]:
-    """For each size the algorithm, of [algorithms, sizes]: one for the small sizes and one for the others, so that the
-    farthest behind the fastest is as near to it as can be. One for all, if that is nearly as good."""
-    behind = seconds / seconds.min(axis=0)
-    n, sizes = behind.shape
-    found = []
-    for a, b, k in product(range(n), range(n), range(1, sizes + 1)):
-        worst = max(behind[a, :k].max(), behind[b, k:].max(initial=1.0))
-        found.append((worst * (NEARLY if a != b else 1.0), [a] * k + [b] * (sizes - k)))
-    return min(found)[1]
+def _several(seconds: Float64, most: int) -> list[int]:
+    """For each case the algorithm, of [algorithms, cases], of `most` different ones.
+
+    Of all sets of algorithms it is the one where the fastest for each case is least behind the fastest of all, by the
+    sum of the squares of logarithms: far behind somewhere counts for more than a little everywhere. One more has to
+    pay.
+    """
+    behind = np.log(seconds / seconds.min(axis=0)) ** 2
+    best: tuple[int, ...] = (0,)
+    score = np.inf
+    for n in range(1, most + 1):
+        for chosen in combinations(range(len(behind)), n):
+            own = behind[list(chosen)].min(axis=0).sum() + n * PAYS
+            if own < score:
+                best, score = chosen, own
+    return [best[i] for i in seconds[list(best)].argmin(axis=0)]
 
 
-def event_sizes(table: SubscriptionTable) -> list[float]:
-    """Attributes of an event: as few as a subscription has, all, and between, where these are far from each other."""
-    few, most = max(float(table.needed.mean()), 1.0), float(max(len(np.unique(table.column)), 1))
-    if most < 2 * few:
-        return [most]
-    return [float(size) for size in np.geomspace(few, most, SIZES)]
+class _Measuring:
+    """The cases, batches times sizes of events, and how long they may take together."""
 
+    def __init__(self, table: SubscriptionTable, batches: Sequence[int], sizes: Sequence[float], clock: Clock) -> None:
+        self.table, self.batches, self.clock = table, batches, clock
+        self.end = np.inf
+        self.events = [drawn(sampled(table, SAMPLES[-1]), size) for size in sizes]
 
-def drawn(table: SubscriptionTable, size: float, seed: int = 1) -> EventBatch:
-    """EVENTS of about `size` attributes each."""
-    r = np.random.default_rng(seed)
-    of = np.flatnonzero(np.isfinite(table.low) | np.isfinite(table.high))
-    used, predicates = np.unique(table.column[of], return_counts=True)
-    if not len(of):
-        return EventBatch.from_dense(np.empty((EVENTS, 0)))
-    # The `size` least of exponential times at rates of the predicates: drawn without replacement by their weights.
-    time = r.exponential(size=(EVENTS, len(used))) / predicates
-    rank = time.argsort(axis=1).argsort(axis=1)
-    event, which = np.nonzero(rank < round(size))
-    order = of[np.argsort(table.column[of], kind="stable")]
-    start = np.concatenate(([0], np.cumsum(predicates)))
-    at = order[start[which] + (r.random(len(which)) * predicates[which]).astype(np.int64)]
-    low, high = table.low[at], table.high[at]
-    low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
-    least, greatest = _domains(table, used)
-    anywhere = (r.random(len(at)) < 0.5) & (low < high)
-    low, high = np.where(anywhere, least[which], low), np.where(anywhere, greatest[which], high)
-    t = r.random(len(at))
-    t = np.where(~anywhere & (r.random(len(at)) < 0.5), np.round(t), t)
-    value = (1 - t) * low + t * high
-    return EventBatch.from_values(event, used[which], value, n_events=EVENTS, n_columns=table.n_columns)
+    def seconds(self, builds: Mapping[str, Build]) -> Float64:
+        """[algorithms, cases]: seconds for an event with the whole table; infinite for those that are far behind."""
+        self._load(builds.values())
+        self.end = self.clock() + MOST_S
+        small, large = (sampled(self.table, n) for n in SAMPLES)
+        seconds = self._of(small, list(builds.values()))
+        if large.n_subscriptions == small.n_subscriptions:
+            return seconds
+        near = (seconds <= BEHIND * seconds.min(axis=0)).any(axis=1)
+        behind = np.log(seconds / seconds.min(axis=0)) ** 2
+        asked = np.flatnonzero(near)[np.argsort(behind[near].sum(axis=1))]
+        taken = self._of(large, [list(builds.values())[i] for i in asked])
+        known = np.isfinite(taken)
+        grown = np.zeros_like(taken)
+        grown[known] = np.log((taken / seconds[asked])[known])
+        exponent = np.clip(grown / np.log(large.n_subscriptions / small.n_subscriptions), 0.0, 1.0)
+        reckoned = np.full(seconds.shape, np.inf)
+        reckoned[asked] = taken * (self.table.n_subscriptions / large.n_subscriptions) ** exponent
+        return reckoned
 
+    def _load(self, builds: Iterable[Build]) -> None:
+        """Have the kernels in this process, so that no time is that of loading or compiling them."""
+        tiny, events = sampled(self.table, TINY), self.events[0].part(0, TINY)
+        for build in builds:
+            matcher = build(tiny)
+            matcher.match(events)
+            matcher.alone()(events.part(0, 1))
 
-def _domains(table: SubscriptionTable, columns: Int32) -> tuple[Float64, Float64]:
-    """The range of the finite ends of each column, without the least and the greatest hundredth."""
-    column, ends = np.concatenate([table.column] * 2), np.concatenate([table.low, table.high])
-    finite = np.isfinite(ends)
-    order = np.lexsort((ends[finite], column[finite]))
-    column, ends = column[finite][order], ends[finite][order]
-    begin, end = np.searchsorted(column, columns), np.searchsorted(column, columns, side="right")
-    margin = (end - begin) // 100
-    return ends[begin + margin], ends[end - 1 - margin]
-
-
-def sampled(table: SubscriptionTable, n: int) -> SubscriptionTable:
-    """The table of n subscriptions, evenly spaced."""
-    if n >= table.n_subscriptions:
-        return table
-    chosen = np.unique(np.linspace(0, table.n_subscriptions - 1, n).astype(np.int64))
-    kept = np.zeros(table.n_subscriptions, bool)
-    kept[chosen] = True
-    rows = kept[table.subscription]
-    return SubscriptionTable.of_sorted(
-        np.searchsorted(chosen, table.subscription[rows]).astype(np.int32),
-        table.column[rows],
-        table.low[rows],
-        table.high[rows],
-        n_subscriptions=len(chosen),
-        n_columns=table.n_columns,
-    )
-
-
-def _reckoned(
-    table: SubscriptionTable, builds: Mapping[str, Build], batches: list[EventBatch], clock: Clock
-) -> Float64:
-    """[algorithms, sizes]: seconds for an event with the whole table."""
-    small, large = (sampled(table, n) for n in SAMPLES)
-    seconds = np.array([_seconds(build(small), batches, clock) for build in builds.values()])
-    if large.n_subscriptions == small.n_subscriptions:
+    def _of(self, table: SubscriptionTable, builds: Sequence[Build]) -> Float64:
+        """[algorithms, cases]: seconds for an event with this table, at least of the first."""
+        seconds = np.full((len(builds), len(self.batches) * len(self.events)), np.inf)
+        for taken, build in zip(seconds, builds, strict=True):
+            if self.clock() > self.end and np.isfinite(seconds).any():
+                break
+            matcher = build(table)
+            for case, (batch, events) in enumerate(product(self.batches, self.events)):
+                before = taken[case - len(self.events)] if case >= len(self.events) else 0.0
+                taken[case] = self._case(matcher, batch, events, before, seconds[:, case].min())
         return seconds
-    near = (seconds <= BEHIND * seconds.min(axis=0)).any(axis=1)
-    reckoned = np.full(seconds.shape, np.inf)
-    for i in np.flatnonzero(near).tolist():
-        taken = _seconds(list(builds.values())[i](large), batches, clock)
-        grown = np.log(taken / seconds[i]) / np.log(large.n_subscriptions / small.n_subscriptions)
-        reckoned[i] = taken * (table.n_subscriptions / large.n_subscriptions) ** np.clip(grown, 0.0, 1.0)
-    return reckoned
 
-
-def _seconds(matcher: Matcher, batches: list[EventBatch], clock: Clock) -> Float64:
-    """[sizes]: seconds for an event, without the first call, which compiles and loads."""
-    matcher.match(batches[0])
-    taken = np.empty((ROUNDS, len(batches)))
-    for seconds in taken:
-        for i, batch in enumerate(batches):
-            began = clock()
-            matcher.match(batch)
-            seconds[i] = max(clock() - began, 1e-9) / len(batch)
-    return np.asarray(taken.min(axis=0))
+    def _case(self, matcher: Matcher, batch: int, events: EventBatch, before: float, fastest: float) -> float:
+        """Seconds for an event, without the first call; `before` are those in smaller batches."""
+        match = matcher.alone() if batch == 1 else matcher.match
+        most = int(CALL_S / max(before, 1e-9))  # events
+        n = batch if batch <= BATCHES[1] else min(max(most, BATCHES[1]), batch, len(events))
+        calls = [events.part(at, at + n) for at in range(0, CALLS.get(batch, 1) * n, n)]
+        match(calls[0].part(0, min(n, TINY)))
+        least, end = np.inf, self.clock() + CALL_S
+        for _ in range(ROUNDS):
+            began = self.clock()
+            for call in calls:
+                match(call)
+            now = self.clock()
+            least = min(least, max(now - began, 1e-9) / (len(calls) * n))
+            if least > BEHIND * fastest or now > min(self.end, end):
+                break
+        return least

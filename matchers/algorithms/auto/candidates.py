@@ -1,0 +1,78 @@
+"""The algorithms that `auto` knows, and which of them are asked about a table.
+
+An algorithm is here if, somewhere among the workloads of `bench sweep auto`, it is a tenth ahead of all the others. All
+that are not are behind one of these everywhere: `sff` behind `counting`, `rein`, `opindex` and `comat` behind `hem` and
+`be_tree`, `h_tree` behind `be_tree`, `pem` behind `hem`; `ccm` needs a GPU.
+
+Kernels that no process has compiled so far take up to a minute. So a table of few subscriptions asks only those that
+are compiled; a longer one others too, if its kind is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from matchers.algorithms import be_tree, counting, hem, ocm, scan, tama, tiles
+from matchers.algorithms.auto.drawing import drawn, event_sizes, sampled
+from matchers.algorithms.be_tree import kernel as be_tree_kernel
+from matchers.algorithms.counting import kernel as counting_kernel
+from matchers.algorithms.hem import kernel as hem_kernel
+from matchers.algorithms.ocm import kernel as ocm_kernel
+from matchers.algorithms.scan import kernel as scan_kernel
+from matchers.algorithms.tama import batch as tama_batch
+from matchers.algorithms.tiles.kernels import matching as tiles_kernel
+from matchers.contract.matcher import Matcher
+from matchers.contract.tables import SubscriptionTable
+from matchers.kernels.jit import compiled
+
+FEW = 2_000  # subscriptions, for which nothing is compiled
+LOOKED_AT = 500  # subscriptions, and events, that tell the kind of a table
+MANY = 0.003  # of all subscriptions match an event
+SPARSE = 10  # attributes of a table for one of an event
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a table asks, as far as one can tell without an index."""
+
+    matched: float  # share of the subscriptions that an event satisfies, of as many attributes as there are
+    sparse: float  # attributes that there are, for one of a subscription
+
+    @classmethod
+    def of(cls, table: SubscriptionTable) -> Kind:
+        sizes = event_sizes(table)
+        sample = sampled(table, LOOKED_AT)
+        matches = scan.build(sample).match(drawn(sample, sizes[-1]).part(0, LOOKED_AT))
+        share = len(matches.subscription) / max(len(matches) * sample.n_subscriptions, 1)
+        return cls(share, sizes[-1] / sizes[0])
+
+
+@dataclass(frozen=True)
+class Candidate:
+    build: Callable[[SubscriptionTable], Matcher]
+    kernel: Any  # of those that match, the one that takes longest to compile
+    worth: Callable[[Kind], bool]  # whether it may be far ahead, so that compiling it pays
+
+
+CANDIDATES: dict[str, Candidate] = {
+    "tiles": Candidate(tiles.build, tiles_kernel.match_batch, lambda _: True),
+    "hem": Candidate(hem.build, hem_kernel.mark_mismatches, lambda kind: kind.matched > MANY),
+    "be_tree": Candidate(be_tree.build, be_tree_kernel.be_tree, lambda kind: kind.sparse > SPARSE),
+    "ocm": Candidate(ocm.build, ocm_kernel.ocm_in_lanes, lambda kind: kind.sparse > SPARSE),
+    "counting": Candidate(counting.build, counting_kernel.counting_in_lanes, lambda _: False),
+    "tama": Candidate(tama.build, tama_batch.match_batch, lambda _: False),
+    "scan": Candidate(scan.build, scan_kernel.scan, lambda _: True),
+}
+
+
+def asked(table: SubscriptionTable) -> list[str]:
+    """The names of those to measure for a table, the first of them likely the fastest."""
+    known = [name for name, candidate in CANDIDATES.items() if name == "scan" or compiled(candidate.kernel)]
+    if table.n_subscriptions <= FEW:
+        return known
+    left = {name: c for name, c in CANDIDATES.items() if name not in known}
+    kind = Kind.of(table) if left else None
+    known += [name for name, c in left.items() if kind is not None and c.worth(kind)]
+    return [name for name in CANDIDATES if name in known and name != "scan"]

@@ -1,0 +1,84 @@
+"""Draw a sample of a table, and events that could come to it.
+
+An event has an attribute as often as predicates have it. Its value is an interval's own if that is one value, else half
+of them lie anywhere in the attribute's domain, a quarter within an interval and a quarter at an end of one, so that
+texts, lists and skew occur as they will in events. A table does not tell how many attributes an event has, so there are
+events of several sizes, from as many attributes as a subscription has to all there are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from matchers.contract.tables import EventBatch, Float64, Int32, SubscriptionTable
+
+SIZES = 3  # of events
+EVENTS = 1_024  # of each size, at most
+VALUES = 100_000  # of all events of a size, about
+LEAST = 64  # events
+
+
+def event_sizes(table: SubscriptionTable) -> list[float]:
+    """Attributes of an event: as few as a subscription has, all, and between, where these are far from each other."""
+    few, most = max(float(table.needed.mean()), 1.0), float(max(len(np.unique(table.column)), 1))
+    if most < 2 * few:
+        return [most]
+    return [float(size) for size in np.geomspace(few, most, SIZES)]
+
+
+def drawn(table: SubscriptionTable, size: float, seed: int = 1) -> EventBatch:
+    """EVENTS of about `size` attributes each, or fewer if these are many."""
+    r = np.random.default_rng(seed)
+    of = np.flatnonzero(np.isfinite(table.low) | np.isfinite(table.high))
+    used, predicates = np.unique(table.column[of], return_counts=True)
+    if not len(of):
+        return EventBatch.from_dense(np.empty((EVENTS, 0)))
+    wanted = min(max(round(size), 1), len(used))
+    n = int(np.clip(VALUES // wanted, LEAST, EVENTS))
+    if wanted < len(used):  # the least of exponential times at rates of the predicates: drawn without replacement
+        time = r.exponential(size=(n, len(used))) / predicates
+        which = np.sort(np.argpartition(time, wanted - 1, axis=1)[:, :wanted], axis=1).ravel()
+    else:
+        which = np.tile(np.arange(len(used)), n)
+    event = np.repeat(np.arange(n), wanted)
+    order = of[np.argsort(table.column[of], kind="stable")]
+    start = np.concatenate(([0], np.cumsum(predicates)))
+    at = order[start[which] + (r.random(len(which)) * predicates[which]).astype(np.int64)]
+    low, high = table.low[at], table.high[at]
+    low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
+    least, greatest = _domains(table, used)
+    anywhere = (r.random(len(at)) < 0.5) & (low < high)
+    low, high = np.where(anywhere, least[which], low), np.where(anywhere, greatest[which], high)
+    t = r.random(len(at))
+    t = np.where(~anywhere & (r.random(len(at)) < 0.5), np.round(t), t)
+    value = (1 - t) * low + t * high
+    return EventBatch.from_values(event, used[which], value, n_events=n, n_columns=table.n_columns)
+
+
+def _domains(table: SubscriptionTable, columns: Int32) -> tuple[Float64, Float64]:
+    """The range of the finite ends of each column, without the least and the greatest hundredth."""
+    column, ends = np.concatenate([table.column] * 2), np.concatenate([table.low, table.high])
+    finite = np.isfinite(ends)
+    order = np.lexsort((ends[finite], column[finite]))
+    column, ends = column[finite][order], ends[finite][order]
+    begin, end = np.searchsorted(column, columns), np.searchsorted(column, columns, side="right")
+    margin = (end - begin) // 100
+    return ends[begin + margin], ends[end - 1 - margin]
+
+
+def sampled(table: SubscriptionTable, n: int) -> SubscriptionTable:
+    """The table of n subscriptions, evenly spaced."""
+    if n >= table.n_subscriptions:
+        return table
+    chosen = np.unique(np.linspace(0, table.n_subscriptions - 1, n).astype(np.int64))
+    kept = np.zeros(table.n_subscriptions, bool)
+    kept[chosen] = True
+    rows = kept[table.subscription]
+    return SubscriptionTable.of_sorted(
+        np.searchsorted(chosen, table.subscription[rows]).astype(np.int32),
+        table.column[rows],
+        table.low[rows],
+        table.high[rows],
+        n_subscriptions=len(chosen),
+        n_columns=table.n_columns,
+    )
