@@ -6,6 +6,7 @@ RUN := $(BIN)/python run_stream.py
 PACKAGES := .venv/packages.stamp
 TOOLS := .venv/tools.stamp
 JARS := jars/stamp
+KERNELS := .venv/kernels.stamp
 CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/checked-kernels
 PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
@@ -19,7 +20,7 @@ TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-setup: $(PACKAGES) $(JARS) ## .venv with the locked packages of a job, jars/ with the pinned jars
+setup: $(PACKAGES) $(JARS) $(KERNELS) ## .venv with the locked packages of a job, jars/ with the pinned jars, compiled kernels
 
 demo: setup ## real events through a real broker, checked (ARGS="--json" and others: run_stream.py demo --help)
 	@$(RUN) demo $(ARGS)
@@ -95,6 +96,11 @@ $(PACKAGES): requirements-build.lock requirements.lock
 
 $(TOOLS): requirements-dev.lock $(PACKAGES)
 	$(call INSTALL,requirements-dev.lock)
+	@touch $@
+
+# A change of the code compiles again only what it changed: what is in numba's cache is looked up by its source.
+$(KERNELS): $(PACKAGES) $(shell find matchers streaming/publishing -name '*.py')
+	@$(RUN) warm
 	@touch $@
 
 $(JARS): config/ivy.xml config/ivysettings.xml $(PACKAGES)

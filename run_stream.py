@@ -14,6 +14,10 @@ COMMANDS = {  # by module, which is imported on demand; each with the first line
         "demo": "Send real stock events through a real Kafka and the real job, and check that each is "
         "delivered exactly once.",
     },
+    "commands.warm": {
+        "warm": "Compile the kernels that a job needs, on all cores, so that its index is there at once. Repeats "
+        "nothing.",
+    },
     "commands.broker": {
         "broker": "Run an embedded Kafka until Ctrl-C.",
     },

@@ -76,8 +76,8 @@ ALGORITHMS: dict[str, Algorithm] = {
     "tiles": Algorithm(tiles.build),
     "ocm": Algorithm(ocm.build),
     "ccm": Algorithm(ccm.build, runnable=ccm.has_gpu),
-    "translator": Algorithm(translator.build, chooses=True),
-    "auto": Algorithm(auto.build, chooses=True),
+    "translator": Algorithm(translator.build, chooses=("ccm", "ocm", "sff")),
+    "auto": Algorithm(auto.build, chooses=tuple(auto.CANDIDATES)),
 }
 
 

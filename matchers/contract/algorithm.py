@@ -19,7 +19,7 @@ class Algorithm:
     approximate: bool = False  # may list more than what matches, never less; `build` then knows the option `exact`
     rated: bool = False  # `build` returns a `RatedMatcher`
     updatable: Callable[..., Updatable] | None = None  # (table, **options of `build`)
-    chooses: bool = False  # `build` builds one of the others
+    chooses: tuple[str, ...] = ()  # the others of which `build` builds some
     definition: bool = False  # says what is right, slowly: to compare with, not to measure
     runnable: Callable[[], bool] = lambda: True  # whether this machine has what it needs
 

@@ -44,10 +44,15 @@ class Part:
 
     segment: Segment
     matcher: Matcher
+    algorithm: str  # that built the matcher
+    options: Mapping[str, Any]
 
     @classmethod
     def of(cls, segment: Segment, algorithm: str, options: Mapping[str, Any]) -> Part:
-        return cls(segment.prepared(), ALGORITHMS[algorithm](segment.table, **options))
+        return cls(segment.prepared(), ALGORITHMS[algorithm](segment.table, **options), algorithm, dict(options))
+
+    def is_by(self, algorithm: str, options: Mapping[str, Any]) -> bool:
+        return (self.algorithm, self.options) == (algorithm, dict(options))
 
     @cached_property
     def ids(self) -> list[str]:
@@ -55,7 +60,7 @@ class Part:
         return list(self.segment.ids)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"segment": self.segment, "matcher": self.matcher}
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def match(
         self,
@@ -180,8 +185,11 @@ class Snapshot:
         )
 
     def due(self) -> slice:
-        """The parts to compact; an empty slice if there are none."""
+        """The parts to compact; an empty slice if there are none. Those of another algorithm come first, one by one."""
         parts = self._pairs
+        for i, (part, _) in enumerate(parts):
+            if not part.is_by(self.algorithm, self.options):
+                return slice(i, i + 1)
         first = self._first_due(parts, 0)
         if first == len(parts):
             alone = next((i for i, part in enumerate(parts) if _sparse(part)), None)

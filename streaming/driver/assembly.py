@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -42,7 +44,7 @@ from streaming.process.supervision import Past
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source
 from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, Topic, restore
-from streaming.state.state import AT_ONCE, State
+from streaming.state.state import AT_ONCE, STAND_IN, State
 from streaming.state.store import Store
 
 if TYPE_CHECKING:
@@ -57,14 +59,17 @@ def check(settings: Settings) -> None:
     sources.check(settings.kafka.client, settings.kafka.spark)
 
 
-def without_subscriptions(settings: Settings) -> Snapshot:
-    """The state before the first subscription.
+def without_subscriptions(settings: Settings, is_ready: Callable[[str], bool]) -> Snapshot:
+    """The state before the first subscription: of the chosen algorithm, or of STAND_IN until that `is_ready`.
 
     Tries the algorithm's options, and loads the code that updates need. Raises JobError.
     """
     chosen = settings.matching
     try:
         empty = Snapshot(0, chosen.algorithm, chosen.options, most=AT_ONCE, shards=chosen.shards)
+        inspect.signature(ALGORITHMS[chosen.algorithm].build).bind(None, **chosen.options)
+        if not is_ready(chosen.algorithm):
+            empty = replace(empty, algorithm=STAND_IN, options={})
         empty.update([("a", [Conjunction({})]), ("b", [Conjunction({})])]).update([("a", [Conjunction({})])], ["b"])
     except TypeError as error:
         raise JobError(f"matching.options do not fit matching.algorithm = {chosen.algorithm!r}: {error}") from None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import gc
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from matchers.errors import MatchingError
 from streaming.driver import assembly, code_archive, session, sources, warm_up
 from streaming.driver.isolation import Lost, lost
 from streaming.driver.pipeline import Pipeline
@@ -27,17 +29,20 @@ from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed, 
 from streaming.index import packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topic_watch import Watch
+from streaming.kernels import ahead, rehearsal
+from streaming.kernels.ahead import Compiled
 from streaming.log import logger
 from streaming.monitoring.reporting import Both, Nobody, Report
 from streaming.monitoring.spark import progress
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING
 from streaming.process import checkpoint
 from streaming.process.supervision import Past
+from streaming.publishing import warm_up as publishing
 from streaming.rows import SourcePartition, of_source
 from streaming.state.first_load import Slice
 from streaming.state.pool import BACKGROUND, processes
 from streaming.state.restore import Restored
-from streaming.state.state import State
+from streaming.state.state import STAND_IN, Index, State
 from streaming.state.store import Store
 
 if TYPE_CHECKING:
@@ -105,7 +110,8 @@ class _Start:
     def run(self, stop: threading.Event, past: Past | None) -> None:
         settings = self.settings
         assembly.check(settings)
-        empty = assembly.without_subscriptions(settings)
+        self._compile_base()
+        empty = assembly.without_subscriptions(settings, ahead.is_ready)
         topics = assembly.topics(settings)
         names = assembly.names(settings, topics)
         watch = Watch(topics, tuple(assembly.source_topics(settings).values()))
@@ -116,6 +122,8 @@ class _Start:
             assembly.monitored(settings, watch, past) as (monitor, url),
             ThreadPoolExecutor(1) as restorer,
             processes(1, BACKGROUND) as background,
+            ThreadPoolExecutor(1) as compiler,
+            processes(os.cpu_count() or 1, BACKGROUND) as compilers,
             ExitStack() as last,
         ):
             restoring = restorer.submit(
@@ -127,6 +135,8 @@ class _Start:
                 restored, deleted = restoring.result()
                 monitor.deleted(deleted)
                 state = assembly.state(settings, restored, store, background, spark.sparkContext)
+                if state.snapshot.algorithm != settings.matching.algorithm:
+                    state.better = compiler.submit(self._better_index, spark, compilers)
                 monitor.enter(STARTING, state)
                 pipeline = assembly.pipeline(
                     settings, names, state, sink, slots, topics, spark.sparkContext.defaultParallelism
@@ -140,6 +150,8 @@ class _Start:
                 while query.isActive and not stop.wait(0.1):
                     monitor.beat(partial(progress, query, spark))
                     watch.check()
+                    if state.better is not None and state.better.done():
+                        state.better.result()  # raises, if there is no better one
                 monitor.enter(STOPPING)
                 batches.end(query, by_request=stop.is_set())
             finally:
@@ -151,6 +163,26 @@ class _Start:
                     state.close()
             session.keep_class_archive(self.jars / "spark")
         log.info("stopped", query=settings.query.name)
+
+    def _compile_base(self) -> None:
+        """Compile the kernels without which there is no job."""
+        if stages := ahead.needed([STAND_IN]):
+            log.info("compiling kernels", of=[name for stage in stages for name in stage])
+            with processes(os.cpu_count() or 1) as compilers:
+                ahead.compile(stages, {}, compilers, _say)
+
+    def _better_index(self, spark: SparkSession, compilers: Executor) -> Index:
+        """The index of the settings, once it can be used without waiting. Raises JobError."""
+        chosen = self.settings.matching
+        stages = ahead.needed([chosen.algorithm])
+        compiling = [name for stage in stages for name in stage]
+        log.info("compiling kernels, matching without an index", of=compiling, algorithm=STAND_IN)
+        try:
+            ahead.compile(stages, {chosen.algorithm: chosen.options}, compilers, _say)
+            warm_up.index(spark, chosen.algorithm, chosen.options)
+        except (MatchingError, TypeError) as error:
+            raise JobError(f"matching.algorithm = {chosen.algorithm!r} cannot be used: {error}") from error
+        return chosen.algorithm, chosen.options
 
     def _spark(self) -> SparkSession:
         settings = self.settings
@@ -213,6 +245,10 @@ class _Start:
         }
 
 
+def _say(compiled: Compiled) -> None:
+    log.info("kernels compiled", of=compiled.name, kernels=compiled.kernels, cpu_s=round(compiled.cpu_s, 1))
+
+
 def _warm(spark: SparkSession, pipeline: Pipeline) -> None:
     """Warm up the workers. Killed workers are no reason to stop: the first batch starts others."""
     try:
@@ -233,7 +269,8 @@ def _forget(spark: SparkSession, spark_checkpoint: str) -> None:
 
 def _bring(spark: SparkSession, state: State, scratch: Path) -> None:
     """Send our code to the executors of a cluster. Call before they have work."""
-    warm_up.kernels(state)
+    rehearsal.rehearse(state)
+    publishing.compile()
     spark.sparkContext.addArchive(f"{code_archive.make(session.CODE, scratch)}#{code_archive.NAME}")
 
 

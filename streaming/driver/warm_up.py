@@ -1,56 +1,26 @@
-"""Warm up kernels and workers with dummy rows."""
+"""Warm up the workers, and before a change of the index driver and workers, with made-up rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from matchers.index.snapshot import Snapshot
-from streaming.driver.batch_order import in_order
+from streaming.driver.isolation import lost
 from streaming.driver.pipeline import OUTPUT
-from streaming.index import parts
-from streaming.publishing import warm_up as publishing
+from streaming.kernels import rehearsal
+from streaming.kernels.rehearsal import NOWHERE, SOME
 from streaming.publishing.contract import Producer
-from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Source, unpacked
+from streaming.rows import Source
 from streaming.state.state import State
 from streaming.worker.compiling import WORTHWHILE
 from streaming.worker.publication import Publication
 
-SOME = 64  # events: algorithms may have other kernels for few
-NOWHERE = 1 << 20  # a partition that no topic has
 NO_PRODUCER = Producer(-1, -1)
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """A broadcast that goes nowhere."""
-
-    value: Any
-
-    def destroy(self) -> None:
-        pass
-
-
-def kernels(state: State) -> None:
-    """Do the workers' work in this process, so that its kernels are compiled and cached."""
-    here = replace(state, broadcast=_Kept, share=None, worker_memory_mb=0, _handles={})
-    rows = _rows(1)
-    for shard in here.work():
-        for work in (shard, replace(shard, codec="json")):
-            assert sum(batch.num_rows for batch in work(rows.to_batches()))
-    publishing.compile()
-    parts.forget()
-
-
-def cache(algorithm: str) -> None:
-    """Compile the kernels of a job with this algorithm into the cache: for an image, which keeps it."""
-    state = State(Snapshot(0, algorithm), _Kept, {})
-    (work,) = state.work()
-    state.apply(in_order(unpacked(pa.Table.from_batches(work(_rows(1).to_batches()), PACKED))), {})
-    kernels(state)
 
 
 def workers(spark: SparkSession, state: State, publication: Publication) -> None:
@@ -58,7 +28,7 @@ def workers(spark: SparkSession, state: State, publication: Publication) -> None
     events need not wait."""
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
-    rows = spark.createDataFrame(_rows(n)).repartition(n)
+    rows = spark.createDataFrame(rehearsal.rows(2 * WORTHWHILE * n, SOME * n)).repartition(n)
     for shard in state.work():
         match = replace(shard, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
         for work in (shard, match, match):
@@ -73,10 +43,19 @@ def workers(spark: SparkSession, state: State, publication: Publication) -> None
     rows.mapInArrow(connect, OUTPUT).toArrow()
 
 
-def _rows(n: int) -> pa.Table:
-    """Events and changes, enough for n tasks."""
-    row = {"partition": NOWHERE, "offset": 0, "timestamp": 0}
-    document = b'{"subscriber": "nobody", "pattern": {"text": ["a"], "number": [{"numeric": [">", 1]}]}}'
-    changes = [row | {"source": SUBSCRIPTIONS, "key": b"%d" % i, "value": document} for i in range(2 * WORTHWHILE * n)]
-    events = [row | {"source": EVENTS, "value": b"{}"}] * (SOME * n)
-    return pa.Table.from_pylist(changes + events, schema=INPUT)
+def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> None:
+    """Load the compiled kernels of an algorithm here and in the workers, which go on with batches meanwhile.
+
+    One task at a time, so that all cores but one are left to a batch. Each gets the worker that has been idle longest.
+    Raises what `rehearsal.indexed` raises, and PySpark's errors unless they tell of killed workers.
+    """
+    made = rehearsal.indexed(algorithm, options)
+    rehearsal.rehearse(made)
+    rows = spark.createDataFrame(rehearsal.rows(0, SOME)).coalesce(1)
+    (work,) = made.work()
+    for _ in range(2 * spark.sparkContext.defaultParallelism):
+        try:
+            rows.mapInArrow(work, OUTPUT).toArrow()
+        except PySparkException as error:
+            if not lost(str(error)):
+                raise

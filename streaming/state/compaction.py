@@ -88,7 +88,7 @@ class Compactor:
             lengths.add(1000 * took_s)
             self.joins = self.joins.plus(lengths)
             fields = {"subscriptions": len(new.segment.ids), "parts": len(joining.parts), "s": round(took_s, 1)}
-            log.info("parts compacted", **fields)
+            log.info("parts compacted", **fields, algorithm=new.algorithm)
         due = snapshot.due()
         if self._compaction is None and time.monotonic() >= self._backoff_until and (parts := snapshot.parts[due]):
             long_ago = 1000 * time.time() - LATE_MS
@@ -136,8 +136,6 @@ class Compactor:
         manifest = Manifest(
             version=snapshot.version,
             positions=positions,
-            algorithm=snapshot.algorithm,
-            options=dict(snapshot.options),
             shards=snapshot.shards,
             parts=names,
             removed=snapshot.removed,

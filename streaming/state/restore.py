@@ -33,6 +33,7 @@ from streaming.state.first_load import (
     words,
 )
 from streaming.state.pool import processes
+from streaming.state.state import STAND_IN
 from streaming.state.store import Store
 
 log = logger("sluice.state")
@@ -84,6 +85,7 @@ def restore(
     files: dict[Part, Path] = {}
     if saved is not None:
         snapshot, files, manifest = saved
+        snapshot = scanned_where_unfit(snapshot)
         begins = {p: max(low, manifest.positions.get(p, 0)) for p, low in topic.lows.items()}
     ranges = {p: (begin, ends[p]) for p, begin in begins.items() if begin < ends[p]}
     version = sum(ends.values())
@@ -113,6 +115,17 @@ def restore(
     fields = {"subscriptions": len(snapshot), "s": round(time.monotonic() - began, 1)}
     log.info("state built from the topic" if saved is None else "saved state in use", **fields)
     return Restored(snapshot, files, positions, first_start, tuple(paths), tuple(chosen))
+
+
+def scanned_where_unfit(snapshot: Snapshot) -> Snapshot:
+    """The snapshot without indexes of other algorithms or options, whose kernels may not be compiled, and which may not
+    be exact. STAND_IN takes their place; `Snapshot.due` tells which parts are to be indexed anew."""
+
+    def usable(part: Part) -> Part:
+        fits = part.is_by(snapshot.algorithm, snapshot.options) or part.is_by(STAND_IN, {})
+        return part if fits else Part.of(part.segment, STAND_IN, {})
+
+    return snapshot.of(list(zip(map(usable, snapshot.parts), snapshot.removed, strict=True)), snapshot.version)
 
 
 def _decisions(topic: Topic, follows: Callable[[str], bool]) -> Decisions:

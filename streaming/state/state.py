@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from streaming.state.compaction import Compactor
 from streaming.worker.matching import Work
 
 AT_ONCE = 8_192  # subscriptions that a batch's changes may move between parts
+STAND_IN = "scan"  # matches where the index cannot yet; has no index to build, and few kernels
+
+Index = tuple[str, Mapping[str, Any]]  # an algorithm and its options
 
 
 @dataclass
@@ -43,6 +47,7 @@ class State:
     max_event_bytes: int = 1_000_000
     max_matches: int = 0  # of an event; 0: any number
     worker_memory_mb: int = 0
+    better: Future[Index] | None = None  # that of all parts once it is there; until then, that of the snapshot
     _handles: dict[Part, Handle] = field(default_factory=dict)
 
     @property
@@ -106,7 +111,13 @@ class State:
         return places
 
     def step(self) -> None:
-        """Take results of background work, start the work that is due, and close parts that are no longer used."""
+        """Take results of background work, start the work that is due, and close parts that are no longer used.
+
+        Raises the error of `better`.
+        """
+        if self.better is not None and self.better.done():
+            algorithm, options = self.better.result()
+            self.snapshot, self.better = replace(self.snapshot, algorithm=algorithm, options=options), None
         if self.compactor is not None:
             self.snapshot = self.compactor.step(self.snapshot)
             self.compactor.save_if_due(self.snapshot, self.subscription_offsets())

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from matchers.contract.tables import Int32
 from matchers.errors import MatchingError
@@ -39,8 +38,6 @@ class Manifest:
 
     version: int
     positions: Mapping[int, int]  # partition of the subscriptions topic -> first offset not taken into account
-    algorithm: str
-    options: Mapping[str, Any]
     shards: int
     parts: tuple[str, ...]  # names of files
     removed: tuple[Int32, ...]
@@ -72,7 +69,7 @@ class Store:
     def load(
         self, snapshot: Snapshot, committed: Mapping[int, int], now: float | None = None
     ) -> tuple[Snapshot, dict[Part, Path], Manifest] | None:
-        """The newest intact version with the same options as `snapshot` that is not ahead of the committed offsets.
+        """The newest intact version with as many shards as `snapshot` that is not ahead of the committed offsets.
 
         None too if it is older than the time for which the topic keeps superseded changes: some changes since then may
         be gone.
@@ -152,8 +149,6 @@ class Store:
 
 
 def _unfit(manifest: Manifest, snapshot: Snapshot, committed: Mapping[int, int], now: float) -> str | None:
-    if (manifest.algorithm, dict(manifest.options)) != (snapshot.algorithm, dict(snapshot.options)):
-        return f"it is for matching.algorithm = {manifest.algorithm!r} with options {dict(manifest.options)}"
     if manifest.shards != snapshot.shards:
         return f"it is for matching.shards = {manifest.shards}"
     if any(offset > committed.get(partition, 0) for partition, offset in manifest.positions.items()):

@@ -67,6 +67,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.index",
         "streaming.worker",
     ),
+    "streaming.kernels": ("streaming.publishing", "streaming.index", "streaming.worker", "streaming.state"),
     "streaming.monitoring": ("streaming.process", "streaming.documents", "streaming.index", "streaming.state"),
     "streaming.driver": (
         "streaming.process",
@@ -77,6 +78,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.index",
         "streaming.worker",
         "streaming.state",
+        "streaming.kernels",
         "streaming.monitoring",
     ),
     "streaming.admin": ("streaming.codecs", "streaming.documents", "streaming.kafka", "streaming.worker"),

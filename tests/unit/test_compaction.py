@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ import pytest
 from matchers.index.snapshot import Part, Snapshot
 from matchers.language.lowering import lower
 from matchers.language.parsing import parse
-from streaming.errors import ProcessLost
+from streaming.errors import JobError, ProcessLost
 from streaming.index import packing, parts
 from streaming.rows import SUBSCRIPTIONS
 from streaming.state import compaction
@@ -137,6 +137,42 @@ def test_a_part_that_is_removed_whole_while_it_is_joined_is_gone_after_it(tmp_pa
     assert delivered(state, event(0, {"x": 1})) == {}
     until(lambda: later.work() or state.step() or not state.snapshot.parts)  # type: ignore[func-returns-value]
     state.close()
+
+
+def test_a_better_index_takes_the_place_of_the_one_before_part_by_part_and_no_delivery_changes(
+    tmp_path: Path, later: Later
+) -> None:
+    state = started(Store(tmp_path), later)
+    state.better = Future()
+    for n in range(9):
+        subscribe(state, n)
+        later.work()
+    until(lambda: later.work() or state.step() or not state.compactor.frozen)  # type: ignore[union-attr, func-returns-value]
+    assert {part.algorithm for part in state.snapshot.parts} == {"scan"}
+    state.better.set_result(("counting", {}))
+    old = state.snapshot.parts
+    subscribe(state, 9)  # indexed at once
+    seen = []
+    for n in range(10, 16):
+        found = [part.algorithm for part in state.snapshot.parts]
+        seen.append({*found})
+        assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(n))}}
+        later.work()
+        subscribe(state, n)
+    until(lambda: later.work() or state.step() or not state.compactor.frozen)  # type: ignore[union-attr, func-returns-value]
+    assert {"scan", "counting"} in seen
+    assert {part.algorithm for part in state.snapshot.parts} == {"counting"}
+    assert not {*old} & {*state.snapshot.parts}
+    assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(16))}}
+    state.close()
+
+
+def test_a_better_index_that_cannot_be_had_stops_the_job(tmp_path: Path, later: Later) -> None:
+    state = started(Store(tmp_path), later)
+    state.better = Future()
+    state.better.set_exception(JobError("bits must lie within 1 .. 64, not 65"))
+    with pytest.raises(JobError, match="bits must lie"):
+        state.step()
 
 
 class Fetched:

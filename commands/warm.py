@@ -1,0 +1,54 @@
+"""The command `warm`: compile kernels before a job needs them."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated
+
+import typer
+
+from commands.shared.flags import with_settings
+from commands.shared.terminal import note, out
+from config import Settings
+from matchers.errors import MatchingError, known
+
+app = typer.Typer()
+
+
+@app.command()
+@with_settings
+def warm(
+    algorithms: Annotated[
+        list[str] | None, typer.Argument(help="Algorithms; matching.algorithm if left out.", show_default=False)
+    ] = None,
+    *,
+    settings: Settings,
+) -> None:
+    """Compile the kernels that a job needs, on all cores, so that its index is there at once. Repeats nothing."""
+    from matchers import ALGORITHMS  # not for a help text: it loads numba
+    from streaming.kernels import ahead
+    from streaming.kernels.ahead import Compiled
+    from streaming.state.pool import processes
+
+    chosen = settings.matching
+    names = algorithms or [chosen.algorithm]
+    for name in names:
+        if name not in ALGORITHMS:
+            raise MatchingError(f"unknown algorithm {name!r}; {known(name, ALGORITHMS)}")
+    stages = ahead.needed(names)
+    left = [name for stage in stages for name in stage]
+    if not left:
+        note(f"all kernels are compiled for {', '.join(names)}")
+        return
+    note(f"compiling kernels, once: {', '.join(left)}")
+    began = time.monotonic()
+
+    def say(compiled: Compiled) -> None:
+        left.remove(compiled.name)
+        rest = f"; left: {', '.join(left)}" if left else ""
+        out.print(f"{compiled.name}: {compiled.kernels} kernels in {compiled.cpu_s:.1f} s of a core{rest}")
+
+    with processes(os.cpu_count() or 1) as pool:
+        ahead.compile(stages, {chosen.algorithm: chosen.options}, pool, say)
+    note(f"done after {time.monotonic() - began:.1f} s")

@@ -1,0 +1,80 @@
+"""Compile the kernels of algorithms in several processes at once.
+
+Every job needs those that publish and those of `scan`, which include all that read events. With these compiled the
+algorithms share nothing worth mentioning, so each has a process of its own; one that chooses goes last, and finds those
+of its candidates compiled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from typing import Any, NamedTuple
+
+from numba.core import event
+
+from matchers import ALGORITHMS
+from streaming.kernels import rehearsal, stamp
+from streaming.publishing import warm_up as publishing
+from streaming.state.state import STAND_IN
+
+PUBLISHING = "publishing"
+BASE = (PUBLISHING, STAND_IN)
+LONG = ("tiles", "ada_rein")  # go first, so that no processor waits for them at the end
+
+
+class Compiled(NamedTuple):
+    name: str  # of an algorithm, or PUBLISHING
+    kernels: int  # that were compiled, each type of their arguments counted; the others were in the cache
+    cpu_s: float
+
+
+def needed(algorithms: Collection[str]) -> list[list[str]]:
+    """What has to be compiled for jobs with these algorithms, each list after the one before."""
+    chosen = {other for name in algorithms for other in ALGORITHMS[name].chooses if other in ALGORITHMS}
+    wanted = [name for name in sorted({*algorithms, *chosen} - {STAND_IN}) if ALGORITHMS[name].runnable()]
+    plain = sorted((name for name in wanted if not ALGORITHMS[name].chooses), key=lambda name: name not in LONG)
+    stages = [list(BASE), plain, [name for name in wanted if ALGORITHMS[name].chooses]]
+    return [left for stage in stages if (left := [name for name in stage if not stamp.is_compiled(name)])]
+
+
+def is_ready(algorithm: str) -> bool:
+    """Whether a job with this algorithm has nothing to compile."""
+    return not needed([algorithm])
+
+
+def compile(
+    stages: Sequence[Sequence[str]],
+    options: Mapping[str, Mapping[str, Any]],
+    pool: Executor,
+    done: Callable[[Compiled], None] = lambda compiled: None,
+) -> None:
+    """Compile what `needed` lists; `options` by algorithm. Raises what `rehearsal.run` raises."""
+    for stage in stages:
+        for task in as_completed([pool.submit(_compile, name, options.get(name, {})) for name in stage]):
+            done(task.result())
+
+
+def _compile(name: str, options: Mapping[str, Any]) -> Compiled:
+    counter = _Counter()
+    began = time.process_time()
+    with event.install_listener("numba:compile", counter):
+        if name == PUBLISHING:
+            publishing.compile()
+        else:
+            rehearsal.run(name, options)
+    stamp.set_compiled(name)
+    return Compiled(name, counter.kernels, time.process_time() - began)
+
+
+class _Counter(event.Listener):
+    """Counts our own kernels, and not numba's, of which these consist."""
+
+    kernels = 0
+
+    def on_start(self, event: Any) -> None:
+        self.kernels += event.data["dispatcher"].py_func.__module__.startswith(("matchers.", "streaming."))
+
+    def on_end(self, event: Any) -> None:
+        pass

@@ -1,0 +1,70 @@
+"""Index and match made-up rows in this process, so that the kernels are compiled, cached and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from matchers import ALGORITHMS
+from matchers.index.snapshot import Snapshot
+from streaming.index import parts
+from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Change, unpacked
+from streaming.state.state import State
+from streaming.worker.compiling import WORTHWHILE
+
+SOME = 64  # events: algorithms may have other kernels for few
+MANY = 2_400  # subscriptions, of which an algorithm that chooses has to choose
+NOWHERE = 1 << 20  # a partition that no topic has
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A broadcast that goes nowhere."""
+
+    value: Any
+
+    def destroy(self) -> None:
+        pass
+
+
+def indexed(algorithm: str, options: Mapping[str, Any]) -> State:
+    """A state of made-up subscriptions. Raises MatchingError, and TypeError for options that the algorithm lacks."""
+    state = State(Snapshot(0, algorithm, options), _Kept, {})
+    (work,) = state.work()
+    changes = rows(MANY if ALGORITHMS[algorithm].chooses else 2 * WORTHWHILE, 0)
+    made = unpacked(pa.Table.from_batches(work(changes.to_batches()), PACKED))
+    state.apply([row._replace(segment=0) if isinstance(row, Change) else row for row in made], {})
+    return state
+
+
+def rehearse(state: State) -> None:
+    """The work of tasks, with the index of a state."""
+    here = replace(state, broadcast=_Kept, share=None, worker_memory_mb=0, _handles={})
+    both = rows(2 * WORTHWHILE, SOME)
+    for shard in here.work():
+        for work in (shard, replace(shard, codec="json")):
+            assert sum(batch.num_rows for batch in work(both.to_batches()))
+    parts.forget()
+
+
+def run(algorithm: str, options: Mapping[str, Any] | None = None) -> None:
+    """Index and match with an algorithm. Raises what `indexed` raises."""
+    rehearse(indexed(algorithm, options or {}))
+
+
+def rows(changes: int, events: int) -> pa.Table:
+    """Made-up records of both topics (rows.INPUT)."""
+    row = {"partition": NOWHERE, "offset": 0, "timestamp": 0}
+    written = [
+        row | {"source": SUBSCRIPTIONS, "key": b"%d" % i, "value": orjson.dumps(_document(i))} for i in range(changes)
+    ]
+    happened = [row | {"source": EVENTS, "value": b"{}"}] * events
+    return pa.Table.from_pylist(written + happened, schema=INPUT)
+
+
+def _document(i: int) -> dict[str, Any]:
+    return {"subscriber": "nobody", "pattern": {"text": ["a"], "number": [{"numeric": [">", i]}]}}
