@@ -230,6 +230,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
     ("NaN is no number, on the token line", {"x": [{"numeric": [">=", -1e308]}, "a"]}, {"x": nan}, False),
     ("a name with a quote", {'"': ["a"]}, {'"': "a"}, True),
     ("an empty name", {"": {"": [1]}}, {"": {"": 1}}, True),
+    ("a nested field with the name of an operator", {"x": {"$or": [{"prefix": ["a"]}]}}, {"x": {"prefix": "a"}}, True),
+    ("... beside another", {"x": {"prefix": ["a"], "y": [1]}}, {"x": {"prefix": "a", "y": 1}}, True),
+    ("... and at the top", {"prefix": ["a"]}, {"prefix": "a"}, True),
+    ("2^64 is a double", {"x": [2**64]}, {"x": 2**64}, True),
     ("names that start with $ are names", {"$type": ["a"]}, {"$type": "a"}, True),
 ]
 
@@ -244,7 +248,24 @@ REFUSED: list[tuple[Any, str]] = [
     ({"$or": {"x": [1]}}, "field $or: takes a list of patterns"),
     ({"$or": []}, "field $or: takes a list of patterns, not []"),
     ({"a": {"$or": [5]}}, "field a: must be an object of fields, not 5"),
-    ({"$or": [{"x": 5}]}, "field x: needs a list"),
+    ({"$or": [{"x": 5}]}, "pattern 1 of $or: field x: needs a list"),
+    ({"$or": [{}, {"$or": [{"x": 5}]}]}, "pattern 2 of $or: pattern 1 of $or: field x: needs a list"),
+    ({"$or": ["x"]}, 'pattern 1 of $or: pattern: must be an object of fields, not "x"'),
+    *(
+        (
+            {"x": {name: argument}},
+            f'field x: an operator stands in a list: {{"x": [{{"{name}": {written}}}]}}; for a nested',
+        )
+        for name, argument, written in [
+            ("numeric", [">", 5], '[">", 5]'),
+            ("between", [1, 2], "[1, 2]"),
+            ("anything-but", ["a"], '["a"]'),
+            ("cidr", ["10.0.0.0/8"], '["10.0.0.0/8"]'),
+            ("prefix", "a", '"a"'),
+            ("exists", True, "true"),
+            ("wildcard", {"y": [1]}, '{"y": [1]}'),
+        ]
+    ),
     ({"$and": [{"x": [1]}]}, "$and on one value stands in the field's list"),
     ({"$not": {"x": [1]}}, "field $not: is not an operator"),
     ({"x": [{"$and": []}]}, "$and takes a list"),
@@ -252,14 +273,18 @@ REFUSED: list[tuple[Any, str]] = [
     ({"x": [{"$and": [["a"]]}]}, "is neither a text"),
     ({"x": [{"prefix": {"suffix": "a"}}]}, 'prefix takes a text or {"equals-ignore-case": text}'),
     ({"x": [{"suffix": {"equals-ignore-case": 5}}]}, "suffix equals-ignore-case takes a text, not 5"),
-    ({"x": [{"equals-ignore-case": ["a"]}]}, "equals-ignore-case takes a text, not ['a']"),
+    ({"x": [{"equals-ignore-case": ["a"]}]}, 'equals-ignore-case takes a text, not ["a"]'),
     ({"x": [{"wildcard": "a**b"}]}, 'no two stars side by side, as in "a**b"'),
     ({"x": [{"wildcard": "a\\b"}]}, "a backslash stands before * or"),
     ({"x": [{"wildcard": "a\\"}]}, "a backslash stands before * or"),
     ({"x": [{"wildcard": 5}]}, "wildcard takes a text, not 5"),
     ({"x": [{"prefix": "\ud800"}]}, "without unpaired surrogates"),
     ({"x": [{"cidr": "10.0.0.1"}]}, 'cidr takes a network such as "10.0.0.0/8"'),
+    ({"x": [{"cidr": "10.0.0.1"}]}, 'not "10.0.0.1"; for this one address write "10.0.0.1/32"'),
     ({"x": [{"cidr": "10.0.0.0/33"}]}, "cidr takes a network"),
+    ({"x": [{"cidr": "10.0.0.0/33"}]}, "; an IPv4 network has 0 to 32 leading bits, not 33"),
+    ({"x": [{"cidr": "::1/"}]}, "; an IPv6 network has 0 to 128 leading bits, not none"),
+    ({"x": [{"cidr": "fe80::1%a/64"}]}, "; a network has no zone"),
     ({"x": [{"cidr": 5}]}, "cidr takes a text, not 5"),
     (
         {"x": [{"anything-but": {"numeric": [">", 5]}}]},
@@ -270,6 +295,23 @@ REFUSED: list[tuple[Any, str]] = [
     ({"x": [["a"]]}, "is neither a text, a number, a boolean nor null"),
     ({"x": [{}]}, "an operator is an object with one key, not 0"),
     ({"x": [{"prefix": "a", "exists": True}]}, "an operator is an object with one key, not 2"),
+    (
+        {"x": [{"y": [1]}]},
+        """unknown operator 'y'; for a field "y" of an object write it without the list: {"y": [1]}""",
+    ),
+    *(
+        ({"x": [{name: "a"}]}, f"unknown operator {name!r}; {same}")
+        for name, same in [
+            ("contains", 'for a part of a text write {"wildcard": "*a*"}'),
+            ("regex", "see wildcard"),
+            ("in", "list the values themselves"),
+            ("not", 'write {"anything-but": ["a", "b"]}'),
+            ("$ne", 'write {"anything-but": ["a", "b"]}'),
+            ("starts-with", 'write {"prefix": "a"}'),
+            ("startsWith", 'write {"prefix": "a"}'),
+            ("$gt", 'write {"numeric": [">", 5]}'),
+        ]
+    ),
     ({"x": [{"prefx": "a"}]}, "unknown operator 'prefx'; did you mean 'prefix'?"),
     ({"x": [{"prefix": 5}]}, "prefix takes a text, not 5"),
     ({"x": [{"exists": 1}]}, "exists takes true or false, not 1"),
@@ -281,8 +323,16 @@ REFUSED: list[tuple[Any, str]] = [
     ({"x": [{"numeric": [">", "5"]}]}, '"5" is not a number'),
     ({"x": [{"numeric": [">", True]}]}, "true is not a number"),
     ({"x": [{"between": [1]}]}, "between takes [low, high]"),
-    ({"x": [2**53 + 1]}, "9007199254740993 cannot be held exactly by a double"),
+    ({"x": [2**53 + 1]}, "9007199254740993 cannot be held exactly by a double; the nearest are 9007199254740992 and"),
+    (
+        {"x": [2**64 + 1]},
+        "18446744073709551617 cannot be held exactly by a double; the nearest are 18446744073709551616 ",
+    ),
+    ({"x": [-(2**63) - 1]}, "-9223372036854775809 cannot be held exactly by a double"),
+    ({"x": [{"numeric": [">", 2**64 + 1]}]}, "cannot be held exactly by a double"),
+    ({"x": [{"between": [0, 2**64 + 1]}]}, "cannot be held exactly by a double"),
+    ({"x": [{"anything-but": 2**64 + 1}]}, "cannot be held exactly by a double"),
     ({"x": [10**400]}, "outside the range of a double"),
-    ({"x": [nan]}, "outside the range of a double"),
+    ({"x": [nan]}, "NaN is no number that a value could equal"),
     ({"x": [{"between": [0, inf]}]}, "outside the range of a double"),
 ]

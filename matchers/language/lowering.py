@@ -119,8 +119,9 @@ def _check(part: Predicate | OneOf, alternatives: int, ranges: int) -> None:
     if alternatives > MAX_ALTERNATIVES:
         raise PatternError(
             path,
-            f"the pattern expands to more than {MAX_ALTERNATIVES} alternatives; use fewer $or, and fewer lists that "
-            "mix numbers or exact texts with suffix, wildcard, cidr or equals-ignore-case",
+            f"the pattern expands to more than {MAX_ALTERNATIVES} alternatives. Each wildcard in a list is one, as is "
+            "each pattern of an $or, and each kind in a list that mixes values or numbers with suffix, cidr or "
+            "equals-ignore-case; several such fields multiply. Use fewer, or several subscriptions",
         )
     if ranges > MAX_RANGES:
         raise PatternError(path, f"the pattern expands to more than {MAX_RANGES} values and ranges; list fewer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
@@ -260,14 +261,28 @@ def show(value: object) -> str:
         text = _number(value)
     else:
         try:
-            text = repr(value)
+            text = json.dumps(value, ensure_ascii=False, default=_plain)
         except RecursionError:
             text = "something nested deeply"
+        except (TypeError, ValueError):  # what JSON does not know
+            text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def _plain(value: object) -> object:
+    """A mapping of another type than dict, for the writer of JSON."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError
+
+
 def _number(value: float) -> str:
-    return str(int(value)) if value == value and abs(value) < 1e15 and value == int(value) else repr(value)
+    if value == value and abs(value) < 1e15 and value == int(value):
+        return str(int(value))
+    try:
+        return repr(value)
+    except ValueError:  # Python writes no integers of some thousand digits
+        return f"an integer of {int(value).bit_length()} bits"
 
 
 def _ignoring(case: bool) -> str:

@@ -8,8 +8,8 @@ SUBSCRIPTIONS.md is the specification.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from ipaddress import ip_network
-from math import inf, isfinite, nan
+from ipaddress import ip_address, ip_network
+from math import inf, isfinite, nextafter
 from typing import Any
 
 from matchers.errors import PatternError, known
@@ -47,7 +47,7 @@ def parse(document: Any) -> Pattern:
 def _parts(document: Any, path: Path, depth: int) -> Iterator[Predicate | OneOf]:
     if not isinstance(document, Mapping):
         raise PatternError(path, f"must be an object of fields, not {show(document)}")
-    if depth > MAX_DEPTH:
+    if depth >= MAX_DEPTH:
         raise PatternError(path, f"is nested deeper than {MAX_DEPTH} objects")
     for key, node in document.items():
         if not isinstance(key, str):
@@ -60,9 +60,22 @@ def _parts(document: Any, path: Path, depth: int) -> Iterator[Predicate | OneOf]
         elif isinstance(node, Mapping):
             if not node:
                 raise PatternError(here, "is an empty object; name a field in it, or leave it out")
+            _check_list(key, node, here)
             yield from _parts(node, here, depth + 1)
         else:
             raise PatternError(here, f"needs a list of what it may be, such as [{show(node)}]")
+
+
+def _check_list(name: str, node: Mapping[Any, Any], path: Path) -> None:
+    """Refuse an operator whose list was forgotten: a field of that name would never match."""
+    operator = next(iter(node))
+    if len(node) == 1 and operator in OPERATORS:
+        field, right = show(name), show(node)
+        raise PatternError(
+            path,
+            f"an operator stands in a list: {{{field}: [{right}]}}; for a nested field that is called {operator} write "
+            f'{{{field}: {{"$or": [{{{show(operator)}: [...]}}]}}}}',
+        )
 
 
 def _one_of(key: str, node: Any, path: Path, depth: int) -> OneOf:
@@ -71,7 +84,13 @@ def _one_of(key: str, node: Any, path: Path, depth: int) -> OneOf:
         raise PatternError((*path, key), hint if key == "$and" else "is not an operator; see anything-but")
     if not isinstance(node, list) or not node:
         raise PatternError((*path, key), f"takes a list of patterns, not {show(node)}")
-    return OneOf(tuple(Pattern(tuple(_parts(pattern, path, depth + 1))) for pattern in node))
+    patterns = []
+    for number, pattern in enumerate(node, 1):
+        try:
+            patterns.append(Pattern(tuple(_parts(pattern, path, depth + 1))))
+        except PatternError as error:
+            raise error.within(f"pattern {number} of $or") from None
+    return OneOf(tuple(patterns))
 
 
 def _operators(node: list[Any], path: Path) -> tuple[Operator, ...]:
@@ -90,8 +109,16 @@ def _operator(entry: Mapping[str, Any], depth: int = 0) -> Operator:
     if name == "$and":
         return _all_of(argument, depth)
     if name not in OPERATORS:
-        raise OperatorError(f"unknown operator {name!r}; {known(str(name), [*OPERATORS, '$and'])}")
+        raise OperatorError(_unknown(str(name), argument))
     return OPERATORS[name](argument)
+
+
+def _unknown(name: str, argument: Any) -> str:
+    """The error about an unknown operator, with what says the same here."""
+    same = EQUIVALENTS.get(name.lstrip("$").replace("_", "-").lower())
+    if same is None and isinstance(argument, list | Mapping):
+        same = f"for a field {show(name)} of an object write it without the list: {{{show(name)}: {show(argument)}}}"
+    return f"unknown operator {name!r}; {same or known(name, [*OPERATORS, '$and'])}"
 
 
 def _all_of(argument: Any, depth: int) -> AllOf:
@@ -114,14 +141,21 @@ def literal(value: Any) -> Scalar:
 def _number(value: Any) -> float:
     if not is_number(value):
         raise OperatorError(f"{show(value)} is not a number")
+    if value != value:
+        raise OperatorError("NaN is no number that a value could equal or be compared with")
     try:
         exact = float(value)
     except OverflowError:
-        exact = nan
+        exact = inf
     if not isfinite(exact):
         raise OperatorError(f"{show(value)} lies outside the range of a double")
     if isinstance(value, int) and int(exact) != value:
-        raise OperatorError(f"{value} cannot be held exactly by a double; the nearest are below and above it")
+        other = int(nextafter(exact, inf if exact < value else -inf))
+        low, high = sorted((int(exact), other))
+        raise OperatorError(
+            f"{show(value)} cannot be held exactly by a double; the nearest are {show(low)} and {show(high)}. An id of "
+            "so many digits should be a text, in events too"
+        )
     return exact
 
 
@@ -220,7 +254,23 @@ def _cidr(argument: Any) -> Cidr:
             raise ValueError("the number of leading bits is missing")
         return Cidr(ip_network(text, strict=False))
     except ValueError:
-        raise OperatorError(f'cidr takes a network such as "10.0.0.0/8" or "2001:db8::/32", not {show(text)}') from None
+        reason = f'cidr takes a network such as "10.0.0.0/8" or "2001:db8::/32", not {show(text)}'
+        raise OperatorError(reason + _no_network(text)) from None
+
+
+def _no_network(text: str) -> str:
+    """What is wrong with a network, where one part of it is an address."""
+    address, slash, bits = text.partition("/")
+    try:
+        version = ip_address(address).version
+    except ValueError:
+        return ""
+    most = 32 if version == 4 else 128
+    if "%" in address:
+        return "; a network has no zone"
+    if not slash:
+        return f"; for this one address write {show(f'{address}/{most}')}"
+    return f"; an IPv{version} network has 0 to {most} leading bits, not {bits or 'none'}"
 
 
 # What may stand within anything-but, there with a list of texts too.
@@ -238,4 +288,28 @@ OPERATORS: dict[str, Callable[[Any], Operator]] = {
     "cidr": _cidr,
     "exists": _exists,
     "numeric": _numeric,
+}
+
+# What users of other languages write, and what says the same here.
+EQUIVALENTS: dict[str, str] = {
+    **dict.fromkeys(
+        ("contains", "includes", "substring"),
+        'for a part of a text write {"wildcard": "*a*"}, for an element of an array just the value',
+    ),
+    **dict.fromkeys(("regex", "regexp", "matches", "match", "pattern"), 'see wildcard, such as {"wildcard": "a*b"}'),
+    **dict.fromkeys(("like", "glob", "shellstyle"), 'write {"wildcard": "a*b"}, where * stands for any characters'),
+    **dict.fromkeys(("in", "any", "or"), "list the values themselves: a field's list holds all that it may be"),
+    **dict.fromkeys(("not", "ne", "nin", "not-in", "neq", "not-equals", "!="), 'write {"anything-but": ["a", "b"]}'),
+    **dict.fromkeys(("equals", "eq", "exactly", "is", "=", "=="), "write the value itself, without an operator"),
+    **dict.fromkeys(("gt", "greater-than", ">"), 'write {"numeric": [">", 5]}'),
+    **dict.fromkeys(("gte", "ge", ">="), 'write {"numeric": [">=", 5]}'),
+    **dict.fromkeys(("lt", "less-than", "<"), 'write {"numeric": ["<", 5]}'),
+    **dict.fromkeys(("lte", "le", "<="), 'write {"numeric": ["<=", 5]}'),
+    **dict.fromkeys(("range",), 'write {"numeric": [">=", 1, "<", 5]} or {"between": [1, 5]}'),
+    **dict.fromkeys(("starts-with", "startswith", "begins-with"), 'write {"prefix": "a"}'),
+    **dict.fromkeys(("ends-with", "endswith"), 'write {"suffix": "a"}'),
+    **dict.fromkeys(("and", "all"), 'write {"$and": [...]}, for conditions on the same value'),
+    **dict.fromkeys(("null", "is-null"), "write null itself"),
+    **dict.fromkeys(("ignore-case", "iequals", "equals-ignoring-case"), 'write {"equals-ignore-case": "a"}'),
+    **dict.fromkeys(("ip", "subnet", "ip-address"), 'write {"cidr": "10.0.0.0/8"}'),
 }

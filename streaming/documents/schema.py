@@ -177,6 +177,12 @@ _STRUCTURE: dict[str, Schema] = {
         "minItems": 1,
         "minProperties": 1,
         **_FIELDS,
+        "not": {  # an operator without its list
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "propertyNames": {"enum": list(OPERATORS)},
+        },
     },
     "$or": {
         "title": "$or",
