@@ -104,7 +104,9 @@ excluded = choice(
     operator("prefix", one_or_several(ends)),
     operator("suffix", one_or_several(ends)),
     operator("equals-ignore-case", one_or_several(texts)),
-    operator("wildcard", one_or_several(wildcards())),
+    operator("wildcard", one_or_several(choice(wildcards(), operator("equals-ignore-case", wildcards())))),
+    operator("cidr", one_or_several(st.sampled_from(NETWORKS))),
+    one_or_several(st.deferred(lambda: conditions)),
 )
 conditions = choice(
     *[scalars] * 2,
@@ -115,7 +117,9 @@ conditions = choice(
     ignoring_case,
     operator("prefix", ends),
     operator("suffix", ends),
-    operator("wildcard", wildcards()),
+    operator("wildcard", choice(wildcards(), operator("equals-ignore-case", wildcards()))),
+    operator("text-length", bounds.map(list)),
+    operator("numeric-text", bounds.map(list)),
     operator("cidr", st.sampled_from(NETWORKS)),
     operator("$and", st.deferred(lambda: st.lists(conditions, min_size=1, max_size=3))),
 )
@@ -133,7 +137,8 @@ def fields(depth: int) -> st.SearchStrategy[Document]:
         st.dictionaries(names, node, max_size=1),
         st.lists(inner, min_size=1, max_size=3),
     )
-    return choice(*(st.dictionaries(names, node, min_size=n, max_size=n) for n in (1, 2, 3)), either)
+    neither = st.builds(lambda all_of, none: all_of | {"$not": none}, st.dictionaries(names, node, max_size=1), inner)
+    return choice(*(st.dictionaries(names, node, min_size=n, max_size=n) for n in (1, 2, 3)), either, neither)
 
 
 of_any_size = choice(*[fields(2)] * 9, st.just({}))
@@ -183,6 +188,8 @@ def events_of(draw: st.DrawFn, pattern: Document) -> Document:
     for name, node in pattern.items():
         if name == "$or":
             event |= draw(events_of(draw(st.sampled_from(node))))
+        elif name == "$not":
+            event |= draw(events_of(node))
         elif isinstance(node, dict):
             event[name] = draw(events_of(node))
         else:

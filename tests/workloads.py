@@ -36,6 +36,8 @@ TEXTS = [
         "\U0010ffff",
         "zz",
         "1",
+        "-1.5",
+        "007",
     ),
     *(
         "null",
@@ -74,9 +76,13 @@ def literal(r: Random) -> Any:
     return r.choice([text, text, number, number, lambda _: True, lambda _: False, lambda _: None])(r)
 
 
-def numeric(r: Random) -> Any:
+def bounds(r: Random) -> Any:
     low, high = [r.choice([">", ">="]), number(r)], [r.choice(["<", "<="]), number(r)]
-    return {"numeric": r.choice([low, high, low + high, high + low, ["=", number(r)]])}
+    return r.choice([low, high, low + high, high + low, ["=", number(r)]])
+
+
+def numeric(r: Random) -> Any:
+    return {"numeric": bounds(r)}
 
 
 def ignoring_case(r: Random) -> Any:
@@ -86,6 +92,10 @@ def ignoring_case(r: Random) -> Any:
 def wildcard_text(r: Random) -> str:
     pieces = [text(r).replace("\\", "\\\\").replace("*", "\\*") for _ in range(r.randint(1, 4))]
     return "*".join(p for i, p in enumerate(pieces) if p or i in (0, len(pieces) - 1))
+
+
+def wildcard(r: Random) -> Any:
+    return wildcard_text(r) if r.random() < 0.7 else {"equals-ignore-case": wildcard_text(r)}
 
 
 def several(r: Random, make: Callable[[Random], Any]) -> Any:
@@ -100,7 +110,9 @@ def anything_but(r: Random) -> Any:
     name = r.choice(["", "", "prefix", "suffix", "equals-ignore-case", "wildcard"])
     if not name:
         return {"anything-but": several(r, literal)}
-    return {"anything-but": {name: several(r, {"wildcard": wildcard_text, "equals-ignore-case": text}.get(name, end))}}
+    if r.random() < 0.3:
+        return {"anything-but": several(r, lambda r: r.choice(ENTRIES)(r))}
+    return {"anything-but": {name: several(r, {"wildcard": wildcard, "equals-ignore-case": text}.get(name, end))}}
 
 
 ENTRIES: list[Callable[[Random], Any]] = [
@@ -109,7 +121,9 @@ ENTRIES: list[Callable[[Random], Any]] = [
     lambda r: {"exists": r.random() < 0.5},
     lambda r: {"prefix": end(r)},
     lambda r: {"suffix": end(r)},
-    lambda r: {"wildcard": wildcard_text(r)},
+    lambda r: {"wildcard": wildcard(r)},
+    lambda r: {"text-length": bounds(r)},
+    lambda r: {"numeric-text": bounds(r)},
     lambda r: {"cidr": r.choice(NETWORKS)},
     lambda r: {"$and": [r.choice(ENTRIES)(r) for _ in range(r.randint(1, 3))]},
 ]
@@ -135,6 +149,8 @@ def fields(r: Random, depth: int) -> dict[str, Any]:
         found[name] = fields(r, depth - 1) if nested else [r.choice(ENTRIES)(r) for _ in range(r.choice([1, 1, 2, 3]))]
     if depth and r.random() < 0.25:
         found["$or"] = [fields(r, depth - 1) for _ in range(r.randint(1, 3))]
+    if depth and r.random() < 0.15:
+        found["$not"] = fields(r, depth - 1) or {"x": [1]}
     return found
 
 

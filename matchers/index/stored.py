@@ -37,6 +37,7 @@ CLASSES: tuple[type, ...] = (
     *(Part, Segment, SubscriptionTable, EventBatch, Texts, Vocabulary, Cuts),
     *(operators.Equals, operators.Numeric, operators.Prefix, operators.Suffix, operators.EqualsIgnoreCase),
     *(operators.Wildcard, operators.AnythingBut, operators.Exists, operators.Cidr, operators.AllOf),
+    *(operators.Not, operators.TextLength, operators.NumericText),
     *STORED,
 )
 PLAIN = "biuf"  # kinds of arrays: truth values, integers and floats; records consist of these

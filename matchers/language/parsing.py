@@ -14,6 +14,7 @@ from typing import Any
 
 from matchers.errors import PatternError, known
 from matchers.language.model import OneOf, Operator, Path, Pattern, Predicate, Scalar
+from matchers.language.negation import negated
 from matchers.language.operators import (
     AllOf,
     AnythingBut,
@@ -22,15 +23,17 @@ from matchers.language.operators import (
     EqualsIgnoreCase,
     Exists,
     Numeric,
+    NumericText,
     Prefix,
     Suffix,
+    TextLength,
     Wildcard,
     is_number,
     show,
 )
 
 MAX_DEPTH = 32  # levels of nested objects, $or and $and
-RESERVED = ("$and", "$nor", "$not", "$or")  # what people who know other languages would try; no field is called so
+RESERVED = ("$and", "$nor", "$not", "$or")  # two are operators, two are what others would try; no field is called so
 
 _Refused = Callable[[str], PatternError]  # of a reason
 
@@ -53,7 +56,9 @@ def _parts(document: Any, path: Path, depth: int) -> Iterator[Predicate | OneOf]
         if not isinstance(key, str):
             raise PatternError(path, f"the name of a field is a text, not {show(key)}")
         here = (*path, key)
-        if key in RESERVED:
+        if key == "$not":
+            yield from _not(node, path, depth)
+        elif key in RESERVED:
             yield _one_of(key, node, path, depth)
         elif isinstance(node, list):
             yield Predicate(here, _operators(node, here))
@@ -81,7 +86,9 @@ def _check_list(name: str, node: Mapping[Any, Any], path: Path) -> None:
 def _one_of(key: str, node: Any, path: Path, depth: int) -> OneOf:
     if key != "$or":
         hint = "all fields of an object must match anyway, and $and on one value stands in the field's list"
-        raise PatternError((*path, key), hint if key == "$and" else "is not an operator; see anything-but")
+        raise PatternError(
+            (*path, key), hint if key == "$and" else 'is not an operator; write {"$not": {"$or": [...]}}'
+        )
     if not isinstance(node, list) or not node:
         raise PatternError((*path, key), f"takes a list of patterns, not {show(node)}")
     patterns = []
@@ -91,6 +98,15 @@ def _one_of(key: str, node: Any, path: Path, depth: int) -> OneOf:
         except PatternError as error:
             raise error.within(f"pattern {number} of $or") from None
     return OneOf(tuple(patterns))
+
+
+def _not(node: Any, path: Path, depth: int) -> tuple[Predicate | OneOf, ...]:
+    if not isinstance(node, Mapping) or not node:
+        raise PatternError((*path, "$not"), f"takes a pattern of at least one field, not {show(node)}")
+    try:
+        return negated(Pattern(tuple(_parts(node, path, depth + 1))))
+    except PatternError as error:
+        raise error.within("pattern of $not") from None
 
 
 def _operators(node: list[Any], path: Path) -> tuple[Operator, ...]:
@@ -108,6 +124,8 @@ def _operator(entry: Mapping[str, Any], depth: int = 0) -> Operator:
     ((name, argument),) = entry.items()
     if name == "$and":
         return _all_of(argument, depth)
+    if name == "anything-but":
+        return AnythingBut(tuple(_excluded(argument, depth)))
     if name not in OPERATORS:
         raise OperatorError(_unknown(str(name), argument))
     return OPERATORS[name](argument)
@@ -126,7 +144,11 @@ def _all_of(argument: Any, depth: int) -> AllOf:
         raise OperatorError(f'$and takes a list such as [{{"prefix": "a"}}, {{"suffix": "z"}}], not {show(argument)}')
     if depth >= MAX_DEPTH:
         raise OperatorError(f"$and is nested deeper than {MAX_DEPTH}")
-    return AllOf(tuple(_operator(e, depth + 1) if isinstance(e, Mapping) else Equals(literal(e)) for e in argument))
+    return AllOf(tuple(_condition(entry, depth + 1) for entry in argument))
+
+
+def _condition(entry: Any, depth: int) -> Operator:
+    return _operator(entry, depth) if isinstance(entry, Mapping) else Equals(literal(entry))
 
 
 def literal(value: Any) -> Scalar:
@@ -159,17 +181,17 @@ def _number(value: Any) -> float:
     return exact
 
 
-def _numeric(argument: Any) -> Numeric:
+def _numeric(argument: Any, operator: str = "numeric") -> Numeric:
     if not isinstance(argument, list) or len(argument) not in (2, 4):
-        raise OperatorError(f'numeric takes [">", 5] or [">", 5, "<=", 9], not {show(argument)}')
+        raise OperatorError(f'{operator} takes [">", 5] or [">", 5, "<=", 9], not {show(argument)}')
     low, low_closed, high, high_closed = -inf, True, inf, True
     seen = ""
     for symbol, bound in zip(argument[::2], argument[1::2], strict=True):
         if not isinstance(symbol, str) or symbol not in ("<", "<=", ">", ">=", "="):
-            raise OperatorError(f"numeric knows <, <=, >, >= and =, not {show(symbol)}")
+            raise OperatorError(f"{operator} knows <, <=, >, >= and =, not {show(symbol)}")
         side = symbol[0]
         if seen and (side == seen or "=" in (side, seen)):
-            raise OperatorError(f"numeric takes one lower and one upper bound, or one =, not {show(argument)}")
+            raise OperatorError(f"{operator} takes one lower and one upper bound, or one =, not {show(argument)}")
         seen = side
         value = _number(bound)
         if side in ">=":
@@ -205,6 +227,12 @@ def _end(operator: str, kind: type[Prefix] | type[Suffix], argument: Any) -> Ope
 
 
 def _wildcard(argument: Any) -> Wildcard:
+    """A text, or {"equals-ignore-case": text}."""
+    ignore_case = isinstance(argument, Mapping)
+    if ignore_case:
+        if list(argument) != ["equals-ignore-case"]:
+            raise OperatorError(f'wildcard takes a text or {{"equals-ignore-case": text}}, not {show(argument)}')
+        argument = argument["equals-ignore-case"]
     text = _text("wildcard", argument)
     pieces: list[list[str]] = [[]]  # of characters: to append each to a text would copy a long one for each
     characters = iter(text)
@@ -220,16 +248,18 @@ def _wildcard(argument: Any) -> Wildcard:
             pieces.append([])
         else:
             pieces[-1].append(character)
-    return Wildcard(tuple(map("".join, pieces)))
+    return Wildcard(tuple(map("".join, pieces)), ignore_case)
 
 
-def _anything_but(argument: Any) -> AnythingBut:
-    if isinstance(argument, Mapping):
-        if len(argument) != 1 or next(iter(argument)) not in EXCLUDED:
-            raise OperatorError(f"anything-but takes values or one of {', '.join(EXCLUDED)}, not {show(argument)}")
-        ((name, texts),) = argument.items()
-        return AnythingBut(tuple(map(EXCLUDED[name], _several(f"anything-but {name}", texts))))
-    return AnythingBut(tuple(Equals(literal(value)) for value in _several("anything-but", argument)))
+def _excluded(argument: Any, depth: int) -> Iterator[Operator]:
+    """Values and operators, one or a list; within, some operators may have a list too."""
+    if depth >= MAX_DEPTH:
+        raise OperatorError(f"anything-but is nested deeper than {MAX_DEPTH}")
+    for entry in _several("anything-but", argument):
+        if isinstance(entry, Mapping) and len(entry) == 1 and (name := next(iter(entry))) in EXCLUDED:
+            yield from map(EXCLUDED[name], _several(f"anything-but {name}", entry[name]))
+        else:
+            yield _condition(entry, depth + 1)
 
 
 def _several(operator: str, argument: Any) -> list[Any]:
@@ -275,6 +305,7 @@ def _no_network(text: str) -> str:
 
 # What may stand within anything-but, there with a list of texts too.
 EXCLUDED: dict[str, Callable[[Any], Operator]] = {
+    "cidr": _cidr,
     "equals-ignore-case": lambda argument: EqualsIgnoreCase(_text("equals-ignore-case", argument)),
     "prefix": lambda argument: _end("prefix", Prefix, argument),
     "suffix": lambda argument: _end("suffix", Suffix, argument),
@@ -283,11 +314,12 @@ EXCLUDED: dict[str, Callable[[Any], Operator]] = {
 
 OPERATORS: dict[str, Callable[[Any], Operator]] = {
     **EXCLUDED,
-    "anything-but": _anything_but,
+    "anything-but": lambda argument: AnythingBut(tuple(_excluded(argument, 0))),
     "between": _between,
-    "cidr": _cidr,
     "exists": _exists,
     "numeric": _numeric,
+    "numeric-text": lambda argument: NumericText(_numeric(argument, "numeric-text")),
+    "text-length": lambda argument: TextLength(_numeric(argument, "text-length")),
 }
 
 # What users of other languages write, and what says the same here.
@@ -309,6 +341,7 @@ EQUIVALENTS: dict[str, str] = {
     **dict.fromkeys(("starts-with", "startswith", "begins-with"), 'write {"prefix": "a"}'),
     **dict.fromkeys(("ends-with", "endswith"), 'write {"suffix": "a"}'),
     **dict.fromkeys(("and", "all"), 'write {"$and": [...]}, for conditions on the same value'),
+    **dict.fromkeys(("length", "len", "size", "strlen", "char-length"), 'write {"text-length": ["<=", 10]}'),
     **dict.fromkeys(("null", "is-null"), "write null itself"),
     **dict.fromkeys(("ignore-case", "iequals", "equals-ignoring-case"), 'write {"equals-ignore-case": "a"}'),
     **dict.fromkeys(("ip", "subnet", "ip-address"), 'write {"cidr": "10.0.0.0/8"}'),

@@ -12,6 +12,7 @@ The regular expressions mean the same in ECMAScript, RE2 and Python, but that Py
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, MAX_GROWTH, MAX_RANGES
@@ -117,10 +118,11 @@ def _ref(name: str) -> Schema:
     return {"$ref": f"#/$defs/{name}"}
 
 
-def _one_key(names: list[str], prefix: str = "") -> Schema:
-    """An object with just one of these keys, each with the definition of that name; other types pass."""
+def _one_key(names: list[str], definition: Mapping[str, str] | None = None) -> Schema:
+    """An object with just one of these keys, each with the definition of that name, or with the one given for it; other
+    types pass."""
     return {
-        "properties": {name: _ref(prefix + name) for name in names},
+        "properties": {name: _ref((definition or {}).get(name, name)) for name in names},
         "minProperties": 1,
         "maxProperties": 1,
         "additionalProperties": False,
@@ -142,11 +144,16 @@ def _excluded(name: str) -> Schema:
     }
 
 
+_OF_PATTERNS = ("$or", "$not")
+_SCALARS = ["string", "number", "boolean", "null"]
+
 # The keys of an object of a pattern; other types pass.
 _FIELDS: Schema = {
-    "properties": {name: _ref("$or") if name == "$or" else False for name in RESERVED},
+    "properties": {name: _ref(name) if name in _OF_PATTERNS else False for name in RESERVED},
     "additionalProperties": _ref("field"),
 }
+
+_EXCLUDED = _one_key([*OPERATORS, "$and"], {name: f"anything-but-{name}" for name in EXCLUDED})
 
 _STRUCTURE: dict[str, Schema] = {
     "pattern": {
@@ -154,8 +161,8 @@ _STRUCTURE: dict[str, Schema] = {
         "description": (
             "A condition on an event. Each key names a field, and its list has the accepted values and operators: all "
             "fields must match, and one entry of each list. Objects nest as in the event; a dot is part of a name. "
-            "{} matches every event. $or may stand beside the fields; no field may be called "
-            f"{', '.join(name for name in RESERVED if name != '$or')}."
+            "{} matches every event. $or and $not may stand beside the fields; no field may be called "
+            f"{' or '.join(name for name in RESERVED if name not in _OF_PATTERNS)}."
         ),
         "examples": [
             {"symbol": ["IBM", {"prefix": "MS"}], "quote": {"price": [{"numeric": [">", 100, "<=", 200]}]}},
@@ -192,6 +199,14 @@ _STRUCTURE: dict[str, Schema] = {
         "items": _ref("pattern"),
         "minItems": 1,
     },
+    "$not": {
+        "title": "$not",
+        "description": "A pattern that must not match, beside the fields that stand beside $not.",
+        "examples": [{"symbol": ["IBM"]}, {"$or": [{"symbol": ["IBM"]}, {"price": [{"numeric": ["<", 5]}]}]}],
+        "type": "object",
+        "minProperties": 1,
+        **_FIELDS,
+    },
     "condition": {
         "title": "Condition",
         "description": (
@@ -202,11 +217,12 @@ _STRUCTURE: dict[str, Schema] = {
         "type": ["string", "number", "boolean", "null", "object"],
         **_one_key([*OPERATORS, "$and"]),
     },
-    "value": {
-        "title": "Value",
-        "description": "A text, a number, true, false or null. Equal means of the same type too; 1 is 1.0.",
-        "examples": ["IBM", 5, True, None],
-        "type": ["string", "number", "boolean", "null"],
+    "excluded": {
+        "title": "Excluded",
+        "description": "A value or an operator; some operators take a list here.",
+        "examples": ["IBM", 5, True, None, {"prefix": ["MS", "IB"]}, {"numeric": [">", 100]}],
+        "type": [*_SCALARS, "object"],
+        **_EXCLUDED,
     },
 }
 
@@ -218,6 +234,16 @@ _BOUND: Schema = {"title": "Number", "type": "number"}
 def _sequence(*items: Schema) -> Schema:
     return {"prefixItems": list(items), "minItems": len(items), "items": False}
 
+
+_BOUNDS: Schema = {
+    "examples": [[">", 100], ["<=", 200], [">", 100, "<=", 200], ["<", 5, ">=", 0], ["=", 301.8]],
+    "type": "array",
+    "oneOf": [
+        _sequence({"title": "Relation", "enum": ["<", "<=", ">", ">=", "="]}, _BOUND),
+        _sequence(_LOWER, _BOUND, _UPPER, _BOUND),
+        _sequence(_UPPER, _BOUND, _LOWER, _BOUND),
+    ],
+}
 
 # What each operator takes, with an example of every form.
 _ARGUMENTS: dict[str, Schema] = {
@@ -241,22 +267,28 @@ _ARGUMENTS: dict[str, Schema] = {
     "wildcard": {
         "description": (
             "A text of this form, where * stands for any characters or none. \\* is a star and \\\\ a backslash; no "
-            "two stars stand side by side."
+            'two stars stand side by side. {"equals-ignore-case": text} ignores case.'
         ),
-        "examples": ["a*b*c", "5 \\* *"],
-        "type": "string",
+        "examples": ["a*b*c", "5 \\* *", {"equals-ignore-case": "a*b*c"}],
+        "type": ["string", "object"],
         "pattern": _WILDCARD,
+        "properties": {"equals-ignore-case": {"type": "string", "pattern": _WILDCARD}},
+        "minProperties": 1,
+        "additionalProperties": False,
     },
     "anything-but": {
         "description": (
-            "A value, of any type, that equals none of these; or an object with one key of "
-            f"{', '.join(EXCLUDED)}, for a value that does not match it. An absent field is not a value."
+            "A value, of any type, that equals none of these values and for which none of these operators holds. An "
+            "absent field is not a value."
         ),
-        "examples": ["IBM", ["IBM", 5, None], {"prefix": "MS"}, {"suffix": [".png", ".jpg"]}],
-        "type": ["string", "number", "boolean", "null", "array", "object"],
-        "items": _ref("value"),
+        "examples": [
+            *("IBM", ["IBM", 5, None], {"prefix": "MS"}, {"suffix": [".png", ".jpg"]}),
+            *(["IBM", {"prefix": "MS"}], {"numeric": [">", 100]}),
+        ],
+        "type": [*_SCALARS, "array", "object"],
+        "items": _ref("excluded"),
         "minItems": 1,
-        **_one_key(list(EXCLUDED), "anything-but-"),
+        **_EXCLUDED,
     },
     "between": {
         "description": "A number from the first to the second, both included.",
@@ -282,13 +314,15 @@ _ARGUMENTS: dict[str, Schema] = {
     },
     "numeric": {
         "description": "A number within a lower bound, an upper bound or both; or, with = alone, an equal one.",
-        "examples": [[">", 100], ["<=", 200], [">", 100, "<=", 200], ["<", 5, ">=", 0], ["=", 301.8]],
-        "type": "array",
-        "oneOf": [
-            _sequence({"title": "Relation", "enum": ["<", "<=", ">", ">=", "="]}, _BOUND),
-            _sequence(_LOWER, _BOUND, _UPPER, _BOUND),
-            _sequence(_UPPER, _BOUND, _LOWER, _BOUND),
-        ],
+        **_BOUNDS,
+    },
+    "numeric-text": {
+        "description": "A text that is a number, in the spelling of JSON, within bounds as those of numeric.",
+        **_BOUNDS,
+    },
+    "text-length": {
+        "description": "A text whose number of characters (code points) lies within bounds as those of numeric.",
+        **_BOUNDS,
     },
     "$and": {
         "description": "Conditions that must all hold for one and the same value.",

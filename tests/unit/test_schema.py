@@ -92,7 +92,7 @@ def test_every_operator_has_words_and_examples() -> None:
         assert definition["description"]
         assert definition["examples"], name
     assert SCHEMA["$defs"]["condition"]["properties"].keys() == {*OPERATORS, "$and"}
-    assert SCHEMA["$defs"]["anything-but"]["properties"].keys() == EXCLUDED.keys()
+    assert SCHEMA["$defs"]["anything-but"]["properties"].keys() == {*OPERATORS, "$and"}
     assert SCHEMA["$defs"]["pattern"]["properties"].keys() == set(RESERVED)
 
 
@@ -183,8 +183,9 @@ def examples() -> Iterator[tuple[str, Any]]:
         "pattern": lambda found: found,
         "field": lambda found: {"x": found},
         "condition": lambda found: {"x": [found]},
-        "value": lambda found: {"x": [found]},
+        "excluded": lambda found: {"x": [{"anything-but": [found]}]},
         "$or": lambda found: {"$or": found},
+        "$not": lambda found: {"$not": found},
     }
     for name, definition in SCHEMA["$defs"].items():
         for found in definition.get("examples", ()):
