@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from matchers import PatternError
 from matchers.language.lowering import lower
 from matchers.language.parsing import parse
-from tests.workloads import EVENT_NUMBERS, FIELDS, NETWORKS, NUMBERS, TEXTS
+from tests.workloads import EVENT_NUMBERS, FIELDS, NETWORKS, NUMBERS, REGEXES, TEXTS
 
 Document = dict[str, Any]
 
@@ -118,6 +118,7 @@ conditions = choice(
     operator("prefix", ends),
     operator("suffix", ends),
     operator("wildcard", choice(wildcards(), operator("equals-ignore-case", wildcards()))),
+    operator("regex", st.sampled_from(REGEXES)),
     operator("text-length", bounds.map(list)),
     operator("numeric-text", bounds.map(list)),
     operator("cidr", st.sampled_from(NETWORKS)),
@@ -125,9 +126,18 @@ conditions = choice(
 )
 
 
+listed = st.lists(conditions, min_size=1, max_size=3)
+of_array = choice(*(operator(name, listed) for name in ("contains-all", "contains-none", "contains-exactly")))
+entries = choice(
+    *[conditions] * 8,
+    of_array,
+    operator("$and", st.lists(choice(conditions, of_array), min_size=1, max_size=3)),
+)
+
+
 def fields(depth: int) -> st.SearchStrategy[Document]:
     """Patterns with objects and $or nested at most `depth` deep; some expand to too many alternatives."""
-    node: st.SearchStrategy[Any] = st.lists(conditions, min_size=1, max_size=3)
+    node: st.SearchStrategy[Any] = st.lists(entries, min_size=1, max_size=3)
     if not depth:
         return st.dictionaries(names, node, min_size=1, max_size=2)
     inner = fields(depth - 1)
@@ -194,7 +204,8 @@ def events_of(draw: st.DrawFn, pattern: Document) -> Document:
             event[name] = draw(events_of(node))
         else:
             value = draw(st.sampled_from(list(operands(node))))
-            event[name] = draw(st.sampled_from([value, value, [value], [0, value], [value, None]]))
+            other = draw(st.sampled_from(list(operands(node))))
+            event[name] = draw(st.sampled_from([value, value, [value], [0, value], [value, None], [value, other]]))
     return event
 
 

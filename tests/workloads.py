@@ -60,6 +60,20 @@ TEXTS = [
 NUMBERS = [0, 0.0, -0.0, 1, 1.0, -1, 2, 1.5, -1.5, 2**53, 2**53 + 2, -(2**53), 1e308, -1e308, 5e-324, 1e-9, 0.1, 10**15]
 EVENT_NUMBERS = [*NUMBERS, 2**53 + 1, 10**400, -(10**400), nan, inf, -inf, 0.1 + 0.2, 12345678901234567890]
 FIELDS = ["x", "y", "x.y", "é"]
+REGEXES = [
+    "a.*",
+    "(a|b)+",
+    "[A-Z]*",
+    r"\w*",
+    "abc?d*",
+    "a|ab|zz",
+    ".?",
+    "(a.)*b?",
+    r"10\..*",
+    "[^a]*",
+    r".*\x00",
+    "é|漢.*",
+]
 NETWORKS = ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3/32", "::/0", "2001:db8::/33", "::1/128", "10.1.2.9/8"]
 
 
@@ -122,6 +136,7 @@ ENTRIES: list[Callable[[Random], Any]] = [
     lambda r: {"prefix": end(r)},
     lambda r: {"suffix": end(r)},
     lambda r: {"wildcard": wildcard(r)},
+    lambda r: {"regex": r.choice(REGEXES)},
     lambda r: {"text-length": bounds(r)},
     lambda r: {"numeric-text": bounds(r)},
     lambda r: {"cidr": r.choice(NETWORKS)},
@@ -142,11 +157,20 @@ def pattern(r: Random) -> dict[str, Any]:
             return found
 
 
+def contains(r: Random) -> Any:
+    entries = [r.choice(ENTRIES)(r) for _ in range(r.randint(1, 3))]
+    entry = {r.choice(["contains-all", "contains-none", "contains-exactly"]): entries}
+    return entry if r.random() < 0.7 else {"$and": [entry, r.choice(ENTRIES)(r), contains(r)]}
+
+
 def fields(r: Random, depth: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in r.sample(FIELDS, r.choice([0, 1, 1, 1, 2, 2, 3]) if depth == 2 else r.randint(1, 2)):
         nested = depth and r.random() < 0.3
-        found[name] = fields(r, depth - 1) if nested else [r.choice(ENTRIES)(r) for _ in range(r.choice([1, 1, 2, 3]))]
+        entries = [r.choice(ENTRIES)(r) for _ in range(r.choice([1, 1, 2, 3]))]
+        if r.random() < 0.15:
+            entries[r.randrange(len(entries))] = contains(r)
+        found[name] = fields(r, depth - 1) if nested else entries
     if depth and r.random() < 0.25:
         found["$or"] = [fields(r, depth - 1) for _ in range(r.randint(1, 3))]
     if depth and r.random() < 0.15:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from matchers.language.model import OneOf, Pattern, Predicate
+from matchers.language.model import Contains, OneOf, Part, Pattern, Predicate
 from matchers.language.operators import Not
-
-Part = Predicate | OneOf
 
 
 def negated(pattern: Pattern) -> tuple[Part, ...]:
@@ -18,6 +16,8 @@ def negated(pattern: Pattern) -> tuple[Part, ...]:
 def _opposite(part: Part) -> tuple[Part, ...]:
     if isinstance(part, OneOf):
         return tuple(opposite for pattern in part.patterns for opposite in negated(pattern))
+    if isinstance(part, Contains):
+        return (Contains(part.path, part.operators, not part.is_wanted),)
     (first, *others) = part.operators
     if isinstance(first, Not) and not others:
         return (Predicate(part.path, first.operators),)

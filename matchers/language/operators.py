@@ -10,7 +10,9 @@ from ipaddress import IPv4Network, IPv6Network
 from math import inf
 from typing import TypeGuard
 
-from matchers.language import facets
+from matchers.language import expressions, facets
+from matchers.language.automaton import automaton
+from matchers.language.expressions import Choice
 from matchers.language.facets import (
     ADDRESS,
     ANY,
@@ -185,6 +187,33 @@ class Wildcard:
     def __str__(self) -> str:
         escaped = (piece.replace("\\", "\\\\").replace("*", "\\*") for piece in self.pieces)
         return f"wildcard {show('*'.join(escaped))}{_ignoring(self.ignore_case)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """A text that a regular expression accepts as a whole."""
+
+    expression: str
+
+    def holds(self, value: Scalar) -> bool:
+        return isinstance(value, str) and automaton(self.expression).matches(value)
+
+    def constraint(self) -> Constraint:
+        """The literal beginnings of its alternatives and its literal end as ranges; they may say it all."""
+        node = expressions.parse(self.expression)
+        starts = [expressions.literal(part) for part in (node.parts if isinstance(node, Choice) else (node,))]
+        begins = [
+            facets.exactly(facets.token(text)) if whole else facets.starting_with(facets.token(text))
+            for text, whole in starts
+        ]
+        if all(whole for _, whole in starts):
+            return Constraint({TOKEN: begins})
+        last, _ = expressions.literal(node, forward=False)
+        ends = Suffix(last).constraint().regions if last else {}
+        return Constraint({TOKEN: facets.union(begins), **ends}, residual=(self,))
+
+    def __str__(self) -> str:
+        return f"regex {show(self.expression)}"
 
 
 @dataclass(frozen=True, slots=True)

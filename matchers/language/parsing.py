@@ -13,7 +13,9 @@ from math import inf, isfinite, nextafter
 from typing import Any
 
 from matchers.errors import PatternError, known
-from matchers.language.model import OneOf, Operator, Path, Pattern, Predicate, Scalar
+from matchers.language import expressions
+from matchers.language.expressions import ExpressionError
+from matchers.language.model import Contains, OneOf, Operator, Part, Path, Pattern, Predicate, Scalar
 from matchers.language.negation import negated
 from matchers.language.operators import (
     AllOf,
@@ -25,6 +27,7 @@ from matchers.language.operators import (
     Numeric,
     NumericText,
     Prefix,
+    Regex,
     Suffix,
     TextLength,
     Wildcard,
@@ -47,7 +50,7 @@ def parse(document: Any) -> Pattern:
     return Pattern(tuple(_parts(document, (), 0)))
 
 
-def _parts(document: Any, path: Path, depth: int) -> Iterator[Predicate | OneOf]:
+def _parts(document: Any, path: Path, depth: int) -> Iterator[Part]:
     if not isinstance(document, Mapping):
         raise PatternError(path, f"must be an object of fields, not {show(document)}")
     if depth >= MAX_DEPTH:
@@ -61,7 +64,7 @@ def _parts(document: Any, path: Path, depth: int) -> Iterator[Predicate | OneOf]
         elif key in RESERVED:
             yield _one_of(key, node, path, depth)
         elif isinstance(node, list):
-            yield Predicate(here, _operators(node, here))
+            yield from _listed(node, here)
         elif isinstance(node, Mapping):
             if not node:
                 raise PatternError(here, "is an empty object; name a field in it, or leave it out")
@@ -74,7 +77,7 @@ def _parts(document: Any, path: Path, depth: int) -> Iterator[Predicate | OneOf]
 def _check_list(name: str, node: Mapping[Any, Any], path: Path) -> None:
     """Refuse an operator whose list was forgotten: a field of that name would never match."""
     operator = next(iter(node))
-    if len(node) == 1 and operator in OPERATORS:
+    if len(node) == 1 and (operator in OPERATORS or operator in CONTAINS):
         field, right = show(name), show(node)
         raise PatternError(
             path,
@@ -100,7 +103,7 @@ def _one_of(key: str, node: Any, path: Path, depth: int) -> OneOf:
     return OneOf(tuple(patterns))
 
 
-def _not(node: Any, path: Path, depth: int) -> tuple[Predicate | OneOf, ...]:
+def _not(node: Any, path: Path, depth: int) -> tuple[Part, ...]:
     if not isinstance(node, Mapping) or not node:
         raise PatternError((*path, "$not"), f"takes a pattern of at least one field, not {show(node)}")
     try:
@@ -109,13 +112,61 @@ def _not(node: Any, path: Path, depth: int) -> tuple[Predicate | OneOf, ...]:
         raise error.within("pattern of $not") from None
 
 
-def _operators(node: list[Any], path: Path) -> tuple[Operator, ...]:
+def _listed(node: list[Any], path: Path) -> Iterator[Part]:
+    """What a field's list says: one of its operators holds, or one of its conditions on the whole array."""
     if not node:
         raise PatternError(path, 'has an empty list, which nothing matches; for any value write [{"exists": true}]')
+    operators: list[Operator] = []
+    of_array = []
     try:
-        return tuple([_operator(entry) if isinstance(entry, Mapping) else Equals(literal(entry)) for entry in node])
+        for entry in node:
+            if not isinstance(entry, Mapping):
+                operators.append(Equals(literal(entry)))
+            elif _is_of_array(entry, 0):
+                of_array.append(Pattern(tuple(_array_parts(entry, path))))
+            else:
+                operators.append(_operator(entry))
     except OperatorError as error:
         raise PatternError(path, str(error)) from None
+    if not of_array:
+        yield Predicate(path, tuple(operators))
+    elif len(node) == 1:
+        yield from of_array[0].parts
+    else:
+        of_value = [Pattern((Predicate(path, tuple(operators)),))] if operators else []
+        yield OneOf((*of_value, *of_array))
+
+
+def _is_of_array(entry: Any, depth: int) -> bool:
+    """Whether an entry of a field's list is about the whole array, or a $and of such."""
+    if not isinstance(entry, Mapping) or len(entry) != 1:
+        return False
+    ((name, argument),) = entry.items()
+    if name != "$and":
+        return name in CONTAINS
+    return depth < MAX_DEPTH and isinstance(argument, list) and any(_is_of_array(e, depth + 1) for e in argument)
+
+
+def _array_parts(entry: Mapping[str, Any], path: Path) -> Iterator[Predicate | Contains]:
+    ((name, argument),) = entry.items()
+    if name == "$and":
+        others = [part for part in argument if not _is_of_array(part, 0)]
+        if others:
+            yield Predicate(path, (_all_of(others, 0),))
+        for part in argument:
+            if _is_of_array(part, 0):
+                yield from _array_parts(part, path)
+        return
+    if not isinstance(argument, list) or not argument:
+        raise OperatorError(f'{name} takes a list such as ["a", {{"prefix": "b"}}], not {show(argument)}')
+    operators = tuple(_condition(condition, 0) for condition in argument)
+    if name != "contains-none":
+        for operator in operators:
+            yield Contains(path, (operator,))
+    if name == "contains-none":
+        yield Contains(path, operators, False)
+    elif name == "contains-exactly":
+        yield Contains(path, (AnythingBut(operators),), False)
 
 
 def _operator(entry: Mapping[str, Any], depth: int = 0) -> Operator:
@@ -126,6 +177,8 @@ def _operator(entry: Mapping[str, Any], depth: int = 0) -> Operator:
         return _all_of(argument, depth)
     if name == "anything-but":
         return AnythingBut(tuple(_excluded(argument, depth)))
+    if name in CONTAINS:
+        raise OperatorError(f"{name} is about the whole array, so it stands in a field's list, or in a $and there")
     if name not in OPERATORS:
         raise OperatorError(_unknown(str(name), argument))
     return OPERATORS[name](argument)
@@ -136,7 +189,7 @@ def _unknown(name: str, argument: Any) -> str:
     same = EQUIVALENTS.get(name.lstrip("$").replace("_", "-").lower())
     if same is None and isinstance(argument, list | Mapping):
         same = f"for a field {show(name)} of an object write it without the list: {{{show(name)}: {show(argument)}}}"
-    return f"unknown operator {name!r}; {same or known(name, [*OPERATORS, '$and'])}"
+    return f"unknown operator {name!r}; {same or known(name, [*OPERATORS, *CONTAINS, '$and'])}"
 
 
 def _all_of(argument: Any, depth: int) -> AllOf:
@@ -251,6 +304,15 @@ def _wildcard(argument: Any) -> Wildcard:
     return Wildcard(tuple(map("".join, pieces)), ignore_case)
 
 
+def _regex(argument: Any) -> Regex:
+    text = _text("regex", argument)
+    try:
+        expressions.parse(text)
+    except ExpressionError as error:
+        raise OperatorError(f"{show(text)} is no regular expression here: {error}") from None
+    return Regex(text)
+
+
 def _excluded(argument: Any, depth: int) -> Iterator[Operator]:
     """Values and operators, one or a list; within, some operators may have a list too."""
     if depth >= MAX_DEPTH:
@@ -309,6 +371,7 @@ EXCLUDED: dict[str, Callable[[Any], Operator]] = {
     "equals-ignore-case": lambda argument: EqualsIgnoreCase(_text("equals-ignore-case", argument)),
     "prefix": lambda argument: _end("prefix", Prefix, argument),
     "suffix": lambda argument: _end("suffix", Suffix, argument),
+    "regex": _regex,
     "wildcard": _wildcard,
 }
 
@@ -322,13 +385,15 @@ OPERATORS: dict[str, Callable[[Any], Operator]] = {
     "text-length": lambda argument: TextLength(_numeric(argument, "text-length")),
 }
 
+CONTAINS = ("contains-all", "contains-exactly", "contains-none")  # of all values of an array
+
 # What users of other languages write, and what says the same here.
 EQUIVALENTS: dict[str, str] = {
     **dict.fromkeys(
         ("contains", "includes", "substring"),
-        'for a part of a text write {"wildcard": "*a*"}, for an element of an array just the value',
+        'for a part of a text write {"wildcard": "*a*"}, for an element of an array the value, or see contains-all',
     ),
-    **dict.fromkeys(("regex", "regexp", "matches", "match", "pattern"), 'see wildcard, such as {"wildcard": "a*b"}'),
+    **dict.fromkeys(("regexp", "matches", "match", "pattern", "rlike"), 'write {"regex": "a.*b"}, for the whole text'),
     **dict.fromkeys(("like", "glob", "shellstyle"), 'write {"wildcard": "a*b"}, where * stands for any characters'),
     **dict.fromkeys(("in", "any", "or"), "list the values themselves: a field's list holds all that it may be"),
     **dict.fromkeys(("not", "ne", "nin", "not-in", "neq", "not-equals", "!="), 'write {"anything-but": ["a", "b"]}'),
@@ -340,7 +405,13 @@ EQUIVALENTS: dict[str, str] = {
     **dict.fromkeys(("range",), 'write {"numeric": [">=", 1, "<", 5]} or {"between": [1, 5]}'),
     **dict.fromkeys(("starts-with", "startswith", "begins-with"), 'write {"prefix": "a"}'),
     **dict.fromkeys(("ends-with", "endswith"), 'write {"suffix": "a"}'),
-    **dict.fromkeys(("and", "all"), 'write {"$and": [...]}, for conditions on the same value'),
+    **dict.fromkeys(("and",), 'write {"$and": [...]}, for conditions on the same value'),
+    **dict.fromkeys(
+        ("all", "contains-every"), 'write {"contains-all": ["a", "b"]}, for an array that has all of these'
+    ),
+    **dict.fromkeys(
+        ("none", "not-contains"), 'write {"contains-none": ["a", "b"]}, for an array that has none of these'
+    ),
     **dict.fromkeys(("length", "len", "size", "strlen", "char-length"), 'write {"text-length": ["<=", 10]}'),
     **dict.fromkeys(("null", "is-null"), "write null itself"),
     **dict.fromkeys(("ignore-case", "iequals", "equals-ignoring-case"), 'write {"equals-ignore-case": "a"}'),

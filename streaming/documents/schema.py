@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, MAX_GROWTH, MAX_RANGES
-from matchers.language.parsing import EXCLUDED, MAX_DEPTH, OPERATORS, RESERVED
+from matchers.language.parsing import CONTAINS, EXCLUDED, MAX_DEPTH, OPERATORS, RESERVED
 from streaming.documents.subscriptions import MAX_ID_LENGTH, SUBSCRIBER
 
 Schema = dict[str, Any]
@@ -28,6 +28,7 @@ ONLY_THE_JOB = (
     f"patterns nested deeper than {MAX_DEPTH} levels",
     f"patterns that expand to more than {MAX_ALTERNATIVES:,} alternatives or {MAX_RANGES:,} values and ranges, or to "
     f"more than {FEW_RANGES:,} and {MAX_GROWTH} times what they name",
+    "regular expressions that cannot be read, or need more than a thousand states",
     "days and times that no calendar or clock has",
     "IPv6 networks with too few groups or more than one ::",
 )
@@ -108,7 +109,7 @@ def subscription_schema() -> Schema:
         "additionalProperties": False,
         "$defs": {
             **_STRUCTURE,
-            **{name: {"title": name, **_ARGUMENTS[name]} for name in [*OPERATORS, "$and"]},
+            **{name: {"title": name, **_ARGUMENTS[name]} for name in [*OPERATORS, *CONTAINS, "$and", "$and-of-one"]},
             **{f"anything-but-{name}": _excluded(name) for name in EXCLUDED},
         },
     }
@@ -153,7 +154,9 @@ _FIELDS: Schema = {
     "additionalProperties": _ref("field"),
 }
 
-_EXCLUDED = _one_key([*OPERATORS, "$and"], {name: f"anything-but-{name}" for name in EXCLUDED})
+_EXCLUDED = _one_key(
+    [*OPERATORS, "$and"], {name: f"anything-but-{name}" for name in EXCLUDED} | {"$and": "$and-of-one"}
+)
 
 _STRUCTURE: dict[str, Schema] = {
     "pattern": {
@@ -180,7 +183,7 @@ _STRUCTURE: dict[str, Schema] = {
         ),
         "examples": [["IBM", {"prefix": "MS"}], [{"exists": True}], {"price": [{"numeric": [">", 100]}]}],
         "type": ["array", "object"],
-        "items": _ref("condition"),
+        "items": _ref("entry"),
         "minItems": 1,
         "minProperties": 1,
         **_FIELDS,
@@ -188,7 +191,7 @@ _STRUCTURE: dict[str, Schema] = {
             "type": "object",
             "minProperties": 1,
             "maxProperties": 1,
-            "propertyNames": {"enum": list(OPERATORS)},
+            "propertyNames": {"enum": [*OPERATORS, *CONTAINS]},
         },
     },
     "$or": {
@@ -207,6 +210,16 @@ _STRUCTURE: dict[str, Schema] = {
         "minProperties": 1,
         **_FIELDS,
     },
+    "entry": {
+        "title": "Entry",
+        "description": (
+            "A value that the field must equal, in type too (all numbers are one type), or an operator: an object "
+            f"with one key of {', '.join([*OPERATORS, *CONTAINS, '$and'])}."
+        ),
+        "examples": ["IBM", 5, True, None, {"prefix": "MS"}, {"contains-all": ["a", "b"]}],
+        "type": [*_SCALARS, "object"],
+        **_one_key([*OPERATORS, *CONTAINS, "$and"]),
+    },
     "condition": {
         "title": "Condition",
         "description": (
@@ -215,7 +228,7 @@ _STRUCTURE: dict[str, Schema] = {
         ),
         "examples": ["IBM", 5, True, None, {"prefix": "MS"}, {"numeric": [">", 100]}],
         "type": ["string", "number", "boolean", "null", "object"],
-        **_one_key([*OPERATORS, "$and"]),
+        **_one_key([*OPERATORS, "$and"], {"$and": "$and-of-one"}),
     },
     "excluded": {
         "title": "Excluded",
@@ -245,6 +258,13 @@ _BOUNDS: Schema = {
     ],
 }
 
+_CONTAINS: Schema = {
+    "examples": [["a", "b"], ["a", {"prefix": "b"}]],
+    "type": "array",
+    "items": _ref("condition"),
+    "minItems": 1,
+}
+
 # What each operator takes, with an example of every form.
 _ARGUMENTS: dict[str, Schema] = {
     "equals-ignore-case": {
@@ -263,6 +283,13 @@ _ARGUMENTS: dict[str, Schema] = {
         "examples": [".png", {"equals-ignore-case": ".png"}],
         "type": ["string", "object"],
         **_one_key(["equals-ignore-case"]),
+    },
+    "regex": {
+        "description": (
+            "A text that this regular expression accepts as a whole: RE2's syntax without flags and anchors."
+        ),
+        "examples": ["[A-Z]{2,4}-\\d+", "(IBM|GE).*"],
+        "type": "string",
     },
     "wildcard": {
         "description": (
@@ -324,7 +351,26 @@ _ARGUMENTS: dict[str, Schema] = {
         "description": "A text whose number of characters (code points) lies within bounds as those of numeric.",
         **_BOUNDS,
     },
+    "contains-all": {
+        "description": "An array that has a value for each of these conditions.",
+        **_CONTAINS,
+    },
+    "contains-exactly": {
+        "description": "An array that has a value for each of these conditions, and no others.",
+        **_CONTAINS,
+    },
+    "contains-none": {
+        "description": "An array that has no value for any of these conditions; an empty or missing one too.",
+        **_CONTAINS,
+    },
     "$and": {
+        "description": "Conditions that must all hold: for one and the same value, or for the array.",
+        "examples": [[{"prefix": "a"}, {"anything-but": "ab"}], [{"contains-all": ["a"]}, {"contains-none": ["b"]}]],
+        "type": "array",
+        "items": _ref("entry"),
+        "minItems": 1,
+    },
+    "$and-of-one": {
         "description": "Conditions that must all hold for one and the same value.",
         "examples": [[{"prefix": "a"}, {"anything-but": "ab"}]],
         "type": "array",
