@@ -53,6 +53,9 @@ COMMANDS = {  # by module, which is imported on demand; each with the first line
         "test": "Check that events satisfy the subscriptions that they should: cases in YAML, as in "
         "examples/cases.yaml.",
     },
+    "commands.translate": {
+        "translate": "Print the rules of another system as subscriptions, one per line.",
+    },
     "commands.topics": {"topics": "Create and list topics."},
     "commands.subscriptions": {"subscriptions": "List, show, export and import subscriptions."},
     "commands.dead_letters": {"dlq": "List, show and redrive dead letters."},
@@ -62,7 +65,8 @@ COMMANDS = {  # by module, which is imported on demand; each with the first line
     },
 }
 HEADINGS = {
-    "commands.offline": "Without a broker"
+    "commands.offline": "Without a broker",
+    "commands.translate": "Without a broker",
 }  # headings above commands in the help; without one they are under "Commands"
 
 app = typer.Typer(

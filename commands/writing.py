@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,7 @@ from commands.shared.terminal import eprint
 from config import Settings
 from streaming.admin.pause import changed as changed_documents
 from streaming.admin.subscription_topic import last_written
-from streaming.documents.subscriptions import Refused, read_change
+from streaming.documents.subscriptions import Refused, parsed, read_change
 from streaming.errors import JobError
 from streaming.kafka import clients
 from streaming.text_format import plain
@@ -64,10 +65,10 @@ def subscribe(
         if not (id and subscriber and pattern):
             raise typer.BadParameter("a single subscription needs all of --id, --subscriber and --pattern")
         try:
-            document = {"id": id, "subscriber": subscriber, "pattern": orjson.loads(pattern)}
+            document = {"id": id, "subscriber": subscriber, "pattern": parsed(pattern)}
         except orjson.JSONDecodeError as error:
             raise typer.BadParameter(f"--pattern is not JSON: {error}") from None
-        lines: Iterator[tuple[str, bytes]] = iter([("subscription", orjson.dumps(document))])
+        lines: Iterator[tuple[str, bytes]] = iter([("subscription", json.dumps(document).encode())])
     else:
         lines = lines_of(file)
     read = _addressed if answers.wait else _checked

@@ -11,11 +11,19 @@ class MatchingError(ValueError):
 
 
 class PatternError(MatchingError):
-    """A subscription's pattern breaks the language (SUBSCRIPTIONS.md); `field` says where."""
+    """A subscription's pattern breaks the language (SUBSCRIPTIONS.md); `field` says where, and `place` within which
+    alternatives."""
 
-    def __init__(self, field: tuple[str, ...], reason: str) -> None:
-        self.field = field
-        super().__init__(f"{'field ' + '.'.join(field) if field else 'pattern'}: {reason}")
+    def __init__(self, field: tuple[str, ...], reason: str, place: str = "") -> None:
+        self.field, self.reason, self.place = field, reason, place
+        super().__init__(f"{place}{'field ' + '.'.join(field) if field else 'pattern'}: {reason}")
+
+    def within(self, place: str) -> PatternError:
+        """The same error, found in this part of the pattern."""
+        return PatternError(self.field, self.reason, f"{place}: {self.place}")
+
+    def __reduce__(self) -> tuple[type[PatternError], tuple[tuple[str, ...], str, str]]:
+        return PatternError, (self.field, self.reason, self.place)
 
 
 class TableError(MatchingError):

@@ -11,7 +11,7 @@ from matchers.errors import MatchingError
 from matchers.index.compiling import compiled, pattern_of
 from matchers.index.single import Single
 from matchers.index.snapshot import Snapshot
-from matchers.index.values import parsed
+from matchers.index.values import document
 from matchers.language.explanation import Line, explain
 from matchers.language.model import Event
 
@@ -50,9 +50,13 @@ class Index:
     def match(self, events: Sequence[Event | bytes]) -> list[list[str]]:
         """For each event, a document or the bytes of its JSON, the ids of the subscriptions it satisfies, ascending.
 
-        Several threads may call it at the same time. Raises TypeError for what JSON does not know, and MatchingError
-        for bytes that are no JSON object.
+        Several threads may call it at the same time. Raises TypeError for what is neither, and for values that JSON
+        does not know; MatchingError for bytes that are no JSON object.
         """
+        if isinstance(events, Mapping | str | bytes):
+            raise TypeError(
+                f"match takes a list of events; for one write match([event]), not a {type(events).__name__}"
+            )
         found = self.snapshot.match(events) if len(events) > FEW else map(self._single.match, events)
         return [sorted(ids) for ids in found]
 
@@ -61,12 +65,13 @@ class Index:
         return Single(self.snapshot)
 
     def explain(self, event: Event | bytes, id: str) -> list[Line]:
-        """Why an event satisfies a subscription, or does not: one line per predicate. Raises MatchingError."""
+        """Why an event satisfies a subscription, or does not: one line per predicate. Raises as `match` does, and
+        MatchingError for an unknown id."""
         place = self.snapshot.place(id)
         if place is None:
             raise MatchingError(f"cannot explain {id!r}: no such subscription")
         part, position = place
-        return explain(pattern_of(part.segment, position), parsed(event) if isinstance(event, bytes) else event)
+        return explain(pattern_of(part.segment, position), document(event))
 
     def __getstate__(self) -> dict[str, object]:
         return {"snapshot": self.snapshot}

@@ -28,6 +28,7 @@ from streaming.codecs import Undecodable
 from streaming.codecs.depth import checked
 from streaming.text_format import plain
 
+_64_BITS = range(-(2**63), 2**64)
 _KEYS = ("subscriptions", "cases")
 _CASE_KEYS = ("name", "event", "matches", "deliveries", "contains", "excludes")
 _EXPECTED = _CASE_KEYS[2:]
@@ -127,7 +128,7 @@ def _read(file: Path) -> tuple[dict[str, Document], list[Case]]:
         problems += [f"{name}: {label}: {problem}" for problem in of_case]
         if not of_case:
             expected = {key: written[key] for key in _EXPECTED if key in written}
-            cases.append(Case(name, title, written["event"], expected))
+            cases.append(Case(name, title, _in_64_bits(written["event"]), expected))
     if problems:
         raise InputError("\n".join(problems))
     return documents, cases
@@ -145,6 +146,15 @@ def _subscriptions(written: Any, file: Path) -> Iterator[Document | Refusal]:
             yield read(Place(name, "subscription", id), id, document)
     else:
         raise InputError(f"{name}: subscriptions must be a file, or a list or mapping, not {_kind(written)}")
+
+
+def _in_64_bits(value: Any) -> Any:
+    """A value of an event as the job reads it: integers beyond 64 bits as the nearest doubles."""
+    if isinstance(value, dict):
+        return {name: _in_64_bits(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_in_64_bits(child) for child in value]
+    return float(value) if type(value) is int and value not in _64_BITS else value
 
 
 def _problems(case: Any, documents: Mapping[str, Document]) -> Iterator[str]:

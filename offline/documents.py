@@ -16,7 +16,7 @@ from offline.files import batches, content, lines, name_of
 from streaming.codecs import Undecodable, decode_event
 from streaming.codecs.depth import checked
 from streaming.documents.instants import at
-from streaming.documents.subscriptions import Change, Refused, Subscription, read_document
+from streaming.documents.subscriptions import Change, Refused, Subscription, parsed, read_document
 from streaming.text_format import plain, time_of
 
 Event = dict[str, Any]
@@ -122,7 +122,7 @@ def read_event(place: Place, text: bytes) -> Event | Refusal:
 
 def _from_json(name: str, text: bytes) -> Iterator[Document | Refusal]:
     try:
-        whole = orjson.loads(text)
+        whole = parsed(text)
     except orjson.JSONDecodeError as error:
         numbered = [(n, line.strip()) for n, line in enumerate(text.split(b"\n"), 1) if line.strip()]
         if numbered and _is_json(numbered[0][1]):  # JSON lines after all
@@ -139,7 +139,7 @@ def _from_json(name: str, text: bytes) -> Iterator[Document | Refusal]:
 
 def _read_text(place: Place, text: bytes) -> Document | Refusal:
     try:
-        document = orjson.loads(text)
+        document = parsed(text)
     except orjson.JSONDecodeError as error:
         return Refusal(place, None, _of_line(f"not JSON: {error}", text))
     return read(place, None, document)

@@ -19,7 +19,6 @@ from ruamel.yaml.resolver import VersionedResolver
 
 from offline.files import InputError
 
-_64_BITS = range(-(2**63), 2**64)
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -70,15 +69,15 @@ def _text(loader: _Constructor, node: ScalarNode) -> str:
 
 
 def _number(loader: _Constructor, node: ScalarNode) -> float:
-    """A number as JSON has it: an integer beyond 64 bits is read as a double."""
+    """A number. Integers stay as they are written: a pattern must not name one that no double holds."""
     text: str = loader.construct_scalar(node)
     try:
-        number = int(text) if re.fullmatch(r"[-+]?[0-9]{1,20}", text) else float(text)
+        number = float(text)
     except ValueError:
         raise _error(node, f"{text!r} is not a number") from None
-    if not isinstance(number, int) and not isfinite(number):
+    if not isfinite(number):
         raise _error(node, f"{text!r} is beyond all doubles")
-    return number if isinstance(number, float) or number in _64_BITS else float(number)
+    return int(text) if re.fullmatch(r"[-+]?[0-9]+", text) else number
 
 
 def _truth(loader: _Constructor, node: ScalarNode) -> bool:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from matchers import PatternError
 from matchers.language.lowering import lower
 from matchers.language.parsing import parse
-from tests.workloads import EVENT_NUMBERS, FIELDS, NETWORKS, NUMBERS, TEXTS
+from tests.workloads import EVENT_NUMBERS, FIELDS, NETWORKS, NUMBERS, REGEXES, TEXTS
 
 Document = dict[str, Any]
 
@@ -104,7 +104,9 @@ excluded = choice(
     operator("prefix", one_or_several(ends)),
     operator("suffix", one_or_several(ends)),
     operator("equals-ignore-case", one_or_several(texts)),
-    operator("wildcard", one_or_several(wildcards())),
+    operator("wildcard", one_or_several(choice(wildcards(), operator("equals-ignore-case", wildcards())))),
+    operator("cidr", one_or_several(st.sampled_from(NETWORKS))),
+    one_or_several(st.deferred(lambda: conditions)),
 )
 conditions = choice(
     *[scalars] * 2,
@@ -115,15 +117,27 @@ conditions = choice(
     ignoring_case,
     operator("prefix", ends),
     operator("suffix", ends),
-    operator("wildcard", wildcards()),
+    operator("wildcard", choice(wildcards(), operator("equals-ignore-case", wildcards()))),
+    operator("regex", st.sampled_from(REGEXES)),
+    operator("text-length", bounds.map(list)),
+    operator("numeric-text", bounds.map(list)),
     operator("cidr", st.sampled_from(NETWORKS)),
     operator("$and", st.deferred(lambda: st.lists(conditions, min_size=1, max_size=3))),
 )
 
 
+listed = st.lists(conditions, min_size=1, max_size=3)
+of_array = choice(*(operator(name, listed) for name in ("contains-all", "contains-none", "contains-exactly")))
+entries = choice(
+    *[conditions] * 8,
+    of_array,
+    operator("$and", st.lists(choice(conditions, of_array), min_size=1, max_size=3)),
+)
+
+
 def fields(depth: int) -> st.SearchStrategy[Document]:
     """Patterns with objects and $or nested at most `depth` deep; some expand to too many alternatives."""
-    node: st.SearchStrategy[Any] = st.lists(conditions, min_size=1, max_size=3)
+    node: st.SearchStrategy[Any] = st.lists(entries, min_size=1, max_size=3)
     if not depth:
         return st.dictionaries(names, node, min_size=1, max_size=2)
     inner = fields(depth - 1)
@@ -133,7 +147,8 @@ def fields(depth: int) -> st.SearchStrategy[Document]:
         st.dictionaries(names, node, max_size=1),
         st.lists(inner, min_size=1, max_size=3),
     )
-    return choice(*(st.dictionaries(names, node, min_size=n, max_size=n) for n in (1, 2, 3)), either)
+    neither = st.builds(lambda all_of, none: all_of | {"$not": none}, st.dictionaries(names, node, max_size=1), inner)
+    return choice(*(st.dictionaries(names, node, min_size=n, max_size=n) for n in (1, 2, 3)), either, neither)
 
 
 of_any_size = choice(*[fields(2)] * 9, st.just({}))
@@ -183,11 +198,14 @@ def events_of(draw: st.DrawFn, pattern: Document) -> Document:
     for name, node in pattern.items():
         if name == "$or":
             event |= draw(events_of(draw(st.sampled_from(node))))
+        elif name == "$not":
+            event |= draw(events_of(node))
         elif isinstance(node, dict):
             event[name] = draw(events_of(node))
         else:
             value = draw(st.sampled_from(list(operands(node))))
-            event[name] = draw(st.sampled_from([value, value, [value], [0, value], [value, None]]))
+            other = draw(st.sampled_from(list(operands(node))))
+            event[name] = draw(st.sampled_from([value, value, [value], [0, value], [value, None], [value, other]]))
     return event
 
 

@@ -36,6 +36,8 @@ TEXTS = [
         "\U0010ffff",
         "zz",
         "1",
+        "-1.5",
+        "007",
     ),
     *(
         "null",
@@ -58,6 +60,20 @@ TEXTS = [
 NUMBERS = [0, 0.0, -0.0, 1, 1.0, -1, 2, 1.5, -1.5, 2**53, 2**53 + 2, -(2**53), 1e308, -1e308, 5e-324, 1e-9, 0.1, 10**15]
 EVENT_NUMBERS = [*NUMBERS, 2**53 + 1, 10**400, -(10**400), nan, inf, -inf, 0.1 + 0.2, 12345678901234567890]
 FIELDS = ["x", "y", "x.y", "é"]
+REGEXES = [
+    "a.*",
+    "(a|b)+",
+    "[A-Z]*",
+    r"\w*",
+    "abc?d*",
+    "a|ab|zz",
+    ".?",
+    "(a.)*b?",
+    r"10\..*",
+    "[^a]*",
+    r".*\x00",
+    "é|漢.*",
+]
 NETWORKS = ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3/32", "::/0", "2001:db8::/33", "::1/128", "10.1.2.9/8"]
 
 
@@ -74,9 +90,13 @@ def literal(r: Random) -> Any:
     return r.choice([text, text, number, number, lambda _: True, lambda _: False, lambda _: None])(r)
 
 
-def numeric(r: Random) -> Any:
+def bounds(r: Random) -> Any:
     low, high = [r.choice([">", ">="]), number(r)], [r.choice(["<", "<="]), number(r)]
-    return {"numeric": r.choice([low, high, low + high, high + low, ["=", number(r)]])}
+    return r.choice([low, high, low + high, high + low, ["=", number(r)]])
+
+
+def numeric(r: Random) -> Any:
+    return {"numeric": bounds(r)}
 
 
 def ignoring_case(r: Random) -> Any:
@@ -86,6 +106,10 @@ def ignoring_case(r: Random) -> Any:
 def wildcard_text(r: Random) -> str:
     pieces = [text(r).replace("\\", "\\\\").replace("*", "\\*") for _ in range(r.randint(1, 4))]
     return "*".join(p for i, p in enumerate(pieces) if p or i in (0, len(pieces) - 1))
+
+
+def wildcard(r: Random) -> Any:
+    return wildcard_text(r) if r.random() < 0.7 else {"equals-ignore-case": wildcard_text(r)}
 
 
 def several(r: Random, make: Callable[[Random], Any]) -> Any:
@@ -100,7 +124,9 @@ def anything_but(r: Random) -> Any:
     name = r.choice(["", "", "prefix", "suffix", "equals-ignore-case", "wildcard"])
     if not name:
         return {"anything-but": several(r, literal)}
-    return {"anything-but": {name: several(r, {"wildcard": wildcard_text, "equals-ignore-case": text}.get(name, end))}}
+    if r.random() < 0.3:
+        return {"anything-but": several(r, lambda r: r.choice(ENTRIES)(r))}
+    return {"anything-but": {name: several(r, {"wildcard": wildcard, "equals-ignore-case": text}.get(name, end))}}
 
 
 ENTRIES: list[Callable[[Random], Any]] = [
@@ -109,7 +135,10 @@ ENTRIES: list[Callable[[Random], Any]] = [
     lambda r: {"exists": r.random() < 0.5},
     lambda r: {"prefix": end(r)},
     lambda r: {"suffix": end(r)},
-    lambda r: {"wildcard": wildcard_text(r)},
+    lambda r: {"wildcard": wildcard(r)},
+    lambda r: {"regex": r.choice(REGEXES)},
+    lambda r: {"text-length": bounds(r)},
+    lambda r: {"numeric-text": bounds(r)},
     lambda r: {"cidr": r.choice(NETWORKS)},
     lambda r: {"$and": [r.choice(ENTRIES)(r) for _ in range(r.randint(1, 3))]},
 ]
@@ -128,13 +157,24 @@ def pattern(r: Random) -> dict[str, Any]:
             return found
 
 
+def contains(r: Random) -> Any:
+    entries = [r.choice(ENTRIES)(r) for _ in range(r.randint(1, 3))]
+    entry = {r.choice(["contains-all", "contains-none", "contains-exactly"]): entries}
+    return entry if r.random() < 0.7 else {"$and": [entry, r.choice(ENTRIES)(r), contains(r)]}
+
+
 def fields(r: Random, depth: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in r.sample(FIELDS, r.choice([0, 1, 1, 1, 2, 2, 3]) if depth == 2 else r.randint(1, 2)):
         nested = depth and r.random() < 0.3
-        found[name] = fields(r, depth - 1) if nested else [r.choice(ENTRIES)(r) for _ in range(r.choice([1, 1, 2, 3]))]
+        entries = [r.choice(ENTRIES)(r) for _ in range(r.choice([1, 1, 2, 3]))]
+        if r.random() < 0.15:
+            entries[r.randrange(len(entries))] = contains(r)
+        found[name] = fields(r, depth - 1) if nested else entries
     if depth and r.random() < 0.25:
         found["$or"] = [fields(r, depth - 1) for _ in range(r.randint(1, 3))]
+    if depth and r.random() < 0.15:
+        found["$not"] = fields(r, depth - 1) or {"x": [1]}
     return found
 
 

@@ -16,6 +16,7 @@ from matchers.index.templates import Template
 from matchers.index.texts import Texts
 from matchers.language.lowering import lower
 from matchers.language.model import Pattern
+from matchers.language.operators import show
 from matchers.language.parsing import parse
 
 WORTHWHILE = 8  # patterns of one shape, for which it pays to compile them together
@@ -27,7 +28,13 @@ _WRITE = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(
 def compiled(patterns: Mapping[str, Any]) -> Segment:
     """The segment of these patterns (SUBSCRIPTIONS.md) by id, each with its JSON. Raises MatchingError, which names
     the first that cannot be used."""
+    if not isinstance(patterns, Mapping):
+        kind = type(patterns).__name__
+        raise MatchingError(f'subscriptions are patterns by id, such as {{"s1": {{"x": [1]}}}}, not a {kind}')
     ids, documents = list(patterns), list(patterns.values())
+    for id in ids:
+        if not isinstance(id, str):
+            raise MatchingError(f"the id of a subscription is a text, not {show(id)}")
     texts = [_WRITE(document).encode("utf-8", "surrogatepass") if _plain(document) else b"" for document in documents]
     together: list[tuple[Template, Int64]] = []
     skeletons = None

@@ -16,15 +16,15 @@ from matchers.index.vocabulary import Vocabulary
 from matchers.language import verification
 from matchers.language.facets import NUMBER
 from matchers.language.lowering import Column, Conjunction
-from matchers.language.model import Event, Interval, Operator, Path, Scalar
-from matchers.language.verification import Condition
+from matchers.language.model import Contains, Event, Interval, Operator, Path, Scalar
+from matchers.language.verification import Condition, condition
 
 _NEVER: Sequence[Interval] = ((np.inf, -np.inf),)
 
 
 _ARRAYS, _ALWAYS = 1, 2  # when a row's columns leave doubt
 
-Residual = tuple[tuple[Path, Operator], ...]  # what a row asks for besides its intervals
+Residual = tuple[tuple[Path, Operator | Contains], ...]  # what a row asks for besides its intervals
 Note = Texts | NDArray[Any]
 
 
@@ -150,8 +150,11 @@ class Segment:
         for i in range(*self.table.start[row : row + 2].tolist()):
             bounds = (float(self.table.low[i]), float(self.table.high[i]))
             intervals.setdefault(int(self.table.column[i]), []).append(bounds)
-        columns = [(self.vocabulary.columns[c][0], self._on(c, wanted)) for c, wanted in intervals.items()]
-        return columns + [(path, operator.holds) for path, operator in self.residuals.get(row, ())]
+        columns = [Condition(self.vocabulary.columns[c][0], self._on(c, wanted)) for c, wanted in intervals.items()]
+        return columns + [
+            condition(asked) if isinstance(asked, Contains) else Condition(path, asked.holds)
+            for path, asked in self.residuals.get(row, ())
+        ]
 
     def _on(self, column: int, wanted: Sequence[Interval]) -> Callable[[Scalar], bool]:
         def test(value: Scalar) -> bool:

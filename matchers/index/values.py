@@ -48,7 +48,7 @@ def read_documents(events: Sequence[Event], fields: Fields) -> Values:
     several = np.zeros(len(events), np.bool_)
     offsets = np.zeros(len(events) + 1, np.int64)
     for e, event in enumerate(events):
-        several[e] = _read(event, fields.root, False, scalars)
+        several[e] = _read(checked(event), fields.root, False, scalars)
         offsets[e + 1] = len(scalars.values) // 4
     path, kind, number, length = scalars.table().T
     lengths = length.astype(np.int32)
@@ -77,7 +77,16 @@ class Scalars(NamedTuple):
 def read_document(event: Event, fields: Fields) -> tuple[Scalars, bool]:
     """The values of one event, and whether an array had several elements. Raises TypeError."""
     scalars = Scalars([], [])
-    return scalars, _read(event, fields.root, False, scalars)
+    return scalars, _read(checked(event), fields.root, False, scalars)
+
+
+def checked(event: Any) -> Event:
+    """The event, if it is a mapping. Raises TypeError."""
+    if type(event) is dict or isinstance(event, Mapping):
+        return event
+    kind = type(event).__name__
+    hint = "; encode the text: its bytes are taken as JSON" if isinstance(event, str) else ""
+    raise TypeError(f"an event is a dict, or the bytes of a JSON object, not {kind} {show(event)}{hint}")
 
 
 def _read(value: Any, node: Node, in_array: bool, scalars: Scalars) -> bool:
@@ -107,12 +116,18 @@ def _read(value: Any, node: Node, in_array: bool, scalars: Scalars) -> bool:
             _lack([node.path], scalars)
         return several
     if not isinstance(value, str | int | float | None | Absent):
-        raise TypeError(f"an event holds texts, numbers, booleans, null, lists and dicts, not {type(value).__name__}")
+        raise TypeError(f"an event holds texts, numbers, booleans, null, lists and dicts, not {_name(type(value))}")
     if node.path >= 0:
         _append(node.path, value, scalars)
     if in_array:
         _lack([position for position in node.paths if position != node.path], scalars)
     return several
+
+
+def _name(kind: type) -> str:
+    """The name of a type; numpy's and Python's share some."""
+    hint = "; its item() is Python's" if kind.__module__ == "numpy" else ""
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}{hint}"
 
 
 def _read_child(value: Any, node: Node, in_array: bool, scalars: Scalars) -> bool:
@@ -147,17 +162,21 @@ def read_events(events: Sequence[Event | bytes], fields: Fields) -> tuple[Values
     Raises TypeError, and MatchingError for bytes that are no event.
     """
 
-    def document(e: int) -> Event:
-        event = events[e]
-        return parsed(event) if isinstance(event, bytes) else event
+    def whole(e: int) -> Event:
+        return document(events[e])
 
     texts = [event if isinstance(event, bytes) else b"" for event in events]
     if not any(texts):
-        return read_documents([document(e) for e in range(len(events))], fields), document
+        return read_documents([document(event) for event in events], fields), whole
     ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
     begins = np.concatenate(([0], ends[:-1]))
     values, left = read_json_values(np.frombuffer(b"".join(texts), np.uint8), begins, ends, fields)
-    return spliced(values, left, read_documents([document(e) for e in left.tolist()], fields)), document
+    return spliced(values, left, read_documents(list(map(whole, left.tolist())), fields)), whole
+
+
+def document(event: Event | bytes) -> Event:
+    """An event given as a document, or as the bytes of one. Raises TypeError and MatchingError."""
+    return parsed(event) if isinstance(event, bytes) else checked(event)
 
 
 def parsed(event: bytes) -> Event:

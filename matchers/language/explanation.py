@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from itertools import chain, product
 from typing import Any
 
-from matchers.language.model import ABSENT, Absent, Event, OneOf, Pattern, Predicate, Scalar, View, values_at
+from matchers.language.model import ABSENT, Absent, Contains, Event, OneOf, Pattern, Predicate, Scalar, View, values_at
 from matchers.language.operators import show
-from matchers.language.verification import Condition, seen
+from matchers.language.verification import Condition, condition, seen
 
 
 @dataclass(frozen=True)
 class Explanation:
     """The reason that one predicate holds, or does not."""
 
-    predicate: Predicate
+    predicate: Predicate | Contains
     held: bool
     value: Scalar  # what decided it
     values: tuple[Scalar, ...]  # all that the event has there; several where it holds arrays
@@ -25,7 +25,7 @@ class Explanation:
         shown = _show(self.value)
         if len(self.values) > 1:
             shown += f" of {', '.join(map(_show, self.values))}"
-        wanted = " or ".join(map(str, self.predicate.operators))
+        wanted = " or ".join(self.predicate.wanted())
         return f"{_verdict(self.held)} {'.'.join(self.predicate.path)}: wanted {wanted}; found {shown}"
 
 
@@ -53,7 +53,9 @@ def explain(pattern: Pattern, event: Event) -> list[Line]:
     An event with arrays can be seen in several ways (`naive`): the lines are about one that satisfies the pattern or,
     if none does, about one that meets one part after the other while it can. Neither tries all the ways there are.
     """
-    everything: list[Condition] = [(predicate.path, _anything) for predicate in pattern.predicates()]
+    everything = [
+        Condition(predicate.path, _anything, isinstance(predicate, Contains)) for predicate in pattern.predicates()
+    ]
     for choice in _choices(pattern):
         view = seen(event, choice + everything)
         if view is not None:
@@ -62,22 +64,20 @@ def explain(pattern: Pattern, event: Event) -> list[Line]:
     for part in pattern.parts:
         possible = (choice for choice in _choices(Pattern((part,))) if seen(event, met + choice) is not None)
         met += next(possible, [])
-    return _lines(pattern, seen(event, met + everything) or {}, event)
+    return _lines(pattern, seen(event, met + everything) or View({}, {}), event)
 
 
 def _choices(pattern: Pattern) -> Iterator[list[Condition]]:
     """The predicates that together satisfy the pattern: all its own, with those of one pattern of each `$or`."""
     parts: list[Iterable[list[Condition]]] = [
-        [[(part.path, part.accepts)]]
-        if isinstance(part, Predicate)
-        else chain.from_iterable(map(_choices, part.patterns))
+        chain.from_iterable(map(_choices, part.patterns)) if isinstance(part, OneOf) else [[condition(part)]]
         for part in pattern.parts
     ]
     for chosen in product(*parts):
         yield [condition for conditions in chosen for condition in conditions]
 
 
-def _anything(value: Scalar) -> bool:
+def _anything(value: object) -> bool:
     return True
 
 
@@ -89,7 +89,7 @@ def as_data(line: Line) -> dict[str, Any]:
     return {
         "field": list(line.predicate.path),
         "held": line.held,
-        "wanted": [str(operator) for operator in line.predicate.operators],
+        "wanted": line.predicate.wanted(),
         **found_value,
         "all_found": [value for value in line.values if not isinstance(value, Absent)],
     }
@@ -99,9 +99,17 @@ def _lines(pattern: Pattern, view: View, event: Event) -> list[Line]:
     return [
         Alternatives(tuple(tuple(_lines(p, view, event)) for p in part.patterns), part.holds(view))
         if isinstance(part, OneOf)
-        else Explanation(part, part.holds(view), view.get(part.path, ABSENT), tuple(values_at(event, part.path)))
+        else Explanation(part, part.holds(view), _decisive(part, view), tuple(values_at(event, part.path)))
         for part in pattern.parts
     ]
+
+
+def _decisive(part: Predicate | Contains, view: View) -> Scalar:
+    """The value that decides; of an array the one that was sought, or the first."""
+    if isinstance(part, Predicate):
+        return view.values.get(part.path, ABSENT)
+    array = view.arrays.get(part.path, ())
+    return next(filter(part.found, array), array[0] if array else ABSENT)
 
 
 def _show(value: Scalar) -> str:

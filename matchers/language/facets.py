@@ -8,11 +8,13 @@ bytes: in the order of the types, numbers in theirs, texts in that of their UTF-
 
 A region of it is a list of half-open byte ranges. Exactly `k` is [k, k 00), every text that starts with `p` is
 [05 p, successor(05 p)), any value at all is [01, 06), and "anything but" is what is left of that. The other facets
-are the same line with texts changed first: reversed, case folded, both, or read as an IP address.
+are the same line with texts changed first: reversed, case folded, both, or read as an IP address, as a number that is
+written there, or counted.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
@@ -27,12 +29,16 @@ REVERSED = "reversed"
 FOLDED = "folded"
 FOLDED_REVERSED = "folded-reversed"
 ADDRESS = "address"
+LENGTH = "length"
+WRITTEN_NUMBER = "written-number"
 
 ABSENT_TOKEN = b"\x00"
 ANY = (b"\x01", b"\x06")
+ANY_OR_ABSENT = (ABSENT_TOKEN, b"\x06")
 _NUMBER_TAG = b"\x04"
 _TEXT_TAG = b"\x05"
 _SIGN = 1 << 63
+_WRITTEN = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 Bound = TypeVar("Bound", float, bytes)
 
@@ -83,6 +89,16 @@ def address(text: str) -> bytes | None:
         return None
 
 
+def written_number(text: str) -> float | None:
+    """The number that a text is, in JSON's spelling; zeros may lead. One beyond all doubles becomes an infinity."""
+    return float(text) if _WRITTEN.fullmatch(text) else None
+
+
+def _written_place(text: str) -> bytes:
+    number = written_number(text)
+    return b"" if number is None else number_token(number)[1:]
+
+
 def _changed(change: Callable[[str], bytes]) -> Callable[[Scalar], bytes]:
     return lambda value: _TEXT_TAG + change(value) if isinstance(value, str) else token(value)
 
@@ -94,6 +110,8 @@ PLACE: dict[str, Callable[[Scalar], bytes]] = {
     FOLDED: _changed(lambda text: fold(text).encode("utf-8", "surrogatepass")),
     FOLDED_REVERSED: _changed(lambda text: fold(text).encode("utf-8", "surrogatepass")[::-1]),
     ADDRESS: _changed(lambda text: address(text) or b""),
+    LENGTH: _changed(lambda text: number_token(len(text))[1:]),
+    WRITTEN_NUMBER: _changed(_written_place),
 }
 
 
@@ -109,6 +127,11 @@ def starting_with(key: bytes) -> Range:
 def as_tokens(intervals: Iterable[Interval]) -> list[Range]:
     """Numbers between closed bounds, on the token line."""
     return [(number_token(low), number_token(high) + b"\x00") for low, high in intervals if low <= high]
+
+
+def as_texts(intervals: Iterable[Interval]) -> list[Range]:
+    """Numbers between closed bounds, on a line on which texts are changed into numbers."""
+    return [(_TEXT_TAG + low[1:], _TEXT_TAG + high[1:]) for low, high in as_tokens(intervals)]
 
 
 def on_tokens(regions: Mapping[str, Region]) -> dict[str, Sequence[Range]]:
@@ -140,14 +163,14 @@ def interval(low: float, low_closed: bool, high: float, high_closed: bool) -> tu
     return ((low, high),) if low <= high else ()
 
 
-def complement(ranges: Iterable[Range]) -> list[Range]:
-    """The complement within ANY."""
-    left, at = [], ANY[0]
+def complement(ranges: Iterable[Range], whole: Range = ANY) -> list[Range]:
+    """The complement within the whole."""
+    left, (at, end) = [], whole
     for low, high in union(ranges):
         if at < low:
             left.append((at, low))
-        at = high
-    return [*left, (at, ANY[1])] if at < ANY[1] else left
+        at = max(at, high)
+    return [*left, (at, end)] if at < end else left
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:

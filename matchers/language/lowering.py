@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
 from matchers.errors import PatternError
 from matchers.language import facets
 from matchers.language.facets import NUMBER, TOKEN
-from matchers.language.model import Constraint, OneOf, Operator, Path, Pattern, Predicate, Region
+from matchers.language.model import Constraint, Contains, OneOf, Operator, Part, Path, Pattern, Predicate, Region
+from matchers.language.operators import Not
 
 MAX_ALTERNATIVES = 1_000
 MAX_RANGES = 100_000  # of all alternatives together; a column without one and a residual operator count as one each
@@ -17,7 +18,7 @@ MAX_GROWTH = 10  # times what is written; patterns that expand to no more than F
 FEW_RANGES = 10_000
 
 Column = tuple[Path, str]  # a field's place on one facet
-Alternative = Sequence[tuple[Path, Constraint]]
+Alternative = Sequence[tuple[Path, Constraint | Contains]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Conjunction:
     """
 
     regions: dict[Column, Region]
-    residual: tuple[tuple[Path, Operator], ...] = ()
+    residual: tuple[tuple[Path, Operator | Contains], ...] = ()
 
 
 def lower(pattern: Pattern) -> list[Conjunction]:
@@ -42,12 +43,12 @@ def _all(pattern: Pattern) -> tuple[list[Alternative], int]:
     choices: list[list[Alternative]] = []
     alternatives, ranges, written = 1, 0, 0
     for part in pattern.parts:
-        if isinstance(part, Predicate):
-            choice = _terms(part)
-            written += _ranges(choice)
-        else:
+        if isinstance(part, OneOf):
             choice, within = _one_of(part)
             written += within
+        else:
+            choice = _terms(part) if isinstance(part, Predicate) else [[(part.path, part)]]
+            written += _ranges(choice)
         choices.append(choice)
         ranges = ranges * len(choice) + _ranges(choice) * alternatives
         alternatives *= len(choice)
@@ -87,6 +88,8 @@ def _terms(predicate: Predicate) -> list[Alternative]:
 def _conjunction(alternative: Alternative) -> Conjunction:
     constraints: dict[Path, Constraint] = {}
     for path, constraint in alternative:
+        if isinstance(constraint, Contains):
+            constraint = _necessary(constraint, alternative)
         constraints[path] = facets.conjoin(constraints[path], constraint) if path in constraints else constraint
     return Conjunction(
         {(path, facet): region for path, whole in constraints.items() for facet, region in whole.regions.items()},
@@ -94,19 +97,49 @@ def _conjunction(alternative: Alternative) -> Conjunction:
     )
 
 
-def _ranges(alternatives: Sequence[Alternative]) -> int:
-    return sum(
-        sum(max(1, len(region)) for region in constraint.regions.values()) + len(constraint.residual)
-        for alternative in alternatives
-        for _, constraint in alternative
+def _necessary(contains: Contains, alternative: Alternative) -> Constraint:
+    """What must hold for the chosen value of the array, beside the condition on the array itself.
+
+    If no value of the array meets the operators, the chosen does not, or there is none. If some value does, that can be
+    chosen, unless the choice matters for another condition.
+    """
+    path = contains.path
+    if not contains.is_wanted:
+        outside = facets.on_tokens(Not(contains.operators).constraint().regions)
+        absent = facets.exactly(facets.ABSENT_TOKEN)
+        return Constraint({facet: facets.union([*ranges, absent]) for facet, ranges in outside.items()}, (contains,))
+    others = (
+        other
+        for other, condition in alternative
+        if condition is not contains
+        and not (isinstance(condition, Contains) and not condition.is_wanted and other == path)
     )
+    terms = _terms(Predicate(path, contains.operators))
+    if len(terms) > 1 or any(other[: len(path)] == path for other in others):
+        return Constraint({}, (contains,))
+    return Constraint(_regions(terms[0]), (contains,))
 
 
-def _check_growth(part: Predicate | OneOf, ranges: int, written: int) -> None:
+def _regions(alternative: Alternative) -> Mapping[str, Region]:
+    ((_, constraint),) = alternative
+    return constraint.regions if isinstance(constraint, Constraint) else {}
+
+
+def _ranges(alternatives: Sequence[Alternative]) -> int:
+    return sum(_weight(constraint) for alternative in alternatives for _, constraint in alternative)
+
+
+def _weight(constraint: Constraint | Contains) -> int:
+    if isinstance(constraint, Contains):
+        return 1 + _ranges(_terms(Predicate(constraint.path, constraint.operators)))
+    return sum(max(1, len(region)) for region in constraint.regions.values()) + len(constraint.residual)
+
+
+def _check_growth(part: Part, ranges: int, written: int) -> None:
     """Check the growth by the parts up to this one. Later parts cannot repair it: there are more than MAX_GROWTH
     alternatives then, so each of their ranges adds more than it allows."""
     if ranges > max(FEW_RANGES, MAX_GROWTH * written):
-        path = part.path if isinstance(part, Predicate) else ("$or",)
+        path = ("$or",) if isinstance(part, OneOf) else part.path
         raise PatternError(
             path,
             f"the pattern expands to more than {FEW_RANGES} values and ranges, and to more than {MAX_GROWTH} times "
@@ -114,13 +147,14 @@ def _check_growth(part: Predicate | OneOf, ranges: int, written: int) -> None:
         )
 
 
-def _check(part: Predicate | OneOf, alternatives: int, ranges: int) -> None:
-    path = part.path if isinstance(part, Predicate) else ("$or",)
+def _check(part: Part, alternatives: int, ranges: int) -> None:
+    path = ("$or",) if isinstance(part, OneOf) else part.path
     if alternatives > MAX_ALTERNATIVES:
         raise PatternError(
             path,
-            f"the pattern expands to more than {MAX_ALTERNATIVES} alternatives; use fewer $or, and fewer lists that "
-            "mix numbers or exact texts with suffix, wildcard, cidr or equals-ignore-case",
+            f"the pattern expands to more than {MAX_ALTERNATIVES} alternatives. Each wildcard in a list is one, as is "
+            "each pattern of an $or, and each kind in a list that mixes values or numbers with suffix, cidr or "
+            "equals-ignore-case; several such fields multiply. Use fewer, or several subscriptions",
         )
     if ranges > MAX_RANGES:
         raise PatternError(path, f"the pattern expands to more than {MAX_RANGES} values and ranges; list fewer")

@@ -19,7 +19,14 @@ class Absent:
 
 ABSENT = Absent()
 Scalar = str | float | int | bool | None | Absent
-View = Mapping[Path, Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A way of seeing an event, in which each array stands for one of its elements."""
+
+    values: Mapping[Path, Scalar]  # of the fields that hold one
+    arrays: Mapping[Path, tuple[Scalar, ...]]  # all values of a field in the objects chosen; of no array, the one
 
 
 Interval = tuple[float, float]  # closed
@@ -40,7 +47,7 @@ class Constraint:
     """Conditions on one value: it lies in the region of each named facet and satisfies the other conditions."""
 
     regions: Mapping[str, Region]
-    residual: tuple[Operator, ...] = ()
+    residual: tuple[Operator | Contains, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +58,34 @@ class Predicate:
     operators: tuple[Operator, ...]
 
     def holds(self, view: View) -> bool:
-        return self.accepts(view.get(self.path, ABSENT))
+        return self.accepts(view.values.get(self.path, ABSENT))
 
     def accepts(self, value: Scalar) -> bool:
         return any(operator.holds(value) for operator in self.operators)
+
+    def wanted(self) -> list[str]:
+        return list(map(str, self.operators))
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """Holds when one of the operators does for some value of the field's array; or, if that is not wanted, for none."""
+
+    path: Path
+    operators: tuple[Operator, ...]
+    is_wanted: bool = True
+
+    def holds(self, view: View) -> bool:
+        return self.accepts(view.arrays.get(self.path, ()))
+
+    def accepts(self, values: Sequence[Scalar]) -> bool:
+        return any(map(self.found, values)) is self.is_wanted
+
+    def found(self, value: Scalar) -> bool:
+        return any(operator.holds(value) for operator in self.operators)
+
+    def wanted(self) -> list[str]:
+        return [f"{'an' if self.is_wanted else 'no'} element {' or '.join(map(str, self.operators))}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +102,21 @@ class OneOf:
 class Pattern:
     """Holds when all its parts do; without parts it always does."""
 
-    parts: tuple[Predicate | OneOf, ...]
+    parts: tuple[Part, ...]
 
     def holds(self, view: View) -> bool:
         return all(part.holds(view) for part in self.parts)
 
-    def predicates(self) -> Iterator[Predicate]:
+    def predicates(self) -> Iterator[Predicate | Contains]:
         for part in self.parts:
-            if isinstance(part, Predicate):
-                yield part
-            else:
+            if isinstance(part, OneOf):
                 for pattern in part.patterns:
                     yield from pattern.predicates()
+            else:
+                yield part
+
+
+Part = Predicate | Contains | OneOf
 
 
 def values_at(event: Any, path: Path) -> list[Scalar]:
@@ -105,3 +139,14 @@ def values_at(event: Any, path: Path) -> list[Scalar]:
         else:
             values.append(ABSENT if isinstance(node, Mapping | list | tuple) else node)
     return values
+
+
+def elements(node: Any) -> Iterator[Scalar]:
+    """The values in an array, however deep in others they lie. Objects are none."""
+    stack = [node]
+    while stack:
+        element = stack.pop()
+        if isinstance(element, list | tuple):
+            stack += reversed(element)
+        elif not isinstance(element, Mapping):
+            yield element

@@ -1,7 +1,8 @@
 """The definition of matching. Slow and obvious; every algorithm is compared with it.
 
 An array stands for any one of its elements. So an event with arrays may be seen in several ways, each of which gives
-every field one value or none, and it satisfies a pattern when one way of seeing it does.
+every field one value or none, and it satisfies a pattern when one way of seeing it does. `contains-all` and its like
+are about all values of an array, in the objects of that way.
 """
 
 from __future__ import annotations
@@ -10,23 +11,28 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, TypeVar
 
-from matchers.language.model import Event, Path, Pattern, View
+from matchers.language.model import Event, Path, Pattern, View, elements
 
 Id = TypeVar("Id")
+T = TypeVar("T")
 
 
 def views(node: Any, path: Path = ()) -> Iterator[View]:
-    """The ways to see an event: the fields that hold a value, each with that value."""
+    """The ways to see an event."""
     if isinstance(node, list | tuple):
-        for element in node:
-            yield from views(element, path)
-        if not node:
-            yield {}
+        whole = {path: tuple(elements(node))}
+        for element in node or ({},):
+            for view in views(element, path):
+                yield View(view.values, {**view.arrays, **whole})
     elif isinstance(node, Mapping):
         for fields in product(*(list(views(child, (*path, name))) for name, child in node.items())):
-            yield {path: value for field in fields for path, value in field.items()}
+            yield View(_together(view.values for view in fields), _together(view.arrays for view in fields))
     else:
-        yield {path: node}
+        yield View({path: node}, {path: (node,)})
+
+
+def _together(parts: Iterable[Mapping[Path, T]]) -> dict[Path, T]:
+    return {path: value for part in parts for path, value in part.items()}
 
 
 def matches(pattern: Pattern, event: Event) -> bool:

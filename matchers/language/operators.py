@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
 from math import inf
 from typing import TypeGuard
 
-from matchers.language import facets
-from matchers.language.facets import ADDRESS, ANY, FOLDED, FOLDED_REVERSED, NUMBER, PLACE, REVERSED, TOKEN
-from matchers.language.model import Absent, Constraint, Operator, Range, Scalar
+from matchers.language import expressions, facets
+from matchers.language.automaton import automaton
+from matchers.language.expressions import Choice
+from matchers.language.facets import (
+    ADDRESS,
+    ANY,
+    ANY_OR_ABSENT,
+    FOLDED,
+    FOLDED_REVERSED,
+    LENGTH,
+    NUMBER,
+    PLACE,
+    REVERSED,
+    TOKEN,
+    WRITTEN_NUMBER,
+)
+from matchers.language.model import Absent, Constraint, Interval, Operator, Range, Region, Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +141,16 @@ class Wildcard:
     """
 
     pieces: tuple[str, ...]
+    ignore_case: bool = False
 
     def holds(self, value: Scalar) -> bool:
         """Takes the first place for each piece, which leaves the most for the rest: no backtracking."""
         if not isinstance(value, str):
             return False
-        first, *middle, last = self.pieces if len(self.pieces) > 1 else (*self.pieces, "")
-        if len(self.pieces) == 1:
+        if self.ignore_case:
+            value = facets.fold(value)
+        first, *middle, last = self._wanted if len(self._wanted) > 1 else (*self._wanted, "")
+        if len(self._wanted) == 1:
             return value == first
         at, end = len(first), len(value) - len(last)
         if at > end or not value.startswith(first) or not value.endswith(last):
@@ -145,24 +163,57 @@ class Wildcard:
         return True
 
     @cached_property
+    def _wanted(self) -> tuple[str, ...]:
+        return tuple(map(facets.fold, self.pieces)) if self.ignore_case else self.pieces
+
+    @cached_property
     def exact(self) -> Operator | None:
         """The operator of another kind that says the same, where there is one."""
         if len(self.pieces) == 1:
-            return Equals(self.pieces[0])
+            return EqualsIgnoreCase(self.pieces[0]) if self.ignore_case else Equals(self.pieces[0])
         if len(self.pieces) == 2 and "" in self.pieces:
-            return Prefix(self.pieces[0]) if self.pieces[1] == "" else Suffix(self.pieces[1])
+            prefix, suffix = self.pieces
+            return Prefix(prefix, self.ignore_case) if not suffix else Suffix(suffix, self.ignore_case)
         return None
 
     def constraint(self) -> Constraint:
         if self.exact:
             return self.exact.constraint()
-        first, last = self.pieces[0], self.pieces[-1]
-        ends = {TOKEN: Prefix(first)} | ({REVERSED: Suffix(last)} if last else {})
-        return Constraint({facet: end.constraint().regions[facet] for facet, end in ends.items()}, residual=(self,))
+        prefix = Prefix(self.pieces[0], self.ignore_case).constraint()
+        suffix = Suffix(self.pieces[-1], self.ignore_case).constraint()
+        ends = {**prefix.regions, **(suffix.regions if self.pieces[-1] else {})}
+        return Constraint(ends, residual=(self,))
 
     def __str__(self) -> str:
         escaped = (piece.replace("\\", "\\\\").replace("*", "\\*") for piece in self.pieces)
-        return f"wildcard {show('*'.join(escaped))}"
+        return f"wildcard {show('*'.join(escaped))}{_ignoring(self.ignore_case)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """A text that a regular expression accepts as a whole."""
+
+    expression: str
+
+    def holds(self, value: Scalar) -> bool:
+        return isinstance(value, str) and automaton(self.expression).matches(value)
+
+    def constraint(self) -> Constraint:
+        """The literal beginnings of its alternatives and its literal end as ranges; they may say it all."""
+        node = expressions.parse(self.expression)
+        starts = [expressions.literal(part) for part in (node.parts if isinstance(node, Choice) else (node,))]
+        begins = [
+            facets.exactly(facets.token(text)) if whole else facets.starting_with(facets.token(text))
+            for text, whole in starts
+        ]
+        if all(whole for _, whole in starts):
+            return Constraint({TOKEN: begins})
+        last, _ = expressions.literal(node, forward=False)
+        ends = Suffix(last).constraint().regions if last else {}
+        return Constraint({TOKEN: facets.union(begins), **ends}, residual=(self,))
+
+    def __str__(self) -> str:
+        return f"regex {show(self.expression)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +226,78 @@ class AnythingBut:
         return not isinstance(value, Absent) and not any(operator.holds(value) for operator in self.operators)
 
     def constraint(self) -> Constraint:
-        constraints = [operator.constraint() for operator in self.operators]
-        if any(constraint.residual or len(constraint.regions) != 1 for constraint in constraints):
-            return Constraint({TOKEN: (ANY,)}, residual=(self,))
-        united: dict[str, list[Range]] = {}
-        for constraint in constraints:
-            for facet, ranges in facets.on_tokens(constraint.regions).items():
-                united.setdefault(facet, []).extend(ranges)
-        return Constraint({facet: facets.complement(ranges) for facet, ranges in united.items()})
+        regions, others = _outside(self.operators, ANY)
+        return Constraint(regions or {TOKEN: (ANY,)}, residual=(AnythingBut(others),) if others else ())
 
     def __str__(self) -> str:
         return f"anything but {', '.join(map(str, self.operators))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """A value for which none of these holds, or none at all: what `$not` makes of a predicate."""
+
+    operators: tuple[Operator, ...]
+
+    def holds(self, value: Scalar) -> bool:
+        return not any(operator.holds(value) for operator in self.operators)
+
+    def constraint(self) -> Constraint:
+        regions, others = _outside(self.operators, ANY_OR_ABSENT)
+        return Constraint(regions, residual=(Not(others),) if others else ())
+
+    def __str__(self) -> str:
+        return f"not {' or '.join(map(str, self.operators))}"
+
+
+def _outside(operators: tuple[Operator, ...], whole: Range) -> tuple[dict[str, Region], tuple[Operator, ...]]:
+    """The regions in which none of the operators holds, and those operators that have no such region."""
+    united: dict[str, list[Range]] = {}
+    others = []
+    for operator in operators:
+        constraint = operator.constraint()
+        if constraint.residual or len(constraint.regions) != 1:
+            others.append(operator)
+            continue
+        for facet, ranges in facets.on_tokens(constraint.regions).items():
+            united.setdefault(facet, []).extend(ranges)
+    return {facet: facets.complement(ranges, whole) for facet, ranges in united.items()}, tuple(others)
+
+
+@dataclass(frozen=True, slots=True)
+class TextLength:
+    """A text whose number of characters, as Unicode counts code points, lies between two bounds."""
+
+    length: Numeric
+
+    def holds(self, value: Scalar) -> bool:
+        return isinstance(value, str) and self.length.holds(len(value))
+
+    def constraint(self) -> Constraint:
+        return Constraint({LENGTH: facets.as_texts(_intervals(self.length))})
+
+    def __str__(self) -> str:
+        return f"a text of length {self.length}"
+
+
+@dataclass(frozen=True, slots=True)
+class NumericText:
+    """A text that is a number between two bounds."""
+
+    number: Numeric
+
+    def holds(self, value: Scalar) -> bool:
+        return isinstance(value, str) and self.number.holds(facets.written_number(value))
+
+    def constraint(self) -> Constraint:
+        return Constraint({WRITTEN_NUMBER: facets.as_texts(_intervals(self.number))})
+
+    def __str__(self) -> str:
+        return f"a number as a text, {self.number}"
+
+
+def _intervals(numeric: Numeric) -> Sequence[Interval]:
+    return facets.interval(numeric.low, numeric.low_closed, numeric.high, numeric.high_closed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,14 +372,28 @@ def show(value: object) -> str:
         text = _number(value)
     else:
         try:
-            text = repr(value)
+            text = json.dumps(value, ensure_ascii=False, default=_plain)
         except RecursionError:
             text = "something nested deeply"
+        except (TypeError, ValueError):  # what JSON does not know
+            text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def _plain(value: object) -> object:
+    """A mapping of another type than dict, for the writer of JSON."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError
+
+
 def _number(value: float) -> str:
-    return str(int(value)) if value == value and abs(value) < 1e15 and value == int(value) else repr(value)
+    if value == value and abs(value) < 1e15 and value == int(value):
+        return str(int(value))
+    try:
+        return repr(value)
+    except ValueError:  # Python writes no integers of some thousand digits
+        return f"an integer of {int(value).bit_length()} bits"
 
 
 def _ignoring(case: bool) -> str:

@@ -8,12 +8,15 @@ SUBSCRIPTIONS.md is the specification.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from ipaddress import ip_network
-from math import inf, isfinite, nan
+from ipaddress import ip_address, ip_network
+from math import inf, isfinite, nextafter
 from typing import Any
 
 from matchers.errors import PatternError, known
-from matchers.language.model import OneOf, Operator, Path, Pattern, Predicate, Scalar
+from matchers.language import expressions
+from matchers.language.expressions import ExpressionError
+from matchers.language.model import Contains, OneOf, Operator, Part, Path, Pattern, Predicate, Scalar
+from matchers.language.negation import negated
 from matchers.language.operators import (
     AllOf,
     AnythingBut,
@@ -22,15 +25,18 @@ from matchers.language.operators import (
     EqualsIgnoreCase,
     Exists,
     Numeric,
+    NumericText,
     Prefix,
+    Regex,
     Suffix,
+    TextLength,
     Wildcard,
     is_number,
     show,
 )
 
 MAX_DEPTH = 32  # levels of nested objects, $or and $and
-RESERVED = ("$and", "$nor", "$not", "$or")  # what people who know other languages would try; no field is called so
+RESERVED = ("$and", "$nor", "$not", "$or")  # two are operators, two are what others would try; no field is called so
 
 _Refused = Callable[[str], PatternError]  # of a reason
 
@@ -44,43 +50,123 @@ def parse(document: Any) -> Pattern:
     return Pattern(tuple(_parts(document, (), 0)))
 
 
-def _parts(document: Any, path: Path, depth: int) -> Iterator[Predicate | OneOf]:
+def _parts(document: Any, path: Path, depth: int) -> Iterator[Part]:
     if not isinstance(document, Mapping):
         raise PatternError(path, f"must be an object of fields, not {show(document)}")
-    if depth > MAX_DEPTH:
+    if depth >= MAX_DEPTH:
         raise PatternError(path, f"is nested deeper than {MAX_DEPTH} objects")
     for key, node in document.items():
         if not isinstance(key, str):
             raise PatternError(path, f"the name of a field is a text, not {show(key)}")
         here = (*path, key)
-        if key in RESERVED:
+        if key == "$not":
+            yield from _not(node, path, depth)
+        elif key in RESERVED:
             yield _one_of(key, node, path, depth)
         elif isinstance(node, list):
-            yield Predicate(here, _operators(node, here))
+            yield from _listed(node, here)
         elif isinstance(node, Mapping):
             if not node:
                 raise PatternError(here, "is an empty object; name a field in it, or leave it out")
+            _check_list(key, node, here)
             yield from _parts(node, here, depth + 1)
         else:
             raise PatternError(here, f"needs a list of what it may be, such as [{show(node)}]")
 
 
+def _check_list(name: str, node: Mapping[Any, Any], path: Path) -> None:
+    """Refuse an operator whose list was forgotten: a field of that name would never match."""
+    operator = next(iter(node))
+    if len(node) == 1 and (operator in OPERATORS or operator in CONTAINS):
+        field, right = show(name), show(node)
+        raise PatternError(
+            path,
+            f"an operator stands in a list: {{{field}: [{right}]}}; for a nested field that is called {operator} write "
+            f'{{{field}: {{"$or": [{{{show(operator)}: [...]}}]}}}}',
+        )
+
+
 def _one_of(key: str, node: Any, path: Path, depth: int) -> OneOf:
     if key != "$or":
         hint = "all fields of an object must match anyway, and $and on one value stands in the field's list"
-        raise PatternError((*path, key), hint if key == "$and" else "is not an operator; see anything-but")
+        raise PatternError(
+            (*path, key), hint if key == "$and" else 'is not an operator; write {"$not": {"$or": [...]}}'
+        )
     if not isinstance(node, list) or not node:
         raise PatternError((*path, key), f"takes a list of patterns, not {show(node)}")
-    return OneOf(tuple(Pattern(tuple(_parts(pattern, path, depth + 1))) for pattern in node))
+    patterns = []
+    for number, pattern in enumerate(node, 1):
+        try:
+            patterns.append(Pattern(tuple(_parts(pattern, path, depth + 1))))
+        except PatternError as error:
+            raise error.within(f"pattern {number} of $or") from None
+    return OneOf(tuple(patterns))
 
 
-def _operators(node: list[Any], path: Path) -> tuple[Operator, ...]:
+def _not(node: Any, path: Path, depth: int) -> tuple[Part, ...]:
+    if not isinstance(node, Mapping) or not node:
+        raise PatternError((*path, "$not"), f"takes a pattern of at least one field, not {show(node)}")
+    try:
+        return negated(Pattern(tuple(_parts(node, path, depth + 1))))
+    except PatternError as error:
+        raise error.within("pattern of $not") from None
+
+
+def _listed(node: list[Any], path: Path) -> Iterator[Part]:
+    """What a field's list says: one of its operators holds, or one of its conditions on the whole array."""
     if not node:
         raise PatternError(path, 'has an empty list, which nothing matches; for any value write [{"exists": true}]')
+    operators: list[Operator] = []
+    of_array = []
     try:
-        return tuple([_operator(entry) if isinstance(entry, Mapping) else Equals(literal(entry)) for entry in node])
+        for entry in node:
+            if not isinstance(entry, Mapping):
+                operators.append(Equals(literal(entry)))
+            elif _is_of_array(entry, 0):
+                of_array.append(Pattern(tuple(_array_parts(entry, path))))
+            else:
+                operators.append(_operator(entry))
     except OperatorError as error:
         raise PatternError(path, str(error)) from None
+    if not of_array:
+        yield Predicate(path, tuple(operators))
+    elif len(node) == 1:
+        yield from of_array[0].parts
+    else:
+        of_value = [Pattern((Predicate(path, tuple(operators)),))] if operators else []
+        yield OneOf((*of_value, *of_array))
+
+
+def _is_of_array(entry: Any, depth: int) -> bool:
+    """Whether an entry of a field's list is about the whole array, or a $and of such."""
+    if not isinstance(entry, Mapping) or len(entry) != 1:
+        return False
+    ((name, argument),) = entry.items()
+    if name != "$and":
+        return name in CONTAINS
+    return depth < MAX_DEPTH and isinstance(argument, list) and any(_is_of_array(e, depth + 1) for e in argument)
+
+
+def _array_parts(entry: Mapping[str, Any], path: Path) -> Iterator[Predicate | Contains]:
+    ((name, argument),) = entry.items()
+    if name == "$and":
+        others = [part for part in argument if not _is_of_array(part, 0)]
+        if others:
+            yield Predicate(path, (_all_of(others, 0),))
+        for part in argument:
+            if _is_of_array(part, 0):
+                yield from _array_parts(part, path)
+        return
+    if not isinstance(argument, list) or not argument:
+        raise OperatorError(f'{name} takes a list such as ["a", {{"prefix": "b"}}], not {show(argument)}')
+    operators = tuple(_condition(condition, 0) for condition in argument)
+    if name != "contains-none":
+        for operator in operators:
+            yield Contains(path, (operator,))
+    if name == "contains-none":
+        yield Contains(path, operators, False)
+    elif name == "contains-exactly":
+        yield Contains(path, (AnythingBut(operators),), False)
 
 
 def _operator(entry: Mapping[str, Any], depth: int = 0) -> Operator:
@@ -89,9 +175,21 @@ def _operator(entry: Mapping[str, Any], depth: int = 0) -> Operator:
     ((name, argument),) = entry.items()
     if name == "$and":
         return _all_of(argument, depth)
+    if name == "anything-but":
+        return AnythingBut(tuple(_excluded(argument, depth)))
+    if name in CONTAINS:
+        raise OperatorError(f"{name} is about the whole array, so it stands in a field's list, or in a $and there")
     if name not in OPERATORS:
-        raise OperatorError(f"unknown operator {name!r}; {known(str(name), [*OPERATORS, '$and'])}")
+        raise OperatorError(_unknown(str(name), argument))
     return OPERATORS[name](argument)
+
+
+def _unknown(name: str, argument: Any) -> str:
+    """The error about an unknown operator, with what says the same here."""
+    same = EQUIVALENTS.get(name.lstrip("$").replace("_", "-").lower())
+    if same is None and isinstance(argument, list | Mapping):
+        same = f"for a field {show(name)} of an object write it without the list: {{{show(name)}: {show(argument)}}}"
+    return f"unknown operator {name!r}; {same or known(name, [*OPERATORS, *CONTAINS, '$and'])}"
 
 
 def _all_of(argument: Any, depth: int) -> AllOf:
@@ -99,7 +197,11 @@ def _all_of(argument: Any, depth: int) -> AllOf:
         raise OperatorError(f'$and takes a list such as [{{"prefix": "a"}}, {{"suffix": "z"}}], not {show(argument)}')
     if depth >= MAX_DEPTH:
         raise OperatorError(f"$and is nested deeper than {MAX_DEPTH}")
-    return AllOf(tuple(_operator(e, depth + 1) if isinstance(e, Mapping) else Equals(literal(e)) for e in argument))
+    return AllOf(tuple(_condition(entry, depth + 1) for entry in argument))
+
+
+def _condition(entry: Any, depth: int) -> Operator:
+    return _operator(entry, depth) if isinstance(entry, Mapping) else Equals(literal(entry))
 
 
 def literal(value: Any) -> Scalar:
@@ -114,28 +216,35 @@ def literal(value: Any) -> Scalar:
 def _number(value: Any) -> float:
     if not is_number(value):
         raise OperatorError(f"{show(value)} is not a number")
+    if value != value:
+        raise OperatorError("NaN is no number that a value could equal or be compared with")
     try:
         exact = float(value)
     except OverflowError:
-        exact = nan
+        exact = inf
     if not isfinite(exact):
         raise OperatorError(f"{show(value)} lies outside the range of a double")
     if isinstance(value, int) and int(exact) != value:
-        raise OperatorError(f"{value} cannot be held exactly by a double; the nearest are below and above it")
+        other = int(nextafter(exact, inf if exact < value else -inf))
+        low, high = sorted((int(exact), other))
+        raise OperatorError(
+            f"{show(value)} cannot be held exactly by a double; the nearest are {show(low)} and {show(high)}. An id of "
+            "so many digits should be a text, in events too"
+        )
     return exact
 
 
-def _numeric(argument: Any) -> Numeric:
+def _numeric(argument: Any, operator: str = "numeric") -> Numeric:
     if not isinstance(argument, list) or len(argument) not in (2, 4):
-        raise OperatorError(f'numeric takes [">", 5] or [">", 5, "<=", 9], not {show(argument)}')
+        raise OperatorError(f'{operator} takes [">", 5] or [">", 5, "<=", 9], not {show(argument)}')
     low, low_closed, high, high_closed = -inf, True, inf, True
     seen = ""
     for symbol, bound in zip(argument[::2], argument[1::2], strict=True):
         if not isinstance(symbol, str) or symbol not in ("<", "<=", ">", ">=", "="):
-            raise OperatorError(f"numeric knows <, <=, >, >= and =, not {show(symbol)}")
+            raise OperatorError(f"{operator} knows <, <=, >, >= and =, not {show(symbol)}")
         side = symbol[0]
         if seen and (side == seen or "=" in (side, seen)):
-            raise OperatorError(f"numeric takes one lower and one upper bound, or one =, not {show(argument)}")
+            raise OperatorError(f"{operator} takes one lower and one upper bound, or one =, not {show(argument)}")
         seen = side
         value = _number(bound)
         if side in ">=":
@@ -171,6 +280,12 @@ def _end(operator: str, kind: type[Prefix] | type[Suffix], argument: Any) -> Ope
 
 
 def _wildcard(argument: Any) -> Wildcard:
+    """A text, or {"equals-ignore-case": text}."""
+    ignore_case = isinstance(argument, Mapping)
+    if ignore_case:
+        if list(argument) != ["equals-ignore-case"]:
+            raise OperatorError(f'wildcard takes a text or {{"equals-ignore-case": text}}, not {show(argument)}')
+        argument = argument["equals-ignore-case"]
     text = _text("wildcard", argument)
     pieces: list[list[str]] = [[]]  # of characters: to append each to a text would copy a long one for each
     characters = iter(text)
@@ -186,16 +301,27 @@ def _wildcard(argument: Any) -> Wildcard:
             pieces.append([])
         else:
             pieces[-1].append(character)
-    return Wildcard(tuple(map("".join, pieces)))
+    return Wildcard(tuple(map("".join, pieces)), ignore_case)
 
 
-def _anything_but(argument: Any) -> AnythingBut:
-    if isinstance(argument, Mapping):
-        if len(argument) != 1 or next(iter(argument)) not in EXCLUDED:
-            raise OperatorError(f"anything-but takes values or one of {', '.join(EXCLUDED)}, not {show(argument)}")
-        ((name, texts),) = argument.items()
-        return AnythingBut(tuple(map(EXCLUDED[name], _several(f"anything-but {name}", texts))))
-    return AnythingBut(tuple(Equals(literal(value)) for value in _several("anything-but", argument)))
+def _regex(argument: Any) -> Regex:
+    text = _text("regex", argument)
+    try:
+        expressions.parse(text)
+    except ExpressionError as error:
+        raise OperatorError(f"{show(text)} is no regular expression here: {error}") from None
+    return Regex(text)
+
+
+def _excluded(argument: Any, depth: int) -> Iterator[Operator]:
+    """Values and operators, one or a list; within, some operators may have a list too."""
+    if depth >= MAX_DEPTH:
+        raise OperatorError(f"anything-but is nested deeper than {MAX_DEPTH}")
+    for entry in _several("anything-but", argument):
+        if isinstance(entry, Mapping) and len(entry) == 1 and (name := next(iter(entry))) in EXCLUDED:
+            yield from map(EXCLUDED[name], _several(f"anything-but {name}", entry[name]))
+        else:
+            yield _condition(entry, depth + 1)
 
 
 def _several(operator: str, argument: Any) -> list[Any]:
@@ -220,22 +346,74 @@ def _cidr(argument: Any) -> Cidr:
             raise ValueError("the number of leading bits is missing")
         return Cidr(ip_network(text, strict=False))
     except ValueError:
-        raise OperatorError(f'cidr takes a network such as "10.0.0.0/8" or "2001:db8::/32", not {show(text)}') from None
+        reason = f'cidr takes a network such as "10.0.0.0/8" or "2001:db8::/32", not {show(text)}'
+        raise OperatorError(reason + _no_network(text)) from None
+
+
+def _no_network(text: str) -> str:
+    """What is wrong with a network, where one part of it is an address."""
+    address, slash, bits = text.partition("/")
+    try:
+        version = ip_address(address).version
+    except ValueError:
+        return ""
+    most = 32 if version == 4 else 128
+    if "%" in address:
+        return "; a network has no zone"
+    if not slash:
+        return f"; for this one address write {show(f'{address}/{most}')}"
+    return f"; an IPv{version} network has 0 to {most} leading bits, not {bits or 'none'}"
 
 
 # What may stand within anything-but, there with a list of texts too.
 EXCLUDED: dict[str, Callable[[Any], Operator]] = {
+    "cidr": _cidr,
     "equals-ignore-case": lambda argument: EqualsIgnoreCase(_text("equals-ignore-case", argument)),
     "prefix": lambda argument: _end("prefix", Prefix, argument),
     "suffix": lambda argument: _end("suffix", Suffix, argument),
+    "regex": _regex,
     "wildcard": _wildcard,
 }
 
 OPERATORS: dict[str, Callable[[Any], Operator]] = {
     **EXCLUDED,
-    "anything-but": _anything_but,
+    "anything-but": lambda argument: AnythingBut(tuple(_excluded(argument, 0))),
     "between": _between,
-    "cidr": _cidr,
     "exists": _exists,
     "numeric": _numeric,
+    "numeric-text": lambda argument: NumericText(_numeric(argument, "numeric-text")),
+    "text-length": lambda argument: TextLength(_numeric(argument, "text-length")),
+}
+
+CONTAINS = ("contains-all", "contains-exactly", "contains-none")  # of all values of an array
+
+# What users of other languages write, and what says the same here.
+EQUIVALENTS: dict[str, str] = {
+    **dict.fromkeys(
+        ("contains", "includes", "substring"),
+        'for a part of a text write {"wildcard": "*a*"}, for an element of an array the value, or see contains-all',
+    ),
+    **dict.fromkeys(("regexp", "matches", "match", "pattern", "rlike"), 'write {"regex": "a.*b"}, for the whole text'),
+    **dict.fromkeys(("like", "glob", "shellstyle"), 'write {"wildcard": "a*b"}, where * stands for any characters'),
+    **dict.fromkeys(("in", "any", "or"), "list the values themselves: a field's list holds all that it may be"),
+    **dict.fromkeys(("not", "ne", "nin", "not-in", "neq", "not-equals", "!="), 'write {"anything-but": ["a", "b"]}'),
+    **dict.fromkeys(("equals", "eq", "exactly", "is", "=", "=="), "write the value itself, without an operator"),
+    **dict.fromkeys(("gt", "greater-than", ">"), 'write {"numeric": [">", 5]}'),
+    **dict.fromkeys(("gte", "ge", ">="), 'write {"numeric": [">=", 5]}'),
+    **dict.fromkeys(("lt", "less-than", "<"), 'write {"numeric": ["<", 5]}'),
+    **dict.fromkeys(("lte", "le", "<="), 'write {"numeric": ["<=", 5]}'),
+    **dict.fromkeys(("range",), 'write {"numeric": [">=", 1, "<", 5]} or {"between": [1, 5]}'),
+    **dict.fromkeys(("starts-with", "startswith", "begins-with"), 'write {"prefix": "a"}'),
+    **dict.fromkeys(("ends-with", "endswith"), 'write {"suffix": "a"}'),
+    **dict.fromkeys(("and",), 'write {"$and": [...]}, for conditions on the same value'),
+    **dict.fromkeys(
+        ("all", "contains-every"), 'write {"contains-all": ["a", "b"]}, for an array that has all of these'
+    ),
+    **dict.fromkeys(
+        ("none", "not-contains"), 'write {"contains-none": ["a", "b"]}, for an array that has none of these'
+    ),
+    **dict.fromkeys(("length", "len", "size", "strlen", "char-length"), 'write {"text-length": ["<=", 10]}'),
+    **dict.fromkeys(("null", "is-null"), "write null itself"),
+    **dict.fromkeys(("ignore-case", "iequals", "equals-ignoring-case"), 'write {"equals-ignore-case": "a"}'),
+    **dict.fromkeys(("ip", "subnet", "ip-address"), 'write {"cidr": "10.0.0.0/8"}'),
 }

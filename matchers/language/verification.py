@@ -7,11 +7,21 @@ on one field, must be met by one and the same element; and some operators have n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from matchers.language.model import ABSENT, Path, Scalar, View
+from matchers.language.model import ABSENT, Contains, Path, Predicate, Scalar, View, elements
 
-Condition = tuple[Path, Callable[[Scalar], bool]]
+
+class Condition(NamedTuple):
+    """A test of the value at a path, or of all values of the array there."""
+
+    path: Path
+    test: Callable[[Any], bool]
+    of_array: bool = False
+
+
+def condition(part: Predicate | Contains) -> Condition:
+    return Condition(part.path, part.accepts, isinstance(part, Contains))
 
 
 def holds(event: Any, conditions: Sequence[Condition]) -> bool:
@@ -26,20 +36,35 @@ def seen(node: Any, conditions: Sequence[Condition], path: Path = ()) -> View | 
     there are to see it.
     """
     if isinstance(node, list | tuple):
-        results = (seen(element, conditions, path) for element in (node or (ABSENT,)))
-        return next((view for view in results if view is not None), None)
-    value = ABSENT if isinstance(node, Mapping) else node
-    view: dict[Path, Scalar] = {path: value}
+        return _seen_array(node, conditions, path)
+    value: Scalar = ABSENT if isinstance(node, Mapping) else node
+    array = () if value is ABSENT else (value,)
+    values: dict[Path, Scalar] = {path: value}
+    arrays: dict[Path, tuple[Scalar, ...]] = {path: array}
     below: dict[str, list[Condition]] = {}
-    for rest, test in conditions:
+    for rest, test, of_array in conditions:
         if rest:
-            below.setdefault(rest[0], []).append((rest[1:], test))
-        elif not test(value):
+            below.setdefault(rest[0], []).append(Condition(rest[1:], test, of_array))
+        elif not test(array if of_array else value):
             return None
     fields = node if isinstance(node, Mapping) else {}
     for name, inner in below.items():
         met = seen(fields.get(name, ABSENT), inner, (*path, name))
         if met is None:
             return None
-        view.update(met)
-    return view
+        values.update(met.values)
+        arrays.update(met.arrays)
+    return View(values, arrays)
+
+
+def _seen_array(node: Sequence[Any], conditions: Sequence[Condition], path: Path) -> View | None:
+    of_one = [condition for condition in conditions if condition.path or not condition.of_array]
+    if len(of_one) < len(conditions):
+        whole = tuple(elements(node))
+        if not all(condition.test(whole) for condition in conditions if condition.of_array and not condition.path):
+            return None
+    results = (seen(element, of_one, path) for element in (node or (ABSENT,)))
+    view = next((view for view in results if view is not None), None)
+    if view is None or len(of_one) == len(conditions):
+        return view
+    return View(view.values, {**view.arrays, path: whole})

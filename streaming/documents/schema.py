@@ -12,10 +12,11 @@ The regular expressions mean the same in ECMAScript, RE2 and Python, but that Py
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, MAX_GROWTH, MAX_RANGES
-from matchers.language.parsing import EXCLUDED, MAX_DEPTH, OPERATORS, RESERVED
+from matchers.language.parsing import CONTAINS, EXCLUDED, MAX_DEPTH, OPERATORS, RESERVED
 from streaming.documents.subscriptions import MAX_ID_LENGTH, SUBSCRIBER
 
 Schema = dict[str, Any]
@@ -27,6 +28,7 @@ ONLY_THE_JOB = (
     f"patterns nested deeper than {MAX_DEPTH} levels",
     f"patterns that expand to more than {MAX_ALTERNATIVES:,} alternatives or {MAX_RANGES:,} values and ranges, or to "
     f"more than {FEW_RANGES:,} and {MAX_GROWTH} times what they name",
+    "regular expressions that cannot be read, or need more than a thousand states",
     "days and times that no calendar or clock has",
     "IPv6 networks with too few groups or more than one ::",
 )
@@ -107,7 +109,7 @@ def subscription_schema() -> Schema:
         "additionalProperties": False,
         "$defs": {
             **_STRUCTURE,
-            **{name: {"title": name, **_ARGUMENTS[name]} for name in [*OPERATORS, "$and"]},
+            **{name: {"title": name, **_ARGUMENTS[name]} for name in [*OPERATORS, *CONTAINS, "$and", "$and-of-one"]},
             **{f"anything-but-{name}": _excluded(name) for name in EXCLUDED},
         },
     }
@@ -117,10 +119,11 @@ def _ref(name: str) -> Schema:
     return {"$ref": f"#/$defs/{name}"}
 
 
-def _one_key(names: list[str], prefix: str = "") -> Schema:
-    """An object with just one of these keys, each with the definition of that name; other types pass."""
+def _one_key(names: list[str], definition: Mapping[str, str] | None = None) -> Schema:
+    """An object with just one of these keys, each with the definition of that name, or with the one given for it; other
+    types pass."""
     return {
-        "properties": {name: _ref(prefix + name) for name in names},
+        "properties": {name: _ref((definition or {}).get(name, name)) for name in names},
         "minProperties": 1,
         "maxProperties": 1,
         "additionalProperties": False,
@@ -142,11 +145,18 @@ def _excluded(name: str) -> Schema:
     }
 
 
+_OF_PATTERNS = ("$or", "$not")
+_SCALARS = ["string", "number", "boolean", "null"]
+
 # The keys of an object of a pattern; other types pass.
 _FIELDS: Schema = {
-    "properties": {name: _ref("$or") if name == "$or" else False for name in RESERVED},
+    "properties": {name: _ref(name) if name in _OF_PATTERNS else False for name in RESERVED},
     "additionalProperties": _ref("field"),
 }
+
+_EXCLUDED = _one_key(
+    [*OPERATORS, "$and"], {name: f"anything-but-{name}" for name in EXCLUDED} | {"$and": "$and-of-one"}
+)
 
 _STRUCTURE: dict[str, Schema] = {
     "pattern": {
@@ -154,8 +164,8 @@ _STRUCTURE: dict[str, Schema] = {
         "description": (
             "A condition on an event. Each key names a field, and its list has the accepted values and operators: all "
             "fields must match, and one entry of each list. Objects nest as in the event; a dot is part of a name. "
-            "{} matches every event. $or may stand beside the fields; no field may be called "
-            f"{', '.join(name for name in RESERVED if name != '$or')}."
+            "{} matches every event. $or and $not may stand beside the fields; no field may be called "
+            f"{' or '.join(name for name in RESERVED if name not in _OF_PATTERNS)}."
         ),
         "examples": [
             {"symbol": ["IBM", {"prefix": "MS"}], "quote": {"price": [{"numeric": [">", 100, "<=", 200]}]}},
@@ -173,10 +183,16 @@ _STRUCTURE: dict[str, Schema] = {
         ),
         "examples": [["IBM", {"prefix": "MS"}], [{"exists": True}], {"price": [{"numeric": [">", 100]}]}],
         "type": ["array", "object"],
-        "items": _ref("condition"),
+        "items": _ref("entry"),
         "minItems": 1,
         "minProperties": 1,
         **_FIELDS,
+        "not": {  # an operator without its list
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "propertyNames": {"enum": [*OPERATORS, *CONTAINS]},
+        },
     },
     "$or": {
         "title": "$or",
@@ -186,6 +202,24 @@ _STRUCTURE: dict[str, Schema] = {
         "items": _ref("pattern"),
         "minItems": 1,
     },
+    "$not": {
+        "title": "$not",
+        "description": "A pattern that must not match, beside the fields that stand beside $not.",
+        "examples": [{"symbol": ["IBM"]}, {"$or": [{"symbol": ["IBM"]}, {"price": [{"numeric": ["<", 5]}]}]}],
+        "type": "object",
+        "minProperties": 1,
+        **_FIELDS,
+    },
+    "entry": {
+        "title": "Entry",
+        "description": (
+            "A value that the field must equal, in type too (all numbers are one type), or an operator: an object "
+            f"with one key of {', '.join([*OPERATORS, *CONTAINS, '$and'])}."
+        ),
+        "examples": ["IBM", 5, True, None, {"prefix": "MS"}, {"contains-all": ["a", "b"]}],
+        "type": [*_SCALARS, "object"],
+        **_one_key([*OPERATORS, *CONTAINS, "$and"]),
+    },
     "condition": {
         "title": "Condition",
         "description": (
@@ -194,13 +228,14 @@ _STRUCTURE: dict[str, Schema] = {
         ),
         "examples": ["IBM", 5, True, None, {"prefix": "MS"}, {"numeric": [">", 100]}],
         "type": ["string", "number", "boolean", "null", "object"],
-        **_one_key([*OPERATORS, "$and"]),
+        **_one_key([*OPERATORS, "$and"], {"$and": "$and-of-one"}),
     },
-    "value": {
-        "title": "Value",
-        "description": "A text, a number, true, false or null. Equal means of the same type too; 1 is 1.0.",
-        "examples": ["IBM", 5, True, None],
-        "type": ["string", "number", "boolean", "null"],
+    "excluded": {
+        "title": "Excluded",
+        "description": "A value or an operator; some operators take a list here.",
+        "examples": ["IBM", 5, True, None, {"prefix": ["MS", "IB"]}, {"numeric": [">", 100]}],
+        "type": [*_SCALARS, "object"],
+        **_EXCLUDED,
     },
 }
 
@@ -212,6 +247,23 @@ _BOUND: Schema = {"title": "Number", "type": "number"}
 def _sequence(*items: Schema) -> Schema:
     return {"prefixItems": list(items), "minItems": len(items), "items": False}
 
+
+_BOUNDS: Schema = {
+    "examples": [[">", 100], ["<=", 200], [">", 100, "<=", 200], ["<", 5, ">=", 0], ["=", 301.8]],
+    "type": "array",
+    "oneOf": [
+        _sequence({"title": "Relation", "enum": ["<", "<=", ">", ">=", "="]}, _BOUND),
+        _sequence(_LOWER, _BOUND, _UPPER, _BOUND),
+        _sequence(_UPPER, _BOUND, _LOWER, _BOUND),
+    ],
+}
+
+_CONTAINS: Schema = {
+    "examples": [["a", "b"], ["a", {"prefix": "b"}]],
+    "type": "array",
+    "items": _ref("condition"),
+    "minItems": 1,
+}
 
 # What each operator takes, with an example of every form.
 _ARGUMENTS: dict[str, Schema] = {
@@ -232,25 +284,38 @@ _ARGUMENTS: dict[str, Schema] = {
         "type": ["string", "object"],
         **_one_key(["equals-ignore-case"]),
     },
+    "regex": {
+        "description": (
+            "A text that this regular expression accepts as a whole: RE2's syntax without flags and anchors."
+        ),
+        "examples": ["[A-Z]{2,4}-\\d+", "(IBM|GE).*"],
+        "type": "string",
+    },
     "wildcard": {
         "description": (
             "A text of this form, where * stands for any characters or none. \\* is a star and \\\\ a backslash; no "
-            "two stars stand side by side."
+            'two stars stand side by side. {"equals-ignore-case": text} ignores case.'
         ),
-        "examples": ["a*b*c", "5 \\* *"],
-        "type": "string",
+        "examples": ["a*b*c", "5 \\* *", {"equals-ignore-case": "a*b*c"}],
+        "type": ["string", "object"],
         "pattern": _WILDCARD,
+        "properties": {"equals-ignore-case": {"type": "string", "pattern": _WILDCARD}},
+        "minProperties": 1,
+        "additionalProperties": False,
     },
     "anything-but": {
         "description": (
-            "A value, of any type, that equals none of these; or an object with one key of "
-            f"{', '.join(EXCLUDED)}, for a value that does not match it. An absent field is not a value."
+            "A value, of any type, that equals none of these values and for which none of these operators holds. An "
+            "absent field is not a value."
         ),
-        "examples": ["IBM", ["IBM", 5, None], {"prefix": "MS"}, {"suffix": [".png", ".jpg"]}],
-        "type": ["string", "number", "boolean", "null", "array", "object"],
-        "items": _ref("value"),
+        "examples": [
+            *("IBM", ["IBM", 5, None], {"prefix": "MS"}, {"suffix": [".png", ".jpg"]}),
+            *(["IBM", {"prefix": "MS"}], {"numeric": [">", 100]}),
+        ],
+        "type": [*_SCALARS, "array", "object"],
+        "items": _ref("excluded"),
         "minItems": 1,
-        **_one_key(list(EXCLUDED), "anything-but-"),
+        **_EXCLUDED,
     },
     "between": {
         "description": "A number from the first to the second, both included.",
@@ -276,15 +341,36 @@ _ARGUMENTS: dict[str, Schema] = {
     },
     "numeric": {
         "description": "A number within a lower bound, an upper bound or both; or, with = alone, an equal one.",
-        "examples": [[">", 100], ["<=", 200], [">", 100, "<=", 200], ["<", 5, ">=", 0], ["=", 301.8]],
-        "type": "array",
-        "oneOf": [
-            _sequence({"title": "Relation", "enum": ["<", "<=", ">", ">=", "="]}, _BOUND),
-            _sequence(_LOWER, _BOUND, _UPPER, _BOUND),
-            _sequence(_UPPER, _BOUND, _LOWER, _BOUND),
-        ],
+        **_BOUNDS,
+    },
+    "numeric-text": {
+        "description": "A text that is a number, in the spelling of JSON, within bounds as those of numeric.",
+        **_BOUNDS,
+    },
+    "text-length": {
+        "description": "A text whose number of characters (code points) lies within bounds as those of numeric.",
+        **_BOUNDS,
+    },
+    "contains-all": {
+        "description": "An array that has a value for each of these conditions.",
+        **_CONTAINS,
+    },
+    "contains-exactly": {
+        "description": "An array that has a value for each of these conditions, and no others.",
+        **_CONTAINS,
+    },
+    "contains-none": {
+        "description": "An array that has no value for any of these conditions; an empty or missing one too.",
+        **_CONTAINS,
     },
     "$and": {
+        "description": "Conditions that must all hold: for one and the same value, or for the array.",
+        "examples": [[{"prefix": "a"}, {"anything-but": "ab"}], [{"contains-all": ["a"]}, {"contains-none": ["b"]}]],
+        "type": "array",
+        "items": _ref("entry"),
+        "minItems": 1,
+    },
+    "$and-of-one": {
         "description": "Conditions that must all hold for one and the same value.",
         "examples": [[{"prefix": "a"}, {"anything-but": "ab"}]],
         "type": "array",

@@ -8,6 +8,7 @@ An optional "expires_at" (a time with its zone) ends it by itself; while "paused
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ MAX_ID_LENGTH = 200
 MAX_BYTES = 1_000_000  # of a document
 SUBSCRIBER = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 MOST_CHARACTERS = 1_000  # of a reason: it goes into a header of the dead letter, and may quote the document
+_LONG_INTEGER = re.compile(rb"[0-9]{19}")
+_DIGITS = 400  # no double has as many; Python refuses to read some thousands
 KEYS = ("id", "subscriber", "pattern", "expires_at", "paused")
 
 
@@ -78,10 +81,28 @@ def read_change(key: bytes | None, value: bytes | None) -> Change:
     if len(value) > MAX_BYTES:
         raise Refused(id, f"the document has {len(value):,} bytes; at most {MAX_BYTES:,} are taken")
     try:
-        document = orjson.loads(value)
+        document = parsed(value)
     except orjson.JSONDecodeError as error:
         raise Refused(id, f"not JSON: {error}") from None
     return read_document(id, document)
+
+
+def parsed(text: bytes | str) -> Any:
+    """JSON, with integers as they are written. Raises orjson.JSONDecodeError.
+
+    orjson reads integers beyond 64 bits as the nearest doubles, and the pattern would match other numbers than it says.
+    """
+    document = orjson.loads(text)
+    if not _LONG_INTEGER.search(text if isinstance(text, bytes) else text.encode()):
+        return document
+    try:
+        return json.loads(text, parse_int=_integer)
+    except RecursionError:  # no pattern may be as deep
+        return document
+
+
+def _integer(digits: str) -> float:
+    return int(digits) if len(digits) <= _DIGITS else float(digits)
 
 
 def id_of(key: bytes | None, value: bytes | None) -> bytes | None:

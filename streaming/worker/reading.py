@@ -20,7 +20,7 @@ from streaming.worker.buffers import bytes_of
 class DecodedBatch:
     values: Values
     undecodable: dict[int, str]  # row -> reason; these rows hold nothing, and must match nothing
-    document: Callable[[int], dict[str, Any]]  # of another row: the whole event
+    document: Callable[[int], dict[str, Any]]  # the whole event; of an undecodable row one without fields
 
 
 def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> DecodedBatch:
@@ -31,9 +31,11 @@ def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Decoded
     else:
         values, left = none_read(len(value)), np.arange(len(value))
     documents: dict[int, dict[str, Any]] = {}
-    undecodable = {}
+    undecodable: dict[int, str] = {}
 
     def document(row: int) -> dict[str, Any]:
+        if row in undecodable:
+            return {}
         if row not in documents:
             headers = rows["headers"][row].as_py() or ()
             documents[row] = checked(decode(value[row].as_py(), {h["key"]: h["value"] or b"" for h in headers}))

@@ -16,7 +16,7 @@ from commands import HOME
 from run_stream import app
 
 # Theirs is JSON anyway, or an address; the job's own lines are `log.format`.
-WITHOUT_JSON = ("run", "broker", "schema", "subscriptions export", "bench sweep")
+WITHOUT_JSON = ("run", "broker", "schema", "translate", "subscriptions export", "bench sweep")
 OFFLINE = ("demo", "broker", "schema", "validate", "match", "explain", "test", "bench")
 
 

@@ -82,6 +82,8 @@ def test_the_truth_table() -> None:
         'prefix ""': {"prefix": ""},
         'suffix "5"': {"suffix": "5"},
         "wildcard *": {"wildcard": "*"},
+        "text-length = 1": {"text-length": ["=", 1]},
+        "numeric-text > 0": {"numeric-text": [">", 0]},
         "cidr 0.0.0.0/0": {"cidr": "0.0.0.0/0"},
         "anything-but 5": {"anything-but": 5},
         'anything-but suffix "5"': {"anything-but": {"suffix": "5"}},
@@ -89,7 +91,8 @@ def test_the_truth_table() -> None:
         "exists false": {"exists": False},
     }
     columns = [in_backticks(cell)[0] for cell in header.strip("|").split("|")[1:]]
-    patterns = [{"x": [entries[c] if c in entries else json.loads(c)]} for c in columns]
+    negated = {"$not 5": {"$not": {"x": [5]}}}
+    patterns = [negated.get(c) or {"x": [entries[c] if c in entries else json.loads(c)]} for c in columns]
     table = rows("| event's")
     assert len(table) == 12
     for value, *cells in table:

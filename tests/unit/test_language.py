@@ -10,7 +10,7 @@ import pytest
 from matchers import ALGORITHMS, Index, MatchingError, PatternError
 from matchers.language import naive
 from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, lower
-from matchers.language.parsing import parse
+from matchers.language.parsing import MAX_DEPTH, parse
 from tests.algorithms import EXACTLY
 from tests.cases import CASES, REFUSED
 
@@ -48,6 +48,21 @@ def test_deep_nesting_is_refused() -> None:
         pattern = {"x": pattern}
     with pytest.raises(PatternError, match="nested deeper"):
         parse(pattern)
+
+
+def test_as_many_levels_as_the_limit_says_are_accepted_and_one_more_is_not() -> None:
+    objects: Any = [1]
+    alternatives: Any = {"x": [1]}
+    conditions: Any = "a"
+    for _ in range(MAX_DEPTH):
+        objects, conditions = {"x": objects}, {"$and": [conditions]}
+    for _ in range(MAX_DEPTH - 1):  # the pattern within is one level itself
+        alternatives = {"$or": [alternatives]}
+    for pattern in (objects, alternatives, {"x": [conditions]}):
+        parse(pattern)
+    for pattern in ({"x": objects}, {"$or": [alternatives]}, {"x": [{"$and": [conditions]}]}):
+        with pytest.raises(PatternError, match="nested deeper than 32"):
+            parse(pattern)
 
 
 def test_too_many_alternatives_are_refused_before_they_are_made() -> None:

@@ -9,6 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from matchers import Index, MatchingError
@@ -47,6 +48,34 @@ def test_an_event_alone_matches_as_in_a_batch_and_as_bytes(algorithm: str) -> No
             assert index.match([given] * (FEW + 1)) == [expected] * (FEW + 1)
         assert index.match([text, event]) == [expected] * 2
         assert index.match([text, event] * FEW) == [expected] * (2 * FEW)
+
+
+@pytest.mark.parametrize("event", ['{"symbol": "IBM"}', None, 5, [], ["symbol"], bytearray(b"{}")])
+@pytest.mark.parametrize("n", [1, FEW + 1])
+def test_what_is_neither_a_document_nor_bytes_is_no_event(n: int, event: Any) -> None:
+    index = Index.build(PATTERNS)
+    for events in ([event] * n, [b"{}", *[event] * n]):
+        with pytest.raises(TypeError, match=f"the bytes of a JSON object, not {type(event).__name__}"):
+            index.match(events)
+    with pytest.raises(TypeError, match="the bytes of a JSON object"):
+        index.explain(event, "ibm")
+
+
+@pytest.mark.parametrize("events", [{"symbol": "IBM"}, b'{"symbol": "IBM"}', '{"symbol": "IBM"}'])
+def test_a_forgotten_list_of_events_is_refused(events: Any) -> None:
+    with pytest.raises(TypeError, match=r"for one write match\(\[event\]\)"):
+        Index.build(PATTERNS).match(events)
+
+
+def test_what_is_wrong_with_the_arguments_is_said() -> None:
+    listed: Any = [{"x": [1]}]
+    with pytest.raises(MatchingError, match=r"patterns by id, such as .*, not a list"):
+        Index.build(listed)
+    numbered: Any = {1: {"x": [1]}}
+    with pytest.raises(MatchingError, match="the id of a subscription is a text, not 1"):
+        Index.build(numbered)
+    with pytest.raises(TypeError, match=r"not numpy.bool; its item\(\) is Python's"):
+        Index.build(PATTERNS).match([{"symbol": np.bool_(True)}])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -141,6 +142,14 @@ def test_what_is_no_event_is_a_dead_letter_and_the_rest_goes_on(value: bytes | N
     assert (letter.topic, letter.value, headers["sluice_reason"]) == ("dead", value, b"undecodable_event")
     assert headers["sluice_detail"].decode().startswith(reason)
     assert (delivery.topic, dict(delivery.headers)["ce_id"]) == ("to.bob", b"events-0-1")
+
+
+@pytest.mark.parametrize("pattern", [{"$not": {"x": [{"wildcard": "a*b*c"}]}}, {"x": [{"contains-none": [1]}]}])
+def test_a_condition_that_an_empty_event_meets_is_not_checked_on_what_is_no_event(pattern: dict[str, Any]) -> None:
+    p = pipeline(ListSink())
+    step(p, change(0, "c", {"subscriber": "bob", "pattern": pattern}))
+    letter, delivery = step(p, event(0, b"{"), event(1, {}))
+    assert (letter.topic, delivery.topic) == ("dead", "to.bob")
 
 
 @pytest.mark.parametrize(

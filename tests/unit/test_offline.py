@@ -508,6 +508,26 @@ def test_all_that_is_wrong_with_cases_is_told_at_once(sluice: Sluice) -> None:
     assert len(sluice("test", "cases.yaml")[2].splitlines()) == 4
 
 
+@pytest.mark.parametrize("entry", ["18446744073709551617", '{"numeric": [">", -9223372036854775809]}'])
+def test_an_integer_that_no_double_holds_is_refused_however_long(sluice: Sluice, entry: str) -> None:
+    document = f'{{"id": "s1", "subscriber": "a", "pattern": {{"x": [{entry}]}}}}'
+    write("s.jsonl", document)
+    write("s.json", document)
+    write("cases.yaml", f"subscriptions: [{document}]", "cases: [{event: {x: 18446744073709551616}, matches: [s1]}]")
+    for command in (["validate", "s.jsonl"], ["validate", "s.json"], ["test", "cases.yaml"]):
+        code, out, err = sluice(*command)
+        assert code, command
+        assert "cannot be held exactly by a double" in out + err
+
+
+def test_an_integer_beyond_64_bits_in_an_event_is_the_nearest_double(sluice: Sluice) -> None:
+    documents = "[{id: s1, subscriber: a, pattern: {x: [18446744073709551616]}}]"
+    write("cases.yaml", f"subscriptions: {documents}", "cases: [{event: {x: [18446744073709551617]}, excludes: [s1]}]")
+    code, out, _ = sluice("test", "cases.yaml", "--json")
+    assert code == 1
+    assert json.loads(out.splitlines()[0])["unexpected"][0]["predicates"][0]["found"] == 2.0**64
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -519,8 +539,8 @@ def test_all_that_is_wrong_with_cases_is_told_at_once(sluice: Sluice) -> None:
         *(("'5'", "5"), ('"true"', "true"), ("true", True), ("False", False), ("null", None), ("~", None), ("", None)),
         *(("5", 5), ("-5", -5), ("0", 0), ("5.0", 5.0), (".5", 0.5), ("1e3", 1e3), ("-1.5E-2", -0.015), ("5.", 5.0)),
         ("18446744073709551615", 2**64 - 1),
-        ("18446744073709551616", float(2**64)),
-        ("1" + "0" * 300, 1e300),
+        ("18446744073709551617", 2**64 + 1),
+        ("1" + "0" * 300, 10**300),
         ("[1, {a: b}]", [1, {"a": "b"}]),
         ("{<<: {a: 1, b: 2}, b: 3}", {"a": 1, "b": 3}),
     ],

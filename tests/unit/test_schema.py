@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
-from matchers.language.parsing import EXCLUDED, MAX_DEPTH, OPERATORS, RESERVED
+from matchers.language.parsing import CONTAINS, EXCLUDED, MAX_DEPTH, OPERATORS, RESERVED
 from run_stream import app
 from streaming.documents.schema import subscription_schema
 from streaming.documents.subscriptions import MAX_ID_LENGTH, Refused, read_change
@@ -28,6 +28,7 @@ FILE = Path(__file__).resolve().parents[2] / "config" / "subscription.schema.jso
 ONLY_THE_JOB = {
     "without unpaired surrogates": "an expression for them would break in readers that hold texts as UTF-16",
     "cannot be held exactly by a double": "a schema cannot count the bits of a number",
+    "is no regular expression": "an expression cannot tell whether another is one",
     "outside the range of a double": "such a number is lost before a schema sees it, or has as many digits as it likes",
 }
 
@@ -92,7 +93,7 @@ def test_every_operator_has_words_and_examples() -> None:
         assert definition["description"]
         assert definition["examples"], name
     assert SCHEMA["$defs"]["condition"]["properties"].keys() == {*OPERATORS, "$and"}
-    assert SCHEMA["$defs"]["anything-but"]["properties"].keys() == EXCLUDED.keys()
+    assert SCHEMA["$defs"]["anything-but"]["properties"].keys() == {*OPERATORS, "$and"}
     assert SCHEMA["$defs"]["pattern"]["properties"].keys() == set(RESERVED)
 
 
@@ -112,6 +113,7 @@ def test_every_random_pattern_is_accepted(pattern: dict[str, Any]) -> None:
 )
 def test_what_the_job_refuses_is_refused_but_for_what_only_it_can_check(pattern: Any, reason: str) -> None:
     assert schema_takes(subscription(pattern)) == any(known in reason for known in ONLY_THE_JOB)
+    assert refusal(subscription(pattern)) is not None
 
 
 DOCUMENTS = [
@@ -182,8 +184,11 @@ def examples() -> Iterator[tuple[str, Any]]:
         "pattern": lambda found: found,
         "field": lambda found: {"x": found},
         "condition": lambda found: {"x": [found]},
-        "value": lambda found: {"x": [found]},
+        "entry": lambda found: {"x": [found]},
+        "$and-of-one": lambda found: {"x": [{"contains-all": [{"$and": found}]}]},
+        "excluded": lambda found: {"x": [{"anything-but": [found]}]},
         "$or": lambda found: {"$or": found},
+        "$not": lambda found: {"$not": found},
     }
     for name, definition in SCHEMA["$defs"].items():
         for found in definition.get("examples", ()):
@@ -201,7 +206,7 @@ def test_every_example_in_the_schema_is_accepted(where: str, document: Any) -> N
     VALIDATOR.validate(document)
 
 
-WORDS = [*OPERATORS, *RESERVED, "x", "<", ">=", "=", "a*b", "a**", "a\\", "10.0.0.0/8", "::/0"]
+WORDS = [*OPERATORS, *CONTAINS, *RESERVED, "x", "<", ">=", "=", "a*b", "a**", "a\\", "10.0.0.0/8", "::/0"]
 JUNK = st.recursive(
     st.none()
     | st.booleans()
@@ -266,7 +271,7 @@ def test_times(date: str, between: str, time: str, zone: str) -> None:
 
 def test_a_pattern_as_deep_as_can_be_is_accepted() -> None:
     pattern: Any = [1]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         pattern = {"x": pattern}
     agrees(subscription(pattern))
     assert schema_takes(subscription(pattern))

@@ -1,0 +1,99 @@
+"""Match texts with regular expressions in linear time: each character is read once, and nothing is tried twice.
+
+An expression becomes a nondeterministic automaton (Thompson 1968). The sets of its states that texts lead to are kept
+as they occur: they are the states of a deterministic one (Aho, Sethi and Ullman 1986, section 3.7), made only as far as
+texts need it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from matchers.language.expressions import Character, Choice, InOrder, Node, Repeat, Test, parse
+
+_KEPT = 1_000  # steps that an automaton remembers
+_ACCEPTS = -1
+
+States = frozenset[int]
+
+
+class Automaton:
+    """Several threads may match at the same time: what they find out anew, they find out alike."""
+
+    def __init__(self, node: Node) -> None:
+        self._tests: list[Test | None] = []  # of each state; None: it goes on without a character
+        self._next: list[list[int]] = []
+        self._start = self._closure([self._build(node, _ACCEPTS)])
+        self._steps: dict[tuple[States, str], States] = {}
+
+    def matches(self, text: str) -> bool:
+        """Whether the expression accepts the whole text. Costs O(len(text) * states), and mostly O(len(text))."""
+        states = self._start
+        for character in text:
+            known = self._steps.get((states, character))
+            states = self._step(states, character) if known is None else known
+            if not states:
+                return False
+        return _ACCEPTS in states
+
+    def _step(self, states: States, character: str) -> States:
+        passed: list[int] = []
+        for state in states:
+            test = self._tests[state] if state != _ACCEPTS else None
+            if test is not None and test(character):
+                passed += self._next[state]
+        reached = self._closure(passed)
+        if len(self._steps) >= _KEPT:
+            self._steps = {}
+        self._steps[states, character] = reached
+        return reached
+
+    def _closure(self, states: list[int]) -> States:
+        """The states that wait for a character, or accept, and that these lead to without one."""
+        reached, stack = set(), [*states]
+        seen = {*states}
+        while stack:
+            state = stack.pop()
+            if state == _ACCEPTS or self._tests[state] is not None:
+                reached.add(state)
+                continue
+            fresh = [after for after in self._next[state] if after not in seen]
+            seen.update(fresh)
+            stack += fresh
+        return frozenset(reached)
+
+    def _state(self, test: Test | None, after: list[int]) -> int:
+        self._tests.append(test)
+        self._next.append(after)
+        return len(self._tests) - 1
+
+    def _build(self, node: Node, after: int) -> int:
+        """The state in which a node begins that is followed by the state `after`."""
+        if isinstance(node, Character):
+            return self._state(node.test, [after])
+        if isinstance(node, InOrder):
+            for part in reversed(node.parts):
+                after = self._build(part, after)
+            return after
+        if isinstance(node, Choice):
+            return self._state(None, [self._build(part, after) for part in node.parts])
+        return self._repeated(node, after)
+
+    def _repeated(self, node: Repeat, after: int) -> int:
+        if node.most is None:
+            loop = self._state(None, [after])
+            self._next[loop].append(self._build(node.part, loop))
+            first = loop
+        else:
+            first = after
+            for _ in range(node.most - node.least):
+                first = self._state(None, [after, self._build(node.part, first)])
+        for _ in range(node.least):
+            first = self._build(node.part, first)
+        return first
+
+
+@lru_cache(maxsize=1_000)
+def automaton(expression: str) -> Automaton:
+    """Raises ExpressionError."""
+    return Automaton(parse(expression))

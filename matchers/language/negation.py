@@ -1,0 +1,24 @@
+"""Negate a pattern: `$not` moves down to the predicates, so that nothing else need know it."""
+
+from __future__ import annotations
+
+from matchers.language.model import Contains, OneOf, Part, Pattern, Predicate
+from matchers.language.operators import Not
+
+
+def negated(pattern: Pattern) -> tuple[Part, ...]:
+    """Parts that all hold exactly when the pattern does not, for the same way of seeing an event."""
+    if len(pattern.parts) == 1:
+        return _opposite(pattern.parts[0])
+    return (OneOf(tuple(Pattern(_opposite(part)) for part in pattern.parts)),)
+
+
+def _opposite(part: Part) -> tuple[Part, ...]:
+    if isinstance(part, OneOf):
+        return tuple(opposite for pattern in part.patterns for opposite in negated(pattern))
+    if isinstance(part, Contains):
+        return (Contains(part.path, part.operators, not part.is_wanted),)
+    (first, *others) = part.operators
+    if isinstance(first, Not) and not others:
+        return (Predicate(part.path, first.operators),)
+    return (Predicate(part.path, (Not(part.operators),)),)

@@ -1,0 +1,146 @@
+"""Rewrite rules of Amazon EventBridge as subscriptions.
+
+Their patterns are those of this language, but that a dot in a name leads into an object there:
+`{"detail.state": [...]}` is `{"detail": {"state": [...]}}`. Both may stand in one pattern; here they become one tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from matchers.errors import PatternError
+from matchers.language.model import Path as Field
+from matchers.language.operators import show
+from matchers.language.parsing import CONTAINS, MAX_DEPTH, OPERATORS
+from offline.documents import Place, Refusal, read
+from offline.files import InputError, content, name_of
+from streaming.documents.subscriptions import parsed
+
+
+def rules(file: Path, subscriber: str) -> Iterator[dict[str, Any] | Refusal]:
+    """The rules of a file as documents of subscriptions of this subscriber. Raises InputError.
+
+    The file holds a rule, an array of rules or what `aws events list-rules` prints. A rule is an object with Name and
+    EventPattern, and maybe State; a pattern alone is taken for one that is called like the file.
+    """
+    name = name_of(file)
+    try:
+        whole = parsed(content(file))
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"{name}: not JSON: {error}") from None
+    for number, rule in enumerate(_listed(whole), 1):
+        place = Place(name, "rule", number)
+        if not isinstance(rule, Mapping):
+            yield Refusal(place, None, f"a rule is an object with Name and EventPattern, not {show(rule)}")
+            continue
+        id = rule["Name"] if isinstance(rule.get("Name"), str) else file.stem
+        try:
+            pattern = rewritten(_pattern_of(rule))
+        except PatternError as error:
+            yield Refusal(place, id, str(error))
+            continue
+        document = {"id": id, "subscriber": subscriber, "pattern": pattern}
+        if rule.get("State") == "DISABLED":
+            document["paused"] = True
+        checked = read(place, id, document)
+        yield checked if isinstance(checked, Refusal) else document
+
+
+def rewritten(pattern: Any) -> dict[str, Any]:
+    """A pattern of EventBridge as one of this language. Raises PatternError for what has no equal here; other mistakes
+    are left as they are."""
+    return _fields(_object(pattern, ()))
+
+
+def _listed(whole: Any) -> Iterable[Any]:
+    if isinstance(whole, Mapping) and isinstance(whole.get("Rules"), list):
+        whole = whole["Rules"]
+    return whole if isinstance(whole, list) else [whole]
+
+
+def _pattern_of(rule: Mapping[str, Any]) -> Any:
+    if "EventPattern" not in rule:
+        if "ScheduleExpression" in rule:
+            raise PatternError((), "the rule has a schedule and no pattern; there are no schedules here")
+        return rule
+    pattern = rule["EventPattern"]
+    try:
+        return parsed(pattern) if isinstance(pattern, str) else pattern
+    except orjson.JSONDecodeError as error:
+        raise PatternError((), f"EventPattern is not JSON: {error}") from None
+
+
+def _object(node: Any, path: Field) -> dict[str, Any]:
+    if not isinstance(node, Mapping):
+        raise PatternError(path, f"must be an object of fields, not {show(node)}")
+    tree: dict[str, Any] = {}
+    for name, child in node.items():
+        if name == "$or":
+            tree["$or"] = _alternatives(child, path)
+            continue
+        *above, last = name.split(".")
+        if len(path) + len(above) >= MAX_DEPTH:
+            raise PatternError(path, f"is nested deeper than {MAX_DEPTH} objects")
+        into = tree
+        for step in above:
+            into = into.setdefault(step, {})
+            if not isinstance(into, dict):
+                raise PatternError(
+                    (*path, step), "is asked for a value and for fields within, of which one event has one"
+                )
+        within = _field(child, (*path, *above, last))
+        _put(into, last, within, (*path, *above, last))
+    return tree
+
+
+def _put(into: dict[str, Any], name: str, new: Any, path: Field) -> None:
+    """Add a field to an object that may have it already, under another spelling."""
+    old = into.setdefault(name, new)
+    if old is new:
+        return
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        raise PatternError(path, "is named twice, with dots and as a nested field")
+    for inner, child in new.items():
+        if inner == "$or" and inner in old:
+            raise PatternError(path, "has an $or twice, with dots and as a nested field")
+        _put(old, inner, child, (*path, inner))
+
+
+def _field(node: Any, path: Field) -> Any:
+    if isinstance(node, list):
+        return [_entry(entry) for entry in node]
+    return _object(node, path) if isinstance(node, Mapping) else node
+
+
+def _entry(entry: Any) -> Any:
+    return entry["exactly"] if isinstance(entry, Mapping) and list(entry) == ["exactly"] else entry
+
+
+def _alternatives(node: Any, path: Field) -> list[Any]:
+    if not isinstance(node, list) or len(node) < 2 or not all(isinstance(pattern, Mapping) for pattern in node):
+        raise PatternError(
+            (*path, "$or"), f"is an ordinary name there, unless it has two patterns or more: {show(node)}"
+        )
+    try:
+        return [_object(pattern, path) for pattern in node]
+    except RecursionError:
+        raise PatternError((*path, "$or"), f"is nested deeper than {MAX_DEPTH} levels") from None
+
+
+def _fields(tree: dict[str, Any]) -> dict[str, Any]:
+    """A tree as a pattern: an object with the name of an operator alone stands in an $or."""
+    return {
+        name: [_fields(pattern) for pattern in child] if name == "$or" else _nested(child)
+        for name, child in tree.items()
+    }
+
+
+def _nested(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    fields = _fields(node)
+    return {"$or": [fields]} if len(fields) == 1 and next(iter(fields)) in (*OPERATORS, *CONTAINS) else fields
