@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from streaming.driver.code_archive import NAME
+from streaming.process.code_archive import NAME
 from tests.integration.conftest import HOME
 
 KUBERNETES = HOME / "deploy" / "kubernetes"

@@ -19,7 +19,7 @@ from streaming.process.class_archive import ClassArchive
     [
         ([], {}, "no jars in"),
         (["a.jar"], {"spark.io.encryption.enabled": "true"}, "spark.io.encryption.enabled"),
-        (["a.jar"], {"spark.stage.maxConsecutiveAttempts": "4"}, "spark.stage.maxConsecutiveAttempts must stay 1"),
+        (["a.jar"], {"spark.stage.maxConsecutiveAttempts": "4"}, "spark.stage.maxConsecutiveAttempts must be 1"),
     ],
 )
 def test_a_cluster_that_cannot_work_is_refused(
