@@ -77,7 +77,7 @@ image: ## the container image sluice:0.1.0, from BASE if given (docker/Dockerfil
 
 package: setup ## sluice.zip for spark-submit: the code, and kernels compiled for ALGORITHMS="scan tiles" and this processor
 	$(BIN)/python -c "from streaming.driver.warm_up import cache; [cache(a) for a in '$(ALGORITHMS)'.split()]"
-	$(BIN)/python -c "from streaming.process import code_archive as c; c.make(c.Path(), c.Path('sluice.zip'))"
+	$(BIN)/python -c "from pathlib import Path; from streaming.process import code_archive; code_archive.make(Path(), Path('sluice.zip'))"
 
 test-containers: setup $(TOOLS) image ## compose up, deliveries arrive, compose down
 	$(BIN)/python -m pytest tests/containers

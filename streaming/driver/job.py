@@ -35,6 +35,7 @@ from streaming.monitoring.view import RUNNING, STARTING, STOPPING
 from streaming.process import checkpoint, code_archive
 from streaming.process.supervision import Past
 from streaming.rows import SourcePartition, of_source
+from streaming.state import remote
 from streaming.state.first_load import Slice
 from streaming.state.pool import BACKGROUND, processes
 from streaming.state.restore import Restored
@@ -69,7 +70,7 @@ def run(
     location = settings.query.checkpoint
     try:
         with (
-            checkpoint.opened(location, settings.query.name) as spark_checkpoint,
+            checkpoint.opened(location, settings.query.name),
             checkpoint.scratch(location) as scratch,
         ):
             start = _Start(
@@ -79,7 +80,7 @@ def run(
                 lineage=lineage,
                 past=past,
                 running=running,
-                spark_checkpoint=spark_checkpoint,
+                spark_checkpoint=checkpoint.spark(location, scratch),
                 scratch=scratch,
                 began=time.monotonic(),
             )
@@ -123,30 +124,35 @@ class _Start:
         watch = Watch(topics, tuple(assembly.source_topics(settings).values()))
         sink = assembly.sink(settings, self.lineage, topics)
         slots = assembly.slots(settings, sink, topics)
-        store = Store(checkpoint.state(settings.query.checkpoint, self.scratch))
+        location = settings.query.checkpoint
+        directory = checkpoint.state(location, self.scratch)
+        here = Store(directory) if checkpoint.is_local(location) else None
+
+        def restored(store: Store) -> tuple[Restored, int]:
+            return assembly.restored(settings, names, empty, store, topics, sink)
+
         with (
             assembly.monitored(settings, watch, self.past) as (monitor, url),
             ThreadPoolExecutor(1) as restorer,
             processes(1, BACKGROUND) as background,
             ExitStack() as last,
         ):
-            restoring = restorer.submit(
-                assembly.restored, settings, names, empty, store, topics, sink
-            )  # while Spark starts
+            restoring = restorer.submit(restored, here) if here else None  # while Spark starts
             state = None
             try:
                 with self.opens(self.scratch) as spark:
-                    restored, deleted = restoring.result()
+                    store = here or Store(directory, remote.opened(spark, location, settings.query.name, directory))
+                    start, deleted = restoring.result() if restoring else restored(store)
                     monitor.deleted(deleted)
-                    state = assembly.state(settings, restored, store, background, spark.sparkContext)
+                    state = assembly.state(settings, start, store, background, spark.sparkContext)
                     monitor.enter(STARTING, state)
                     pipeline = assembly.pipeline(
                         settings, names, state, sink, slots, topics, spark.sparkContext.defaultParallelism
                     )
                     pipeline.observer = Both(assembly.observer(settings, monitor, last), _Told(self.past))
-                    self._take_over(spark, pipeline, restored)
+                    self._take_over(spark, pipeline, start)
                     batches = _Batches(pipeline)
-                    query = self._query(spark, batches, pipeline, restored.positions)
+                    query = self._query(spark, batches, pipeline, start.positions)
                     monitor.enter(RUNNING)
                     log.info("running", **self._facts(state, url))
                     self.running(monitor)

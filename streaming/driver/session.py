@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from streaming.errors import JobError, SparkFailed
 from streaming.log import logger
-from streaming.process import checkpoint, code_archive
+from streaming.process import code_archive
 from streaming.process.class_archive import ClassArchive
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ TUNING = {
     # Our own transaction decides what was done, so a batch is never retried within Spark.
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
+    # 35 to 65 ms off each write to Spark's checkpoint, which is local. It gives up Spark's check against two drivers in
+    # one directory: our lock and the fencing of the older producer do that.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     # Spark keeps this much of the past for its UI, by default 1,000 of each, which it goes through to drop the oldest.
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
@@ -82,13 +87,6 @@ LOCAL = {
         "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:ReservedCodeCacheSize=128m "
         "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError"
     ),
-}
-# 35 to 65 ms off each write to the checkpoint. It gives up Spark's check against two drivers in one directory: our
-# lock and the fencing of the older producer do that.
-LOCAL_CHECKPOINT = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    )
 }
 
 
@@ -159,8 +157,7 @@ def _created(config: Mapping[str, str]) -> SparkSession:
 def own(settings: Settings, jars: Path, scratch: Path) -> Iterator[SparkSession]:
     """A session of our own, in a JVM of our own, as `start` makes it; it is stopped at the end."""
     name, spark = settings.query.name, settings.spark
-    local_checkpoint = checkpoint.is_local(settings.query.checkpoint)
-    with _stopped(start(name, spark.master, spark.options, jars, scratch, local_checkpoint)) as session:
+    with _stopped(start(name, spark.master, spark.options, jars, scratch)) as session:
         yield session
 
 
@@ -172,12 +169,12 @@ def submitted(settings: Settings, scratch: Path) -> Iterator[SparkSession]:
     Raises JobError.
     """
     SparkContext._ensure_initialized()
-    submitted = dict(SparkConf().getAll())
-    config = {**defaults(submitted["spark.master"]), **settings.spark.options, **submitted}
+    given = dict(SparkConf().getAll())
+    config = {**defaults(given["spark.master"]), **settings.spark.options, **given}
     _check(config)
     with _stopped(_created(config)) as session:
         _quiet(session)
-        if "spark.log.level" not in submitted:  # INFO, Spark's default, is 40 lines a batch
+        if "spark.log.level" not in given:  # INFO, Spark's default, is 40 lines a batch
             session.sparkContext.setLogLevel("WARN")
         yield session
 
@@ -254,9 +251,7 @@ def _check(config: Mapping[str, str]) -> None:
         )
 
 
-def start(
-    name: str, master: str, options: Mapping[str, str], jars: Path, scratch: Path, local_checkpoint: bool
-) -> SparkSession:
+def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratch: Path) -> SparkSession:
     """Start Spark. `options` are Spark's own and win over TUNING; `scratch` takes all temporary files of the driver.
 
     Raises SparkFailed if the JVM is killed meanwhile, and JobError if it ends by itself.
@@ -268,7 +263,6 @@ def start(
     config = {
         **TUNING,
         **(LOCAL if local else CLUSTER),
-        **(LOCAL_CHECKPOINT if local_checkpoint else {}),
         **({"spark.driver.extraClassPath": str(jars / "*")} if local else {"spark.jars": ",".join(map(str, files))}),
         **({"spark.executorEnv.PYTHONPATH": str(CODE)} if local else {}),
         "spark.driver.defaultJavaOptions": (

@@ -36,7 +36,7 @@ import json, sys
 from pathlib import Path
 from streaming.driver import session
 master, options, jars, scratch = json.loads(sys.argv[1])
-spark = session.start("test", master, options, Path(jars), Path(scratch), True)
+spark = session.start("test", master, options, Path(jars), Path(scratch))
 sys.stdin.read()
 spark.stop()
 """
