@@ -11,11 +11,12 @@ CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/checked-kernels
 PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
 LANES ?= few
+ALGORITHMS ?= scan tiles
 COMPILE := $(BIN)/python -m tests.compile_kernels
 TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-long test-faults fuzz fuzz-job check format lock audit image test-containers clean
+.PHONY: help setup demo test test-quick test-long test-faults fuzz fuzz-job check format lock audit image test-containers package clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -75,11 +76,15 @@ audit: ## check the locked packages for known vulnerabilities (exit code 75: not
 image: ## the container image sluice:0.1.0, from BASE if given (docker/Dockerfile)
 	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag sluice:0.1.0 --file docker/Dockerfile .
 
+package: setup ## sluice.zip for spark-submit: the code, and kernels compiled for ALGORITHMS="scan tiles" and this processor
+	$(BIN)/python -c "from streaming.driver.warm_up import cache; [cache(a) for a in '$(ALGORITHMS)'.split()]"
+	$(BIN)/python -c "from pathlib import Path; from streaming.process import code_archive; code_archive.make(Path(), Path('sluice.zip'))"
+
 test-containers: setup $(TOOLS) image ## compose up, deliveries arrive, compose down
 	$(BIN)/python -m pytest tests/containers
 
 clean: ## remove everything that setup and runs created
-	rm -rf .venv jars .cache checkpoint run figures .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv jars .cache sluice.zip checkpoint run figures .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # uv is faster, but does not read pip's configuration: where only pip can reach the packages, it installs them.

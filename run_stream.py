@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from commands.shared.lazy import CommandLine, command_of
+from streaming.process import code_archive
 
 COMMANDS = {  # by module, which is imported on demand; each with the first line of its help
     "commands.job": {
@@ -83,6 +84,7 @@ for module, listed in COMMANDS.items():
 
 
 def main() -> None:
+    code_archive.unpack()
     try:
         app()
     except Exception as error:

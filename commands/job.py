@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import uuid
 from functools import partial
@@ -10,9 +11,10 @@ from typing import Annotated
 import typer
 
 from commands import JARS
-from commands.shared.flags import with_settings
+from commands.shared.flags import SUBMITTED, with_settings
 from commands.shared.signals import stop_on_signals
 from config import Settings
+from streaming.errors import JobError
 from streaming.monitoring import logs
 from streaming.process import checkpoint, supervision
 from streaming.process.supervision import Past
@@ -36,6 +38,12 @@ def run(
 ) -> None:
     """Run the job: match events as they arrive and deliver them exactly once. Ctrl-C or SIGTERM stops it."""
     logs.configure(settings.log.format, settings.log.level)
+    submitted = SUBMITTED in os.environ
+    if supervised and submitted:
+        raise JobError(
+            "--supervise: under spark-submit the cluster starts the job again (spark.yarn.maxAppAttempts, a Kubernetes "
+            "job); exit code 75 says that another try may succeed"
+        )
     if supervised:
         same = [*(word for word in sys.argv if word != "--supervise"), "--lineage", uuid.uuid4().hex]
 
@@ -46,7 +54,10 @@ def run(
         raise typer.Exit(
             supervision.supervise(command, stop_on_signals(), partial(checkpoint.obstacle, settings.query.checkpoint))
         )
-    from streaming.driver import job  # not in the supervisor: Spark's import takes a second, and memory
+    from streaming.driver import job, session  # not in the supervisor: Spark's import takes a second, and memory
 
     past = None if restarts is None else Past(restarts, last_exit_code, progress)
-    job.run(settings, JARS, stop_on_signals(), lineage or uuid.uuid4().hex, past)
+    jars = JARS / "spark"
+    opens = partial(session.submitted, settings) if submitted else partial(session.own, settings, jars)
+    job.run(settings, opens, stop_on_signals(), lineage or uuid.uuid4().hex, past)
+    session.keep_class_archive(jars)

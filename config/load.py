@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from config.model import Settings
 
@@ -29,13 +29,16 @@ class ConfigError(Exception):
     """The errors in the settings, one per line: the setting, the reason and what would work."""
 
 
-def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Settings:
-    """`flags` by dotted name, such as {"events.topic": "orders"}; those that are None were not given.
+def load(
+    file: Path | str | None = None, flags: Mapping[str, Any] | None = None, read: Callable[[str], str] | None = None
+) -> Settings:
+    """`flags` by dotted name, such as {"events.topic": "orders"}; those that are None were not given. `read` returns
+    the text of a file by its name, where the file is not on this machine.
 
     From the environment: SLUICE_SECTION__KEY, such as SLUICE_EVENTS__TOPIC. Raises ConfigError.
     """
     set_flags = {name: value for name, value in (flags or {}).items() if value is not None}
-    document = _read(file) if file else {}
+    document = _parsed(str(file), read or _text) if file else {}
     problems = [
         *_unknown(document, f"{file}: "),
         *_unknown(_nested(set_flags), "flags: "),
@@ -44,7 +47,7 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Se
     if problems:
         raise ConfigError("\n".join(problems))
     try:
-        settings = _sources(file)(**_nested(set_flags))
+        settings = _sources(document)(**_nested(set_flags))
     except ValidationError as error:
         raise ConfigError("\n".join(_readable(e) for e in error.errors())) from None
     if settings.events.codec in _WITH_SCHEMAS and not settings.schema_registry.url:
@@ -99,11 +102,9 @@ def _plain(topic: str) -> str:
     return topic.replace(".", "_")
 
 
-def _sources(file: Path | None) -> type[Settings]:
+def _sources(document: dict[str, Any]) -> type[Settings]:
     class Sources(Settings, BaseSettings):
-        model_config = SettingsConfigDict(
-            env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="ignore", toml_file=file
-        )
+        model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="ignore")
 
         @classmethod
         def settings_customise_sources(
@@ -114,18 +115,23 @@ def _sources(file: Path | None) -> type[Settings]:
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+            return init_settings, env_settings, InitSettingsSource(settings_cls, document)
 
     return Sources
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _parsed(file: str, read: Callable[[str], str]) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text())
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}; config/example.toml shows all settings") from None
+        return tomllib.loads(read(file))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: is not TOML: {error}") from None
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}; config/example.toml shows all settings") from None
 
 
 def _environment() -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Query(Section):
     name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")] = "sluice"
     """Name of the job: its transactional id and consumer group. Two jobs on one cluster need two names."""
     checkpoint: str = "checkpoint"
-    """Directory, or URL, of the saved state. Used by one job at a time, of one name only."""
+    """Directory of the saved state, or its URL (hdfs://, s3a://, ...). Used by one job at a time, of one name only."""
 
 
 class Kafka(Section):

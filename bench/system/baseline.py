@@ -31,11 +31,7 @@ _OWN = (
     "spark.task.maxFailures",
     "spark.driver.extraJavaOptions",
 )
-SPARK = {
-    name: value
-    for name, value in {**session.TUNING, **session.LOCAL, **session.LOCAL_CHECKPOINT}.items()
-    if name not in _OWN
-}
+SPARK = {name: value for name, value in {**session.TUNING, **session.LOCAL}.items() if name not in _OWN}
 
 
 class Application:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from config import Settings, load
+from config import ConfigError, Settings, load
+
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # the variable by which spark-submit tells us where its JVM is
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", "-c", help="TOML file with settings; config/example.toml shows them all.")
+    str | None,
+    typer.Option(
+        "--config",
+        "-c",
+        help="TOML file with settings; config/example.toml shows them all. Under spark-submit also a URL (hdfs://, s3a://).",
+    ),
 ]
 Set = Annotated[
     list[str] | None,
@@ -77,7 +84,15 @@ def settings(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set =
         if not equals:
             raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
         flags[name.strip()] = value
-    return load(config, flags)
+    return load(config, flags, _of_url if config and "://" in config else None)
+
+
+def _of_url(location: str) -> str:
+    if SUBMITTED not in os.environ:
+        raise ConfigError(f"{location}: is a URL, which only `run` under spark-submit can read; give a local file")
+    from streaming.driver import session  # only here: Spark's import takes a second
+
+    return session.read_text(location)
 
 
 with_settings = with_flags(settings=settings)

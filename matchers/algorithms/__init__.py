@@ -33,6 +33,7 @@ from matchers.algorithms import (
     translator,
     wpa_rein,
 )
+from matchers.algorithms.auto.candidates import CANDIDATES
 from matchers.algorithms.auto.choosing import Choice
 from matchers.algorithms.be_tree import kernel as be_tree_kernel
 from matchers.algorithms.comat.kernel import Ends
@@ -77,7 +78,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "ocm": Algorithm(ocm.build),
     "ccm": Algorithm(ccm.build, runnable=ccm.has_gpu),
     "translator": Algorithm(translator.build, chooses=("ccm", "ocm", "sff")),
-    "auto": Algorithm(auto.build, chooses=tuple(auto.CANDIDATES)),
+    "auto": Algorithm(auto.build, chooses=tuple(CANDIDATES)),
 }
 
 

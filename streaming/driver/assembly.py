@@ -165,7 +165,7 @@ def state(settings: Settings, restored: Restored, store: Store, background: Exec
         codec=settings.events.codec,
         registry=_registry(settings),
         compactor=Compactor(store, background, restored.files),
-        share=partial(SharedFile, spark) if session.on_cluster(settings.spark.master) else None,
+        share=partial(SharedFile, spark) if session.on_cluster(spark.master) else None,
         max_event_bytes=settings.events.max_bytes,
         max_matches=settings.matching.max_per_event,
         worker_memory_mb=settings.spark.worker_memory_mb,

@@ -7,9 +7,9 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from matchers.errors import MatchingError
-from streaming.driver import assembly, code_archive, session, sources, warm_up
+from streaming.driver import assembly, session, sources, warm_up
 from streaming.driver.isolation import Lost, lost
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.rereading import Rereading
@@ -32,13 +32,15 @@ from streaming.kafka.topic_watch import Watch
 from streaming.kernels import ahead, rehearsal
 from streaming.kernels.ahead import Compiled
 from streaming.log import logger
+from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.reporting import Both, Nobody, Report
 from streaming.monitoring.spark import progress
 from streaming.monitoring.view import RUNNING, STARTING, STOPPING
-from streaming.process import checkpoint
+from streaming.process import checkpoint, code_archive
 from streaming.process.supervision import Past
 from streaming.publishing import warm_up as publishing
 from streaming.rows import SourcePartition, of_source
+from streaming.state import remote
 from streaming.state.first_load import Slice
 from streaming.state.pool import BACKGROUND, processes
 from streaming.state.restore import Restored
@@ -52,17 +54,42 @@ log = logger("sluice.job")
 
 # How often Spark asks Kafka for offsets while there is nothing to do. Otherwise a batch follows the last one at once.
 IDLE = "20 milliseconds"
+Opens = Callable[[Path], AbstractContextManager[SparkSession]]  # a session, given a directory for temporary files
 LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # of a disk
 
 
-def run(settings: Settings, jars: Path, stop: threading.Event, lineage: str, past: Past | None = None) -> None:
+def run(
+    settings: Settings,
+    opens: Opens,
+    stop: threading.Event,
+    lineage: str,
+    past: Past | None = None,
+    running: Callable[[Monitor], None] = lambda monitor: None,
+) -> None:
     """Run until `stop` is set and the current batch is done. Raises JobError, or the error that broke the query.
 
-    `past` is the history from a supervisor; None without one. Jobs of one `lineage` follow each other, each because the
-    last one ended: if another job took over meanwhile, it keeps the checkpoint.
+    `opens` opens the session (`session.own`, `session.submitted`, `session.borrowed`). `past` is the history from a
+    supervisor; None without one. Jobs of one `lineage` follow each other, each because the last one ended: if another
+    job took over meanwhile, it keeps the checkpoint. `running` is called once, when the job processes batches.
     """
+    location = settings.query.checkpoint
     try:
-        _run_until(stop, settings, jars, lineage, past)
+        with (
+            checkpoint.opened(location, settings.query.name),
+            checkpoint.scratch(location) as scratch,
+        ):
+            start = _Start(
+                settings=settings,
+                opens=opens,
+                stop=stop,
+                lineage=lineage,
+                past=past,
+                running=running,
+                spark_checkpoint=checkpoint.spark(location, scratch),
+                scratch=scratch,
+                began=time.monotonic(),
+            )
+            start.run()
     except BrokenExecutor as error:
         raise ProcessLost(f"a process that reads subscriptions has ended: {error}") from error
     except (Py4JError, ConnectionError) as error:
@@ -79,35 +106,21 @@ def run(settings: Settings, jars: Path, stop: threading.Event, lineage: str, pas
         raise SparkFailed(f"Spark's JVM has ended (exit code {code}): {error}") from error
 
 
-def _run_until(stop: threading.Event, settings: Settings, jars: Path, lineage: str, past: Past | None) -> None:
-    location = settings.query.checkpoint
-    with (
-        checkpoint.opened(location, settings.query.name) as spark_checkpoint,
-        checkpoint.scratch(location) as scratch,
-    ):
-        start = _Start(
-            settings=settings,
-            jars=jars,
-            lineage=lineage,
-            spark_checkpoint=spark_checkpoint,
-            scratch=scratch,
-            began=time.monotonic(),
-        )
-        start.run(stop, past)
-
-
 @dataclass(frozen=True)
 class _Start:
     """One start of a job, which holds the lock of its checkpoint."""
 
     settings: Settings
-    jars: Path
+    opens: Opens
+    stop: threading.Event
     lineage: str
+    past: Past | None
+    running: Callable[[Monitor], None]
     spark_checkpoint: str
     scratch: Path
     began: float  # by the monotonic clock
 
-    def run(self, stop: threading.Event, past: Past | None) -> None:
+    def run(self) -> None:
         settings = self.settings
         assembly.check(settings)
         self._compile_base()
@@ -117,51 +130,54 @@ class _Start:
         watch = Watch(topics, tuple(assembly.source_topics(settings).values()))
         sink = assembly.sink(settings, self.lineage, topics)
         slots = assembly.slots(settings, sink, topics)
-        store = Store(checkpoint.state(settings.query.checkpoint, self.scratch))
+        location = settings.query.checkpoint
+        directory = checkpoint.state(location, self.scratch)
+        here = Store(directory) if checkpoint.is_local(location) else None
+
+        def restored(store: Store) -> tuple[Restored, int]:
+            return assembly.restored(settings, names, empty, store, topics, sink)
+
         with (
-            assembly.monitored(settings, watch, past) as (monitor, url),
+            assembly.monitored(settings, watch, self.past) as (monitor, url),
             ThreadPoolExecutor(1) as restorer,
             processes(1, BACKGROUND) as background,
             ThreadPoolExecutor(1) as compiler,
             processes(os.cpu_count() or 1, BACKGROUND) as compilers,
             ExitStack() as last,
         ):
-            restoring = restorer.submit(
-                assembly.restored, settings, names, empty, store, topics, sink
-            )  # while Spark starts
-            spark = self._spark()
+            restoring = restorer.submit(restored, here) if here else None  # while Spark starts
             state = None
             try:
-                restored, deleted = restoring.result()
-                monitor.deleted(deleted)
-                state = assembly.state(settings, restored, store, background, spark.sparkContext)
-                if state.snapshot.algorithm != settings.matching.algorithm:
-                    state.better = compiler.submit(self._better_index, spark, compilers)
-                monitor.enter(STARTING, state)
-                pipeline = assembly.pipeline(
-                    settings, names, state, sink, slots, topics, spark.sparkContext.defaultParallelism
-                )
-                pipeline.observer = Both(assembly.observer(settings, monitor, last), _Told(past))
-                self._take_over(spark, pipeline, restored)
-                batches = _Batches(pipeline)
-                query = self._query(spark, batches, pipeline, restored.positions)
-                monitor.enter(RUNNING)
-                log.info("running", **self._facts(state, url))
-                while query.isActive and not stop.wait(0.1):
-                    monitor.beat(partial(progress, query, spark))
-                    watch.check()
-                    if state.better is not None and state.better.done():
-                        state.better.result()  # raises, if there is no better one
-                monitor.enter(STOPPING)
-                batches.end(query, by_request=stop.is_set())
+                with self.opens(self.scratch) as spark:
+                    store = here or Store(directory, remote.opened(spark, location, settings.query.name, directory))
+                    start, deleted = restoring.result() if restoring else restored(store)
+                    monitor.deleted(deleted)
+                    state = assembly.state(settings, start, store, background, spark.sparkContext)
+                    if state.snapshot.algorithm != settings.matching.algorithm:
+                        state.better = compiler.submit(self._better_index, spark, compilers)
+                    monitor.enter(STARTING, state)
+                    pipeline = assembly.pipeline(
+                        settings, names, state, sink, slots, topics, spark.sparkContext.defaultParallelism
+                    )
+                    pipeline.observer = Both(assembly.observer(settings, monitor, last), _Told(self.past))
+                    self._take_over(spark, pipeline, start)
+                    batches = _Batches(pipeline)
+                    query = self._query(spark, batches, pipeline, start.positions)
+                    monitor.enter(RUNNING)
+                    log.info("running", **self._facts(state, url))
+                    self.running(monitor)
+                    while query.isActive and not self.stop.wait(0.1):
+                        monitor.beat(partial(progress, query, spark))
+                        watch.check()
+                        if state.better is not None and state.better.done():
+                            state.better.result()  # raises, if there is no better one
+                    monitor.enter(STOPPING)
+                    batches.end(query, by_request=self.stop.is_set())
             finally:
                 monitor.enter(STOPPING)
-                with suppress(Py4JError, ConnectionError):  # of a JVM that has ended
-                    spark.stop()
                 sink.close()
                 if state is not None:
                     state.close()
-            session.keep_class_archive(self.jars / "spark")
         log.info("stopped", query=settings.query.name)
 
     def _compile_base(self) -> None:
@@ -184,24 +200,13 @@ class _Start:
             raise JobError(f"matching.algorithm = {chosen.algorithm!r} cannot be used: {error}") from error
         return chosen.algorithm, chosen.options
 
-    def _spark(self) -> SparkSession:
-        settings = self.settings
-        return session.start(
-            settings.query.name,
-            settings.spark.master,
-            settings.spark.options,
-            self.jars / "spark",
-            self.scratch,
-            checkpoint.is_local(settings.query.checkpoint),
-        )
-
     def _take_over(self, spark: SparkSession, pipeline: Pipeline, restored: Restored) -> None:
         """Do everything that precedes the first batch, the query's first start included, and claim the checkpoint."""
         if restored.first_start:
             slices = [packing.read(path, Slice) for path in restored.slices]
             pipeline.adopt(slices, restored.chosen, restored.positions)
         restored.forget_slices()
-        if session.on_cluster(self.settings.spark.master):
+        if session.on_cluster(spark.sparkContext.master):
             _bring(spark, pipeline.state, self.scratch)
         checkpoint.own(self.settings.query.checkpoint, self.lineage)
 
@@ -271,7 +276,8 @@ def _bring(spark: SparkSession, state: State, scratch: Path) -> None:
     """Send our code to the executors of a cluster. Call before they have work."""
     rehearsal.rehearse(state)
     publishing.compile()
-    spark.sparkContext.addArchive(f"{code_archive.make(session.CODE, scratch)}#{code_archive.NAME}")
+    archive = code_archive.make(session.CODE, scratch / f"{code_archive.NAME}.zip")
+    spark.sparkContext.addArchive(f"{archive}#{code_archive.NAME}")
 
 
 def _source_options(settings: Settings) -> dict[str, str]:

@@ -8,19 +8,24 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pyspark import SparkContext
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from streaming.driver import code_archive
 from streaming.errors import JobError, SparkFailed
 from streaming.log import logger
+from streaming.process import code_archive
 from streaming.process.class_archive import ClassArchive
+
+if TYPE_CHECKING:
+    from config.model import Settings
 
 CODE = Path(__file__).resolve().parents[2]
 
@@ -57,6 +62,11 @@ TUNING = {
     # Our own transaction decides what was done, so a batch is never retried within Spark.
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
+    # 35 to 65 ms off each write to Spark's checkpoint, which is local. It gives up Spark's check against two drivers in
+    # one directory: our lock and the fencing of the older producer do that.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     # Spark keeps this much of the past for its UI, by default 1,000 of each, which it goes through to drop the oldest.
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
@@ -78,13 +88,6 @@ LOCAL = {
         "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError"
     ),
 }
-# 35 to 65 ms off each write to the checkpoint. It gives up Spark's check against two drivers in one directory: our
-# lock and the fencing of the older producer do that.
-LOCAL_CHECKPOINT = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    )
-}
 
 
 # What it has to unpack and load is ours alone (`code_archive`): not what its host has lying about.
@@ -97,8 +100,9 @@ CLUSTER = {
 }
 
 
-def on_cluster(master: str) -> bool:
-    return not master.startswith("local")
+def on_cluster(master: str | None) -> bool:
+    """Whether executors run elsewhere. Spark's `local-cluster[...]` is a cluster on this host."""
+    return master != "local" and not str(master).startswith("local[")
 
 
 def exit_code(error: BaseException) -> int | None:
@@ -124,12 +128,18 @@ def _by_signal(code: int) -> bool:
     return code < 0 or code > 128
 
 
-def _created(builder: SparkSession.Builder) -> SparkSession:
+def _created(config: Mapping[str, str]) -> SparkSession:
     """Create the session, with several tries. If its own helpers are killed, spark-submit ends as it does for a wrong
     option, but a wrong option fails every time."""
+    builder = SparkSession.builder
+    for name, value in config.items():
+        builder = builder.config(name, value)
+    on_interrupt = signal.getsignal(signal.SIGINT)
     for attempt in range(ATTEMPTS):
         try:
-            return builder.getOrCreate()
+            spark = builder.getOrCreate()
+            signal.signal(signal.SIGINT, on_interrupt)  # Spark has put its own in its place, which only cancels jobs
+            return spark
         except PySparkRuntimeError as error:
             if (code := exit_code(error)) is None:
                 raise
@@ -143,9 +153,105 @@ def _created(builder: SparkSession.Builder) -> SparkSession:
     )
 
 
-def start(
-    name: str, master: str, options: Mapping[str, str], jars: Path, scratch: Path, local_checkpoint: bool
-) -> SparkSession:
+@contextmanager
+def own(settings: Settings, jars: Path, scratch: Path) -> Iterator[SparkSession]:
+    """A session of our own, in a JVM of our own, as `start` makes it; it is stopped at the end."""
+    name, spark = settings.query.name, settings.spark
+    with _stopped(start(name, spark.master, spark.options, jars, scratch)) as session:
+        yield session
+
+
+@contextmanager
+def submitted(settings: Settings, scratch: Path) -> Iterator[SparkSession]:
+    """The session for the JVM that spark-submit has started; it is stopped at the end.
+
+    What spark-submit was given, and its files of properties, win over [spark.options], and those over our defaults.
+    Raises JobError.
+    """
+    SparkContext._ensure_initialized()
+    given = dict(SparkConf().getAll())
+    config = {**defaults(given["spark.master"]), **settings.spark.options, **given}
+    _check(config)
+    with _stopped(_created(config)) as session:
+        _quiet(session)
+        if "spark.log.level" not in given:  # INFO, Spark's default, is 40 lines a batch
+            session.sparkContext.setLogLevel("WARN")
+        yield session
+
+
+@contextmanager
+def borrowed(spark: SparkSession, scratch: Path) -> Iterator[SparkSession]:
+    """A session beside that of another program, with its context and with settings of its own; only our queries are
+    stopped at the end. Raises JobError if the context has settings with which a job cannot work."""
+    given = dict(spark.sparkContext.getConf().getAll())
+    _check(given)
+    session = spark.newSession()
+    _quiet(session)
+    for name, value in TUNING.items():
+        if name not in given and session.conf.isModifiable(name):
+            session.conf.set(name, value)
+    try:
+        yield session
+    finally:
+        with suppress(Py4JError, ConnectionError):
+            for query in session.streams.active:
+                query.stop()
+
+
+def defaults(master: str = "local") -> dict[str, str]:
+    """Our settings for a session that somebody else starts, on this master. Those of the driver's JVM are not among
+    them: it runs already."""
+    tuning = {name: value for name, value in TUNING.items() if not name.startswith("spark.driver.")}
+    return {**tuning, **(CLUSTER if on_cluster(master) else {"spark.executorEnv.PYTHONPATH": str(CODE)})}
+
+
+def read_text(location: str) -> str:
+    """The text of a file in one of the file systems of the JVM that spark-submit has started. Raises JobError."""
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    try:
+        path = jvm.org.apache.hadoop.fs.Path(location)
+        hadoop = jvm.org.apache.spark.deploy.SparkHadoopUtil.get().newConfiguration(jvm.org.apache.spark.SparkConf())
+        file = path.getFileSystem(hadoop).open(path)
+        try:
+            return str(jvm.org.apache.commons.io.IOUtils.toString(file, "UTF-8"))
+        finally:
+            file.close()
+    except Py4JJavaError as error:
+        raise JobError(f"{location}: cannot be read: {error.java_exception.toString()}") from error
+
+
+@contextmanager
+def _stopped(spark: SparkSession) -> Iterator[SparkSession]:
+    try:
+        yield spark
+    finally:
+        with suppress(Py4JError, ConnectionError):  # of a JVM that has ended
+            spark.stop()
+
+
+def _quiet(spark: SparkSession) -> None:
+    """Spark's log of an idle query has several lines for each time that it asks for offsets, 50 times a second."""
+    log4j: Any = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # there is a JVM
+    log4j.core.config.Configurator.setLevel("org.apache.spark.sql.execution.streaming", log4j.Level.ERROR)
+
+
+def _check(config: Mapping[str, str]) -> None:
+    """Raises JobError if the settings of a session are such that a job cannot work."""
+    if config.get("spark.stage.maxConsecutiveAttempts") != "1":
+        raise JobError(
+            "spark.stage.maxConsecutiveAttempts must be 1: tasks of a stage that Spark runs again would publish "
+            "beside those of the first attempt; the job itself repeats what was not committed. A program that makes "
+            "its session itself gives it `streaming.spark_defaults()`"
+        )
+    if on_cluster(config["spark.master"]) and config.get("spark.io.encryption.enabled") == "true":
+        raise JobError(
+            "spark.io.encryption.enabled: the workers of a cluster map the subscriptions from files, which they cannot "
+            "do if Spark encrypts these; encrypt the disks of spark.local.dir instead"
+        )
+
+
+def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratch: Path) -> SparkSession:
     """Start Spark. `options` are Spark's own and win over TUNING; `scratch` takes all temporary files of the driver.
 
     Raises SparkFailed if the JVM is killed meanwhile, and JobError if it ends by itself.
@@ -153,21 +259,10 @@ def start(
     files = sorted(jars.glob("*.jar"))
     if not files:
         raise JobError(f"no jars in {jars}; `make setup` puts them there")
-    if options.get("spark.stage.maxConsecutiveAttempts", "1") != "1":
-        raise JobError(
-            "spark.stage.maxConsecutiveAttempts must stay 1: tasks of a stage that Spark runs again would publish "
-            "beside those of the first attempt; the job itself repeats what was not committed"
-        )
     local = not on_cluster(master)
-    if not local and options.get("spark.io.encryption.enabled") == "true":
-        raise JobError(
-            "spark.io.encryption.enabled: the workers of a cluster map the subscriptions from files, which they cannot "
-            "do if Spark encrypts these; encrypt the disks of spark.local.dir instead"
-        )
     config = {
         **TUNING,
         **(LOCAL if local else CLUSTER),
-        **(LOCAL_CHECKPOINT if local_checkpoint else {}),
         **({"spark.driver.extraClassPath": str(jars / "*")} if local else {"spark.jars": ",".join(map(str, files))}),
         **({"spark.executorEnv.PYTHONPATH": str(CODE)} if local else {}),
         "spark.driver.defaultJavaOptions": (
@@ -176,16 +271,13 @@ def start(
         ),
         **({"spark.local.dir": str(scratch)} if local else {}),
         **options,
+        "spark.master": master,
+        "spark.app.name": name,
     }
+    _check(config)
     # Spark takes the workers' interpreter from nowhere else.
     os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python", sys.executable)
-    builder = SparkSession.builder.master(master).appName(name)
-    for key, value in config.items():
-        builder = builder.config(key, value)
-    on_interrupt = signal.getsignal(signal.SIGINT)
-    spark = _created(builder)
-    signal.signal(signal.SIGINT, on_interrupt)  # Spark has put its own in its place, which only cancels jobs
-    return spark
+    return _created(config)
 
 
 def keep_class_archive(jars: Path) -> None:

@@ -60,13 +60,13 @@ def failure(error: OSError, directory: str | Path) -> str:
 
 
 @contextmanager
-def opened(location: str, query: str) -> Iterator[str]:
-    """Open the directory of Spark's own checkpoint. Raises CheckpointInUse.
+def opened(location: str, query: str) -> Iterator[None]:
+    """Lock a local directory while it is open. Raises CheckpointInUse.
 
-    A local directory is locked while it is open. Elsewhere only the fencing of producers protects against a second job.
+    Elsewhere the fencing of producers protects against a second job, and `streaming.state.remote` the saved state.
     """
     if not is_local(location):
-        yield f"{location.rstrip('/')}/spark"
+        yield
         return
     directory = _directory(location)
     directory.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def opened(location: str, query: str) -> Iterator[str]:
                 f"another job is running on the checkpoint {directory}; stop it first, or set query.checkpoint"
             ) from None
         _claim(directory / "query.json", query)
-        yield (directory / "spark").as_uri()
+        yield
 
 
 def owner(location: str) -> str:
@@ -93,9 +93,13 @@ def own(location: str, owner: str) -> None:
 
 
 def state(location: str, scratch: Path) -> Path:
-    """The directory of the saved state. Only a local directory can hold mapped files; otherwise the state is lost with
-    the job, and the next one reads the subscriptions topic."""
+    """The local directory of the saved state, whose files are mapped."""
     return (_directory(location) if is_local(location) else scratch) / "state"
+
+
+def spark(location: str, scratch: Path) -> str:
+    """The URL of Spark's own checkpoint, which a start empties: it need not outlive the job."""
+    return ((_directory(location) if is_local(location) else scratch) / "spark").as_uri()
 
 
 @contextmanager

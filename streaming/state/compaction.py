@@ -15,7 +15,7 @@ import numpy as np
 
 from matchers.contract.tables import Int32
 from matchers.index.snapshot import Part, Snapshot
-from streaming.errors import ProcessLost
+from streaming.errors import JobError, ProcessLost
 from streaming.index import notes, packing
 from streaming.kafka.retention import DAY_MS
 from streaming.latencies import Latencies
@@ -162,10 +162,11 @@ class Compactor:
 
 @contextmanager
 def _warning() -> Iterator[None]:
-    """A full disk does not stop the job: the next start reads unsaved changes from the topic."""
+    """A full disk does not stop the job, nor does a file system that fails: the next start reads unsaved changes from
+    the topic."""
     try:
         yield
-    except OSError as error:
+    except (OSError, JobError) as error:
         log.warning("state not saved", reason=str(error))
 
 

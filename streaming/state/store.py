@@ -26,6 +26,7 @@ from matchers.index.snapshot import Part, Snapshot
 from streaming.index import packing
 from streaming.kafka.retention import DAY_MS
 from streaming.log import logger
+from streaming.state.remote import Copy
 
 log = logger("sluice.state")
 
@@ -45,10 +46,13 @@ class Manifest:
 
 
 class Store:
-    """One process at a time uses the directory; the checkpoint's lock sees to that."""
+    """One process at a time uses the directory; the checkpoint's lock sees to that. With a `copy`, which is made first,
+    what is saved is there too when a method returns, and each that writes raises StorageFailed or Fenced if it fails.
+    """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, copy: Copy | None = None) -> None:
         self.directory = directory
+        self._copy = copy
         self._refused = directory / "refused"
         self._lock = threading.Lock()  # of that file
         directory.mkdir(parents=True, exist_ok=True)
@@ -65,6 +69,7 @@ class Store:
                 old.unlink()
         oldest = kept[min(kept)]
         self.forget_refused(lambda at: at[1] >= oldest.positions.get(at[0], 0))
+        self._update_copy()
 
     def load(
         self, snapshot: Snapshot, committed: Mapping[int, int], now: float | None = None
@@ -93,6 +98,8 @@ class Store:
             file.writelines(f"{partition} {offset}\n" for partition, offset in changes)
             file.flush()
             os.fsync(file.fileno())
+        if self._copy is not None:
+            self._copy.refuse(self._refused)
 
     def refused(self) -> set[tuple[int, int]]:
         """The refused changes that are newer than some manifest."""
@@ -124,12 +131,19 @@ class Store:
         for path in self.directory.iterdir():
             if path not in kept:
                 path.unlink()
+        self._update_copy()
 
     def forget(self) -> None:
         """Delete everything except the refused changes: the state is rebuilt."""
         for path in self.directory.iterdir():
             if path != self._refused:
                 path.unlink()
+        self._update_copy()
+
+    def _update_copy(self) -> None:
+        if self._copy is not None:
+            self._copy.update(self._named(), self._manifests())
+            self._copy.refuse(self._refused)  # last: those are forgotten that only older manifests need
 
     def _manifests(self) -> list[Path]:
         """The manifests, newest first."""

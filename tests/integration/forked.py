@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 import run_stream
 
 TIMEOUT_S = 120.0
+PORT, SECRET = "SLUICE_TEST_GATEWAY_PORT", "SLUICE_TEST_GATEWAY_SECRET"  # of a JVM that a job is to use as its own
 STREAMS = ("stdin", "stdout", "stderr")  # in the order of their descriptors
 
 _processes = get_context("forkserver")
@@ -100,4 +101,18 @@ def _command(arguments: list[str], environment: dict[str, str], streams: list[in
         os.close(stream)
     sys.stdin = os.fdopen(0, closefd=False)  # multiprocessing has put another in its place
     sys.argv = ["run_stream.py", *arguments]
+    if PORT in environment:
+        _connect(environment)
     run_stream.main()
+
+
+def _connect(environment: dict[str, str]) -> None:
+    """Connect Spark with the JVM. The variables are Spark's own only meanwhile: in a job's environment they would say
+    that spark-submit runs it."""
+    from pyspark import SparkContext  # only jobs need it
+
+    spark = {"PYSPARK_GATEWAY_PORT": environment[PORT], "PYSPARK_GATEWAY_SECRET": environment[SECRET]}
+    os.environ.update(spark)
+    SparkContext._ensure_initialized()
+    for name in spark:
+        del os.environ[name]

@@ -1,7 +1,7 @@
 """One Spark JVM for the jobs of many tests, one job at a time.
 
 Most of the processor time of a job's start goes to its JVM: to load classes, and to run code that is not compiled yet.
-A job connects to a running JVM where its environment names one, as that of a job under spark-submit does.
+A job connects to a running JVM where its environment names one (`forked`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pyspark.java_gateway import launch_gateway
 
 from streaming.driver.session import LOCAL, LOG, TUNING
 from streaming.process.class_archive import ClassArchive
+from tests.integration import forked
 
 JARS = Path(__file__).resolve().parents[2] / "jars" / "spark"
 END_TIMEOUT_S = 60.0
@@ -54,8 +55,8 @@ class Jvm:
             del os.environ["SPARK_LOCAL_DIRS"]
         parameters = gateway.gateway_parameters
         environment = {
-            "PYSPARK_GATEWAY_PORT": str(parameters.port),
-            "PYSPARK_GATEWAY_SECRET": parameters.auth_token,
+            forked.PORT: str(parameters.port),
+            forked.SECRET: parameters.auth_token,
         }
         return cls(gateway, environment, directory)
 

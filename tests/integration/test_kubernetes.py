@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from streaming.driver.code_archive import NAME
+from streaming.process.code_archive import NAME
 from tests.integration.conftest import HOME
 
 KUBERNETES = HOME / "deploy" / "kubernetes"
@@ -36,7 +36,7 @@ import json, sys
 from pathlib import Path
 from streaming.driver import session
 master, options, jars, scratch = json.loads(sys.argv[1])
-spark = session.start("test", master, options, Path(jars), Path(scratch), True)
+spark = session.start("test", master, options, Path(jars), Path(scratch))
 sys.stdin.read()
 spark.stop()
 """

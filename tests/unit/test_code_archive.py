@@ -1,22 +1,29 @@
-"""The archive of our code that executors unpack."""
+"""The archive of our code: executors unpack it, and so does a program that imports it."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import tarfile
+import zipfile
 from pathlib import Path
 
-from streaming.driver import code_archive
 from streaming.driver.session import CODE
+from streaming.process import code_archive
+
+
+def python(directory: Path, program: str, **environment: str) -> str:
+    """What an interpreter that starts in this directory prints."""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def test_it_has_all_that_a_worker_imports(tmp_path: Path) -> None:
-    with tarfile.open(code_archive.make(CODE, tmp_path)) as archive:
-        archive.extractall(tmp_path / "there", filter="data")
-    command = [sys.executable, "-c", "import matchers, streaming.worker.daemon; print(matchers.__file__)"]
-    done = subprocess.run(command, cwd=tmp_path / "there", env={}, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == str(tmp_path / "there" / "matchers" / "__init__.py"), done.stderr
+    with zipfile.ZipFile(code_archive.make(CODE, tmp_path / "code.zip")) as archive:
+        archive.extractall(tmp_path / "there")
+    program = "import matchers, streaming.worker.daemon; print(matchers.__file__)"
+    assert python(tmp_path / "there", program) == str(tmp_path / "there" / "matchers" / "__init__.py")
 
 
 def test_it_has_what_is_compiled_and_nothing_else_that_lies_there(tmp_path: Path) -> None:
@@ -26,8 +33,24 @@ def test_it_has_what_is_compiled_and_nothing_else_that_lies_there(tmp_path: Path
             (tmp_path / package / file).write_text(file)
     (tmp_path / "matchers" / "kernels" / "__pycache__" / "b.cpython-311.pyc").touch()
     (tmp_path / "matchers" / "notes.md").touch()
-    with tarfile.open(code_archive.make(tmp_path, tmp_path)) as archive:
-        names = archive.getnames()
+    with zipfile.ZipFile(code_archive.make(tmp_path, tmp_path / "code.zip")) as archive:
+        names = archive.namelist()
         assert {name.split("/")[0] for name in names} == {"matchers", "streaming"}
         assert len(names) == 2 * 4
-        assert all(archive.extractfile(name).read().decode() in name for name in names)  # type: ignore[union-attr]
+        assert all(archive.read(name).decode() in name for name in names)
+
+
+def test_a_program_that_imports_it_runs_from_a_directory_which_goes_with_the_program(tmp_path: Path) -> None:
+    archive = code_archive.make(CODE, tmp_path / "sluice.zip")
+    (tmp_path / "t").mkdir()
+    program = """
+from streaming.process import code_archive
+code_archive.unpack()
+code_archive.unpack()
+import streaming.driver.session as session, streaming.monitoring.web.page, commands.job, matchers
+print(session.LOG.exists(), matchers.__file__)
+"""
+    exists, module = python(tmp_path, program, PYTHONPATH=str(archive), TMPDIR=str(tmp_path / "t")).split()
+    assert exists == "True"
+    assert Path(module).parents[2] == tmp_path / "t"
+    assert list((tmp_path / "t").iterdir()) == []

@@ -78,6 +78,7 @@ def test_every_command_speaks_json_and_takes_the_settings(name: str) -> None:
         (("doctor", "--set", "event.topic=x"), "event"),
         (("subscriptions", "list", "--limit", "0"), "Invalid value for '--limit'"),
         (("tap",), "Missing argument"),
+        (("topics", "list", "--config", "hdfs:///a.toml"), "which only `run` under spark-submit can read"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

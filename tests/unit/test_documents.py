@@ -107,6 +107,7 @@ RUN_BY = {
     "SECURITY.md": "tests/secured.py",
     "docker/README.md": "tests/containers/test_compose.py",
     "docs/benchmarks.md": "tests/bench/test_matchers.py",
+    "docs/cluster.md": "tests/integration/test_submit.py",
     "docs/operations.md": "tests/integration/test_tutorial.py",
     "docs/papers.md": "tests/bench/test_matchers.py",
     "docs/algorithms.md": "tests/unit/test_adding.py",

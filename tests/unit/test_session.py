@@ -19,7 +19,7 @@ from streaming.process.class_archive import ClassArchive
     [
         ([], {}, "no jars in"),
         (["a.jar"], {"spark.io.encryption.enabled": "true"}, "spark.io.encryption.enabled"),
-        (["a.jar"], {"spark.stage.maxConsecutiveAttempts": "4"}, "spark.stage.maxConsecutiveAttempts must stay 1"),
+        (["a.jar"], {"spark.stage.maxConsecutiveAttempts": "4"}, "spark.stage.maxConsecutiveAttempts must be 1"),
     ],
 )
 def test_a_cluster_that_cannot_work_is_refused(
@@ -28,7 +28,7 @@ def test_a_cluster_that_cannot_work_is_refused(
     for jar in jars:
         (tmp_path / jar).touch()
     with pytest.raises(JobError, match=reason):
-        session.start("q", "spark://127.0.0.1:1", options, tmp_path, tmp_path, True)
+        session.start("q", "spark://127.0.0.1:1", options, tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_jvm_that_is_killed_while_it_starts_may_be_tried_again_and_one_that_en
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     monkeypatch.setattr(session.time, "sleep", lambda s: None)
     with pytest.raises(JobError, match=reason) as raised:
-        session.start("q", "local[1]", {}, tmp_path, tmp_path, True)
+        session.start("q", "local[1]", {}, tmp_path, tmp_path)
     assert type(raised.value) is error
 
 

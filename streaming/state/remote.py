@@ -1,0 +1,176 @@
+"""The saved state in one of Hadoop's file systems: HDFS, S3A, ABFS, GS and others that Spark can use.
+
+    <checkpoint>/query.json               the query that the checkpoint belongs to
+    <checkpoint>/state/owner-<random>     the process that may write; another one that takes over replaces it
+    <checkpoint>/state/part-<name>        copies of the files in the local directory of `store`: its parts,
+    <checkpoint>/state/version-<number>-<checksum>    its manifests,
+    <checkpoint>/state/refused-<random>   and its refusals
+
+A file gets a new name instead of new content, and a manifest is written after the parts it names and deleted before
+them. So nothing depends on renames, which object stores do not have. A file that a crash left half-written is noticed
+by its checksum, or no manifest names it; of refusals only whole lines are taken.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from streaming.errors import CheckpointInUse, Fenced, JobError, StorageFailed
+
+OWNER, VERSION, REFUSED = "owner-", "version-", "refused-"
+
+
+class Files(Protocol):
+    """The files of a directory. A file is written once."""
+
+    def names(self) -> set[str]: ...
+
+    def put(self, file: Path, name: str) -> None: ...
+
+    def get(self, name: str, file: Path) -> None: ...
+
+    def delete(self, name: str) -> None: ...
+
+
+class Directory:
+    """`Files` by their URL. Raises StorageFailed, and JobError if Spark has no such file system."""
+
+    def __init__(self, spark: SparkSession, url: str) -> None:
+        self.url = url.rstrip("/")
+        self._jvm: Any = spark._jvm
+        self._hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
+        with self._failing():
+            self._files: Any = self._path("").getFileSystem(self._hadoop)
+            self._files.mkdirs(self._path(""))
+
+    def names(self) -> set[str]:
+        with self._failing():
+            return {status.getPath().getName() for status in self._files.listStatus(self._path("")) if status.isFile()}
+
+    def put(self, file: Path, name: str) -> None:
+        with self._failing():
+            self._files.copyFromLocalFile(False, True, self._local(file), self._path(name))
+
+    def get(self, name: str, file: Path) -> None:
+        with self._failing():
+            self._files.copyToLocalFile(False, self._path(name), self._local(file), True)
+
+    def delete(self, name: str) -> None:
+        with self._failing():
+            self._files.delete(self._path(name), False)
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.url}/{name}")
+
+    def _local(self, file: Path) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(file.resolve().as_uri())
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            reason = error.java_exception.toString()
+            if "UnsupportedFileSystem" in reason or "ClassNotFound" in reason:
+                raise JobError(
+                    f"query.checkpoint = {self.url}: {reason}; give Spark the package of this file system, as "
+                    "hadoop-aws for s3a://"
+                ) from None
+            raise StorageFailed(f"{self.url}: {reason}") from None
+        except (Py4JError, ConnectionError) as error:
+            raise StorageFailed(f"{self.url}: Spark's JVM has ended: {error}") from None
+
+
+class Copy:
+    """A copy of a local directory of the saved state. One process at a time writes it: the last one that took over.
+
+    Raises StorageFailed, and Fenced if another process has taken over.
+    """
+
+    def __init__(self, directory: Files, local: Path) -> None:
+        """Take over, and bring the files that are there to `local`, which is empty."""
+        self._directory = directory
+        self._owner = f"{OWNER}{uuid.uuid4().hex}"
+        self._put(local / "empty", self._owner, "")
+        names = directory.names()
+        for name in names - {self._owner}:
+            if name.startswith(OWNER):
+                directory.delete(name)
+        self._there = {name for name in names if not name.startswith((OWNER, REFUSED))}  # parts and manifests
+        for name in self._there:
+            directory.get(name, local / (name.rpartition("-")[0] if name.startswith(VERSION) else name))
+        self._refusals = {name for name in names if name.startswith(REFUSED)}
+        self._refused = "".join(self._lines(name, local / "refused") for name in self._refusals)
+        (local / "refused").write_text(self._refused)
+        self._refusing = threading.Lock()
+
+    def refuse(self, refused: Path) -> None:
+        """Copy the refusals, if they are others now. May be called during an `update`, which takes longer."""
+        with self._refusing:
+            text = refused.read_text() if refused.exists() else ""
+            if text == self._refused:
+                return
+            self._check()
+            name = f"{REFUSED}{uuid.uuid4().hex}"
+            self._directory.put(refused, name)
+            for old in self._refusals:
+                self._directory.delete(old)
+            self._refusals, self._refused = {name}, text
+
+    def update(self, parts: Iterable[Path], manifests: Iterable[Path]) -> None:
+        """Make these the parts and manifests that are there."""
+        self._check()
+        named = {file.name: file for file in parts}
+        named |= {f"{file.name}-{zlib.crc32(file.read_bytes()):08x}": file for file in manifests}
+        for name, file in named.items():
+            if name not in self._there:
+                self._directory.put(file, name)
+                self._there.add(name)
+        for name in sorted(self._there - named.keys(), reverse=True):  # manifests before parts
+            self._directory.delete(name)
+            self._there.discard(name)
+
+    def _lines(self, name: str, file: Path) -> str:
+        """The whole lines of refusals: a crash may have left the last one without its end."""
+        self._directory.get(name, file)
+        whole, end, _ = file.read_text().rpartition("\n")
+        return whole + end
+
+    def _check(self) -> None:
+        if self._owner not in self._directory.names():
+            raise Fenced("another job has taken over the checkpoint")
+
+    def _put(self, file: Path, name: str, text: str) -> None:
+        file.write_text(text)
+        self._directory.put(file, name)
+        file.unlink()
+
+
+def opened(spark: SparkSession, location: str, query: str, local: Path) -> Copy:
+    """The copy below a checkpoint's URL, whose files are then in `local`. Raises StorageFailed, and CheckpointInUse if
+    it belongs to another query."""
+    local.mkdir(parents=True)
+    home = Directory(spark, location)
+    file = local / "query.json"
+    if file.name in home.names():
+        home.get(file.name, file)
+        owner = json.loads(file.read_text() or "{}").get("query", query)  # a crash can have left it empty
+        if owner != query:
+            raise CheckpointInUse(
+                f"the checkpoint {location} belongs to the query {owner!r}, not to {query!r}; "
+                "set query.checkpoint to a URL of its own, or query.name back"
+            )
+    file.write_text(json.dumps({"query": query}) + "\n")
+    home.put(file, file.name)
+    file.unlink()
+    return Copy(Directory(spark, f"{location.rstrip('/')}/state"), local)

@@ -1,0 +1,161 @@
+"""The job under spark-submit and in a program of one's own, from a directory that has the archive and no checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streaming.process import code_archive
+from tests import webhdfs
+from tests.faults.cluster import SparkCluster
+from tests.faults.processes import below
+from tests.integration.conftest import HOME, JARS, CommandLine
+from tests.integration.test_job import Job, job, lines, records, subscription
+
+START_S = 300.0  # on a machine that has to compile the kernels first
+OURS = ("SLUICE_", "PYTHONPATH", "NUMBA_CACHE_DIR")  # of the environment, which no cluster has
+
+PROGRAM = """
+import json, logging, sys
+from pyspark.sql import SparkSession
+import streaming
+from config import load
+
+if __name__ == "__main__":
+    master, settings, jars = sys.argv[1:]
+    needed = streaming.spark_defaults(master)
+    del needed["spark.sql.shuffle.partitions"]
+    builder = SparkSession.builder.master(master).config(map=needed).config("spark.driver.extraClassPath", jars)
+    spark = builder.getOrCreate()
+    logged = []
+    logging.getLogger("sluice.state").setLevel("INFO")
+    logging.getLogger("sluice.state").addFilter(lambda record: logged.append(record.getMessage()))
+    handle = streaming.start(spark, load(settings))
+    print(json.dumps(handle.status()["job"]), flush=True)
+    sys.stdin.readline()
+    handle.stop()
+    ended = handle.await_termination(0)
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    found = {"rows": spark.range(7).count(), "ended": ended, "partitions": partitions, "restored": logged[0]}
+    print(json.dumps(found))
+    spark.stop()
+"""
+
+pytestmark = pytest.mark.timeout(400)
+
+
+class Elsewhere(CommandLine):
+    """Runs in a directory of its own, with an environment that says nothing of us, as `arguments` say."""
+
+    def __init__(self, sluice: CommandLine, directory: Path, *words: str) -> None:
+        self.name = sluice.name
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
+        self.environment |= {"PYSPARK_PYTHON": sys.executable, "HOME": str(directory)}
+        self._words = ["env", "-C", str(directory), *words]
+
+    def command(self, *arguments: str) -> list[str]:
+        return [*self._words, *arguments]
+
+
+@pytest.fixture
+def files() -> Iterator[webhdfs.WebHdfs]:
+    """A file system that all hosts see."""
+    with webhdfs.running() as server:
+        yield server
+
+
+@pytest.fixture
+def directory(tmp_path: Path, sluice: CommandLine, files: webhdfs.WebHdfs) -> Path:
+    """It has the archive, the program, and the settings."""
+    there = tmp_path / "there"
+    there.mkdir()
+    code_archive.make(HOME, there / "sluice.zip")
+    shutil.copy(HOME / "run_stream.py", there)
+    sections: dict[str, dict[str, str]] = {}
+    for name, value in sluice.flags().items():
+        section, key = name.split(".")
+        sections.setdefault(section, {})[key] = value
+    sections["query"]["checkpoint"] = f"{files.url}/sluice"
+    toml = [f"[{s}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in keys.items()) for s, keys in sections.items()]
+    toml.append('[spark.options]\n"spark.executor.memory" = "512m"\n')  # what spark-submit is given wins
+    text = "\n".join(toml)
+    files.files["/sluice.toml"] = text.encode()
+    (there / "sluice.toml").write_text(text)
+    return there
+
+
+def submit() -> str:
+    return str(Path(sys.executable).parent / "spark-submit")
+
+
+def jars() -> str:
+    return ",".join(map(str, sorted((JARS / "spark").glob("*.jar"))))
+
+
+def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_with_its_state(
+    sluice: CommandLine, kafka: str, directory: Path, tmp_path: Path, files: webhdfs.WebHdfs
+) -> None:
+    sluice("topics", "create", "--partitions", "2")
+    sluice("subscribe", stdin=lines(subscription("s1", "alice", x=[1]), subscription("s2", "bob", x=[1, 2])))
+    with SparkCluster(tmp_path / "spark") as spark:
+        properties = {name.removeprefix("spark.options."): value for name, value in spark.flags.items()}
+        properties |= {"spark.driver.memory": "700m", "spark.cores.max": "1"}
+        (directory / "cluster.properties").write_text("".join(f"{k} {v}\n" for k, v in properties.items()))
+        given = ("--master", spark.master, "--properties-file", "cluster.properties", "--name", "ours")
+        words = (submit(), *given, "--jars", jars(), "--py-files", "sluice.zip", "run_stream.py")
+        submitted = Elsewhere(sluice, directory, *words)
+        with job(submitted, "--config", f"{files.url}/sluice.toml", fresh=True) as running:
+            running.until("running", lambda: any(line["event"] == "running" for line in running.lines), START_S)
+            sluice("produce", stdin=lines({"x": 1}, {"x": 2}, {"x": 3}))
+            running.until("delivered", lambda: running.total("deliveries") >= 3)
+            assert any("-Xmx600M" in process.command for process in spark.executors())
+            os.kill(python_of(running), signal.SIGTERM)
+            assert running.ended() == 0
+        assert not [line for line in running.other if "INFO DAGScheduler" in line]
+        # What executors run is what was in the archive: nothing was compiled there.
+        here = {file.name for file in HOME.glob("[ms]*/**/*.nbc")}
+        assert spark.kernels()
+        assert not set().union(*spark.kernels()) - here
+    assert sorted(r.value for r in records(kafka, f"{sluice.name}.to.bob")) == [b'{"x": 1}', b'{"x": 2}']
+
+    # A program of one's own, on another host, starts with the state that was saved, and its session stays.
+    (directory / "program.py").write_text(PROGRAM)
+    program = Elsewhere(sluice, directory, sys.executable)
+    program.environment["PYTHONPATH"] = "sluice.zip"
+    command = program.command("program.py", "local[1]", "sluice.toml", str(JARS / "spark" / "*"))
+    with subprocess.Popen(command, env=program.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        assert (first["phase"], first["query"]) == ("running", sluice.name)
+        sluice("produce", stdin=lines({"x": 1, "n": 2}, {"x": 2, "n": 2}))
+        deadline = time.monotonic() + START_S
+        while len(there := records(kafka, f"{sluice.name}.to.alice")) < 2:
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+        assert sorted(record.value for record in there) == [b'{"x": 1, "n": 2}', b'{"x": 1}']
+        out, _ = process.communicate(b"stop\n", timeout=60)
+        assert json.loads(out) == {"rows": 7, "ended": True, "partitions": "200", "restored": "saved state in use"}
+        assert process.returncode == 0
+
+
+def python_of(running: Job) -> int:
+    """The process of the driver's Python, which spark-submit has started."""
+    return next(p.pid for p in below(running.process.pid) if "run_stream.py" in p.command and "java" not in p.command)
+
+
+def test_standalone_clusters_take_no_python_in_cluster_mode(directory: Path) -> None:
+    command = [submit(), "--master", "spark://127.0.0.1:1", "--deploy-mode", "cluster", "run_stream.py", "run"]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Cluster deploy mode is currently not supported for python applications" in done.stdout + done.stderr
