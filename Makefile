@@ -6,22 +6,24 @@ RUN := $(BIN)/python run_stream.py
 PACKAGES := .venv/packages.stamp
 TOOLS := .venv/tools.stamp
 JARS := jars/stamp
-KERNELS := .venv/kernels.stamp
 CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/checked-kernels
 PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
 LANES ?= few
-ALGORITHMS ?= scan tiles
+ALGORITHMS ?= auto
 COMPILE := $(BIN)/python -m tests.compile_kernels
 TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-long test-faults fuzz fuzz-job check format lock audit image test-containers package clean
+.PHONY: help setup warm demo test test-quick test-long test-faults fuzz fuzz-job check format lock audit image test-containers package clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-setup: $(PACKAGES) $(JARS) $(KERNELS) ## .venv with the locked packages of a job, jars/ with the pinned jars, compiled kernels
+setup: $(PACKAGES) $(JARS) ## .venv with the locked packages of a job, jars/ with the pinned jars
+
+warm: setup ## compile the kernels of a job ahead; without, a job does it beside its first batches
+	@$(RUN) warm
 
 demo: setup ## real events through a real broker, checked (ARGS="--json" and others: run_stream.py demo --help)
 	@$(RUN) demo $(ARGS)
@@ -76,8 +78,8 @@ audit: ## check the locked packages for known vulnerabilities (exit code 75: not
 image: ## the container image sluice:0.1.0, from BASE if given (docker/Dockerfile)
 	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag sluice:0.1.0 --file docker/Dockerfile .
 
-package: setup ## sluice.zip for spark-submit: the code, and kernels compiled for ALGORITHMS="scan tiles" and this processor
-	$(BIN)/python -c "from streaming.driver.warm_up import cache; [cache(a) for a in '$(ALGORITHMS)'.split()]"
+package: setup ## sluice.zip for spark-submit: the code, and kernels compiled for ALGORITHMS="auto" and this processor
+	@$(RUN) warm $(ALGORITHMS)
 	$(BIN)/python -c "from pathlib import Path; from streaming.process import code_archive; code_archive.make(Path(), Path('sluice.zip'))"
 
 test-containers: setup $(TOOLS) image ## compose up, deliveries arrive, compose down
@@ -101,11 +103,6 @@ $(PACKAGES): requirements-build.lock requirements.lock
 
 $(TOOLS): requirements-dev.lock $(PACKAGES)
 	$(call INSTALL,requirements-dev.lock)
-	@touch $@
-
-# A change of the code compiles again only what it changed: what is in numba's cache is looked up by its source.
-$(KERNELS): $(PACKAGES) $(shell find matchers streaming/publishing -name '*.py')
-	@$(RUN) warm
 	@touch $@
 
 $(JARS): config/ivy.xml config/ivysettings.xml $(PACKAGES)

@@ -74,7 +74,8 @@ class _Counter(event.Listener):
     kernels = 0
 
     def on_start(self, event: Any) -> None:
-        self.kernels += event.data["dispatcher"].py_func.__module__.startswith(("matchers.", "streaming."))
+        module = event.data["dispatcher"].py_func.__module__ or ""  # numba makes functions that have none
+        self.kernels += module.startswith(("matchers.", "streaming."))
 
     def on_end(self, event: Any) -> None:
         pass
