@@ -87,7 +87,12 @@ class Compactor:
             lengths = Latencies()
             lengths.add(1000 * took_s)
             self.joins = self.joins.plus(lengths)
-            fields = {"subscriptions": len(new.segment.ids), "parts": len(joining.parts), "s": round(took_s, 1)}
+            fields = {
+                "subscriptions": len(new.segment.ids),
+                "parts": len(joining.parts),
+                "s": round(took_s, 1),
+                "index": new.matcher.about,
+            }
             log.info("parts compacted", **fields)
         due = snapshot.due()
         if self._compaction is None and time.monotonic() >= self._backoff_until and (parts := snapshot.parts[due]):
