@@ -138,9 +138,13 @@ def test_drawn_events_hold_values_of_intervals_in_as_many_attributes_as_asked() 
     assert set(np.diff(drawing.drawn(table, 1).offsets)) == {1}
 
 
-def test_few_large_events_are_drawn() -> None:
-    events = drawing.drawn(uniform_table(500, 900, 10, 0.3), 900)
-    assert drawing.LEAST <= len(events) < drawing.EVENTS
+@pytest.mark.parametrize("attributes", [900, 3_000])
+def test_of_large_events_few_are_drawn_and_measured(attributes: int) -> None:
+    table = uniform_table(500, attributes, 10, 0.3)
+    assert drawing.LEAST <= len(drawing.drawn(table, attributes)) < drawing.EVENTS
+    found = chosen(table, batch=None, one=(1.0, 0.0, 0.0))
+    assert len(found) == len(choosing.BATCHES) * drawing.SIZES
+    assert {round(choice.us, 3) for choice in found} == {1.0}
 
 
 def test_a_sample_has_subscriptions_of_all_parts_of_the_table() -> None:

@@ -137,15 +137,16 @@ class _Measuring:
         match = matcher.alone() if batch == 1 else matcher.match
         most = int(CALL_S / max(before, 1e-9))  # events
         n = batch if batch <= BATCHES[1] else min(max(most, BATCHES[1]), batch, len(events))
-        calls = [events.part(at, at + n) for at in range(0, CALLS.get(batch, 1) * n, n)]
+        end = min(CALLS.get(batch, 1) * n, len(events) // n * n)
+        calls = [events.part(at, at + n) for at in range(0, end, n)]
         match(calls[0].part(0, min(n, TINY)))
-        least, end = np.inf, self.clock() + CALL_S
+        least, stop = np.inf, min(self.end, self.clock() + CALL_S)
         for _ in range(ROUNDS):
             began = self.clock()
             for call in calls:
                 match(call)
             now = self.clock()
             least = min(least, max(now - began, 1e-9) / (len(calls) * n))
-            if least > BEHIND * fastest or now > min(self.end, end):
+            if least > BEHIND * fastest or now > stop:
                 break
         return least
