@@ -1,4 +1,4 @@
-"""The commands `bench matchers`, `bench sweep`, `bench living` and `bench system`."""
+"""The commands `bench matchers`, `bench sweep`, `bench choices`, `bench living` and `bench system`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,6 +19,7 @@ from rich.text import Text
 from bench.errors import BenchError
 from bench.matching import memory, printing
 from bench.matching.candidates import candidates
+from bench.matching.choices import EXACT, SIZES, WORKLOADS, compare
 from bench.matching.measure import Effort
 from bench.matching.turns import measure_in_turns
 from bench.papers import PAPERS, tables
@@ -277,6 +279,45 @@ def sweep(
         for note in notes:
             err.print(Text(note))
     raise typer.Exit(0 if right else 1)
+
+
+@app.command()
+def choices(
+    workloads: Annotated[
+        str | None, typer.Option("--workloads", help=f"Comma-separated: {', '.join(WORKLOADS)}; all if left out.")
+    ] = None,
+    sizes: Annotated[str, typer.Option("--sizes", help="Comma-separated numbers of subscriptions.")] = ",".join(
+        map(str, SIZES)
+    ),
+    algorithms: Annotated[
+        str | None, typer.Option("--algorithms", "-a", help="Comma-separated names; all exact ones if left out.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file.")] = Path("choices.csv"),
+) -> None:
+    """Compare auto with the best of all exact algorithms on a grid: one event, 64 and 1,024 at once.
+
+    Rows are appended to the file; points that it has are not measured again. Exit code 1 if an answer is wrong.
+    """
+    names = list(WORKLOADS) if workloads is None else [name.strip() for name in workloads.split(",")]
+    compared = EXACT if algorithms is None else [name.strip() for name in algorithms.split(",")]
+    with _wrong_flags(), _progress() as tell:
+        for name, there in [*((name, WORKLOADS) for name in names), *((name, ALGORITHMS) for name in compared)]:
+            if name not in there:
+                raise BenchError(f"unknown name {name!r}; {known(name, there)}")
+        if not all(size.strip().isdecimal() and int(size) for size in sizes.split(",")):
+            raise BenchError(
+                f"sizes cannot be {sizes!r}; they are numbers of subscriptions from 1 on, such as 100,1000"
+            )
+        rows: list[dict[str, Any]] = [*tables.read(out)]
+        done = {(row["workload"], row["asked"]) for row in rows}
+        for n, name in product(map(int, sizes.split(",")), names):
+            if (name, str(n)) in done:
+                continue
+            tell(f"{name}, {n:,} subscriptions")
+            rows += [{"asked": str(n), **row.as_data()} for row in compare(name, n, compared)]
+            tables.write_rows(out, rows)
+    printing.show_choices(rows, Console())
+    raise typer.Exit(0 if all(str(row["checked"]) == "True" for row in rows) else 1)
 
 
 @app.command()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -28,6 +29,29 @@ def markdown(measured: Sequence[Measurement], absent: Sequence[str] = ()) -> str
     empty = [[name, *[""] * (len(head) - 2), "cannot run here"] for name in absent]
     lines = [head, ["---", *["---:"] * (len(head) - 2), "---"], *rows, *empty]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def show_choices(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
+    """Print a row for each point (`choices.Compared`), then in how many `auto` is how far behind."""
+    table = _table("workload", "subscriptions", "batch", "matches", "auto us", "best us", "ratio")
+    for name in ("best", "auto chose", "checked"):
+        table.add_column(name, no_wrap=True)
+    for row in rows:
+        right = str(row["checked"]) == "True"
+        table.add_row(
+            row["workload"],
+            f"{int(row['subscriptions']):,}",
+            f"{int(row['batch']):,}",
+            *(f"{float(row[name]):,.3g}" for name in ("matches", "us", "best_us")),
+            f"{float(row['ratio']):.2f}",
+            *(row["best"], row["chosen"], Text("yes" if right else "WRONG", "" if right else "bold red")),
+        )
+    out.print(table)
+    ratios = sorted(float(row["ratio"]) for row in rows)
+    within = [f"{sum(ratio <= limit for ratio in ratios)} within {limit:g}" for limit in (1.1, 1.25, 1.5, 2.0)]
+    out.print(
+        f"{len(ratios)} points, {', '.join(within)} times the best; the worst {ratios[-1]:.2f}" if rows else "none"
+    )
 
 
 def _times(measured: Sequence[Measurement]) -> Table:

@@ -22,7 +22,7 @@ def read(outcome_file: Path) -> list[dict[str, str]]:
 def write_measured(outcome: Outcome, directory: Path) -> Path:
     """Write `NAME.csv`, with a row for each measurement and for each that was left out."""
     file = directory / f"{outcome.name}.csv"
-    _write(file, (row.columns for row in (*outcome.rows, *outcome.left_out)))
+    write_rows(file, (row.columns for row in (*outcome.rows, *outcome.left_out)))
     return file
 
 
@@ -34,7 +34,7 @@ def write(outcome: Outcome, directory: Path) -> list[Path]:
         return [measured]
     stated = directory / f"{outcome.name}-stated.csv"
     ours = "ours" if outcome.batch == 1 else "ours_in_batches"  # papers match one event at a time
-    _write(
+    write_rows(
         stated,
         (
             {
@@ -57,7 +57,7 @@ def write_rivals(outcomes: Sequence[Outcome], directory: Path) -> list[Path]:
         return []
     first = outcomes[0]
     file = directory / f"{first.figure.paper}-fastest{first.name.removeprefix(first.figure.name)}.csv"
-    _write(file, rows)
+    write_rows(file, rows)
     return [file]
 
 
@@ -74,7 +74,8 @@ def _rivals(outcome: Outcome, rivals: Rivals) -> dict[str, Any]:
     }
 
 
-def _write(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows that have the same columns as the first."""
     lines = list(rows)
     with file.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")

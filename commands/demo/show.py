@@ -41,6 +41,7 @@ Delivery = tuple[int, str]  # (number of the event, subscriber)
 class Seen:
     """Batches that the job has logged and deliveries that subscribers have received, so far."""
 
+    index: str = ""  # the algorithm that matches, and why
     published: int = 0
     processed: int = 0
     deliveries: dict[Delivery, list[bytes]] = field(default_factory=dict)  # the ids that each copy lists
@@ -50,6 +51,8 @@ class Seen:
 
     def hear(self, line: dict[str, Any]) -> None:
         """Add a log line of the job."""
+        if line["event"] == "running":
+            self.index = line["index"]
         if line["event"] == "batch":
             found = {stage: Latencies.from_json(latencies) for stage, latencies in line["latencies"].items()}
             if self.processed < FIRST:
@@ -89,7 +92,7 @@ def run(
         seen = Seen()
         status.update("starting the job: Spark, then the subscriptions")
         with JobProcess(home, flags, Path(directory) / "job.log", seen.hear) as job:
-            console.print(f"the job runs: matching with `{algorithm}`, exactly-once deliveries")
+            console.print(f"the job runs: exactly-once deliveries, matched with {seen.index}")
             status.stop()
             with (
                 _reading(cluster, settings, subscribers, seen),

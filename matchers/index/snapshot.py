@@ -142,6 +142,12 @@ class Snapshot:
     def __contains__(self, id: str) -> bool:
         return self.place(id) is not None
 
+    @property
+    def about(self) -> str:
+        """The algorithm of the longest part and, if it was chosen for it, why."""
+        longest = max(self.parts, key=lambda part: len(part.segment.ids), default=None)
+        return (longest.matcher.about if longest else "") or self.algorithm
+
     @cached_property
     def plan(self) -> FieldPlan:
         return FieldPlan.of(self.parts)

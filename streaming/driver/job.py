@@ -245,6 +245,7 @@ class _Start:
             "version": state.version,
             "subscriptions": len(state.snapshot),
             "algorithm": self.settings.matching.algorithm,
+            "index": state.snapshot.about,
             "monitoring": url,
             "start_s": round(time.monotonic() - self.began, 1),
         }

@@ -5,8 +5,8 @@
                     last_exit_code (both null where nobody starts it again; a signal is a negative code)
     health          ok, reasons
     ready           ok, reasons
-    state           version, subscriptions, parts, bytes, joining, joins, joins_s (their p50, p95, p99, max);
-                    null while it is restored
+    state           version, subscriptions, parts, bytes, joining, joins, joins_s (their p50, p95, p99, max), index (the
+                    algorithm of the longest part, and why it was chosen); null while it is restored
     totals          since the start: batches, events, read_bytes, matched, matches, deliveries, undecodable, changes,
                     refused, over_quota, workers_lost, transactions_aborted, deleted_unread, slot_transactions
                     (that tasks committed), published_bytes (by tasks: record batches, as brokers store them)
@@ -136,6 +136,7 @@ def _state(view: View) -> Document | None:
         "joining": holding.joining,
         "joins": sum(holding.joins.counts.values()),
         "joins_s": _seconds(holding.joins),
+        "index": holding.index,
     }
 
 

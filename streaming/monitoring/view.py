@@ -41,6 +41,7 @@ class Holding:
     bytes: int  # of the parts, as they are handed to the workers of each host
     joins: Latencies
     joining: bool
+    index: str  # the algorithm of the longest part and, if it was chosen, why
 
 
 @dataclass(frozen=True)

@@ -87,8 +87,13 @@ class Compactor:
             lengths = Latencies()
             lengths.add(1000 * took_s)
             self.joins = self.joins.plus(lengths)
-            fields = {"subscriptions": len(new.segment.ids), "parts": len(joining.parts), "s": round(took_s, 1)}
-            log.info("parts compacted", **fields, algorithm=new.algorithm)
+            fields = {
+                "subscriptions": len(new.segment.ids),
+                "parts": len(joining.parts),
+                "s": round(took_s, 1),
+                "index": new.matcher.about,
+            }
+            log.info("parts compacted", **fields)
         due = snapshot.due()
         if self._compaction is None and time.monotonic() >= self._backoff_until and (parts := snapshot.parts[due]):
             long_ago = 1000 * time.time() - LATE_MS

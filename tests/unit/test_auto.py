@@ -56,9 +56,9 @@ def test_what_grows_less_is_chosen_for_a_large_table_though_it_is_behind_on_both
 
 
 def test_events_of_few_attributes_may_have_another_algorithm_than_events_of_many() -> None:
-    found = chosen(uniform_table(3_000, 40, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(20.0, 0.0, 0.0))
-    assert [choice.algorithm for choice in found] == ["sparse", "sparse", "dense"]
-    assert [round(choice.attributes) for choice in found] == [4, 13, 40]
+    found = chosen(uniform_table(3_000, 40, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(25.0, 0.0, 0.0))
+    assert [choice.algorithm for choice in found] == ["sparse", "sparse", "sparse", "dense"]
+    assert [round(choice.attributes) for choice in found] == [4, 9, 19, 40]
 
 
 def test_events_that_come_alone_may_have_another_algorithm_than_those_in_batches() -> None:
@@ -138,9 +138,13 @@ def test_drawn_events_hold_values_of_intervals_in_as_many_attributes_as_asked() 
     assert set(np.diff(drawing.drawn(table, 1).offsets)) == {1}
 
 
-def test_few_large_events_are_drawn() -> None:
-    events = drawing.drawn(uniform_table(500, 900, 10, 0.3), 900)
-    assert drawing.LEAST <= len(events) < drawing.EVENTS
+@pytest.mark.parametrize("attributes", [900, 3_000])
+def test_of_large_events_few_are_drawn_and_measured(attributes: int) -> None:
+    table = uniform_table(500, attributes, 10, 0.3)
+    assert drawing.LEAST <= len(drawing.drawn(table, attributes)) < drawing.EVENTS
+    found = chosen(table, batch=None, one=(1.0, 0.0, 0.0))
+    assert len(found) == len(choosing.BATCHES) * drawing.SIZES
+    assert {round(choice.us, 3) for choice in found} == {1.0}
 
 
 def test_a_sample_has_subscriptions_of_all_parts_of_the_table() -> None:
@@ -201,7 +205,8 @@ def test_what_was_measured_for_few_holds_for_others_of_their_kind(monkeypatch: p
         auto.build(uniform_table(n, 3, 2, 0.3))
     assert measured == [600, 1_100, auto.FEW + 1, auto.FEW + 1]
     auto.build(uniform_table(600, 3, 1, 0.3))
-    assert len(measured) == 5
+    auto.build(uniform_table(600, 3, 2, 0.9))
+    assert len(measured) == 6
 
 
 def test_the_reason_tells_the_algorithm_of_each_case() -> None:

@@ -22,6 +22,12 @@ def test_no_line_of_the_picture_is_folded_at_80_columns() -> None:
     assert len(tables) == 1 + len((*demo.STAGES, demo.TOTAL, demo.FIRST_ROW)) + 1 + len(seen.examples)
 
 
+def test_the_job_tells_which_index_matches() -> None:
+    seen = demo.Seen()
+    seen.hear({"event": "running", "algorithm": "auto", "index": "scan for 9 subscriptions"})
+    assert seen.index == "scan for 9 subscriptions"
+
+
 def test_the_latencies_of_the_first_events_are_apart() -> None:
     seen = demo.Seen()
     for events, ms in ((demo.FIRST - 1, 2_000), (1, 1_000), (1_000, 100)):

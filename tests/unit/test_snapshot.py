@@ -197,6 +197,15 @@ def test_texts_and_fields_that_nobody_needs_any_more_are_forgotten(most: int | N
     assert alone.match([{"x": "999"}, {"x": "979"}, {"x": "999", "f5-9": "text 999"}]) == [[], [], ["s19"]]
 
 
+def test_a_snapshot_tells_the_algorithm_of_its_longest_part() -> None:
+    few, many = ({f"{i}": {"a": [i]} for i in range(n)} for n in (1, 9))
+    assert Snapshot().about == "auto"
+    assert updated(Snapshot(algorithm="tiles"), few).about == "tiles"
+    both = updated(updated(Snapshot(), many), {"z": {"a": [0]}})
+    assert len(both.parts) == 2
+    assert both.about == "scan for 9 subscriptions of 1 of 1 attributes each, too few to measure"
+
+
 def test_ids_are_found_where_they_are_and_not_where_they_were() -> None:
     snapshot = updated(updated(Snapshot(most=0), {"a": {}, "b": {}, "c": {}}), {"b": {}}, ["c"])
     found = snapshot.locate(Texts.of(["c", "b", "a", "b", "nobody"]))

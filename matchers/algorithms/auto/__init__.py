@@ -14,13 +14,17 @@ was measured for one holds for all of its kind in this process.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import groupby, pairwise
-from math import log2
+from math import inf, log2, sqrt
 from time import thread_time
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from matchers.algorithms.auto.candidates import CANDIDATES, FEW, asked
 from matchers.algorithms.auto.choosing import Choice, choose
@@ -58,26 +62,40 @@ class Auto(Matcher):
         return self._for(events).forward(events, interfaces)
 
     def alone(self) -> Callable[[EventBatch], Int32]:
-        at = self._of_batch(1)
-        if len({id(self.matchers[i]) for i in at}) == 1:
-            return self.matchers[at[0]].alone()
-        made = {id(self.matchers[i]): self.matchers[i].alone() for i in at}
-        functions = [made[id(self.matchers[i])] for i in at]
-        ends = [(self.choices[a].attributes * self.choices[b].attributes) ** 0.5 for a, b in pairwise(at)]
-        return lambda event: functions[sum(len(event.column) > end for end in ends)](event)
+        _, ends, matchers = self._cases[0]
+        made = {id(matcher): matcher.alone() for matcher in matchers}
+        functions = [made[id(matcher)] for matcher in matchers]
+        if len(made) == 1:
+            return functions[0]
+        return lambda event: functions[bisect_left(ends, len(event.column))](event)
 
     def _for(self, events: EventBatch) -> Matcher:
         """The matcher of the choice nearest to these events, as a ratio: first by their number, then by attributes."""
-        if all(matcher is self.matchers[0] for matcher in self.matchers):
-            return self.matchers[0]
-        n = max(len(events), 1)
-        values = max(len(events.column) / n, 1.0)
-        return self.matchers[min(self._of_batch(n), key=lambda i: _apart(self.choices[i].attributes, values))]
+        n = len(events)
+        case = 0
+        while n > self._cases[case][0]:
+            case += 1
+        _, ends, matchers = self._cases[case]
+        return matchers[bisect_left(ends, len(events.column) / max(n, 1))]
 
-    def _of_batch(self, n: int) -> list[int]:
-        """The choices for as many events at once, or about as many."""
-        nearest = min((choice.batch for choice in self.choices), key=lambda batch: _apart(batch, n))
-        return [i for i, choice in enumerate(self.choices) if choice.batch == nearest]
+    @cached_property
+    def _cases(self) -> list[tuple[float, list[float], list[Matcher]]]:
+        """By batch: the most events, and the matchers with the most attributes of each but the last."""
+        at = {
+            choice.batch: [i for i, c in enumerate(self.choices) if c.batch == choice.batch] for choice in self.choices
+        }
+        most = [*(sqrt(a * b) for a, b in pairwise(at)), inf]
+        return [
+            (
+                end,
+                [sqrt(self.choices[a].attributes * self.choices[b].attributes) for a, b in pairwise(of)],
+                [self.matchers[i] for i in of],
+            )
+            for end, of in zip(most, at.values(), strict=True)
+        ]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def memory_bytes(self) -> int:
         return sum({id(matcher): matcher.memory_bytes() for matcher in self.matchers}.values())
@@ -108,7 +126,10 @@ def _choices(
     names = ["scan"] if table.n_subscriptions <= TINY else asked(table)
     if len(names) == 1:
         return [Choice(1, 1.0, names[0], np.nan)]
-    kind = (*names, attributes, batch, table.n_subscriptions.bit_length(), table.n_columns, _rounded(table.needed))
+    size = table.n_subscriptions.bit_length(), table.n_columns, _rounded(table.needed)
+    with np.errstate(invalid="ignore"):  # from infinite to infinite
+        width = np.nan_to_num(table.high - table.low, posinf=np.inf, neginf=-np.inf)
+    kind = (*names, attributes, batch, *size, _rounded(width))
     few = table.n_subscriptions <= FEW
     if few and kind in _chosen:
         return _chosen[kind]
@@ -120,13 +141,10 @@ def _choices(
     return choices
 
 
-def _rounded(needed: Int32) -> int:
-    """The predicates of a subscription on average, in powers of 2 ** 0.5."""
-    return round(2 * log2(max(float(needed.mean()), 1.0)))
-
-
-def _apart(a: float, b: float) -> float:
-    return abs(log2(a / b))
+def _rounded(values: NDArray[Any]) -> float:
+    """Their median, in powers of 2 ** 0.5 if it is positive and finite."""
+    median = float(np.median(values)) if len(values) else 0.0
+    return round(2 * log2(median)) if 0 < median < inf else median
 
 
 def _reason(table: SubscriptionTable, choices: list[Choice]) -> str:

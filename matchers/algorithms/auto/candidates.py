@@ -1,6 +1,6 @@
 """The algorithms that `auto` knows, and which of them are asked about a table.
 
-An algorithm is here if, somewhere among the workloads of `bench sweep auto`, it is a tenth ahead of all the others. All
+An algorithm is here if, somewhere among the workloads of `bench choices`, it is a tenth ahead of all the others. All
 that are not are behind one of these everywhere: `sff` behind `counting`, `rein`, `opindex` and `comat` behind `hem` and
 `be_tree`, `h_tree` behind `be_tree`, `pem` behind `hem`; `ccm` needs a GPU.
 

@@ -26,8 +26,8 @@ Clock = Callable[[], float]
 SAMPLES = (6_000, 24_000)  # subscriptions
 BATCHES = (1, 64, EVENTS)  # events at once
 TINY = 64  # subscriptions, and events, that have all kernels loaded
-CALLS = {1: 32, 64: 2}  # of a round; one of more events
-ROUNDS = 3  # of which the least time counts
+CALLS = {1: 32, 64: 4}  # of a round; one of more events
+ROUNDS = 5  # of which the least time counts
 BEHIND = 4.0  # times slower than the fastest: not asked again
 PAYS = np.log(1.2) ** 2  # one case a fifth faster pays for one more index
 CALL_S = 0.01  # for all calls of a round, about
@@ -137,15 +137,16 @@ class _Measuring:
         match = matcher.alone() if batch == 1 else matcher.match
         most = int(CALL_S / max(before, 1e-9))  # events
         n = batch if batch <= BATCHES[1] else min(max(most, BATCHES[1]), batch, len(events))
-        calls = [events.part(at, at + n) for at in range(0, CALLS.get(batch, 1) * n, n)]
+        end = min(CALLS.get(batch, 1) * n, len(events) // n * n)
+        calls = [events.part(at, at + n) for at in range(0, end, n)]
         match(calls[0].part(0, min(n, TINY)))
-        least, end = np.inf, self.clock() + CALL_S
+        least, stop = np.inf, min(self.end, self.clock() + CALL_S)
         for _ in range(ROUNDS):
             began = self.clock()
             for call in calls:
                 match(call)
             now = self.clock()
             least = min(least, max(now - began, 1e-9) / (len(calls) * n))
-            if least > BEHIND * fastest or now > min(self.end, end):
+            if least > BEHIND * fastest or now > stop:
                 break
         return least

@@ -12,7 +12,7 @@ import numpy as np
 
 from matchers.contract.tables import EventBatch, Float64, Int32, SubscriptionTable
 
-SIZES = 3  # of events
+SIZES = 4  # of events
 EVENTS = 1_024  # of each size, at most
 VALUES = 100_000  # of all events of a size, about
 LEAST = 64  # events

@@ -153,6 +153,7 @@ def _subscriptions(document: Document) -> Element:
         ("parts", number(state["parts"])),
         ("size of the parts", size(state["bytes"])),
         ("compactions", joins),
+        ("index", state["index"]),
     ]
     return _section("Subscriptions", _table((), facts))
 
