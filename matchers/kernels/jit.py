@@ -18,6 +18,15 @@ def kernel(function: Function) -> Function:
     return cast(Function, numba.njit(nogil=True, cache=_CACHED)(function))
 
 
+def borrower(function: Function) -> Function:
+    """A kernel that makes no arrays, so it need not count references to those that its caller holds.
+
+    A count takes some 3 ns whenever an array is taken out of a tuple or passed on; tuples of many arrays make it much.
+    """
+    options: Any = {"_nrt": False}  # the runtime that counts; an option that numba's types do not know
+    return cast(Function, numba.njit(nogil=True, cache=_CACHED, **options)(function))
+
+
 def inlined(function: Function) -> Function:
     """A kernel that is inlined into its callers."""
     return cast(Function, numba.njit(nogil=True, inline="always")(function))

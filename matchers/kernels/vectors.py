@@ -199,11 +199,14 @@ def _prefetch(words: Any, i: Any) -> None:
 
 
 def _prefetch_compiled(typing_context: Any, words: Any, i: Any) -> Any:
-    """Load the cache line of words[i] into the cache. words[i] need not exist."""
+    """Load the cache line of words[i] into the second cache. words[i] need not exist.
+
+    What is prefetched is for later, and what is read at present would be driven out of the first cache.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _at(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(8))
-        read, near, data = (ir.Constant(ir.IntType(32), k) for k in (0, 3, 1))
+        read, near, data = (ir.Constant(ir.IntType(32), k) for k in (0, 2, 1))
         _call(builder, "llvm.prefetch.p0i8", ir.VoidType(), pointer, read, near, data)
         return context.get_dummy_value()
 

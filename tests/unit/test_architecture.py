@@ -314,7 +314,7 @@ def test_a_kernel_takes_few_parameters() -> None:
             node.name
             for node in ast.walk(ast.parse(module.read_text()))
             if isinstance(node, ast.FunctionDef)
-            and {ast.unparse(decorator) for decorator in node.decorator_list} & {"kernel", "inlined"}
+            and {ast.unparse(decorator) for decorator in node.decorator_list} & {"kernel", "borrower", "inlined"}
             and len(node.args.args) > MOST_PARAMETERS
         }
         for name, module in LIBRARY.items()

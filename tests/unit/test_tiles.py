@@ -456,6 +456,26 @@ def test_results_that_overflow_their_room_are_complete(n: int, room: int, monkey
         agrees(matcher, table, EventBatch.from_values(event, column, r.random(3 * n), n_events=n, n_columns=2))
 
 
+@pytest.mark.parametrize("n", [1, 64])
+def test_more_matches_than_expected_find_room(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All events lie where half of the subscriptions do, which are the same, and few of those that it could see."""
+    given: list[int] = []
+
+    def watched(matches: int, runs: int, sets: int) -> Any:
+        given.append(matches)
+        return make(matches, runs, sets)
+
+    make = tiles._runs
+    monkeypatch.setattr(tiles, "_runs", watched)
+    same = [(s, 0, 0.5, 0.5005) for s in range(200)]
+    table = table_of(400, 1, [*same, *((s, 0, s / 400, s / 400 + 0.0005) for s in range(200, 400))])
+    matcher = tiles.build(table, tile=8)
+    events = EventBatch.from_dense(np.full((n, 1), 0.5))
+    agrees(matcher, table, events)
+    assert n * 200 > given[0]
+    assert given[1] > given[0]
+
+
 @pytest.mark.parametrize("n", [63, 64, 65, 200])
 def test_batches_of_several_chunks_are_complete(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     table, matcher = shape("many tests")

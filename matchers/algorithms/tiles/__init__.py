@@ -25,7 +25,7 @@ from matchers.algorithms.tiles.clustering import Ranges, Tiling, tiling
 from matchers.algorithms.tiles.kernels import layout as layout_kernels
 from matchers.algorithms.tiles.kernels import matching
 from matchers.algorithms.tiles.kernels.layout import Slots
-from matchers.algorithms.tiles.kernels.matching import Arrays, Batch, Runs, Single
+from matchers.algorithms.tiles.kernels.matching import Alone, Arrays, Batch, Runs, Single
 from matchers.algorithms.tiles.layout import Ends, Layout
 from matchers.algorithms.tiles.model import expected
 from matchers.algorithms.tiles.quantiles import Quantiles
@@ -98,19 +98,15 @@ class Tiles(Matcher):
         first, last = some
         d = len(self.arrays.begin)
         most = min(last - first, max(LAID_OUT // (14 * max(d, 1)), LANES), MOST_EVENTS)
-        room = max(self.n_subscriptions, min(ROOM, (last - first) << 14), SET * len(self.arrays.local))
-        runs = Runs(
-            *(np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.int32)),
-            *(
-                np.empty(room // SET, np.int32),
-                np.empty(room // SET, np.int64),
-                np.empty(room // SET * WORDS, np.uint64),
-            ),
-            np.zeros(3, np.int64),
-        )
+        most_room = max(self.n_subscriptions, min(ROOM, (last - first) << 14), SET * len(self.arrays.local))
+        room = most_room
+        if not self.arrays.precise.any():  # no sets, and few matches: memory that is new costs more than these
+            room = min(room, int((last - first) * (4 * self.matched + 64)))
+        runs = _runs(room, room, room // SET)
         values = events.arrays
         together = last - first > ALONE or self.matched > MUCH
         batch = _batch(-(-most // LANES) * LANES, d) if together else None
+        alone = _alone(self.arrays, len(values.column))
         parts = []
         size = int(min(most, max(room / (2 * self.matched + 1), 1)))
         while first < last:
@@ -122,9 +118,14 @@ class Tiles(Matcher):
                 matching.lay_out_batch(first, end, values, self.arrays, batch, chosen)
                 done = matching.match_batch(*parents, self.arrays, batch, runs, counters)
                 matching.clear_batch(first, end, values, self.arrays, batch)
-            done = done and matching.match_alone(first, end, chosen, values, parents, self.arrays, runs, counters)
-            if not done:  # too many matches for the room: once more with fewer events
-                size = max((end - first) // 8, 1)
+            given = (first, end, chosen, values, parents)
+            done = done and matching.match_alone(*given, self.arrays, alone, runs, counters)
+            if not done:  # too many matches for the room: once more with more room or fewer events
+                if room < most_room:
+                    room = most_room
+                    runs = _runs(room, room, room // SET)
+                else:
+                    size = max((end - first) // 8, 1)
                 continue
             offsets = np.zeros(end - first + 1, np.int64)
             out = matching.arrange(runs, self.arrays.id, self.n_subscriptions, offsets)
@@ -135,12 +136,9 @@ class Tiles(Matcher):
     def alone(self) -> Callable[[EventBatch], Int32]:
         if self.threads > 1 or self.matched > MUCH:
             return super().alone()
-        nothing = np.empty(0, np.int64)
-        runs = Runs(
-            *(np.empty(1, np.int32), np.empty(1, np.int64), np.empty(self.n_subscriptions, np.int32)),
-            *(nothing.astype(np.int32), nothing, nothing.astype(np.uint64), np.zeros(3, np.int64)),
-        )
-        held = Held(Single(self.arrays, runs, np.ones(1, bool), np.zeros(len(COUNTERS), np.int64)))
+        runs = _runs(self.n_subscriptions, 1, 0)
+        alone = _alone(self.arrays, 0)
+        held = Held(Single(self.arrays, alone, runs, np.ones(1, bool), np.zeros(len(COUNTERS), np.int64)))
         return lambda event: matching.match_single(event.offsets, event.column, event.value, held)
 
     def save(self, path: Path) -> None:
@@ -186,9 +184,34 @@ def _batch(n: int, d: int) -> Batch:
         np.zeros(n // LANES, np.uint64),
         np.zeros(n // LANES, np.uint64),
         np.zeros(n + 4, np.int32),
+        np.zeros(n + 4, np.int32),
         aligned((n + 4) * WORDS, np.uint64),
         np.zeros(n + 4, np.int32),
-        np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.int64),
+        np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.uint64),
+    )
+
+
+def _runs(matches: int, runs: int, sets: int) -> Runs:
+    return Runs(
+        np.empty(runs, np.int32),
+        np.empty(runs, np.int64),
+        np.empty(matches, np.int32),
+        np.empty(sets, np.int32),
+        np.empty(sets, np.int64),
+        np.empty(sets * WORDS, np.uint64),
+        np.zeros(3, np.int64),
+    )
+
+
+def _alone(arrays: Arrays, values: int) -> Alone:
+    d = len(arrays.begin)
+    return Alone(
+        np.zeros(d, np.int64),
+        np.zeros(d, np.int64),
+        np.empty(values, np.uint16),
+        np.empty(len(arrays.local), np.int32),
+        np.empty(WORDS, np.uint64),
+        np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.int32),
     )
 
 

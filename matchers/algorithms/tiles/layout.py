@@ -115,7 +115,7 @@ def _least_cells(ranges: Ranges) -> int:
     """The least number of cells of a row: the fewer columns are often used, the more."""
     used = np.bincount(ranges.column, minlength=len(ranges.n_cells)) * 32 >= len(ranges.start) - 1
     fit = kernels.NEAR // (8 * WORDS) // max(int(used.sum()), 1)
-    return int(np.clip(1 << max(fit, 1).bit_length() - 1, kernels.LEAST_CELLS, kernels.MOST_CELLS))
+    return int(np.clip(fit, kernels.LEAST_CELLS, kernels.MOST_CELLS))
 
 
 def _mean_reach(ranges: Ranges) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ MOST_TESTS = 6
 WIDEST = 0.98  # share of the events that a hull may admit and still be worth a test
 ROW_NS, VERIFY_NS = 0.6, 8.0  # measured; only their ratio matters
 LEAST_CELLS, MOST_CELLS = 16, 64  # of a row
-NEAR = 20 << 10  # bytes that the rows of a tile should take, so that they stay in the nearest cache
+NEAR = 30 << 10  # bytes that the rows of a tile should take, so that they mostly stay in the nearest cache
 MANY_LEFT = 1 / 128  # of a tile that an event is left with as candidates, from which on the tile becomes precise
 
 
@@ -206,7 +206,7 @@ def _cells_for(share: float, least: int) -> int:
     """Into how many cells to divide a range of which predicates cover this share: four or more to each of them."""
     n = least
     while n < MOST_CELLS and n * share < 4.0:
-        n *= 2
+        n = min(2 * n, MOST_CELLS)
     return n
 
 

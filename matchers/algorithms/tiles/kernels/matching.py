@@ -12,10 +12,13 @@ An event is a cell in each column (`tiles/quantiles.py`), 0 where it has no valu
                     column 0, its cell      0011 1100 1010 ...
                     or of all               1111 1101 1010 ...       zeros are candidates
 
-Why it is fast: all events of a batch ask one tile before the next, so its rows (20 KB) stay in the nearest cache and
-are read from memory once for the batch. A row costs two loads and an OR of 64 bytes; four events go side by side, so
-that no OR waits for the one before. Where candidates are many, a tile is *precise*: for each cell of a row the ends of
-predicates that lie in it are listed; these are compared, after which what is left matches and is not verified.
+Why it is fast: all events of a batch ask one tile before the next, so its rows (up to 30 KB) stay in the nearest caches
+and are read from memory once for the batch. Nothing waits for memory: rows are asked for while those of the tile before
+are united, predicates of candidates when these are found, long before they are verified. A row costs two loads and an
+OR of 64 bytes; four events go side by side, so that no OR waits for the one before.
+
+Where candidates are many, a tile is *precise*: for each cell of a row the ends of predicates that lie in it are listed;
+these are compared, after which what is left matches and is not verified.
 
 Cost per event: tests of parents and tiles / 64 + tiles passed * rows + candidates * predicates until a miss; and in
 precise tiles the ends in its cells.
@@ -30,7 +33,7 @@ import numpy as np
 from matchers.algorithms.tiles.kernels.layout import SIDE
 from matchers.algorithms.tiles.kernels.quantiles import quantile_cell
 from matchers.kernels.events import Events
-from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.jit import borrower, inlined, kernel
 from matchers.kernels.rows import clear, lay_out
 from matchers.kernels.vectors import (
     LANES,
@@ -48,11 +51,10 @@ from matchers.kernels.vectors import (
     within,
 )
 
-CANDIDATES_AT_ONCE = 1024
-AHEAD = 8  # candidates for which memory is asked before they are verified
+CANDIDATES_AT_ONCE = 1024  # so many wait for memory before they are verified
 FEW_LEFT = 20
-MANY = 32  # events that rows leave something of a tile for, from which on all its predicates are needed
-PREFETCHED = 8  # words of events, from which on all rows of a tile are needed
+TILES_AHEAD = 4  # of which the rows are asked for, when one event is matched
+EVENTS_OF_A_ROW = 24  # that pass a tile, from which on they need nearly all of its rows
 
 TILES, PASSED, ROWS, CANDIDATES, VERIFIED = range(5)  # counters
 
@@ -107,9 +109,18 @@ class Batch(NamedTuple):
     passing: Any  # [N / 64] uint64: of a tile
     parents: Any  # [N / 64] uint64
     passed: Any  # [N + 4] int32
+    passed_before: Any  # [N + 4] int32
     found: Any  # [(N + 4) * 8] uint64: what rows leave
     found_event: Any  # [N + 4] int32
-    candidate: Any  # [CANDIDATES_AT_ONCE + 512] int64: event and slot
+    candidate: Any  # [CANDIDATES_AT_ONCE + 512] uint64: event and slot
+
+
+class Passed(NamedTuple):
+    """A tile and the n events that have passed its tests."""
+
+    tile: Any  # int64
+    event: Any  # [N + 4] int32
+    n: Any  # int64
 
 
 class Runs(NamedTuple):
@@ -124,7 +135,7 @@ class Runs(NamedTuple):
     used: Any  # [3] int64: runs, ids, sets
 
 
-@kernel
+@borrower
 def lay_out_batch(first: int, last: int, events: Events, index: Arrays, batch: Batch, several: Any) -> None:
     """Put events first .. last into `batch`, which is empty; several: [last - first] bool: these are left out."""
     start, column, value = events
@@ -149,7 +160,7 @@ def lay_out_batch(first: int, last: int, events: Events, index: Arrays, batch: B
                 values[at * d + c] = value[i]
 
 
-@kernel
+@borrower
 def clear_batch(first: int, last: int, events: Events, index: Arrays, batch: Batch) -> None:
     start, column, _ = events
     valid, cells, own_cells = batch.valid, batch.cells, batch.own_cells
@@ -175,17 +186,19 @@ def _has_several(column: Any, begin: int, end: int, d: int) -> bool:
     return several
 
 
-@kernel
+@borrower
 def match_batch(first: int, last: int, index: Arrays, batch: Batch, runs: Runs, counters: Any) -> bool:
     """Parents first .. last on all events of the batch. False if there was no room for all matches.
 
-    Arrays that loops use are named before them: to take one out of `index` counts references, as Python does.
+    A tile that events pass waits until the next one is found, whose rows are asked for while those of the tile that
+    waited are united. Candidates wait too, until there are so many that the memory has had time to bring them.
     """
-    cells, valid, passing, parents, passed = batch.cells, batch.valid, batch.passing, batch.parents, batch.passed
-    parent, parent_test, test, row = index.parent, index.parent_test, index.test, index.row
+    cells, valid, passing, parents = batch.cells, batch.valid, batch.passing, batch.parents
+    parent, parent_test, test = index.parent, index.parent_test, index.test
     tests = (index.test_column, index.test_low, index.test_width)
-    bits, row_at = index.words, index.row_at
-    words = valid.shape[0]
+    words, free = valid.shape[0], batch.passed
+    waiting = Passed(np.int64(0), batch.passed_before, np.int64(0))
+    m = 0  # candidates
     for p in range(first, last):
         for w in range(words):
             parents[w] = valid[w]
@@ -195,33 +208,79 @@ def match_batch(first: int, last: int, index: Arrays, batch: Batch, runs: Runs, 
             for w in range(words):
                 passing[w] = parents[w]
             counters[TILES] += words * LANES
-            if words >= PREFETCHED and row[t] < row[t + 1]:
-                end = bits.shape[0] if row[t + 1] == row_at.shape[0] else row_at[row[t + 1]]
-                for at in range(row_at[row[t]], end, WORDS):
-                    prefetch(bits, np.uint64(at))
             if not _test(test[t], test[t + 1], tests, cells, passing):
                 continue
-            n = 0
-            for w in range(words):
-                events = passing[w]
-                while events != np.uint64(0):
-                    passed[n] = (w << 6) + np.int64(lowest(events))
-                    n += 1
-                    events &= events - np.uint64(1)
-            counters[PASSED] += n
-            counters[ROWS] += n * (row[t + 1] - row[t])
-            if row[t] == row[t + 1]:
-                room = _list_all(t, index, batch, n, runs, counters)
-            elif index.precise[t]:
-                room = _list_precise(t, index, batch, _filter(t, index, batch, n), runs, counters)
-            else:
-                room = _list(t, index, batch, _filter(t, index, batch, n), runs, counters)
-            if not room:
+            following = Passed(np.int64(t), free, _places(passing, free))
+            if following.n == 0:  # a tile without tests, if no event is valid
+                continue
+            m = _match_tile(waiting, following, index, batch, m, runs, counters)
+            if m < 0:
                 return False
-    return True
+            free = waiting.event
+            waiting = following
+    m = _match_tile(waiting, Passed(np.int64(0), free, np.int64(0)), index, batch, m, runs, counters)
+    return m >= 0 and _verify(index, batch, m, runs, counters)
 
 
-@kernel
+@inlined
+def _places(words: Any, places: Any) -> Any:
+    """Write where bits are set; returns how many there are."""
+    n = np.int64(0)
+    for w in range(words.shape[0]):
+        left = words[w]
+        while left != np.uint64(0):
+            places[n] = (w << 6) + np.int64(lowest(left))
+            n += 1
+            left &= left - np.uint64(1)
+    return n
+
+
+@borrower
+def _match_tile(
+    passed: Passed, following: Passed, index: Arrays, batch: Batch, m: int, runs: Runs, counters: Any
+) -> int:
+    """Match the tile that events have passed; m candidates wait; returns how many do then. -1: no room for matches."""
+    t, n, row, row_at = passed.tile, passed.n, index.row, index.row_at
+    ahead, ahead_end = np.int64(0), np.int64(0)
+    if following.n >= EVENTS_OF_A_ROW:
+        begin, end = row[following.tile], row[following.tile + 1]
+        if begin < end:
+            ahead = row_at[begin]
+            ahead_end = np.int64(index.words.shape[0]) if end == row_at.shape[0] else row_at[end]
+    elif following.n > 0:
+        _ask(following, index, batch)
+    if n == 0:
+        return m
+    counters[PASSED] += n
+    counters[ROWS] += n * (row[t + 1] - row[t])
+    if row[t] == row[t + 1]:
+        return _list_all(passed, index, batch, m, runs, counters)
+    found = _filter(passed, index, batch, ahead, ahead_end)
+    if index.precise[t]:
+        return m if _list_precise(t, index, batch, found, runs, counters) else -1
+    return _list(t, index, batch, found, m, runs, counters)
+
+
+@borrower
+def _ask(passed: Passed, index: Arrays, batch: Batch) -> None:
+    """Ask the memory for the rows that events need of the tile that they have passed."""
+    t, n, event = passed.tile, passed.n, passed.event
+    words, own_cells, offsets = index.words, batch.own_cells, batch.offsets
+    row_column, row_low, row_shift, row_at = index.row_column, index.row_low, index.row_shift, index.row_at
+    begin, local, end = np.uint64(index.row[t]), np.uint64(index.local[t]), np.uint64(index.row[t + 1])
+    d = np.uint64(index.begin.shape[0])
+    for r in range(begin, end):
+        at, c = np.uint64(row_at[r]), np.uint64(row_column[r])
+        for i in range(n):
+            e = np.uint64(event[i])
+            if r < local:
+                cell = np.uint64(own_cells[e * d + c]) - np.uint64(row_low[r])
+                prefetch(words, at + ((cell >> np.uint64(row_shift[r])) << np.uint64(3)))
+            else:
+                prefetch(words, at + np.uint64(offsets[e * d + c]))
+
+
+@borrower
 def _test(first: int, last: int, tests: Any, cells: Any, passing: Any) -> Any:
     """Leave in `passing` the events that pass all tests; returns whether one is left."""
     column, lows, widths = tests
@@ -239,30 +298,39 @@ def _test(first: int, last: int, tests: Any, cells: Any, passing: Any) -> Any:
     return left != np.uint64(0)
 
 
-@kernel
-def _filter(t: int, index: Arrays, batch: Batch, n: int) -> int:
-    """Write what the rows leave of the tile for each event that passed; returns how many events have candidates."""
-    words, cells, offsets, passed = index.words, batch.cells, batch.offsets, batch.passed
+@borrower
+def _filter(passed: Passed, index: Arrays, batch: Batch, ahead: Any, ahead_end: Any) -> int:
+    """Write what the rows leave of the tile for each event that passed; returns how many events have candidates.
+
+    Meanwhile the memory is asked for words[ahead : ahead_end].
+    """
+    t, n, event = passed.tile, passed.n, passed.event
+    words, own_cells, offsets = index.words, batch.own_cells, batch.offsets
     row_column, row_low, row_shift, row_at = index.row_column, index.row_low, index.row_shift, index.row_at
-    begin, local, end = index.row[t], index.local[t], index.row[t + 1]
-    events, d = batch.valid.shape[0] * LANES, np.uint64(index.begin.shape[0])
+    begin, local, end = np.uint64(index.row[t]), np.uint64(index.local[t]), np.uint64(index.row[t + 1])
+    d = np.uint64(index.begin.shape[0])
     found_words, found_event = batch.found, batch.found_event
     for i in range(n, n + 3):
-        passed[i] = passed[n - 1]
+        event[i] = event[n - 1]
     found = 0
+    lines = (ahead_end - ahead + WORDS - 1) // WORDS
+    some = (lines * 4 + n - 1) // n * WORDS
     for i in range(0, n, 4):
-        e0, e1 = np.uint64(passed[i]), np.uint64(passed[i + 1])
-        e2, e3 = np.uint64(passed[i + 2]), np.uint64(passed[i + 3])
+        for line in range(ahead, min(ahead + some, ahead_end), WORDS):
+            prefetch(words, np.uint64(line))
+        ahead += some
+        e0, e1 = np.uint64(event[i]), np.uint64(event[i + 1])
+        e2, e3 = np.uint64(event[i + 2]), np.uint64(event[i + 3])
+        o0, o1, o2, o3 = e0 * d, e1 * d, e2 * d, e3 * d
         a, b, c, f = nothing(), nothing(), nothing(), nothing()
         for r in range(begin, local):
             at = np.uint64(row_at[r])
-            col = np.uint64(row_column[r] * events)
+            col = np.uint64(row_column[r])
             low, shift = np.uint64(row_low[r]), np.uint64(row_shift[r])
-            a = either(a, load(words, at + (((np.uint64(cells[col + e0]) - low) >> shift) << np.uint64(3))))
-            b = either(b, load(words, at + (((np.uint64(cells[col + e1]) - low) >> shift) << np.uint64(3))))
-            c = either(c, load(words, at + (((np.uint64(cells[col + e2]) - low) >> shift) << np.uint64(3))))
-            f = either(f, load(words, at + (((np.uint64(cells[col + e3]) - low) >> shift) << np.uint64(3))))
-        o0, o1, o2, o3 = e0 * d, e1 * d, e2 * d, e3 * d
+            a = either(a, load(words, at + (((np.uint64(own_cells[o0 + col]) - low) >> shift) << np.uint64(3))))
+            b = either(b, load(words, at + (((np.uint64(own_cells[o1 + col]) - low) >> shift) << np.uint64(3))))
+            c = either(c, load(words, at + (((np.uint64(own_cells[o2 + col]) - low) >> shift) << np.uint64(3))))
+            f = either(f, load(words, at + (((np.uint64(own_cells[o3 + col]) - low) >> shift) << np.uint64(3))))
         for r in range(local, end):
             at = np.uint64(row_at[r])
             col = np.uint64(row_column[r])
@@ -281,40 +349,36 @@ def _filter(t: int, index: Arrays, batch: Batch, n: int) -> int:
 def _keep(excluded: Any, event: Any, words: Any, events: Any, found: int, counts: bool) -> int:
     """Written in any case and counted where there are candidates: no branch that is mispredicted."""
     store(excluded, words, np.uint64(found * WORDS))
-    events[found] = np.int32(event)
+    events[np.uint64(found)] = np.int32(event)
     return found + int(counts and not full(excluded))
 
 
-@kernel
-def _list(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
-    """Append the subscriptions of a tile that events match, of those that rows have left. False: no room.
-
-    Candidates are collected before they are verified, so that the memory for those ahead can be asked for.
-    """
+@borrower
+def _list(t: int, index: Arrays, batch: Batch, n: int, m: int, runs: Runs, counters: Any) -> int:
+    """Append to the m candidates that wait those that rows have left, and ask the memory for them; returns how many
+    wait then. -1: no room for matches."""
     found, found_event, candidate = batch.found, batch.found_event, batch.candidate
-    start, ranges, first = index.start, index.range, index.slot[t]
-    if n >= MANY:
-        for u in range(first, index.slot[t + 1], 8):
-            prefetch(start, np.uint64(u))
-        for i in range(3 * start[first], 3 * start[index.slot[t + 1]], 32):
-            prefetch(ranges, np.uint64(i))
-    m = 0
+    start, ranges, first = index.start, index.range, np.uint64(index.slot[t])
     for i in range(n):
-        e = np.int64(found_event[i])
-        for w in range(WORDS):
-            left = ~found[i * WORDS + w]
+        e = np.uint64(found_event[i]) << np.uint64(32)
+        for w in range(np.uint64(WORDS)):
+            left = ~found[np.uint64(i * WORDS) + w]
             while left != np.uint64(0):
-                candidate[m] = (e << 32) | (first + (w << 6) + np.int64(lowest(left)))
+                u = first + (w << np.uint64(6)) + lowest(left)
                 left &= left - np.uint64(1)
+                candidate[np.uint64(m)] = e | u
                 m += 1
-        if m >= CANDIDATES_AT_ONCE or i == n - 1:
+                at = np.uint64(3) * np.uint64(start[u])
+                prefetch(ranges, at)
+                prefetch(ranges, at + np.uint64(29))  # of ten predicates
+        if m >= CANDIDATES_AT_ONCE:
             if not _verify(index, batch, m, runs, counters):
-                return False
+                return -1
             m = 0
-    return True
+    return m
 
 
-@kernel
+@borrower
 def _list_precise(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
     """Append the matches of a precise tile: what the ends in the cells of an event leave, but for what is unsure."""
     found, found_event, own_cells, values = batch.found, batch.found_event, batch.own_cells, batch.values
@@ -347,7 +411,7 @@ def _list_precise(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, count
                 bit = lowest(asked)
                 asked &= asked - np.uint64(1)
                 u = first + (w << 6) + np.int64(bit)
-                if not _satisfied(u, start, range_, low, high, own_cells, values, e * d):
+                if not _satisfied(np.uint64(u), start, range_, low, high, own_cells, values, np.uint64(e * d)):
                     found[i * WORDS + w] |= np.uint64(1) << bit
         if one_each:
             r = used[2]
@@ -373,7 +437,7 @@ def _few(excluded: Any, origin: int) -> bool:
     return left <= FEW_LEFT
 
 
-@kernel
+@borrower
 def _append(t: int, e: Any, i: int, index: Arrays, batch: Batch, runs: Runs) -> bool:
     """A run of the subscriptions that are left of a tile of which some share a slot."""
     id_start, first, used = index.id_start, index.slot[t], runs.used
@@ -409,32 +473,38 @@ def _exclude(at: int, ends: Any, end_value: Any, end_slot: Any, value: Any, word
         words[np.uint64(origin) + (j >> np.uint64(6))] |= np.uint64(above) << (j & np.uint64(63))
 
 
-@kernel
+@borrower
 def _verify(index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
-    """Append those of n candidates that match: runs of one event after the other. False: no room."""
+    """Append those of n candidates that match: runs of one event after the other. False: no room.
+
+    Those that match are collected in the place of candidates, so that their ids can be asked for before they are read.
+    """
     candidate, own_cells, values = batch.candidate, batch.own_cells, batch.values
     start, range_, low, high = index.start, index.range, index.low, index.high
     id_start, id, runs_id, runs_event, runs_begin = index.id_start, index.id, runs.id, runs.event, runs.begin
-    d = index.begin.shape[0]
-    last = np.int64(-1)  # the event of the run that is open
-    r, m = runs.used[0], runs.used[1]
+    d = np.uint64(index.begin.shape[0])
+    slots = np.uint64(0xFFFFFFFF)
+    hits = 0
     for i in range(n):
-        if i + AHEAD < n:
-            ahead = 3 * start[candidate[i + AHEAD] & 0xFFFFFFFF]
-            prefetch(range_, np.uint64(ahead))
-            prefetch(range_, np.uint64(ahead + 31))
-            prefetch(own_cells, np.uint64((candidate[i + AHEAD] >> 32) * d))
         key = candidate[i]
-        u, e = key & 0xFFFFFFFF, key >> 32
-        if not _satisfied(u, start, range_, low, high, own_cells, values, e * d):
-            continue
-        if m + id_start[u + 1] - id_start[u] > runs_id.shape[0] or r == runs_event.shape[0]:
+        u, e = key & slots, key >> np.uint64(32)
+        candidate[hits] = key
+        if _satisfied(u, start, range_, low, high, own_cells, values, e * d):
+            prefetch(id_start, u)
+            prefetch(id, u)  # where each slot is one subscription, as in most tables
+            hits += 1
+    last = np.uint64(0xFFFFFFFF)  # the event of the run that is open
+    r, m = runs.used[0], runs.used[1]
+    for i in range(hits):
+        u, e = candidate[i] & slots, candidate[i] >> np.uint64(32)
+        begin, end = id_start[u], id_start[u + np.uint64(1)]
+        if m + end - begin > runs_id.shape[0] or r == runs_event.shape[0]:
             return False
         if e != last:
             runs_event[r], runs_begin[r] = e, m
             r += 1
             last = e
-        for k in range(id_start[u], id_start[u + 1]):
+        for k in range(begin, end):
             runs_id[m] = id[k]
             m += 1
     runs.used[0], runs.used[1] = r, m
@@ -443,58 +513,58 @@ def _verify(index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> b
     return True
 
 
-@kernel
-def _list_all(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
-    """Append the matches of a tile without rows: all its subscriptions are candidates."""
-    passed, candidate = batch.passed, batch.candidate
-    first, last = index.slot[t], index.slot[t + 1]
-    m = 0
+@borrower
+def _list_all(passed: Passed, index: Arrays, batch: Batch, m: int, runs: Runs, counters: Any) -> int:
+    """`_list` for a tile without rows: all its subscriptions are candidates."""
+    n, event, candidate = passed.n, passed.event, batch.candidate
+    first, last = index.slot[passed.tile], index.slot[passed.tile + 1]
     for i in range(n):
         for u in range(first, last):
-            candidate[m] = (np.int64(passed[i]) << 32) | u
+            candidate[m] = (np.uint64(event[i]) << np.uint64(32)) | np.uint64(u)
             m += 1
-        if m >= CANDIDATES_AT_ONCE or i == n - 1:
+        if m >= CANDIDATES_AT_ONCE:
             if not _verify(index, batch, m, runs, counters):
-                return False
+                return -1
             m = 0
-    return True
+    return m
 
 
 @inlined
-def _satisfied(u: int, start: Any, range_: Any, low: Any, high: Any, own_cells: Any, values: Any, origin: int) -> bool:
+def _satisfied(u: Any, start: Any, range_: Any, low: Any, high: Any, own_cells: Any, values: Any, origin: Any) -> bool:
     """Whether the event whose cells and values begin at `origin` hits an interval of slot u in each of its columns.
 
     Cells decide, but where an interval begins or ends in the cell of the value: only there doubles are compared.
     """
-    i = start[u]
-    end = start[u + 1]
+    i, end = np.uint64(start[u]), np.uint64(start[u + np.uint64(1)])
+    three, one, two = np.uint64(3), np.uint64(1), np.uint64(2)
     hit = True
     while hit and i < end:
-        c = range_[3 * i]
+        c = np.uint64(range_[three * i])
         cell = own_cells[origin + c]
         hit = False
-        while i < end and range_[3 * i] == c:
-            begins, ends = range_[3 * i + 1], range_[3 * i + 2]
+        while i < end and range_[three * i] == c:
+            begins, ends = range_[three * i + one], range_[three * i + two]
             if begins <= cell <= ends:
                 if begins < cell < ends:
                     hit = True
                 else:
                     hit |= low[i] <= values[origin + c] <= high[i]
-            i += 1
+            i += one
     return hit
 
 
 class Alone(NamedTuple):
-    """One event laid out for `match_alone`."""
+    """Room in which `match_alone` lays out one event; what it leaves there does not matter, but `last` is 0."""
 
     first: Any  # [A] int64, as in `rows.lay_out`
     last: Any  # [A] int64
     cell: Any  # uint16, of each of its values
     passed: Any  # [T] int32: the tiles it passes
     row: Any  # [8] uint64
+    candidate: Any  # [CANDIDATES_AT_ONCE + 512] int32: slots
 
 
-@kernel
+@borrower
 def match_alone(
     first: int,
     last: int,
@@ -502,6 +572,7 @@ def match_alone(
     events: Events,
     parents: tuple[int, int],
     index: Arrays,
+    alone: Alone,
     runs: Runs,
     counters: Any,
 ) -> bool:
@@ -516,10 +587,7 @@ def match_alone(
     pivot_start, parent, parent_test, test = index.pivot_start, index.parent, index.parent_test, index.test
     tests = (index.test_column, index.test_low, index.test_width)
     d = domain.shape[0]
-    passed = np.empty(test.shape[0] - 1, np.int32)
-    cell = np.empty(column.shape[0], np.uint16)
-    of, to = np.zeros(d, np.int64), np.zeros(d, np.int64)
-    alone = Alone(of, to, cell, passed, np.empty(WORDS, np.uint64))
+    of, to, cell, passed = alone.first, alone.last, alone.cell, alone.passed
     laid_out = (of, to, cell)
     for e in range(first, last):
         if not chosen[e - first]:
@@ -554,58 +622,55 @@ def match_alone(
 def _passes(first: int, last: int, tests: Any, laid_out: Any, begin: int) -> bool:
     column, low, width = tests
     of, to, cell = laid_out
-    for q in range(first, last):
-        c = column[q]
+    for q in range(np.uint64(first), np.uint64(last)):
+        c = np.uint64(column[q])
         hit = False
         for k in range(of[c], to[c]):
-            hit |= np.uint16(cell[k - begin] - low[q]) <= width[q]
+            hit |= np.uint16(cell[np.uint64(k - begin)] - low[q]) <= width[q]
         if not hit:
             return False
     return True
 
 
-@kernel
+@borrower
 def _list_alone(
     event: int, n: int, begin: int, value: Any, index: Arrays, alone: Alone, runs: Runs, counters: Any
 ) -> bool:
     """Append the subscriptions that the event laid out matches, of the n tiles that it passed. False: no room.
 
-    Its rows lie far apart, so those of the next tile are asked for while those of one are united.
+    Its rows lie far apart, so those of the next tiles are asked for while those of one are united.
     """
     words, offset, edge_start, rows = index.words, index.offset, index.edge_start, index.row
     row_column, row_low, row_shift, row_length = index.row_column, index.row_low, index.row_shift, index.row_length
     row_at, locals_, unsure = index.row_at, index.local, index.unsure
     ends_at, ends, end_value, end_slot = index.ends_at, index.ends, index.end_value, index.end_slot
     of, to, cells, left_words = alone.first, alone.last, alone.cell, alone.row
-    start, range_, low, high = index.start, index.range, index.low, index.high
-    slot, id_start, id = index.slot, index.id_start, index.id
-    runs_id, used, passed = runs.id, runs.used, alone.passed
-    m = used[1]
-    for x in range(-1, n):
-        if x + 1 < n:
-            t = passed[x + 1]
-            for r in range(rows[t], rows[t + 1]):
-                c = row_column[r]
+    slot, start, range_, id_start, id = index.slot, index.start, index.range, index.id_start, index.id
+    used, runs_id, passed, candidate = runs.used, runs.id, alone.passed, alone.candidate
+    first = used[1]
+    waiting = 0  # candidates
+    for x in range(-TILES_AHEAD, n):
+        if x + TILES_AHEAD < n:
+            t = passed[x + TILES_AHEAD]
+            for r in range(np.uint64(rows[t]), np.uint64(rows[t + 1])):
+                c = np.uint64(row_column[r])
+                at = np.int64(0)
                 if of[c] < to[c]:
-                    at = _row_offset(
-                        np.int64(cells[of[c] - begin]), r, c, r < locals_[t], row_low, row_shift, offset, edge_start
-                    )
-                    prefetch(words, np.uint64(row_at[r] + at))
+                    cell = np.int64(cells[np.uint64(of[c] - begin)])
+                    at = _row_offset(cell, r, c, r < locals_[t], row_low, row_shift, offset, edge_start)
+                prefetch(words, np.uint64(row_at[r] + at))
         if x < 0:
             continue
         t = passed[x]
-        if m + id_start[slot[t + 1]] - id_start[slot[t]] > runs_id.shape[0]:
-            return False
         excluded = nothing()
         precise = index.precise[t]
-        for r in range(rows[t], rows[t + 1]):
-            c = row_column[r]
+        for r in range(np.uint64(rows[t]), np.uint64(rows[t + 1])):
+            c = np.uint64(row_column[r])
             row = everything()
             precise = precise and to[c] - of[c] < 2
             for k in range(of[c], to[c]):
-                at = _row_offset(
-                    np.int64(cells[k - begin]), r, c, r < locals_[t], row_low, row_shift, offset, edge_start
-                )
+                cell = np.int64(cells[np.uint64(k - begin)])
+                at = _row_offset(cell, r, c, r < locals_[t], row_low, row_shift, offset, edge_start)
                 if 0 <= at < row_length[r] * WORDS:
                     row = both(row, load(words, np.uint64(row_at[r] + at)))
             if of[c] == to[c]:
@@ -617,12 +682,13 @@ def _list_alone(
         store(excluded, left_words, np.uint64(0))
         precise = precise and not _few(left_words, 0)
         if precise:
+            if used[1] + id_start[slot[t + 1]] - id_start[slot[t]] > runs_id.shape[0]:
+                return False
             for r in range(rows[t], rows[t + 1]):
                 c = row_column[r]
                 for k in range(of[c], to[c]):
-                    at = _row_offset(
-                        np.int64(cells[k - begin]), r, c, r < locals_[t], row_low, row_shift, offset, edge_start
-                    )
+                    cell = np.int64(cells[k - begin])
+                    at = _row_offset(cell, r, c, r < locals_[t], row_low, row_shift, offset, edge_start)
                     _exclude(ends_at[r] + at // WORDS, ends, end_value, end_slot, value[k], left_words, 0)
         slots = slot[t + 1] - slot[t]
         for w in range((slots + 63) >> 6):
@@ -630,42 +696,72 @@ def _list_alone(
             while left != np.uint64(0):
                 bit = lowest(left)
                 left &= left - np.uint64(1)
-                u = slot[t] + (w << 6) + np.int64(bit)
+                u = np.uint64(slot[t] + (w << 6)) + bit
                 if u >= slot[t + 1]:  # a tile without rows excludes none
                     break
-                counters[CANDIDATES] += 1
-                hit = precise and (unsure[t * WORDS + w] >> bit) & np.uint64(1) == np.uint64(0)
-                if not hit:
-                    counters[VERIFIED] += 1
-                    i = start[u]
-                    end = start[u + 1]
-                    hit = True
-                    while hit and i < end:
-                        c = range_[3 * i]
-                        hit = False
-                        while i < end and range_[3 * i] == c:
-                            for k in range(of[c], to[c]):
-                                hit |= low[i] <= value[k] <= high[i]
-                            i += 1
-                if hit:
-                    for k in range(id_start[u], id_start[u + 1]):
-                        runs_id[m] = id[k]
-                        m += 1
-    if m > used[1]:
-        runs.event[used[0]], runs.begin[used[0]] = event, used[1]
+                if precise and (unsure[t * WORDS + w] >> bit) & np.uint64(1) == np.uint64(0):
+                    counters[CANDIDATES] += 1
+                    for k in range(id_start[u], id_start[u + np.uint64(1)]):
+                        runs_id[used[1]] = id[k]
+                        used[1] += 1
+                else:
+                    candidate[waiting] = u
+                    waiting += 1
+                    prefetch(range_, np.uint64(3) * np.uint64(start[u]))
+        if waiting >= CANDIDATES_AT_ONCE:
+            if not _verify_alone(waiting, begin, value, index, alone, runs, counters):
+                return False
+            waiting = 0
+    if not _verify_alone(waiting, begin, value, index, alone, runs, counters):
+        return False
+    if used[1] > first:
+        runs.event[used[0]], runs.begin[used[0]] = event, first
         used[0] += 1
-        used[1] = m
+    return True
+
+
+@borrower
+def _verify_alone(n: int, begin: int, value: Any, index: Arrays, alone: Alone, runs: Runs, counters: Any) -> bool:
+    """Append those of n candidates that the event laid out matches. False: no room."""
+    start, range_, low, high = index.start, index.range, index.low, index.high
+    id_start, id = index.id_start, index.id
+    of, to, cells, candidate, runs_id = alone.first, alone.last, alone.cell, alone.candidate, runs.id
+    three, one, two = np.uint64(3), np.uint64(1), np.uint64(2)
+    m = runs.used[1]
+    for x in range(n):
+        u = np.uint64(candidate[x])
+        i, end = np.uint64(start[u]), np.uint64(start[u + one])
+        hit = True
+        while hit and i < end:
+            c = np.uint64(range_[three * i])
+            hit = False
+            while i < end and range_[three * i] == c:
+                begins, ends = range_[three * i + one], range_[three * i + two]
+                for k in range(of[c], to[c]):
+                    cell = cells[np.uint64(k - begin)]
+                    if begins <= cell <= ends:
+                        hit |= begins < cell < ends or low[i] <= value[k] <= high[i]
+                i += one
+        if hit:
+            if m + id_start[u + one] - id_start[u] > runs_id.shape[0]:
+                return False
+            for k in range(id_start[u], id_start[u + one]):
+                runs_id[m] = id[k]
+                m += 1
+    runs.used[1] = m
+    counters[CANDIDATES] += n
+    counters[VERIFIED] += n
     return True
 
 
 @inlined
 def _row_offset(
-    cell: Any, r: int, c: int, local: bool, row_low: Any, row_shift: Any, offset: Any, edge_start: Any
+    cell: Any, r: Any, c: Any, local: bool, row_low: Any, row_shift: Any, offset: Any, edge_start: Any
 ) -> Any:
     """The distance of a cell's row from row_at[r]; that of a local one may lie outside."""
     if local:
         return ((cell - np.int64(row_low[r])) >> np.int64(row_shift[r])) * WORDS
-    return np.int64(offset[edge_start[c] + cell - 1])
+    return np.int64(offset[np.uint64(edge_start[c] + cell - 1)])
 
 
 @kernel
@@ -730,6 +826,7 @@ class Single(NamedTuple):
     """An index, and what `match_single` needs besides."""
 
     tiles: Arrays
+    alone: Alone  # without room for the cells of an event
     runs: Runs  # with room for one run, of all subscriptions
     chosen: Any  # [1] bool: True
     counters: Any
@@ -738,10 +835,12 @@ class Single(NamedTuple):
 @kernel
 def match_single(offsets: Any, column: Any, value: Any, held: Any) -> Any:
     """The subscriptions, ascending, that a batch of one event satisfies; a held `Single`."""
-    index, runs, chosen, counters = held.arrays
+    index, room, runs, chosen, counters = held.arrays
+    cell = np.empty(column.shape[0], np.uint16)
+    alone = Alone(room.first, room.last, cell, room.passed, room.row, room.candidate)
     runs.used[:] = 0
     parents = (0, index.parent.shape[0] - 1)
-    match_alone(0, 1, chosen, Events(offsets, column, value), parents, index, runs, counters)
+    match_alone(0, 1, chosen, Events(offsets, column, value), parents, index, alone, runs, counters)
     return arrange(runs, index.id, index.id.shape[0], np.zeros(2, np.int64))
 
 
