@@ -45,12 +45,13 @@ def _all(pattern: Pattern) -> tuple[list[Alternative], int]:
     for part in pattern.parts:
         if isinstance(part, OneOf):
             choice, within = _one_of(part)
-            written += within
+            added = _ranges(choice)
         else:
             choice = _terms(part) if isinstance(part, Predicate) else [[(part.path, part)]]
-            written += _ranges(choice)
+            added = within = _ranges(choice)
+        written += within
         choices.append(choice)
-        ranges = ranges * len(choice) + _ranges(choice) * alternatives
+        ranges = ranges * len(choice) + added * alternatives
         alternatives *= len(choice)
         _check(part, alternatives, ranges)
         _check_growth(part, ranges, written)

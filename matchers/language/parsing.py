@@ -122,7 +122,7 @@ def _listed(node: list[Any], path: Path) -> Iterator[Part]:
         for entry in node:
             if not isinstance(entry, Mapping):
                 operators.append(Equals(literal(entry)))
-            elif _is_of_array(entry, 0):
+            elif not _MAY_BE_OF_ARRAY.isdisjoint(entry) and _is_of_array(entry, 0):
                 of_array.append(Pattern(tuple(_array_parts(entry, path))))
             else:
                 operators.append(_operator(entry))
@@ -386,6 +386,7 @@ OPERATORS: dict[str, Callable[[Any], Operator]] = {
 }
 
 CONTAINS = ("contains-all", "contains-exactly", "contains-none")  # of all values of an array
+_MAY_BE_OF_ARRAY = frozenset((*CONTAINS, "$and"))
 
 # What users of other languages write, and what says the same here.
 EQUIVALENTS: dict[str, str] = {

@@ -68,9 +68,7 @@ def test_the_command_prints_subscriptions_and_names_what_it_cannot_translate(tmp
     ]
     file = tmp_path / "rules.json"
     file.write_text(json.dumps({"Rules": rules}))
-    result = CliRunner().invoke(
-        app, ["translate", "eventbridge", str(file), "--subscriber", "alice"], catch_exceptions=False
-    )
+    result = CliRunner().invoke(app, ["translate", "eventbridge", str(file), "--subscriber", "alice"])
     assert result.exit_code == 1
     assert [json.loads(line) for line in result.stdout.splitlines()] == [
         {"id": "stopped", "subscriber": "alice", "pattern": {"detail": {"state": ["stopped"]}}},
@@ -84,10 +82,8 @@ def test_the_command_prints_subscriptions_and_names_what_it_cannot_translate(tmp
     assert len(complaints) >= len(wanted)
 
     (tmp_path / "one.json").write_text(text)
-    result = CliRunner().invoke(
-        app, ["translate", "eventbridge", str(tmp_path / "one.json"), "--subscriber", "alice"], catch_exceptions=False
-    )
+    result = CliRunner().invoke(app, ["translate", "eventbridge", str(tmp_path / "one.json"), "--subscriber", "alice"])
     assert (result.exit_code, json.loads(result.stdout)["id"]) == (0, "one")
-    result = CliRunner().invoke(app, ["translate", "cobol", str(file), "--subscriber", "alice"], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["translate", "cobol", str(file), "--subscriber", "alice"])
     assert result.exit_code == 2
     assert "known: eventbridge" in result.stderr
