@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from ruamel.yaml import YAML
 
@@ -40,6 +41,14 @@ OPTIONS = tomllib.loads(SETTINGS[0].read_text())["spark"]["options"]
 @pytest.mark.parametrize("file", SETTINGS, ids=lambda file: file.parent.name)
 def test_the_job_takes_the_settings(file: Path) -> None:
     assert load(file).spark.options
+
+
+def test_spark_submit_on_yarn_has_what_run_has_there() -> None:
+    lines = (HOME / "deploy" / "yarn" / "spark.conf").read_text().splitlines()
+    given = dict(line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
+    options = load(SETTINGS[1]).spark.options
+    assert options.items() - given.items() == {("spark.submit.deployMode", "client")}
+    assert f"spark-sql-kafka-0-10_2.13:{pyspark.__version__}" in given["spark.jars.packages"]
 
 
 def test_the_drivers_environment_is_settings_and_adds_to_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
