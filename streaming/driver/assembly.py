@@ -25,7 +25,7 @@ from streaming.driver.load_shedding import Precision
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.driver.slots import Slots
-from streaming.driver.start_offsets import Beginning, warn_deleted
+from streaming.driver.start_offsets import Beginning, warn_deleted, with_a_batch
 from streaming.errors import JobError
 from streaming.index.parts import SharedFile
 from streaming.kafka import layout
@@ -41,7 +41,7 @@ from streaming.monitoring.view import About
 from streaming.monitoring.web.server import Server
 from streaming.process import checkpoint
 from streaming.process.supervision import Past
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Source
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
 from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, Topic, restore
 from streaming.state.state import AT_ONCE, STAND_IN, State
@@ -125,10 +125,11 @@ def _partitions(settings: Settings, topics: Topics) -> list[tuple[str, int]]:
 
 def restored(
     settings: Settings, names: Names, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink
-) -> tuple[Restored, int]:
+) -> tuple[Restored, int, dict[SourcePartition, int]]:
     """The state of the last committed batch: a saved one and the changes since then, else all of the topic.
 
-    Also returns the number of events deleted before they were read, by their offsets. Raises JobError.
+    Also returns the number of events deleted before they were read, by their offsets, and where Spark begins to read
+    (`start_offsets.with_a_batch`). Raises JobError.
     """
     bounds = {
         (source, p): (low, high)
@@ -153,7 +154,8 @@ def restored(
         query=settings.query.name,
     )
     state = restore(empty, store, where, beginning.positions, first_start=not committed)
-    return state, sum(end - begin for begin, end in beginning.deleted.values())
+    deleted = sum(end - begin for begin, end in beginning.deleted.values())
+    return state, deleted, with_a_batch(beginning.positions, bounds)
 
 
 def state(settings: Settings, restored: Restored, store: Store, background: Executor, spark: SparkContext) -> State:

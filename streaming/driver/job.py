@@ -28,6 +28,7 @@ from streaming.driver.rereading import Rereading
 from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed, of_worker
 from streaming.index import packing
 from streaming.kafka.clients import Cluster
+from streaming.kafka.ends import Ends
 from streaming.kafka.topic_watch import Watch
 from streaming.kernels import ahead, rehearsal
 from streaming.kernels.ahead import Compiled
@@ -54,6 +55,7 @@ log = logger("sluice.job")
 
 # How often Spark asks Kafka for offsets while there is nothing to do. Otherwise a batch follows the last one at once.
 IDLE = "20 milliseconds"
+ASK_EVERY_S = 0.02  # where the topics end, after a batch
 Opens = Callable[[Path], AbstractContextManager[SparkSession]]  # a session, given a directory for temporary files
 LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # of a disk
 
@@ -134,7 +136,7 @@ class _Start:
         directory = checkpoint.state(location, self.scratch)
         here = Store(directory) if checkpoint.is_local(location) else None
 
-        def restored(store: Store) -> tuple[Restored, int]:
+        def restored(store: Store) -> tuple[Restored, int, dict[SourcePartition, int]]:
             return assembly.restored(settings, names, empty, store, topics, sink)
 
         with (
@@ -150,7 +152,7 @@ class _Start:
             try:
                 with self.opens(self.scratch) as spark:
                     store = here or Store(directory, remote.opened(spark, location, settings.query.name, directory))
-                    start, deleted = restoring.result() if restoring else restored(store)
+                    start, deleted, begins = restoring.result() if restoring else restored(store)
                     monitor.deleted(deleted)
                     state = assembly.state(settings, start, store, background, spark.sparkContext)
                     if state.snapshot.algorithm != settings.matching.algorithm:
@@ -161,8 +163,10 @@ class _Start:
                     )
                     pipeline.observer = Both(assembly.observer(settings, monitor, last), _Told(self.past))
                     self._take_over(spark, pipeline, start)
-                    batches = _Batches(pipeline)
-                    query = self._query(spark, batches, pipeline, start.positions)
+                    ends = Ends(Cluster.of(settings), slots.partitions)
+                    last.callback(ends.close)
+                    batches = _Batches(pipeline, partial(_read_to_the_end, ends, state, settings))
+                    query = self._query(spark, batches, pipeline, begins)
                     monitor.enter(RUNNING)
                     log.info("running", **self._facts(state, url))
                     self.running(monitor)
@@ -211,7 +215,7 @@ class _Start:
         checkpoint.own(self.settings.query.checkpoint, self.lineage)
 
     def _query(
-        self, spark: SparkSession, batches: _Batches, pipeline: Pipeline, positions: Mapping[SourcePartition, int]
+        self, spark: SparkSession, batches: _Batches, pipeline: Pipeline, begins: Mapping[SourcePartition, int]
     ) -> StreamingQuery:
         """Start it. Its first batch waits until the workers are warm."""
         _forget(spark, self.spark_checkpoint)
@@ -222,7 +226,7 @@ class _Start:
         stream = sources.event_and_change_stream(
             spark,
             kafka=_source_options(settings),
-            starts={topic: of_source(positions, source) for source, topic in topics.items()},
+            starts={topic: of_source(begins, source) for source, topic in topics.items()},
             caps={
                 settings.events.topic: settings.events.max_per_batch,
                 settings.subscriptions.topic: settings.subscriptions.max_per_batch,
@@ -286,6 +290,14 @@ def _source_options(settings: Settings) -> dict[str, str]:
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
 
 
+def _read_to_the_end(ends: Ends, state: State, settings: Settings) -> bool:
+    """Whether there is nothing to read for the next batch; False too if the brokers do not tell."""
+    topics = assembly.source_topics(settings)
+    positions = {(topics[source], partition): offset for (source, partition), offset in state.positions.items()}
+    told = ends()
+    return told is not None and all(end <= positions.get(at, 0) for at, end in told.items())
+
+
 class _Told(Nobody):
     """Tells the supervisor, if there is one, of the first batch that had rows and is done."""
 
@@ -299,10 +311,15 @@ class _Told(Nobody):
 
 
 class _Batches:
-    """Spark's callback: runs the pipeline, keeps the exception that broke it, and can stop between two batches."""
+    """Spark's callback: runs the pipeline, keeps the exception that broke it, and can stop between two batches.
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    It returns when there is more to read. Spark without a batch asks for offsets every few milliseconds and takes a
+    tenth of a core; waiting in here takes a hundredth.
+    """
+
+    def __init__(self, pipeline: Pipeline, at_the_end: Callable[[], bool] = lambda: False) -> None:
         self._pipeline = pipeline
+        self._at_the_end = at_the_end
         self._turn = threading.Lock()
         self._finished = False
         self.failure: BaseException | None = None
@@ -319,6 +336,18 @@ class _Batches:
                 raise
             finally:
                 gc.enable()
+        while not self._finished and self._at_the_end():
+            time.sleep(ASK_EVERY_S)
+            with self._turn:
+                self._rest()
+
+    def _rest(self) -> None:
+        """The work between two batches, while there is none."""
+        try:
+            self._pipeline.state.step()
+        except BaseException as error:
+            self.failure = error
+            raise
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -57,6 +57,21 @@ class Beginning:
         return cls(positions | {(EVENTS, partition): low for partition, (_, low) in deleted.items()}, deleted)
 
 
+def with_a_batch(positions: Mapping[SourcePartition, int], bounds: Bounds) -> dict[SourcePartition, int]:
+    """The positions, but before the last record of one partition if nothing else is to be read.
+
+    So Spark has a first batch at once, which it plans without haste and in which the job can wait for more. The workers
+    drop what lies before the positions.
+    """
+    begins = dict(positions)
+    if all(begins[at] >= high for at, (_, high) in bounds.items()):
+        for at, (low, high) in bounds.items():
+            if low < high == begins[at]:
+                begins[at] -= 1
+                break
+    return begins
+
+
 def warn_deleted(topic: str, partition: int, begin: int, end: int, offsets: int) -> None:
     """Log the deleted offsets of a partition, from `begin` until before `end`."""
     log.warning(

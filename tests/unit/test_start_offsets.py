@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from streaming.driver.start_offsets import Beginning, Bounds
+from streaming.driver.start_offsets import Beginning, Bounds, with_a_batch
 from streaming.errors import OffsetsBeyondEnd
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
 
@@ -54,3 +54,23 @@ def test_a_topic_without_any_committed_offset_was_made_again(
     logging.getLogger("sluice").propagate = True
     begin(committed)
     assert [record.fields["topic"] for record in caplog.records if "made again" in record.message] == [topic]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("positions", "begins"),
+    [
+        ((5, 9), (4, 9)),  # all is read: the last record once more
+        ((4, 9), (4, 9)),  # there is a batch anyhow
+        ((5, 8), (5, 8)),
+    ],
+)
+def test_spark_has_a_first_batch_if_there_is_any_record(positions: tuple[int, int], begins: tuple[int, int]) -> None:
+    bounds = {(EVENTS, 0): (0, 0), (EVENTS, 1): (2, 5), (SUBSCRIPTIONS, 0): (0, 9)}
+    at = [(EVENTS, 1), (SUBSCRIPTIONS, 0)]
+    found = with_a_batch({(EVENTS, 0): 0} | dict(zip(at, positions, strict=True)), bounds)
+    assert found == {(EVENTS, 0): 0} | dict(zip(at, begins, strict=True))
+
+
+def test_without_any_record_there_is_no_first_batch() -> None:
+    empty = {(EVENTS, 0): 3, (SUBSCRIPTIONS, 0): 0}
+    assert with_a_batch(empty, {(EVENTS, 0): (3, 3), (SUBSCRIPTIONS, 0): (0, 0)}) == empty

@@ -1,0 +1,95 @@
+"""Between two batches the job waits within Spark's callback for as long as there is nothing to read."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from config import Settings
+from streaming.driver import job
+from streaming.driver.job import _Batches, _read_to_the_end
+from streaming.driver.pipeline import Pipeline
+from streaming.errors import JobError
+from streaming.rows import EVENTS, SUBSCRIPTIONS
+from tests.spark_double import Frame
+from tests.stage import ListSink, event, pipeline, state
+
+
+def frame(p: Pipeline, *rows: dict[str, Any]) -> Any:
+    slots: Any = p.slots
+    return Frame.of(rows, 10, slots.stage)
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "ASK_EVERY_S", 0.001)
+
+
+def test_it_waits_until_there_is_more_and_takes_what_was_done_beside_the_batches() -> None:
+    p = pipeline(ListSink())
+    p.state.better = Future()
+    p.state.better.set_result(("counting", {}))
+    answers = iter([True, True, False])
+    _Batches(p, lambda: next(answers))(frame(p), 0)
+    assert next(answers, None) is None
+    assert p.state.snapshot.algorithm == "counting"
+
+
+def test_it_does_not_wait_where_there_is_more() -> None:
+    p = pipeline(ListSink())
+    p.state.step = lambda: pytest.fail("there is no time for it")  # type: ignore[method-assign]
+    _Batches(p, lambda: False)(frame(p), 0)
+
+
+def test_who_stops_the_job_need_not_wait_for_a_record() -> None:
+    p = pipeline(ListSink())
+    batches = _Batches(p, lambda: True)
+    waiting = threading.Thread(target=batches, args=(frame(p), 0))
+    waiting.start()
+    batches._refuse()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    assert batches.failure is None
+
+
+def test_work_that_fails_while_it_waits_stops_the_job() -> None:
+    p = pipeline(ListSink())
+    p.state.better = Future()
+    p.state.better.set_exception(JobError("no such option"))
+    batches = _Batches(p, lambda: True)
+    with pytest.raises(JobError):
+        batches(frame(p), 0)
+    assert isinstance(batches.failure, JobError)
+
+
+@pytest.mark.parametrize(
+    ("told", "at_the_end"),
+    [
+        ({("events", 0): 5, ("subscriptions", 0): 7}, True),
+        ({("events", 0): 6, ("subscriptions", 0): 7}, False),
+        ({("events", 0): 5, ("subscriptions", 0): 8}, False),
+        ({("events", 0): 5, ("events", 1): 1}, False),
+        ({("events", 0): 5, ("events", 1): 0}, True),
+        (None, False),
+    ],
+    ids=["read", "an event", "a change", "of another partition", "which is empty", "no answer"],
+)
+def test_there_is_more_if_a_partition_ends_beyond_the_positions(told: Any, at_the_end: bool) -> None:
+    read = state({(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 7})
+    assert _read_to_the_end(lambda: told, read, Settings()) is at_the_end  # type: ignore[arg-type]
+
+
+def test_an_event_is_done_before_it_waits() -> None:
+    sink = ListSink()
+    p = pipeline(sink)
+    seen: list[int] = []
+
+    def at_the_end() -> bool:
+        seen.append(p.state.positions[EVENTS, 0])
+        return False
+
+    _Batches(p, at_the_end)(frame(p, event(0, {"x": 1})), 0)
+    assert seen == [1]
