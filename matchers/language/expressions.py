@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from unicodedata import category
 
-MAX_STATES = 1_000  # that an expression needs, its repetitions written out
+MAX_STATES = 250  # that an expression needs, its repetitions written out
 MAX_DEPTH = 100  # of parentheses
 MAX_REPEAT = 1_000  # as in RE2
 

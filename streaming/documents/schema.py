@@ -28,7 +28,7 @@ ONLY_THE_JOB = (
     f"patterns nested deeper than {MAX_DEPTH} levels",
     f"patterns that expand to more than {MAX_ALTERNATIVES:,} alternatives or {MAX_RANGES:,} values and ranges, or to "
     f"more than {FEW_RANGES:,} and {MAX_GROWTH} times what they name",
-    "regular expressions that cannot be read, or need more than a thousand states",
+    "regular expressions that cannot be read, or need too many states",
     "days and times that no calendar or clock has",
     "IPv6 networks with too few groups or more than one ::",
 )

@@ -125,7 +125,7 @@ def test_what_python_writes_otherwise(text: str, yes: str, no: str) -> None:
         ("a{,2}", "a repetition is {3}"),
         ("a{3,2}", "from the lower to the higher"),
         ("a{1001}", "up to 1000"),
-        ("(a{100}){100}", "more than 1000 states"),
+        ("(a{100}){100}", "more than 250 states"),
         ("^a", "it is for the whole text, so ^ is not needed"),
         ("a$", "$ is not needed"),
         ("[a", "it ends within []"),
@@ -150,7 +150,7 @@ def test_what_is_no_expression(text: str, reason: str) -> None:
 
 
 def test_no_expression_makes_a_text_be_read_twice() -> None:
-    for text in ("(a*)*b", "(a|aa)+b", "(a?){50}a{50}b", "(.*a){20}b"):  # exponential by backtracking
+    for text in ("(a*)*b", "(a|aa)+b", "(a?){30}a{30}b", "(.*a){20}b"):  # exponential by backtracking
         assert not automaton(text).matches("a" * 5_000)
 
 
