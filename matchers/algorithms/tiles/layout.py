@@ -16,6 +16,7 @@ from matchers.contract.tables import Float64, Int64, offsets_of
 from matchers.kernels.vectors import WORDS, aligned
 
 MOST_ROWS = 128  # of a tile
+SMALL = 1 << 15  # subscriptions, up to which there are few candidates anyway
 
 OneByOne = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # tests: column, low, width; int32, uint16, uint16
 
@@ -114,7 +115,8 @@ def _tests(n: int) -> Tests:
 def _least_cells(ranges: Ranges) -> int:
     """The least number of cells of a row: the fewer columns are often used, the more."""
     used = np.bincount(ranges.column, minlength=len(ranges.n_cells)) * 32 >= len(ranges.start) - 1
-    fit = kernels.NEAR // (8 * WORDS) // max(int(used.sum()), 1)
+    near = kernels.NEAR if len(ranges.start) > SMALL else kernels.NEAR * 2 // 3  # which is faster to build
+    fit = near // (8 * WORDS) // max(int(used.sum()), 1)
     return int(np.clip(fit, kernels.LEAST_CELLS, kernels.MOST_CELLS))
 
 
