@@ -163,7 +163,7 @@ class _Start:
                     )
                     pipeline.observer = Both(assembly.observer(settings, monitor, last), _Told(self.past))
                     self._take_over(spark, pipeline, start)
-                    ends = Ends(Cluster.of(settings), slots.partitions)
+                    ends = Ends(Cluster.of(settings), assembly.source_topics(settings).values())
                     last.callback(ends.close)
                     batches = _Batches(pipeline, partial(_read_to_the_end, ends, state, settings))
                     query = self._query(spark, batches, pipeline, begins)

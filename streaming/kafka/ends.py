@@ -6,7 +6,8 @@ half of what the admin client's does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
@@ -14,22 +15,35 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 from streaming.kafka.clients import Cluster
 
 ANSWER_S = 2.0  # for the brokers
+PARTITIONS_EVERY_S = 1.0  # how often it asks which there are
 
 
 class Ends:
-    """The ends of some partitions, each before its first open transaction."""
+    """The ends of all partitions of some topics, each before its first open transaction."""
 
-    def __init__(self, cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
+    def __init__(self, cluster: Cluster, topics: Collection[str]) -> None:
         self._consumer: Consumer = cluster.reader()
-        self._partitions = [TopicPartition(topic, partition, OFFSET_END) for topic, partition in partitions]
+        self._topics = topics
+        self._partitions: list[TopicPartition] = []
+        self._known_s = -PARTITIONS_EVERY_S  # when they were
 
     def __call__(self) -> Mapping[tuple[str, int], int] | None:
-        """By topic and partition. None if some broker does not tell."""
+        """By topic and partition. None if some broker does not tell, or a topic is gone."""
         with suppress(KafkaException):
+            if time.monotonic() - self._known_s >= PARTITIONS_EVERY_S:
+                self._partitions = [at for topic in self._topics for at in self._partitions_of(topic)]
+                self._known_s = time.monotonic()
             told = self._consumer.offsets_for_times(self._partitions, ANSWER_S)
             if not any(partition.error for partition in told):
                 return {(partition.topic, partition.partition): partition.offset for partition in told}
         return None
+
+    def _partitions_of(self, topic: str) -> list[TopicPartition]:
+        """Raises KafkaException."""
+        told = self._consumer.list_topics(topic, ANSWER_S).topics[topic]
+        if told.error is not None:
+            raise KafkaException(told.error)
+        return [TopicPartition(topic, partition, OFFSET_END) for partition in told.partitions]
 
     def close(self) -> None:
         self._consumer.close()
