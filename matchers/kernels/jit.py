@@ -14,13 +14,12 @@ _SETTINGS: Any = numba.config  # numba sets them when it is imported
 _CACHED = _SETTINGS.BOUNDSCHECK != 1 or bool(_SETTINGS.CACHE_DIR)
 
 
-# Nobody calls a kernel by C's conventions, and the code for that takes a tenth of the time to compile one. Numba's types
-# know neither this option nor the other below.
-_OPTIONS: Any = {"nogil": True, "cache": _CACHED, "no_cfunc_wrapper": True}
+_njit: Any = numba.njit  # its types do not know all of its options
 
 
 def kernel(function: Function) -> Function:
-    return cast(Function, numba.njit(**_OPTIONS)(function))
+    # Nobody calls a kernel by C's conventions, and the code for that takes a tenth of the time to compile one.
+    return cast(Function, _njit(nogil=True, cache=_CACHED, no_cfunc_wrapper=True)(function))
 
 
 def borrower(function: Function) -> Function:
@@ -28,7 +27,7 @@ def borrower(function: Function) -> Function:
 
     A count takes some 3 ns whenever an array is taken out of a tuple or passed on; tuples of many arrays make it much.
     """
-    return cast(Function, numba.njit(**_OPTIONS, _nrt=False)(function))
+    return cast(Function, _njit(nogil=True, cache=_CACHED, no_cfunc_wrapper=True, _nrt=False)(function))
 
 
 def inlined(function: Function) -> Function:
