@@ -54,6 +54,11 @@ class Part:
     def is_by(self, algorithm: str, options: Mapping[str, Any]) -> bool:
         return (self.algorithm, self.options) == (algorithm, dict(options))
 
+    @property
+    def about(self) -> str:
+        """Its algorithm and, if that was chosen for it, why."""
+        return self.matcher.about or self.algorithm
+
     @cached_property
     def ids(self) -> list[str]:
         """The ids of the segment as texts."""
@@ -146,7 +151,7 @@ class Snapshot:
     def about(self) -> str:
         """The algorithm of the longest part and, if it was chosen for it, why."""
         longest = max(self.parts, key=lambda part: len(part.segment.ids), default=None)
-        return (longest.matcher.about if longest else "") or self.algorithm
+        return longest.about if longest else self.algorithm
 
     @cached_property
     def plan(self) -> FieldPlan:

@@ -91,7 +91,7 @@ class Compactor:
                 "subscriptions": len(new.segment.ids),
                 "parts": len(joining.parts),
                 "s": round(took_s, 1),
-                "index": new.matcher.about,
+                "index": new.about,
             }
             log.info("parts compacted", **fields)
         due = snapshot.due()

@@ -39,7 +39,7 @@ def test_every_event_before_during_and_after_the_change_is_delivered_once(
 
         send()
         sluice("subscribe", "--wait", stdin=lines(subscription("t", "bob", x=[{"numeric": [">=", 0]}])))
-        while not any(line["algorithm"] == "sff" for line in said(running, "parts compacted")):
+        while not any(line["index"] == "sff" for line in said(running, "parts compacted")):
             assert sent < 200, "the index is not there"
             send()
         for _ in range(3):
