@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,10 @@ def test_every_name_that_is_taken_makes_a_topic(subscriber: str, kafka: str, nam
     outputs = OutputTopics(Topics(kafka, {}), 1, 1, create=True)
     topic = f"{name}.to.{subscriber}"
     assert outputs.missing([topic]) == set()
-    assert topic in Topics(kafka, {}).partitions()
+    end = time.monotonic() + 30
+    while topic not in Topics(kafka, {}).partitions():  # the broker knows a moment after it has answered
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def test_of_two_names_that_differ_in_a_dot_only_the_first_gets_its_deliveries(kafka: str, name: str) -> None:

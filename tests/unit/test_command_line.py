@@ -16,8 +16,8 @@ from commands import HOME
 from run_stream import app
 
 # Theirs is JSON anyway, or an address; the job's own lines are `log.format`.
-WITHOUT_JSON = ("run", "broker", "schema", "translate", "subscriptions export", "bench sweep")
-OFFLINE = ("demo", "broker", "schema", "validate", "match", "explain", "test", "bench")
+WITHOUT_JSON = ("run", "broker", "schema", "translate", "warm", "subscriptions export", "bench sweep", "bench choices")
+OFFLINE = ("demo", "broker", "schema", "translate", "validate", "match", "explain", "test", "bench")
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

@@ -142,7 +142,7 @@ def test_a_part_that_is_removed_whole_while_it_is_joined_is_gone_after_it(tmp_pa
 def test_a_better_index_takes_the_place_of_the_one_before_part_by_part_and_no_delivery_changes(
     tmp_path: Path, later: Later
 ) -> None:
-    state = started(Store(tmp_path), later)
+    state = started(Store(tmp_path), later, Snapshot(algorithm="scan"))
     state.better = Future()
     for n in range(9):
         subscribe(state, n)

@@ -68,7 +68,7 @@ def test_all_need_the_base_first_and_who_chooses_comes_last() -> None:
     base, plain, choosing = ahead.needed(["auto", "sff"])
     assert (base, choosing) == (["publishing", "scan"], ["auto"])
     assert plain[0] == "tiles"
-    assert {*ALGORITHMS["auto"].chooses, "sff"} == {*plain}
+    assert {*ALGORITHMS["auto"].chooses, "sff"} == {*plain, "scan"}
     stamp.set_compiled("publishing")
     stamp.set_compiled("tiles")
     assert ahead.needed(["tiles"]) == [["scan"]]
@@ -84,7 +84,7 @@ def test_what_was_compiled_is_said_and_not_compiled_again() -> None:
     said: list[str] = []
     pool: Executor = AtOnce()
     ahead.compile(ahead.needed(["counting"]), {}, pool, lambda compiled: said.append(compiled.name))
-    assert said == ["publishing", "scan", "counting"]
+    assert (sorted(said[:2]), said[2:]) == (["publishing", "scan"], ["counting"])
     assert ahead.is_ready("counting")
     ahead.compile(ahead.needed(["counting"]), {}, _Failing())
 
@@ -114,7 +114,5 @@ def test_the_command_says_what_there_is_to_do(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_image_and_setup_compile_by_the_command() -> None:
-    image = (HOME / "docker" / "Dockerfile").read_text()
-    (line,) = (line for line in image.splitlines() if "run_stream.py warm" in line)
-    assert {*line.rpartition(" warm ")[2].split()} <= ALGORITHMS.keys()
+    assert "RUN .venv/bin/python run_stream.py warm\n" in (HOME / "docker" / "Dockerfile").read_text()
     assert "$(RUN) warm\n" in (HOME / "Makefile").read_text()
