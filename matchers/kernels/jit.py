@@ -36,11 +36,13 @@ def inlined(function: Function) -> Function:
 
 
 def compiled(function: Callable[..., Any]) -> bool:
-    """Whether a kernel need not be compiled before it runs: it is in this process, or in the cache on disk.
+    """Whether a kernel runs compiled without being compiled first: it is in this process, or in the cache on disk.
 
-    For some types of arguments, that is; those of our kernels hardly vary.
+    For some types of arguments, that is; those of our kernels hardly vary. False where numba compiles nothing.
     """
-    if _SETTINGS.DISABLE_JIT or function.signatures:  # type: ignore[attr-defined]
+    if _SETTINGS.DISABLE_JIT:
+        return False
+    if function.signatures:  # type: ignore[attr-defined]
         return True
     file = getattr(function._cache, "_cache_file", None)  # type: ignore[attr-defined]
     return file is not None and bool(file._load_index())

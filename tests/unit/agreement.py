@@ -65,6 +65,9 @@ def agrees(matcher: Matcher, table: SubscriptionTable, events: EventBatch) -> No
     expected, found = ALGORITHMS["scan"](table).match(events), matcher.match(events)
     assert found.offsets.tolist() == expected.offsets.tolist()
     assert found.subscription.tolist() == expected.subscription.tolist()
+    alone = matcher.alone()
+    for e in range(min(len(events), 3)):
+        assert alone(events.part(e, e + 1)).tolist() == expected.of(e).tolist()
 
 
 def uniform_table(n: int, d: int, psi: int, width: float, seed: int = 1) -> SubscriptionTable:

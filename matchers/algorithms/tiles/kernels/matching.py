@@ -841,7 +841,7 @@ def match_single(offsets: Any, column: Any, value: Any, held: Any) -> Any:
     runs.used[:] = 0
     parents = (0, index.parent.shape[0] - 1)
     match_alone(0, 1, chosen, Events(offsets, column, value), parents, index, alone, runs, counters)
-    return arrange(runs, index.id, index.id.shape[0], np.zeros(2, np.int64))
+    return arrange(runs, index.id, runs.id.shape[0], np.zeros(2, np.int64))  # not all subscriptions have an id here
 
 
 @inlined
