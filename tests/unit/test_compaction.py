@@ -144,16 +144,14 @@ def test_a_better_index_takes_the_place_of_the_one_before_part_by_part_and_no_de
 ) -> None:
     state = started(Store(tmp_path), later, Snapshot(algorithm="scan"))
     state.better = Future()
-    for n in range(9):
-        subscribe(state, n)
-        later.work()
-    until(lambda: later.work() or state.step() or not state.compactor.frozen)  # type: ignore[union-attr, func-returns-value]
-    assert {part.algorithm for part in state.snapshot.parts} == {"scan"}
+    for numbers in (range(100), range(100, 120)):  # each many more than come later, so they stay two parts
+        apply(state, [change(n, f"s{n}", ALICE) for n in numbers])
+    assert [part.algorithm for part in state.snapshot.parts] == ["scan", "scan"]
     state.better.set_result(("counting", {}))
     old = state.snapshot.parts
-    subscribe(state, 9)  # indexed at once
+    subscribe(state, 120)  # indexed at once
     seen = []
-    for n in range(10, 16):
+    for n in range(121, 124):
         found = [part.algorithm for part in state.snapshot.parts]
         seen.append({*found})
         assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(n))}}
@@ -163,7 +161,7 @@ def test_a_better_index_takes_the_place_of_the_one_before_part_by_part_and_no_de
     assert {"scan", "counting"} in seen
     assert {part.algorithm for part in state.snapshot.parts} == {"counting"}
     assert not {*old} & {*state.snapshot.parts}
-    assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(16))}}
+    assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(124))}}
     state.close()
 
 
