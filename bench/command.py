@@ -333,7 +333,7 @@ def living(
     subscribers: Subscribers = Load.subscribers,
     symbols: Symbols = Load.symbols,
     matches: Matches = Load.matches,
-    algorithm: Algorithm = "tiles",
+    algorithm: Algorithm = "auto",
     deliveries: Layout = "shared",
     set_: Set = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same load.", min=0)] = Load.seed,
@@ -382,7 +382,7 @@ def system(
     matches: Matches = Load.matches,
     subscribers: Subscribers = Load.subscribers,
     symbols: Symbols = Load.symbols,
-    algorithm: Algorithm = "tiles",
+    algorithm: Algorithm = "auto",
     deliveries: Layout = "shared",
     set_: Set = None,
     directory: Annotated[

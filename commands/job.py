@@ -54,10 +54,10 @@ def run(
         raise typer.Exit(
             supervision.supervise(command, stop_on_signals(), partial(checkpoint.obstacle, settings.query.checkpoint))
         )
-    from streaming.driver import job, session  # not in the supervisor: Spark's import takes a second, and memory
+    from streaming.driver import launch, session  # not in the supervisor: Spark's import takes a second, and memory
 
     past = None if restarts is None else Past(restarts, last_exit_code, progress)
     jars = JARS / "spark"
     opens = partial(session.submitted, settings) if submitted else partial(session.own, settings, jars)
-    job.run(settings, opens, stop_on_signals(), lineage or uuid.uuid4().hex, past)
+    launch.run(settings, opens, stop_on_signals(), lineage or uuid.uuid4().hex, past)
     session.keep_class_archive(jars)

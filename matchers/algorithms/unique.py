@@ -49,6 +49,7 @@ def rows(
     threads: int,
 ) -> Intervals:
     """The rows `order` of a table."""
+    order = order.astype(np.int64, copy=False)  # the kernel is compiled for each type
     to = offsets_of(start[order + 1] - start[order])
     given = Intervals(start, column, low, high)
     taken = Intervals(to, *(np.empty(int(to[-1]), array.dtype) for array in (column, low, high)))

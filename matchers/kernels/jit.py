@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import ir, types
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.untyped_passes import InlineInlinables
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -15,11 +19,14 @@ _CACHED = _SETTINGS.BOUNDSCHECK != 1 or bool(_SETTINGS.CACHE_DIR)
 
 
 _njit: Any = numba.njit  # its types do not know all of its options
+_without_its_value: Any = types.unliteral  # of a constant's type
+_Scope: Any = ir.Scope
 
 
-def kernel(function: Function) -> Function:
+def kernel(function: Function, **more: bool) -> Function:
     # Nobody calls a kernel by C's conventions, and the code for that takes a tenth of the time to compile one.
-    return cast(Function, _njit(nogil=True, cache=_CACHED, no_cfunc_wrapper=True)(function))
+    compiled = _njit(nogil=True, cache=_CACHED, no_cfunc_wrapper=True, pipeline_class=_Compiler, **more)(function)
+    return cast(Function, _one_for_all_constants(compiled))
 
 
 def borrower(function: Function) -> Function:
@@ -27,12 +34,58 @@ def borrower(function: Function) -> Function:
 
     A count takes some 3 ns whenever an array is taken out of a tuple or passed on; tuples of many arrays make it much.
     """
-    return cast(Function, _njit(nogil=True, cache=_CACHED, no_cfunc_wrapper=True, _nrt=False)(function))
+    return kernel(function, _nrt=False)
+
+
+def inner(function: Function) -> Function:
+    """A borrower that only kernels call. The way from Python into it is not compiled: a call from there would crash."""
+    return kernel(function, _nrt=False, no_cpython_wrapper=True)
+
+
+def _one_for_all_constants(compiled: Any) -> Any:
+    """Where a kernel calls another with a constant, numba would compile it once more for that constant.
+
+    That happens to counters too, which have their first value while the type of a loop is not known yet.
+    """
+    template = getattr(compiled, "get_call_template", None)
+    if template is not None:  # it is compiled
+
+        def without_constants(args: Any, kws: Any) -> Any:
+            types_of_kws = {name: _without_its_value(kw) for name, kw in kws.items()}
+            return template([_without_its_value(arg) for arg in args], types_of_kws)
+
+        compiled.get_call_template = without_constants
+    return compiled
 
 
 def inlined(function: Function) -> Function:
     """A kernel that is inlined into its callers."""
     return cast(Function, numba.njit(nogil=True, inline="always")(function))
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
+class _Inlining(InlineInlinables):
+    """The pass of numba, which copies the blocks of what it inlines, one by one and twice. The variables of a function
+    belong to one scope, to which each block refers, so each copy took all of them along: time in proportion to blocks
+    times variables, half of all for a long kernel. What is copied is thrown away, so the copies may share the scope.
+    """
+
+    _name = "inlining"
+
+    def run_pass(self, state: Any) -> bool:
+        _Scope.__deepcopy__ = lambda scope, memo: scope  # nothing else compiles meanwhile: numba holds its lock
+        try:
+            return bool(super().run_pass(state))  # type: ignore[no-untyped-call]
+        finally:
+            del _Scope.__deepcopy__
+
+
+class _Compiler(CompilerBase):
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)  # type: ignore[no-untyped-call]
+        passes.passes = [(_Inlining if one is InlineInlinables else one, name) for one, name in passes.passes]
+        passes.finalize()
+        return [passes]
 
 
 def compiled(function: Callable[..., Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from streaming.driver import job, session
+from streaming.driver import launch, session
 from streaming.monitoring import status
 from streaming.monitoring.monitor import Monitor
 
@@ -53,7 +53,7 @@ class Handle:
     def _run(self, spark: SparkSession, settings: Settings) -> None:
         opens = partial(session.borrowed, spark)
         try:
-            job.run(settings, opens, self._stop, uuid.uuid4().hex, running=self._running.set_result)
+            launch.run(settings, opens, self._stop, uuid.uuid4().hex, running=self._running.set_result)
         except BaseException as error:
             self._ended.set_exception(error)
         else:

@@ -1,21 +1,20 @@
-"""Run the job: take over, find the committed offsets, and process batches until told to stop."""
+"""Run the job in a session: take over, find the committed offsets, and process batches until told to stop."""
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -25,7 +24,7 @@ from streaming.driver import assembly, session, sources, warm_up
 from streaming.driver.isolation import Lost, lost
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.rereading import Rereading
-from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed, of_worker
+from streaming.errors import JobError, SparkFailed, of_worker
 from streaming.index import packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.ends import Ends
@@ -56,64 +55,14 @@ log = logger("sluice.job")
 # How often Spark asks Kafka for offsets while there is nothing to do. Otherwise a batch follows the last one at once.
 IDLE = "20 milliseconds"
 ASK_EVERY_S = 0.02  # where the topics end, after a batch
-Opens = Callable[[Path], AbstractContextManager[SparkSession]]  # a session, given a directory for temporary files
-LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # of a disk
-
-
-def run(
-    settings: Settings,
-    opens: Opens,
-    stop: threading.Event,
-    lineage: str,
-    past: Past | None = None,
-    running: Callable[[Monitor], None] = lambda monitor: None,
-) -> None:
-    """Run until `stop` is set and the current batch is done. Raises JobError, or the error that broke the query.
-
-    `opens` opens the session (`session.own`, `session.submitted`, `session.borrowed`). `past` is the history from a
-    supervisor; None without one. Jobs of one `lineage` follow each other, each because the last one ended: if another
-    job took over meanwhile, it keeps the checkpoint. `running` is called once, when the job processes batches.
-    """
-    location = settings.query.checkpoint
-    try:
-        with (
-            checkpoint.opened(location, settings.query.name),
-            checkpoint.scratch(location) as scratch,
-        ):
-            start = _Start(
-                settings=settings,
-                opens=opens,
-                stop=stop,
-                lineage=lineage,
-                past=past,
-                running=running,
-                spark_checkpoint=checkpoint.spark(location, scratch),
-                scratch=scratch,
-                began=time.monotonic(),
-            )
-            start.run()
-    except BrokenExecutor as error:
-        raise ProcessLost(f"a process that reads subscriptions has ended: {error}") from error
-    except (Py4JError, ConnectionError) as error:
-        raise SparkFailed(f"Spark's JVM has ended: {error}") from error
-    except OSError as error:
-        if error.errno not in LACKING and not checkpoint.obstacle(settings.query.checkpoint):
-            raise
-        raise StorageFailed(checkpoint.failure(error, settings.query.checkpoint)) from error
-    except JobError:
-        raise
-    except Exception as error:  # PySpark says the end of its JVM in many ways
-        if (code := session.exit_code(error)) is None:
-            raise
-        raise SparkFailed(f"Spark's JVM has ended (exit code {code}): {error}") from error
 
 
 @dataclass(frozen=True)
-class _Start:
+class Start:
     """One start of a job, which holds the lock of its checkpoint."""
 
     settings: Settings
-    opens: Opens
+    session: AbstractContextManager[SparkSession]
     stop: threading.Event
     lineage: str
     past: Past | None
@@ -150,7 +99,7 @@ class _Start:
             restoring = restorer.submit(restored, here) if here else None  # while Spark starts
             state = None
             try:
-                with self.opens(self.scratch) as spark:
+                with self.session as spark:
                     store = here or Store(directory, remote.opened(spark, location, settings.query.name, directory))
                     start, deleted, begins = restoring.result() if restoring else restored(store)
                     monitor.deleted(deleted)
@@ -223,16 +172,17 @@ class _Start:
         pipeline.reread = Rereading(
             cluster=Cluster.of(settings), topics=topics, ends=partial(sources.planned, spark, self.spark_checkpoint)
         )
-        stream = sources.event_and_change_stream(
-            spark,
-            kafka=_source_options(settings),
-            starts={topic: of_source(begins, source) for source, topic in topics.items()},
-            caps={
-                settings.events.topic: settings.events.max_per_batch,
-                settings.subscriptions.topic: settings.subscriptions.max_per_batch,
-            },
-        )
-        with batches.held():
+        with ThreadPoolExecutor(1) as warmer, batches.held():
+            warming = warmer.submit(_warm, spark, pipeline)  # while Spark plans the query and asks for offsets
+            stream = sources.event_and_change_stream(
+                spark,
+                kafka=_source_options(settings),
+                starts={topic: of_source(begins, source) for source, topic in topics.items()},
+                caps={
+                    settings.events.topic: settings.events.max_per_batch,
+                    settings.subscriptions.topic: settings.subscriptions.max_per_batch,
+                },
+            )
             query = (
                 stream.writeStream.queryName(settings.query.name)
                 .foreachBatch(batches)
@@ -240,7 +190,7 @@ class _Start:
                 .trigger(processingTime=IDLE)
                 .start()
             )
-            _warm(spark, pipeline)  # while Spark plans the query and asks for offsets
+            warming.result()
         return query
 
     def _facts(self, state: State, url: str | None) -> dict[str, Any]:

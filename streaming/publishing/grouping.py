@@ -16,7 +16,7 @@ import numpy as np
 
 from matchers.contract.tables import Int32, Int64
 from matchers.index.texts import Texts
-from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.jit import inlined, inner, kernel
 from streaming.publishing.columns import numbers
 from streaming.publishing.wire import copy
 
@@ -126,7 +126,7 @@ def _listed(order: Any, delivery: Any, n: int) -> tuple[Any, Any]:
     return listed, begin[: n + 1].copy()
 
 
-@kernel
+@inner
 def _common(listed: Any, begin: int, end: int, text: Any, start: Any) -> Any:
     """How many bytes all these texts begin with alike."""
     first = start[listed[begin]]
@@ -152,7 +152,7 @@ def _key(text: Any, begin: int, end: int) -> Any:
     return key
 
 
-@kernel
+@inner
 def _precedes(a: int, b: int, common: int, text: Any, start: Any) -> bool:
     """Whether text a comes before text b; both have `common` bytes alike."""
     i, j = start[a] + common, start[b] + common
@@ -202,7 +202,7 @@ def _sort(listed: Any, begin: Any, text: Any, start: Any) -> None:
             listed[begin[d] + i] = items[side, i]
 
 
-@kernel
+@inner
 def _merge(
     keys: Any, items: Any, side: int, first: int, second: int, end: int, common: int, text: Any, start: Any
 ) -> None:
@@ -236,7 +236,7 @@ def _hexadecimal(digit: int) -> int:
     return digit + (48 if digit < 10 else 87)
 
 
-@kernel
+@inner
 def _put_escaped(out: Any, at: int, text: Any, begin: int, end: int) -> int:
     for i in range(begin, end):
         byte = text[i]

@@ -16,7 +16,7 @@ import numpy as np
 
 from matchers.contract.tables import Int64
 from matchers.index.texts import Texts
-from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.jit import inlined, inner, kernel
 from streaming.documents import records
 from streaming.publishing.columns import EventColumns, numbers
 from streaming.publishing.wire import copy, digits_of, put_digits, put_varint
@@ -112,7 +112,7 @@ def _put_varint(out: Any, number: int) -> int:
     return put_varint(out, 0, number)
 
 
-@kernel
+@inner
 def _position(name: Any, begin: int, end: int, names: Any, start: Any) -> int:
     """The position of name[begin:end] among the names; -1 if it is none of them."""
     for i in range(start.shape[0] - 1):
@@ -151,7 +151,7 @@ def _put_id(out: Any, at: int, topic: Any, partition: int, offset: int) -> tuple
     return put_digits(out, at + 1, offset, n_offset), length
 
 
-@kernel
+@inner
 def _put_second(out: Any, at: int, second: int) -> int:
     """A second of the years 1 to 9999: 2026-01-31T23:59:59.
 

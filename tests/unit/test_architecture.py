@@ -305,6 +305,54 @@ def test_every_algorithm_is_a_line_and_a_package_with_its_kernels() -> None:
     assert without == {"naive", "auto", "translator"}  # they have no loop worth compiling
 
 
+def is_compiled(node: ast.AST, kinds: Collection[str] = ("kernel", "borrower", "inner", "inlined")) -> bool:
+    return isinstance(node, ast.FunctionDef) and any(ast.unparse(d) in kinds for d in node.decorator_list)
+
+
+def calls_from_python(code: str, module: str, inner: Collection[str]) -> set[str]:
+    """The functions of `inner`, by their full names, that a module names outside of compiled functions."""
+    tree = ast.parse(code)
+    known = {name.rpartition(".")[2]: name for name in inner if name.rpartition(".")[0] == module}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            known |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    in_kernels = {id(child) for node in ast.walk(tree) if is_compiled(node) for child in ast.walk(node)}
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in in_kernels:
+            first, _, rest = ast.unparse(node).partition(".")
+            if first in known:
+                found.add(f"{known[first]}.{rest}" if rest else known[first])
+    return found & set(inner)
+
+
+def test_only_kernels_call_inner_kernels() -> None:
+    inner = {
+        f"{name_of(module)}.{node.name}"
+        for module in MODULES
+        for node in ast.parse(module.read_text()).body
+        if isinstance(node, ast.FunctionDef) and is_compiled(node, ["inner"])
+    }
+    assert "matchers.index.kernels.json.skip_plain" in inner
+    modules = [*MODULES, *(HOME / "tests").rglob("*.py")]
+    assert set().union(*(calls_from_python(m.read_text(), name_of(m), inner) for m in modules)) == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("@inner\ndef f(): ...\n@kernel\ndef g(): f()", set()),
+        ("@inner\ndef f(): ...\ndef g(): f()", {"a.f"}),
+        ("from a import f as g\ng()", {"a.f"}),
+        ("from b import a\na.f()", set()),
+        ("from x import y as z\nz.f()", {"x.y.f"}),
+        ("from x import y\n@kernel\ndef g(): y.f()", set()),
+    ],
+)
+def test_a_call_of_an_inner_kernel_is_found(code: str, found: set[str]) -> None:
+    assert calls_from_python(code, "a", {"a.f", "x.y.f"}) == found
+
+
 MOST_PARAMETERS = 10  # of a kernel: arrays that belong together are a named tuple
 
 
@@ -313,9 +361,7 @@ def test_a_kernel_takes_few_parameters() -> None:
         name.removeprefix("matchers."): {
             node.name
             for node in ast.walk(ast.parse(module.read_text()))
-            if isinstance(node, ast.FunctionDef)
-            and {ast.unparse(decorator) for decorator in node.decorator_list} & {"kernel", "borrower", "inlined"}
-            and len(node.args.args) > MOST_PARAMETERS
+            if isinstance(node, ast.FunctionDef) and is_compiled(node) and len(node.args.args) > MOST_PARAMETERS
         }
         for name, module in LIBRARY.items()
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from config.model import Settings
-from streaming.driver import job
+from streaming.driver import launch
 from streaming.errors import CheckpointInUse, StorageFailed
 from streaming.process import checkpoint
 
@@ -74,10 +74,10 @@ def test_a_checkpoint_that_is_read_only_ends_the_job_with_a_hint_and_may_work_la
     def opened(location: str, query: str) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), f"{location}/lock")
 
-    monkeypatch.setattr(job.checkpoint, "opened", opened)
+    monkeypatch.setattr(launch.checkpoint, "opened", opened)
     settings = Settings.model_validate({"query": {"checkpoint": str(tmp_path)}})
     with pytest.raises(StorageFailed, match=r"/lock: Read-only file system; mount it writable, or set") as raised:
-        job.run(settings, tmp_path, threading.Event(), "a")
+        launch.run(settings, tmp_path, threading.Event(), "a")
     assert raised.value.retry
 
 

@@ -23,7 +23,7 @@ from matchers.kernels.ascending import first_from
 from matchers.kernels.events import Events
 from matchers.kernels.groups import group_size
 from matchers.kernels.growing import twice
-from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.jit import inlined, inner, kernel
 from matchers.kernels.places import (
     GROUP,
     Group,
@@ -93,7 +93,7 @@ def _on(s: int, c: int, start: Any, column: Any) -> int:
     return at if at < start[s + 1] and column[at] == c else -1
 
 
-@kernel
+@inner
 def _split_at(low: float, high: float, a: float, b: float) -> Any:
     """Find the deepest bucket within a .. b that contains the hull low .. high.
 
@@ -253,7 +253,7 @@ def _open(nodes: Any, i: int, column: int, begin: int, end: int, low: float, hig
     nodes[i]["above"] = above
 
 
-@kernel
+@inner
 def _hull(ids: Any, first: int, last: int, c: int, hulls: Hulls) -> Any:
     """The hull of the predicates on column c of the subscriptions ids[first : last], which all have one."""
     start, column, low, high = hulls

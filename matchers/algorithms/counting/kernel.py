@@ -18,7 +18,7 @@ import numpy as np
 from matchers.kernels.ascending import first_beyond
 from matchers.kernels.counting import count_hit, group_of, list_complete, restart, stamps
 from matchers.kernels.events import Events
-from matchers.kernels.jit import kernel
+from matchers.kernels.jit import inner, kernel
 from matchers.kernels.lanes import (
     LANES,
     begin_lines,
@@ -76,7 +76,7 @@ def counting(event: int, events: Events, index: Columns, out: Any, counts: Any) 
     return event
 
 
-@kernel
+@inner
 def count_column(
     subscription: Any, low: Any, high: Any, begin: int, end: int, values: Any, n: int, sums: Any, left: Any
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.kernels.events import Events
-from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.jit import inlined, inner, kernel
 from matchers.kernels.lanes import (
     LANES,
     begin_lines,
@@ -107,7 +107,7 @@ def fewest_bits(vector: Any) -> int:
     return fewest
 
 
-@kernel
+@inner
 def _select(
     nv: np.uint64,
     fewest: int,
@@ -170,7 +170,7 @@ def _evaluate(
     return passed
 
 
-@kernel
+@inner
 def _evaluate_several(
     begin: int,
     end: int,
@@ -267,7 +267,7 @@ def ocm(
     return event
 
 
-@kernel
+@inner
 def _count_row(
     begin: int, end: int, names: np.uint64, constraints: Constraints, values: Any, n: int, sums: Any, left: Any
 ) -> None:
@@ -285,7 +285,7 @@ def _count_row(
                     left[f, w] -= sums[max(i, j), w] - sums[i, w]
 
 
-@kernel
+@inner
 def _count_several(
     begin: int, end: int, names: np.uint64, constraints: Constraints, values: Any, n: int, sums: Any, left: Any
 ) -> None:
@@ -300,7 +300,7 @@ def _count_several(
                     left[f, w] -= sums[max(i, j), w] - sums[i, w]
 
 
-@kernel
+@inner
 def _covers_some(vector: np.uint64, name_vectors: Any) -> bool:
     for nv in name_vectors:  # noqa: SIM110 - a loop that is compiled
         if vector & ~nv == np.uint64(0):

@@ -113,13 +113,11 @@ class Tiles(Matcher):
             end = min(first + size, last)
             runs.used[:] = 0
             chosen = np.ones(end - first, bool)
-            done = True
+            given = (first, end, chosen, values, parents, self.arrays)
             if batch is not None:
-                matching.lay_out_batch(first, end, values, self.arrays, batch, chosen)
-                done = matching.match_batch(*parents, self.arrays, batch, runs, counters)
-                matching.clear_batch(first, end, values, self.arrays, batch)
-            given = (first, end, chosen, values, parents)
-            done = done and matching.match_alone(*given, self.arrays, alone, runs, counters)
+                done = matching.match_batch(*given, batch, alone, runs, counters)
+            else:
+                done = matching.match_alone(*given, alone, runs, counters)
             if not done:  # too many matches for the room: once more with more room or fewer events
                 if room < most_room:
                     room = most_room

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.index.kernels.json import NUMBER, TEXT
-from matchers.kernels.jit import kernel
+from matchers.kernels.jit import inner, kernel
 
 _SIGN = np.uint64(1 << 63)
 _EIGHT = np.int64(8)
@@ -98,7 +98,7 @@ def encode(events: Events, columns: Columns, cuts: Cuts, out_offsets: Any, out_c
     return m
 
 
-@kernel
+@inner
 def _at_or_below(
     text: Any, s: int, n: int, head: Any, cut_start: Any, cut_length: Any, cut_text: Any, low: int, high: int
 ) -> int:
@@ -129,7 +129,7 @@ def _at_or_below(
     return low
 
 
-@kernel
+@inner
 def _numbers_at_or_below(value: float, bits: Any, head: Any, cut_length: Any, low: int, high: int) -> int:
     """The first of the cuts low .. high that lies above a number, whose bits are turned to ascend with it
     (`facets.number_token`)."""
@@ -150,7 +150,7 @@ def _numbers_at_or_below(value: float, bits: Any, head: Any, cut_length: Any, lo
     return low
 
 
-@kernel
+@inner
 def _sort(column: Any, value: Any, begin: int, end: int) -> None:
     """Ascending by column, in place. Shell's sort: events are short, and often in order already."""
     gap = 1

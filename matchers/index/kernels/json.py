@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.index.kernels.words import load
-from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.jit import inlined, inner, kernel
 
 ROOT = 0
 DEAD = -1  # within what no subscription names
@@ -113,7 +113,7 @@ def key_hash(node: int, name: Any) -> int:
     return int(h)
 
 
-@kernel
+@inner
 def _mix(h: Any, byte: Any) -> Any:
     """FNV-1a, kept to 32 bits."""
     return np.uint32(((np.uint64(h) ^ np.uint64(byte)) * np.uint64(16777619)) & np.uint64(0xFFFFFFFF))
@@ -346,7 +346,7 @@ def read_json(documents: Documents, names: Names, memory: Memory, found: Found, 
     return m
 
 
-@kernel
+@inner
 def skip_plain(blob: Any, i: int, end: int) -> int:
     """The place of the first byte that does not stand for itself in a text, eight at a time.
 
@@ -367,7 +367,7 @@ def skip_plain(blob: Any, i: int, end: int) -> int:
     return i
 
 
-@kernel
+@inner
 def _skip_text(blob: Any, i: int, end: int) -> int:
     """The place of the quote that ends a text, or -1 where it is none."""
     while i < end:
@@ -407,7 +407,7 @@ def _skip_text(blob: Any, i: int, end: int) -> int:
     return -1
 
 
-@kernel
+@inner
 def _hexadecimal(blob: Any, i: int, end: int) -> int:
     """The value of four digits, or -1."""
     if i + 4 > end:
@@ -426,7 +426,7 @@ def _hexadecimal(blob: Any, i: int, end: int) -> int:
     return value
 
 
-@kernel
+@inner
 def skip_plain_text(blob: Any, i: int, end: int) -> int:
     """The place of the quote that ends a text without escapes, or -1 where there is none."""
     while i < end:
@@ -444,7 +444,7 @@ def skip_plain_text(blob: Any, i: int, end: int) -> int:
     return -1
 
 
-@kernel
+@inner
 def _skip_character(blob: Any, i: int, end: int) -> int:
     """The place after a character of two to four bytes of UTF-8 (RFC 3629), or -1."""
     c = blob[i]
@@ -532,7 +532,7 @@ def nearest_double(mantissa: Any, exponent: int) -> Any:
     return _double(mantissa, exponent)
 
 
-@kernel
+@inner
 def _double(mantissa: Any, exponent: int) -> Any:
     one = np.uint64(1)
     zeros = 0
@@ -565,7 +565,7 @@ def _double(mantissa: Any, exponent: int) -> Any:
     return (np.uint64(power) << np.uint64(52)) | (bits & np.uint64((1 << 52) - 1))
 
 
-@kernel
+@inner
 def _product(a: Any, b: Any) -> Any:
     """The 128 bits of a product, as two halves."""
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.algorithms.tiles.kernels.predicates import Predicates
-from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.jit import inlined, inner, kernel
 from matchers.kernels.vectors import LANES, WORDS
 
 SIDE = 15  # bit of a slot in a list of ends: it is a high one
@@ -119,7 +119,7 @@ def plan(
         origin[c] = origin[c - 1] + n_cells[c - 1] + 1
     least, greatest = np.zeros(d, np.int64), np.zeros(d, np.int64)
     columns = np.empty(d, np.int64)
-    excludes = np.empty(d)
+    excludes, by = np.empty(d), np.empty(d, np.int64)
     for t in range(first_tile, last_tile):
         m = begin[t + 1] - begin[t]
         n = 0
@@ -162,13 +162,13 @@ def plan(
             hull = spread[origin[c] + greatest[c]] - spread[origin[c] + least[c] - 1]
             admits = share[c] / count[c] / (hull if _tested(test_column, t, k, c) else 1.0)
             excludes[j] = count[c] / m * (1.0 - min(admits, 1.0))
-        by = np.argsort(-excludes[:n], kind="mergesort")
+        n_frequent = _by_exclusion(n, fewest, columns, count, excludes, by)
         for turn in range(2):  # local rows first
             r = 0 if turn == 0 else n_rows[t]
-            for j in by:
+            for j in by[:n_frequent]:
                 c = columns[j]
                 local = _tested(test_column, t, k, c)
-                if count[c] < fewest or r >= row_column.shape[1] or local != (turn == 0):
+                if r >= row_column.shape[1] or local != (turn == 0):
                     continue
                 if survive * excludes[j] * VERIFY_NS < ROW_NS:
                     continue
@@ -194,6 +194,22 @@ def plan(
 
 
 @inlined
+def _by_exclusion(n: int, fewest: int, columns: Any, count: Any, excludes: Any, by: Any) -> int:
+    """Write the places below n of columns that `fewest` or more constrain, those first that exclude most; returns how
+    many there are. By insertion: a sort of numba's takes a second to compile, and there are few."""
+    m = 0
+    for j in range(n):
+        if count[columns[j]] >= fewest:
+            i = m
+            while i > 0 and excludes[by[i - 1]] < excludes[j]:
+                by[i] = by[i - 1]
+                i -= 1
+            by[i] = j
+            m += 1
+    return m
+
+
+@inlined
 def _tested(test_column: Any, t: int, n: int, c: int) -> bool:
     for i in range(n):  # noqa: SIM110 - a loop that is compiled
         if test_column[t, i] == c:
@@ -201,7 +217,7 @@ def _tested(test_column: Any, t: int, n: int, c: int) -> bool:
     return False
 
 
-@kernel
+@inner
 def _cells_for(share: float, least: int) -> int:
     """Into how many cells to divide a range of which predicates cover this share: four or more to each of them."""
     n = least

@@ -33,7 +33,7 @@ import numpy as np
 from matchers.algorithms.tiles.kernels.layout import SIDE
 from matchers.algorithms.tiles.kernels.quantiles import quantile_cell
 from matchers.kernels.events import Events
-from matchers.kernels.jit import borrower, inlined, kernel
+from matchers.kernels.jit import borrower, inlined, inner, kernel
 from matchers.kernels.rows import clear, lay_out
 from matchers.kernels.vectors import (
     LANES,
@@ -55,6 +55,7 @@ CANDIDATES_AT_ONCE = 1024  # so many wait for memory before they are verified
 FEW_LEFT = 20
 TILES_AHEAD = 4  # of which the rows are asked for, when one event is matched
 EVENTS_OF_A_ROW = 24  # that pass a tile, from which on they need nearly all of its rows
+RUN = 32  # matches that are sorted by insertion
 
 TILES, PASSED, ROWS, CANDIDATES, VERIFIED = range(5)  # counters
 
@@ -136,7 +137,33 @@ class Runs(NamedTuple):
 
 
 @borrower
-def lay_out_batch(first: int, last: int, events: Events, index: Arrays, batch: Batch, several: Any) -> None:
+def match_batch(
+    first: int,
+    last: int,
+    several: Any,
+    events: Events,
+    parents: Any,
+    index: Arrays,
+    batch: Batch,
+    alone: Alone,
+    runs: Runs,
+    counters: Any,
+) -> bool:
+    """Match the events first .. last against a range of parents. False if there was no room for all matches.
+
+    They are laid out in `batch`, which is empty and left so. Those with several values in a column cannot be: they are
+    matched one by one, and several [last - first] bool gets which these are.
+
+    One kernel with all that has one caller inlined: to pass so many arrays takes long to compile.
+    """
+    _lay_out(first, last, events, index, batch, several)
+    room = _match_together(parents, index, batch, runs, counters)
+    _clear(first, last, events, index, batch)
+    return room and match_alone(first, last, several, events, parents, index, alone, runs, counters)
+
+
+@inlined
+def _lay_out(first: int, last: int, events: Events, index: Arrays, batch: Batch, several: Any) -> None:
     """Put events first .. last into `batch`, which is empty; several: [last - first] bool: these are left out."""
     start, column, value = events
     edge_start, edge, begin, per_unit, bucket = index.edge_start, index.edge, index.begin, index.per_unit, index.first
@@ -160,8 +187,8 @@ def lay_out_batch(first: int, last: int, events: Events, index: Arrays, batch: B
                 values[at * d + c] = value[i]
 
 
-@borrower
-def clear_batch(first: int, last: int, events: Events, index: Arrays, batch: Batch) -> None:
+@inlined
+def _clear(first: int, last: int, events: Events, index: Arrays, batch: Batch) -> None:
     start, column, _ = events
     valid, cells, own_cells = batch.valid, batch.cells, batch.own_cells
     offsets, values = batch.offsets, batch.values
@@ -186,12 +213,13 @@ def _has_several(column: Any, begin: int, end: int, d: int) -> bool:
     return several
 
 
-@borrower
-def match_batch(first: int, last: int, index: Arrays, batch: Batch, runs: Runs, counters: Any) -> bool:
-    """Parents first .. last on all events of the batch. False if there was no room for all matches.
+@inlined
+def _match_together(some: Any, index: Arrays, batch: Batch, runs: Runs, counters: Any) -> bool:
+    """A range of parents on all events of the batch. False if there was no room for all matches.
 
     A tile that events pass waits until the next one is found, whose rows are asked for while those of the tile that
-    waited are united. Candidates wait too, until there are so many that the memory has had time to bring them.
+    waited are united. Candidates wait too, until there are so many that the memory has had time to bring them. After
+    the last parent a tile that no event passes makes an end of the waiting.
     """
     cells, valid, passing, parents = batch.cells, batch.valid, batch.passing, batch.parents
     parent, parent_test, test = index.parent, index.parent_test, index.test
@@ -199,27 +227,33 @@ def match_batch(first: int, last: int, index: Arrays, batch: Batch, runs: Runs, 
     words, free = valid.shape[0], batch.passed
     waiting = Passed(np.int64(0), batch.passed_before, np.int64(0))
     m = 0  # candidates
-    for p in range(first, last):
-        for w in range(words):
-            parents[w] = valid[w]
-        if not _test(parent_test[p], parent_test[p + 1], tests, cells, parents):
-            continue
-        for t in range(parent[p], parent[p + 1]):
+    first, last = some
+    for p in range(first, last + 1):
+        begin, end = np.int64(0), np.int64(1)
+        if p < last:
             for w in range(words):
-                passing[w] = parents[w]
-            counters[TILES] += words * LANES
-            if not _test(test[t], test[t + 1], tests, cells, passing):
+                parents[w] = valid[w]
+            if not _test(parent_test[p], parent_test[p + 1], tests, cells, parents):
                 continue
-            following = Passed(np.int64(t), free, _places(passing, free))
-            if following.n == 0:  # a tile without tests, if no event is valid
-                continue
+            begin, end = np.int64(parent[p]), np.int64(parent[p + 1])
+        for t in range(begin, end):
+            n = np.int64(0)
+            if p < last:
+                for w in range(words):
+                    passing[w] = parents[w]
+                counters[TILES] += words * LANES
+                if not _test(test[t], test[t + 1], tests, cells, passing):
+                    continue
+                n = _places(passing, free)
+                if n == 0:  # a tile without tests, if no event is valid
+                    continue
+            following = Passed(np.int64(t), free, n)
             m = _match_tile(waiting, following, index, batch, m, runs, counters)
             if m < 0:
                 return False
             free = waiting.event
             waiting = following
-    m = _match_tile(waiting, Passed(np.int64(0), free, np.int64(0)), index, batch, m, runs, counters)
-    return m >= 0 and _verify(index, batch, m, runs, counters)
+    return True
 
 
 @inlined
@@ -235,11 +269,12 @@ def _places(words: Any, places: Any) -> Any:
     return n
 
 
-@borrower
+@inlined
 def _match_tile(
     passed: Passed, following: Passed, index: Arrays, batch: Batch, m: int, runs: Runs, counters: Any
 ) -> int:
-    """Match the tile that events have passed; m candidates wait; returns how many do then. -1: no room for matches."""
+    """Match the tile that events have passed; m candidates wait; returns how many do then, none if no tile follows.
+    -1: no room for matches."""
     t, n, row, row_at = passed.tile, passed.n, index.row, index.row_at
     ahead, ahead_end = np.int64(0), np.int64(0)
     if following.n >= EVENTS_OF_A_ROW:
@@ -253,15 +288,16 @@ def _match_tile(
         return m
     counters[PASSED] += n
     counters[ROWS] += n * (row[t + 1] - row[t])
-    if row[t] == row[t + 1]:
-        return _list_all(passed, index, batch, m, runs, counters)
-    found = _filter(passed, index, batch, ahead, ahead_end)
+    has_rows = row[t] < row[t + 1]
+    found = _filter(passed, index, batch, ahead, ahead_end) if has_rows else n
     if index.precise[t]:
-        return m if _list_precise(t, index, batch, found, runs, counters) else -1
-    return _list(t, index, batch, found, m, runs, counters)
+        if not _list_precise(t, index, batch, found, runs, counters):
+            return -1
+        found = 0
+    return _list(passed, has_rows, found, following.n == 0, index, batch, m, runs, counters)
 
 
-@borrower
+@inlined
 def _ask(passed: Passed, index: Arrays, batch: Batch) -> None:
     """Ask the memory for the rows that events need of the tile that they have passed."""
     t, n, event = passed.tile, passed.n, passed.event
@@ -280,7 +316,7 @@ def _ask(passed: Passed, index: Arrays, batch: Batch) -> None:
                 prefetch(words, at + np.uint64(offsets[e * d + c]))
 
 
-@borrower
+@inner
 def _test(first: int, last: int, tests: Any, cells: Any, passing: Any) -> Any:
     """Leave in `passing` the events that pass all tests; returns whether one is left."""
     column, lows, widths = tests
@@ -298,7 +334,7 @@ def _test(first: int, last: int, tests: Any, cells: Any, passing: Any) -> Any:
     return left != np.uint64(0)
 
 
-@borrower
+@inlined
 def _filter(passed: Passed, index: Arrays, batch: Batch, ahead: Any, ahead_end: Any) -> int:
     """Write what the rows leave of the tile for each event that passed; returns how many events have candidates.
 
@@ -353,32 +389,50 @@ def _keep(excluded: Any, event: Any, words: Any, events: Any, found: int, counts
     return found + int(counts and not full(excluded))
 
 
-@borrower
-def _list(t: int, index: Arrays, batch: Batch, n: int, m: int, runs: Runs, counters: Any) -> int:
-    """Append to the m candidates that wait those that rows have left, and ask the memory for them; returns how many
-    wait then. -1: no room for matches."""
-    found, found_event, candidate = batch.found, batch.found_event, batch.candidate
-    start, ranges, first = index.start, index.range, np.uint64(index.slot[t])
-    for i in range(n):
-        e = np.uint64(found_event[i]) << np.uint64(32)
-        for w in range(np.uint64(WORDS)):
-            left = ~found[np.uint64(i * WORDS) + w]
-            while left != np.uint64(0):
-                u = first + (w << np.uint64(6)) + lowest(left)
-                left &= left - np.uint64(1)
-                candidate[np.uint64(m)] = e | u
-                m += 1
-                at = np.uint64(3) * np.uint64(start[u])
-                prefetch(ranges, at)
-                prefetch(ranges, at + np.uint64(29))  # of ten predicates
-        if m >= CANDIDATES_AT_ONCE:
+@inlined
+def _list(
+    passed: Passed,
+    has_rows: bool,
+    n: int,
+    to_the_end: bool,
+    index: Arrays,
+    batch: Batch,
+    m: int,
+    runs: Runs,
+    counters: Any,
+) -> int:
+    """Append to the m candidates that wait those that rows have left of the tile to n events, all of a tile without
+    rows, and ask the memory for them; returns how many wait then: none if `to_the_end`. -1: no room for matches."""
+    found, found_event, candidate, event = batch.found, batch.found_event, batch.candidate, passed.event
+    start, ranges = index.start, index.range
+    first, last = np.uint64(index.slot[passed.tile]), np.uint64(index.slot[passed.tile + 1])
+    for i in range(n + int(to_the_end)):
+        if m >= CANDIDATES_AT_ONCE or i == n:
             if not _verify(index, batch, m, runs, counters):
                 return -1
             m = 0
+            if i == n:
+                break
+        if has_rows:
+            e = np.uint64(found_event[i]) << np.uint64(32)
+            for w in range(np.uint64(WORDS)):
+                left = ~found[np.uint64(i * WORDS) + w]
+                while left != np.uint64(0):
+                    u = first + (w << np.uint64(6)) + lowest(left)
+                    left &= left - np.uint64(1)
+                    candidate[np.uint64(m)] = e | u
+                    m += 1
+                    at = np.uint64(3) * np.uint64(start[u])
+                    prefetch(ranges, at)
+                    prefetch(ranges, at + np.uint64(29))  # of ten predicates
+        else:
+            for u in range(first, last):
+                candidate[m] = (np.uint64(event[i]) << np.uint64(32)) | u
+                m += 1
     return m
 
 
-@borrower
+@inlined
 def _list_precise(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
     """Append the matches of a precise tile: what the ends in the cells of an event leave, but for what is unsure."""
     found, found_event, own_cells, values = batch.found, batch.found_event, batch.own_cells, batch.values
@@ -437,7 +491,7 @@ def _few(excluded: Any, origin: int) -> bool:
     return left <= FEW_LEFT
 
 
-@borrower
+@inlined
 def _append(t: int, e: Any, i: int, index: Arrays, batch: Batch, runs: Runs) -> bool:
     """A run of the subscriptions that are left of a tile of which some share a slot."""
     id_start, first, used = index.id_start, index.slot[t], runs.used
@@ -473,7 +527,7 @@ def _exclude(at: int, ends: Any, end_value: Any, end_slot: Any, value: Any, word
         words[np.uint64(origin) + (j >> np.uint64(6))] |= np.uint64(above) << (j & np.uint64(63))
 
 
-@borrower
+@inlined
 def _verify(index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
     """Append those of n candidates that match: runs of one event after the other. False: no room.
 
@@ -511,22 +565,6 @@ def _verify(index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> b
     counters[CANDIDATES] += n
     counters[VERIFIED] += n
     return True
-
-
-@borrower
-def _list_all(passed: Passed, index: Arrays, batch: Batch, m: int, runs: Runs, counters: Any) -> int:
-    """`_list` for a tile without rows: all its subscriptions are candidates."""
-    n, event, candidate = passed.n, passed.event, batch.candidate
-    first, last = index.slot[passed.tile], index.slot[passed.tile + 1]
-    for i in range(n):
-        for u in range(first, last):
-            candidate[m] = (np.uint64(event[i]) << np.uint64(32)) | np.uint64(u)
-            m += 1
-        if m >= CANDIDATES_AT_ONCE:
-            if not _verify(index, batch, m, runs, counters):
-                return -1
-            m = 0
-    return m
 
 
 @inlined
@@ -570,7 +608,7 @@ def match_alone(
     last: int,
     chosen: Any,
     events: Events,
-    parents: tuple[int, int],
+    parents: Any,
     index: Arrays,
     alone: Alone,
     runs: Runs,
@@ -632,7 +670,7 @@ def _passes(first: int, last: int, tests: Any, laid_out: Any, begin: int) -> boo
     return True
 
 
-@borrower
+@inlined
 def _list_alone(
     event: int, n: int, begin: int, value: Any, index: Arrays, alone: Alone, runs: Runs, counters: Any
 ) -> bool:
@@ -649,7 +687,11 @@ def _list_alone(
     used, runs_id, passed, candidate = runs.used, runs.id, alone.passed, alone.candidate
     first = used[1]
     waiting = 0  # candidates
-    for x in range(-TILES_AHEAD, n):
+    for x in range(-TILES_AHEAD, n + 1):
+        if waiting >= CANDIDATES_AT_ONCE or x == n:
+            if not _verify_alone(waiting, begin, value, index, alone, runs, counters):
+                return False
+            waiting = 0
         if x + TILES_AHEAD < n:
             t = passed[x + TILES_AHEAD]
             for r in range(np.uint64(rows[t]), np.uint64(rows[t + 1])):
@@ -659,7 +701,7 @@ def _list_alone(
                     cell = np.int64(cells[np.uint64(of[c] - begin)])
                     at = _row_offset(cell, r, c, r < locals_[t], row_low, row_shift, offset, edge_start)
                 prefetch(words, np.uint64(row_at[r] + at))
-        if x < 0:
+        if x < 0 or x == n:
             continue
         t = passed[x]
         excluded = nothing()
@@ -708,19 +750,13 @@ def _list_alone(
                     candidate[waiting] = u
                     waiting += 1
                     prefetch(range_, np.uint64(3) * np.uint64(start[u]))
-        if waiting >= CANDIDATES_AT_ONCE:
-            if not _verify_alone(waiting, begin, value, index, alone, runs, counters):
-                return False
-            waiting = 0
-    if not _verify_alone(waiting, begin, value, index, alone, runs, counters):
-        return False
     if used[1] > first:
         runs.event[used[0]], runs.begin[used[0]] = event, first
         used[0] += 1
     return True
 
 
-@borrower
+@inlined
 def _verify_alone(n: int, begin: int, value: Any, index: Arrays, alone: Alone, runs: Runs, counters: Any) -> bool:
     """Append those of n candidates that the event laid out matches. False: no room."""
     start, range_, low, high = index.start, index.range, index.low, index.high
@@ -807,17 +843,15 @@ def arrange(runs: Runs, ids: Any, n_ids: int, offsets: Any) -> Any:
         if sorted_end - b < end - sorted_end:
             sorted_end = b
         left = end - sorted_end
-        if left <= 48:
-            _insert(out, sorted_end, end)
-        elif left * 2048 < n_ids:
-            out[sorted_end:end].sort()
+        if spare.shape[0] < left:
+            spare = np.empty(left, np.int32)
+        if left <= 48 or left * 2048 < n_ids:
+            _sort(out, sorted_end, end, spare)
         else:
             if bits.shape[0] == 0:
                 bits = np.zeros((n_ids + 63) >> 6, np.uint64)
             _by_bits(out, sorted_end, end, bits)
         if sorted_end > b:
-            if spare.shape[0] < left:
-                spare = np.empty(left, np.int32)
             _merge(out, b, sorted_end, end, spare)
     return out
 
@@ -839,23 +873,30 @@ def match_single(offsets: Any, column: Any, value: Any, held: Any) -> Any:
     cell = np.empty(column.shape[0], np.uint16)
     alone = Alone(room.first, room.last, cell, room.passed, room.row, room.candidate)
     runs.used[:] = 0
-    parents = (0, index.parent.shape[0] - 1)
+    parents = (np.int64(0), np.int64(index.parent.shape[0] - 1))
     match_alone(0, 1, chosen, Events(offsets, column, value), parents, index, alone, runs, counters)
     return arrange(runs, index.id, runs.id.shape[0], np.zeros(2, np.int64))  # not all subscriptions have an id here
 
 
 @inlined
-def _insert(out: Any, begin: int, end: int) -> None:
-    for i in range(begin + 1, end):
-        x = out[i]
-        j = i
-        while j > begin and out[j - 1] > x:
-            out[j] = out[j - 1]
-            j -= 1
-        out[j] = x
+def _sort(out: Any, begin: int, end: int, spare: Any) -> None:
+    """Sort runs by insertion and merge them: as fast as the sort of numba, which takes a second to compile."""
+    for run in range(begin, end, RUN):
+        for i in range(run + 1, min(run + RUN, end)):
+            x = out[i]
+            j = i
+            while j > run and out[j - 1] > x:
+                out[j] = out[j - 1]
+                j -= 1
+            out[j] = x
+    width = RUN
+    while width < end - begin:
+        for run in range(begin, end - width, 2 * width):
+            _merge(out, run, run + width, min(run + 2 * width, end), spare)
+        width *= 2
 
 
-@kernel
+@inner
 def _by_bits(out: Any, begin: int, end: int, bits: Any) -> None:
     """Sort different numbers by marking them in a map of all, which must be empty and is left so."""
     for i in range(begin, end):
@@ -871,7 +912,7 @@ def _by_bits(out: Any, begin: int, end: int, bits: Any) -> None:
             word &= word - np.uint64(1)
 
 
-@kernel
+@inner
 def _merge(out: Any, begin: int, middle: int, end: int, spare: Any) -> None:
     """Merge two ascending parts from the back, the second one from a copy."""
     n = end - middle
