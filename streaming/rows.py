@@ -150,6 +150,9 @@ class Wanted(NamedTuple):
 class Published(NamedTuple):
     """A transaction that a task has committed: the deliveries and dead letters of some events, and their offsets."""
 
+    met: int  # events that could be read, and met subscriptions
+    attributes: int  # of all these, as far as subscriptions name them
+    batches: int  # the sum, over all these, of how many were matched at once
     events: int  # that subscriptions match
     matches: int
     deliveries: int

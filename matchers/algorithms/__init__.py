@@ -78,7 +78,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "ocm": Algorithm(ocm.build),
     "ccm": Algorithm(ccm.build, runnable=ccm.has_gpu),
     "translator": Algorithm(translator.build, chooses=("ccm", "ocm", "sff")),
-    "auto": Algorithm(auto.build, chooses=tuple(CANDIDATES)),
+    "auto": Algorithm(auto.build, chooses=tuple(CANDIDATES), weighs=("attributes", "batch")),
 }
 
 

@@ -20,6 +20,7 @@ class Algorithm:
     rated: bool = False  # `build` returns a `RatedMatcher`
     updatable: Callable[..., Updatable] | None = None  # (table, **options of `build`)
     chooses: tuple[str, ...] = ()  # the others of which `build` builds some
+    weighs: tuple[str, ...] = ()  # options of `build` that say what events are like, on average
     definition: bool = False  # says what is right, slowly: to compare with, not to measure
     runnable: Callable[[], bool] = lambda: True  # whether this machine has what it needs
 

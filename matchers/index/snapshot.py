@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from matchers.algorithms import ALGORITHMS
 from matchers.contract.matcher import Matcher, RatedMatcher
-from matchers.contract.tables import Int32, MatchBatch
+from matchers.contract.tables import EventBatch, Int32, MatchBatch
 from matchers.errors import MatchingError, known
 from matchers.index.encoding import Encoder
 from matchers.index.fields import Fields
 from matchers.index.segment import Segment
 from matchers.index.texts import Texts
-from matchers.index.values import Values, read_events
+from matchers.index.values import read_events
 from matchers.index.vocabulary import Vocabulary
 from matchers.language.lowering import Conjunction
 from matchers.language.model import Event
@@ -48,8 +48,13 @@ class Part:
     options: Mapping[str, Any]
 
     @classmethod
-    def of(cls, segment: Segment, algorithm: str, options: Mapping[str, Any]) -> Part:
-        return cls(segment.prepared(), ALGORITHMS[algorithm](segment.table, **options), algorithm, dict(options))
+    def of(
+        cls, segment: Segment, algorithm: str, options: Mapping[str, Any], seen: Mapping[str, float] | None = None
+    ) -> Part:
+        """`seen` is what events were like, by option; an algorithm that weighs it takes what `options` leave open."""
+        chooser = ALGORITHMS[algorithm]
+        known = {name: value for name, value in (seen or {}).items() if name in chooser.weighs}
+        return cls(segment.prepared(), chooser(segment.table, **{**known, **options}), algorithm, dict(options))
 
     def is_by(self, algorithm: str, options: Mapping[str, Any]) -> bool:
         return (self.algorithm, self.options) == (algorithm, dict(options))
@@ -69,28 +74,28 @@ class Part:
 
     def match(
         self,
-        values: Values,
-        encoder: Encoder,
+        encoded: EventBatch,
+        several: NDArray[np.bool_],
         document: Callable[[int], Event],
         removed: Int32,
         false_positives: float = 0.0,
     ) -> tuple[Int32, Int32]:
         """(event, position in the segment's ids) of every match, ascending, without the removed positions.
 
-        `document` gives an event whole, for the few cases in which its values do not decide. `false_positives` is the
-        rate up to which a `RatedMatcher` may list more than that; any other lists nothing more. 0: the rate of `build`.
+        `several` tells which events hold arrays that matter. `document` gives an event whole, for the few cases in
+        which its values do not decide. `false_positives` is the rate up to which a `RatedMatcher` may list more than
+        that; any other lists nothing more. 0: the rate of `build`.
         """
-        encoded = encoder.encode(values)
         if false_positives and isinstance(self.matcher, RatedMatcher):
             rows = self.matcher.match(encoded, false_positives=false_positives)
         else:
             rows = self.matcher.match(encoded)
-        return self.settled(rows, values.several, document, removed)
+        return self.settled(rows, several, document, removed)
 
     def settled(
         self, rows: MatchBatch, several: NDArray[np.bool_], document: Callable[[int], Event], removed: Int32
     ) -> tuple[Int32, Int32]:
-        """The same of the rows whose columns were hit; `several` tells which events hold arrays that matter."""
+        """The same of the rows whose columns were hit."""
         matched = self.segment.subscriptions(self.segment.confirmed(rows, several, document))
         event = np.repeat(np.arange(len(rows), dtype=np.int32), np.diff(matched.offsets))
         position = matched.subscription
@@ -257,7 +262,7 @@ class Snapshot:
         plan = self.plan
         values, document = read_events(events, plan.fields)
         for part, encoder, removed in zip(self.parts, plan.encoders, self.removed, strict=True):
-            event, position = part.match(values, encoder, document, removed)
+            event, position = part.match(encoder.encode(values), values.several, document, removed)
             ids = part.ids
             for e, p in zip(event.tolist(), position.tolist(), strict=True):
                 matched[e].append(ids[p])

@@ -265,7 +265,8 @@ class Replay:
         headers = [[{"key": k, "value": v} for k, v in headers_of(event)] for event in events]
         columns = [pa.array([event.value() for event in events], pa.binary()), pa.array(headers, HEADERS)]
         reading = read_events(pa.RecordBatch.from_arrays(columns, ["value", "headers"]), self._fields, self._decode)
-        matched, _ = self._part.match(reading.values, self._encoder, reading.document, self._removed)
+        encoded = self._encoder.encode(reading.values)
+        matched, _ = self._part.match(encoded, reading.values.several, reading.document, self._removed)
         summary.events += len(events)
         summary.undecodable += len(reading.undecodable)
         made = []

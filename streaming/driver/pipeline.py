@@ -293,6 +293,7 @@ class Pipeline:
         for row in rows:
             if isinstance(row, Published):
                 report.add_task(row)
+                self.state.seen = self.state.seen.plus(row.met, row.attributes, row.batches)
         reached = {(self.names.events, row.partition): row.offset + 1 for row in _progress_of_events(rows)}
         self.slots.committed(reached)
         self._reached(reached)

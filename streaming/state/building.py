@@ -12,7 +12,14 @@ from matchers.index.snapshot import Part
 from streaming.index import packing
 
 
-def join(parts: Sequence[tuple[Path, Int32]], algorithm: str, options: Mapping[str, Any], to: Path) -> None:
-    """Compact some parts, without the deleted positions of each, into one part. Raises OSError."""
+def join(
+    parts: Sequence[tuple[Path, Int32]],
+    algorithm: str,
+    options: Mapping[str, Any],
+    seen: Mapping[str, float],
+    to: Path,
+) -> None:
+    """Compact some parts, without the deleted positions of each, into one part, for events like those `seen`. Raises
+    OSError."""
     segments = [(packing.read(path, Part).segment, removed) for path, removed in parts]
-    packing.write(to, Part.of(Segment.merge(segments), algorithm, options))
+    packing.write(to, Part.of(Segment.merge(segments), algorithm, options, seen))

@@ -68,8 +68,9 @@ class Compactor:
         with self._lock:
             return self._files.get(part)
 
-    def step(self, snapshot: Snapshot) -> Snapshot:
-        """Put a finished compaction into the snapshot, and start the next one that is due."""
+    def step(self, snapshot: Snapshot, seen: Mapping[str, float]) -> Snapshot:
+        """Put a finished compaction into the snapshot, and start the next one that is due, for events like those
+        `seen` (`EventAverages.options`)."""
         if self._compaction is not None and self._compaction.future.done():
             joining, self._compaction = self._compaction, None
             try:
@@ -98,7 +99,7 @@ class Compactor:
         if self._compaction is None and time.monotonic() >= self._backoff_until and (parts := snapshot.parts[due]):
             long_ago = 1000 * time.time() - LATE_MS
             removed = tuple(map(_with_expired, parts, snapshot.removed[due], repeat(long_ago)))
-            future = self._joins.submit(self._join, parts, removed, snapshot)
+            future = self._joins.submit(self._join, parts, removed, snapshot, seen)
             self._compaction = _Compaction(parts, removed, due.stop, time.monotonic(), future)
         return snapshot
 
@@ -130,10 +131,12 @@ class Compactor:
         with self._lock:
             return [part for part in self._files if part not in in_use]
 
-    def _join(self, parts: tuple[Part, ...], removed: tuple[Int32, ...], like: Snapshot) -> tuple[Part, Path]:
+    def _join(
+        self, parts: tuple[Part, ...], removed: tuple[Int32, ...], like: Snapshot, seen: Mapping[str, float]
+    ) -> tuple[Part, Path]:
         files = [(self._file_of(part), gone) for part, gone in zip(parts, removed, strict=True)]
         to = self._store.new_path()
-        self._processes.submit(building.join, files, like.algorithm, dict(like.options), to).result()
+        self._processes.submit(building.join, files, like.algorithm, dict(like.options), seen, to).result()
         return packing.read(to, Part), to
 
     def _save(self, snapshot: Snapshot, positions: Mapping[int, int], retired: list[Part]) -> None:

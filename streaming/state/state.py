@@ -20,6 +20,7 @@ from streaming.index import notes, packing
 from streaming.index.parts import Handle
 from streaming.rows import SUBSCRIPTIONS, Change, CompiledSegment, Row, SourcePartition, of_source
 from streaming.state.compaction import Compactor
+from streaming.state.event_averages import EventAverages
 from streaming.worker.matching import Work
 
 AT_ONCE = 8_192  # subscriptions that a batch's changes may move between parts
@@ -48,6 +49,7 @@ class State:
     max_matches: int = 0  # of an event; 0: any number
     worker_memory_mb: int = 0
     better: Future[Index] | None = None  # that of all parts once it is there; until then, that of the snapshot
+    seen: EventAverages = field(default_factory=EventAverages)
     _handles: dict[Part, Handle] = field(default_factory=dict)
 
     @property
@@ -119,7 +121,7 @@ class State:
             algorithm, options = self.better.result()
             self.snapshot, self.better = replace(self.snapshot, algorithm=algorithm, options=options), None
         if self.compactor is not None:
-            self.snapshot = self.compactor.step(self.snapshot)
+            self.snapshot = self.compactor.step(self.snapshot, self.seen.options())
             self.compactor.save_if_due(self.snapshot, self.subscription_offsets())
         for gone in self._handles.keys() - set(self.snapshot.parts):
             self._handles.pop(gone).close()

@@ -38,11 +38,20 @@ class Matches(NamedTuple):
     dead: Mapping[int, tuple[str, str]]  # row -> reason and detail, of an event that nobody can get
     parts: Sequence[Matched]
     total: Int64  # [rows]: the number of subscriptions
+    attributes: Int32  # [rows]: of each event, values in the columns of the longest part
+    at_once: Int32  # [rows]: how many events were matched in one call; 0 of an event that no part has met
 
     @classmethod
-    def of(cls, dead: Mapping[int, tuple[str, str]], parts: Sequence[Matched], rows: int) -> Matches:
+    def of(
+        cls, dead: Mapping[int, tuple[str, str]], parts: Sequence[Matched], attributes: Int32, at_once: Int32
+    ) -> Matches:
         every = np.concatenate([np.empty(0, np.int64), *(part.row for part in parts)])
-        return cls(dead, parts, np.bincount(every, minlength=rows))
+        return cls(dead, parts, np.bincount(every, minlength=len(attributes)), attributes, at_once)
+
+    @classmethod
+    def none(cls, rows: int) -> Matches:
+        """Of rows that are no events."""
+        return cls.of({}, (), np.zeros(rows, np.int32), np.zeros(rows, np.int32))
 
     def between(self, begin: int, end: int) -> tuple[Int64, Texts, Texts]:
         """The row, the subscriber and the id of each match of the rows begin .. end, part by part."""
@@ -63,7 +72,8 @@ class Matches(NamedTuple):
         for row in np.flatnonzero(many).tolist():
             detail = f"{self.total[row]:,} subscriptions match it; matching.max_per_event is {most:,}"
             dead[row] = records.TOO_MANY_MATCHES, detail
-        return Matches(dead, [part.only(~many[part.row]) for part in self.parts], np.where(many, 0, self.total))
+        parts = [part.only(~many[part.row]) for part in self.parts]
+        return self._replace(dead=dead, parts=parts, total=np.where(many, 0, self.total))
 
     def slices(self, most: int) -> Iterator[tuple[int, int]]:
         """The rows, as (first, behind the last), in slices of at most `most` matches, or of one row."""
@@ -106,11 +116,17 @@ class Matching:
         spoiled = np.zeros(len(rows), bool)
         spoiled[list(dead)] = True
         parts = []
+        attributes = np.zeros(len(rows), np.int32)
+        longest = max(self.parts, key=lambda part: len(part.segment.ids), default=None)
         for part, gone, encoder in zip(self.parts, self.removed, self.plan.encoders, strict=True):
-            event, position = part.match(reading.values, encoder, reading.document, gone, self.false_positives)
+            encoded = encoder.encode(reading.values)
+            if part is longest:
+                attributes = np.diff(encoded.offsets).astype(np.int32)
+            event, position = part.match(encoded, reading.values.several, reading.document, gone, self.false_positives)
             ends = notes.numbers(part.segment, "expires_at_ms")[position]
             # A timestamp can be as large as NEVER.
             counts = ((timestamps[event] < ends) | (ends == NEVER)) & ~spoiled[event]
             subscribers, ids = notes.subscribers(part.segment), part.segment.ids
             parts.append(Matched(event[counts].astype(np.int64), position[counts], subscribers, ids))
-        return Matches.of(dead, parts, len(rows))
+        at_once = np.where(spoiled | (longest is None), 0, len(rows)).astype(np.int32)
+        return Matches.of(dead, parts, attributes, at_once)

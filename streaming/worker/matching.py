@@ -133,7 +133,7 @@ class Work:
                 yield events, matching(events)
             if not self.shard and len(events) < len(fresh):
                 changes = fresh.filter(pc.equal(fresh["source"], SUBSCRIPTIONS))
-                yield changes, Matches.of({}, (), len(changes))
+                yield changes, Matches.none(len(changes))
 
     def _done(self, matched: Iterable[tuple[pa.RecordBatch, Matches]]) -> Iterator[pa.RecordBatch]:
         task = Task.of(self.publication, self.false_positives) if self.publication else Counting()

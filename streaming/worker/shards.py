@@ -36,6 +36,8 @@ SHIPPED = pa.schema(
         ("detail", pa.string()),
         ("subscribers", _TEXTS),  # of the matches
         ("ids", _TEXTS),
+        ("attributes", pa.int32()),  # `Matches`
+        ("at_once", pa.int32()),
     ]
 )
 _OF_RECORD = ("key", "value", "headers")
@@ -63,6 +65,8 @@ def _shipped(rows: pa.RecordBatch, matches: Matches, begin: int, shard: int) -> 
         "detail": pa.array([detail for _, detail in dead], pa.string()),
         "subscribers": _lists(subscribers.take(order), starts),
         "ids": _lists(ids.take(order), starts),
+        "attributes": pa.array(matches.attributes[begin : begin + n]),
+        "at_once": pa.array(matches.at_once[begin : begin + n]),
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in SHIPPED.names], schema=SHIPPED)
 
@@ -94,7 +98,8 @@ def _united(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Matches]:
     first = rows.filter(pa.array(is_first))
     letters = zip(first["letter"].to_pylist(), first["detail"].to_pylist(), strict=True)
     dead = {row: (letter, detail) for row, (letter, detail) in enumerate(letters) if letter is not None}
-    return first.select(INPUT.names), Matches.of(dead, [matched], len(first))
+    attributes, at_once = np.asarray(first["attributes"]), np.asarray(first["at_once"])
+    return first.select(INPUT.names), Matches.of(dead, [matched], attributes, at_once)
 
 
 def _lists(texts: Texts, starts: Int64) -> pa.ListArray:

@@ -176,9 +176,13 @@ class Transaction:
 
     def row(self, matched: float, committed: Committed) -> Mapping[str, Any]:
         """The PUBLISHED row. `matched` is when matching ended (epoch s)."""
-        total = self.batch.matches.total[self.begin : self.end]
+        matches, rows = self.batch.matches, slice(self.begin, self.end)
+        total = matches.total[rows]
         delivered = np.flatnonzero(total) + self.begin
         facts = {
+            "met": int(np.count_nonzero(matches.at_once[rows])),
+            "attributes": int(matches.attributes[rows].sum()),
+            "batches": int(matches.at_once[rows].sum()),
             "events": len(delivered),
             "matches": int(total.sum()),
             "deliveries": len(self._good),

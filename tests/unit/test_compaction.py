@@ -9,12 +9,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from matchers import ALGORITHMS, Matcher, SubscriptionTable
+from matchers.contract.algorithm import Algorithm
 from matchers.index.snapshot import Part, Snapshot
 from matchers.language.lowering import lower
 from matchers.language.parsing import parse
@@ -23,6 +26,7 @@ from streaming.index import packing, parts
 from streaming.rows import SUBSCRIPTIONS
 from streaming.state import compaction
 from streaming.state.compaction import Compactor
+from streaming.state.event_averages import LEAST
 from streaming.state.pool import processes
 from streaming.state.state import State
 from streaming.state.store import Store
@@ -171,6 +175,33 @@ def test_a_better_index_that_cannot_be_had_stops_the_job(tmp_path: Path, later: 
     state.better.set_exception(JobError("bits must lie within 1 .. 64, not 65"))
     with pytest.raises(JobError, match="bits must lie"):
         state.step()
+
+
+def test_what_events_were_like_decides_about_the_index_of_a_part_that_is_compacted(
+    tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[dict[str, float]] = []
+
+    def build(table: SubscriptionTable, **options: float) -> Matcher:
+        built.append(options)
+        return ALGORITHMS["scan"](table)
+
+    monkeypatch.setitem(ALGORITHMS, "weighing", Algorithm(build, weighs=("attributes", "batch")))
+    monkeypatch.setitem(ALGORITHMS, "other", Algorithm(build))
+    for algorithm, options, wanted in (
+        ("weighing", {}, {"attributes": 7.0, "batch": 50.0}),
+        ("weighing", {"batch": 9}, {"attributes": 7.0, "batch": 9}),
+        ("other", {"bits": 9}, {"bits": 9}),
+    ):
+        state = started(Store(tmp_path), threads, replace(EMPTY, algorithm=algorithm, options=options))
+        state.seen = state.seen.plus(LEAST, 7 * LEAST, 50 * LEAST)
+        for n in MANY:
+            subscribe(state, n)
+        settled(state)
+        assert all(given in (options, wanted) for given in built)  # changes do not wait for a measurement
+        assert wanted in built
+        assert all(part.is_by(algorithm, options) for part in state.snapshot.parts)  # so no part is due for that
+        built.clear()
 
 
 class Fetched:

@@ -17,6 +17,7 @@ from streaming.driver.load_shedding import Precision
 from streaming.errors import Unsettled
 from streaming.kafka.sink import Aborted
 from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Progress, Published, Refusal, SlotReport
+from streaming.state.event_averages import EventAverages
 from streaming.worker import publishing
 from tests import kafka_double
 from tests.stage import (
@@ -81,6 +82,22 @@ def test_rows_that_were_committed_before_are_dropped() -> None:
     assert dict(letter.headers)["sluice_origin_offset"] == b"5"
     assert [type(row) for row in rows] == [Published, Progress, SlotReport]
     assert [(row.offset, row.records) for row in rows if isinstance(row, Progress)] == [(5, 1)]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_the_driver_learns_what_events_are_like(shards: int) -> None:
+    """How many values they have where the longest part looks, and how many of them are matched at once."""
+    p = pipeline(ListSink())
+    p.state.snapshot = replace(p.state.snapshot, shards=shards, most=2)
+    both = {"subscriber": "alice", "pattern": {"x": [{"numeric": [">", 0]}], "y": ["a", "b"]}}
+    step(p, event(99, {"x": 1}, partition=1))  # there is nothing yet that it could meet
+    step(p, change(0, "a", both), change(1, "b", both))
+    step(p, change(2, "c", {"subscriber": "bob", "pattern": {"z": [1]}}))
+    assert p.state.seen == EventAverages()
+    step(p, event(0, {"x": 1, "y": "a", "z": 1}), event(1, {"x": 1}), event(2, b"no event"), change(3, "d", both))
+    assert p.state.seen == EventAverages(2, 3, 2 * 3)
+    step(p, *(event(3 + i, {"y": ["a", "b"], "z": 1}) for i in range(4)), most=2)
+    assert p.state.seen == EventAverages(6, 3 + 8, 2 * 3 + 2 * 2 * 2)
 
 
 def test_a_subscription_ends_when_it_expires() -> None:

@@ -83,6 +83,9 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
 
 
 PUBLISHED = Published(
+    met=3,
+    attributes=12,
+    batches=9,
     events=2,
     matches=5,
     deliveries=4,

@@ -19,22 +19,24 @@ from tests.stage import ALICE, BOB, ListSink, change, event, pipeline, step
 
 pytestmark = pytest.mark.kernels
 
-Whole = dict[tuple[int, int, int], tuple[bytes | None, tuple[str, str] | None, list[tuple[str, str]]]]
+Record = tuple[bytes | None, tuple[str, str] | None, tuple[int, int], list[tuple[str, str]]]
+Whole = dict[tuple[int, int, int], Record]
 
 
 def matches(pairs: list[list[tuple[str, str]]], dead: dict[int, tuple[str, str]]) -> Matches:
-    """(subscriber, id) of each row, in two parts."""
+    """(subscriber, id) of each row, in two parts; row n has n attributes and was matched with n + 10."""
     flat = [(row, *pair) for row, of_row in enumerate(pairs) for pair in of_row]
     parts = []
     for some in (flat[::2], flat[1::2]):
         rows = np.array([row for row, _, _ in some], np.int64)
         columns = Texts.of(name for _, name, _ in some), Texts.of(id for _, _, id in some)
         parts.append(Matched(rows, np.arange(len(some)), *columns))
-    return Matches.of(dead, parts, len(pairs))
+    n = np.arange(len(pairs), dtype=np.int32)
+    return Matches.of(dead, parts, n, 10 + n)
 
 
 def content(batches: Any) -> Whole:
-    """Of each record: its value, why it is dead, and its matches."""
+    """Of each record: its value, why it is dead, its attributes and how many came with it, and its matches."""
     found: Whole = {}
     for rows, matched in batches:
         assert rows.schema == INPUT
@@ -44,7 +46,8 @@ def content(batches: Any) -> Whole:
             of_row = sorted((s, id) for r, s, id in zip(row, subscribers, ids, strict=True) if r == i)
             at = record["source"], record["partition"], record["offset"]
             assert at not in found
-            found[at] = record["value"], matched.dead.get(i), of_row
+            seen = int(matched.attributes[i]), int(matched.at_once[i])
+            found[at] = record["value"], matched.dead.get(i), seen, of_row
     return found
 
 
@@ -59,25 +62,25 @@ def test_rows_of_all_shards_come_together(seed: int, monkeypatch: pytest.MonkeyP
     dead = {row: ("undecodable_event", f"not JSON {row}") for row in range(n) if r.random() < 0.2}
     expected: Whole = {}
     for row, record in enumerate(events):
-        expected[0, record["partition"], record["offset"]] = record["value"], dead.get(row), []
+        expected[0, record["partition"], record["offset"]] = record["value"], dead.get(row), (row, row + 10), []
     for record in changes:
-        expected[1, 0, record["offset"]] = record["value"], None, []
+        expected[1, 0, record["offset"]] = record["value"], None, (0, 0), []
 
     rows = []
     for shard in range(n_shards):
         pairs: list[list[tuple[str, str]]] = []
         for row, record in enumerate(events):
             few = [] if row in dead else [(r.choice(["alice", "bób"]), f"{shard}-{i}") for i in range(r.randint(0, 3))]
-            expected[0, record["partition"], record["offset"]][2].extend(few)
+            expected[0, record["partition"], record["offset"]][-1].extend(few)
             pairs.append(few)
         batch = pa.RecordBatch.from_pylist(events, schema=INPUT)
         rows += shards.shipped(batch, matches(pairs, dead), shard)
         if shard == 0 and changes:
             batch = pa.RecordBatch.from_pylist(changes, schema=INPUT)
-            rows += shards.shipped(batch, Matches.of({}, (), len(changes)), shard)
+            rows += shards.shipped(batch, Matches.none(len(changes)), shard)
     table = pa.Table.from_batches(rows, shards.SHIPPED).sort_by([(name, "ascending") for name in shards.ORDER])
     found = content(shards.united(table.to_batches(max_chunksize=r.randint(1, 5))))
-    assert found == {at: (value, why, sorted(of_row)) for at, (value, why, of_row) in expected.items()}
+    assert found == {at: (*more, sorted(of_row)) for at, (*more, of_row) in expected.items()}
 
 
 def test_only_the_first_shard_ships_records() -> None:

@@ -59,6 +59,9 @@ def rows(events: int, changes: int) -> list[Row]:
 
 
 PUBLISHED = Published(
+    met=3,
+    attributes=12,
+    batches=9,
     events=2,
     matches=2,
     deliveries=1,

@@ -5,7 +5,8 @@ where it satisfies percents of all, `be_tree` and `ocm` where events have few of
 hardly anything to match. The best one depends on widths, skew, sizes, the events that come at once and the machine, so
 candidates (candidates.py) are measured on samples of the table (choosing.py), which takes a second or two however long
 the table is. Two are built, if no single one is fast for events of all sizes that come alone and together; each batch
-goes to the one that was faster for the like of it.
+goes to the one that was faster for the like of it. Where it is known what events are like, as in a job that has seen
+many, one is measured and built for these.
 
 A table of TINY subscriptions at most is scanned. Tables of FEW are built with each update of an index in service: what
 was measured for one holds for all of its kind in this process.
@@ -113,7 +114,7 @@ def build(
         if value is not None and not value > 0:
             raise MatchingError(f"{name} must be above 0, not {value}")
     choices = _choices(table, attributes, batch, clock)
-    reason = _reason(table, choices)
+    reason = _reason(table, choices) + _like(attributes, batch)
     log.log(logging.DEBUG if table.n_subscriptions <= FEW else logging.INFO, reason)  # one update, one table of few
     names = dict.fromkeys(choice.algorithm for choice in choices)
     matchers = {name: CANDIDATES[name].build(table) for name in names}
@@ -126,19 +127,22 @@ def _choices(
     names = ["scan"] if table.n_subscriptions <= TINY else asked(table)
     if len(names) == 1:
         return [Choice(1, 1.0, names[0], np.nan)]
-    size = table.n_subscriptions.bit_length(), table.n_columns, _rounded(table.needed)
-    with np.errstate(invalid="ignore"):  # from infinite to infinite
-        width = np.nan_to_num(table.high - table.low, posinf=np.inf, neginf=-np.inf)
-    kind = (*names, attributes, batch, *size, _rounded(width))
-    few = table.n_subscriptions <= FEW
-    if few and kind in _chosen:
-        return _chosen[kind]
-    choices = choose(table, {name: CANDIDATES[name].build for name in names}, clock, attributes, batch)
-    if few:
+    builds = {name: CANDIDATES[name].build for name in names}
+    if table.n_subscriptions > FEW:
+        return choose(table, builds, clock, attributes, batch)
+    kind = (*names, *_kind(table), *(value and _rounded(np.array([value])) for value in (attributes, batch)))
+    if (choices := _chosen.get(kind)) is None:
+        choices = choose(table, builds, clock, attributes, batch)
         while len(_chosen) >= KINDS:
             _chosen.pop(next(iter(_chosen)), None)
         _chosen[kind] = choices
     return choices
+
+
+def _kind(table: SubscriptionTable) -> tuple[float, ...]:
+    with np.errstate(invalid="ignore"):  # from infinite to infinite
+        width = np.nan_to_num(table.high - table.low, posinf=np.inf, neginf=-np.inf)
+    return table.n_subscriptions.bit_length(), table.n_columns, _rounded(table.needed), _rounded(width)
 
 
 def _rounded(values: NDArray[Any]) -> float:
@@ -156,6 +160,12 @@ def _reason(table: SubscriptionTable, choices: list[Choice]) -> str:
     by_batch = {choice.batch: [c for c in choices if c.batch == choice.batch] for choice in choices}
     cases = [f"{_found(some)} for events {_together(batch)}" for batch, some in by_batch.items()]
     return f"{', '.join(cases)}; {of}"
+
+
+def _like(attributes: float | None, batch: float | None) -> str:
+    of = [f"{attributes:.3g} attributes each"] if attributes is not None else []
+    of += [f"{batch:,.0f} at once"] if batch is not None else []
+    return f"; events: {', '.join(of)}" if of else ""
 
 
 def _found(choices: Iterable[Choice]) -> str:

@@ -1,11 +1,12 @@
 """Choose the fastest algorithm for a table: measure on samples of two sizes and extrapolate.
 
-    6,000 subscriptions   hem  8.0 us                       time of n subscriptions: t * (n / 24,000) ^ b,
-    24,000                hem 24.0 us   tiles 4.1 us        b by the two samples, between 0 and 1
+    6,000 subscriptions   hem  8.0 us                       time of n subscriptions: between that on the power law
+    24,000                hem 24.0 us   tiles 4.1 us        through both and that on the straight line
 
 Each is asked about events that come alone, few at once, and many; of few attributes, and of many (drawing.py). Who is
-far behind everywhere on the small sample is not asked about the large one. When the time is up, what is known by then
-decides.
+far behind everywhere on the small sample is not asked about the large one. When the time is up, those that were not
+asked about the large one are taken to grow like the others. A table not much longer than the small sample is measured
+itself.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ CALLS = {1: 32, 64: 4}  # of a round; one of more events
 ROUNDS = 5  # of which the least time counts
 BEHIND = 4.0  # times slower than the fastest: not asked again
 PAYS = np.log(1.2) ** 2  # one case a fifth faster pays for one more index
-CALL_S = 0.01  # for all calls of a round, about
-MOST_S = 1.5  # of the processor, from which on nothing more is begun
+CALL_S = 0.006  # for all calls of a round, about
+MOST_S = 1.3  # of the processor, from which on nothing more is begun
 
 
 @dataclass(frozen=True)
@@ -84,37 +85,50 @@ def _several(seconds: Float64, most: int) -> list[int]:
     return [best[i] for i in seconds[list(best)].argmin(axis=0)]
 
 
+def _grown(small: Float64, large: Float64, n_small: int, n_large: int, n: int) -> Float64:
+    """How many times longer n subscriptions take than n_large, by the times with n_small and with n_large.
+
+    The geometric mean of two guesses: a power law grows too little where calls cost something however few
+    subscriptions there are, and a straight line too much where the time grows less than they do.
+    """
+    ratio = np.clip(large / small, 1.0, n_large / n_small)
+    power = (n / n_large) ** (np.log(ratio) / np.log(n_large / n_small))
+    line = 1 + (1 - 1 / ratio) * (n - n_large) / (n_large - n_small)
+    grown: Float64 = np.sqrt(power * line)
+    return grown
+
+
 class _Measuring:
     """The cases, batches times sizes of events, and how long they may take together."""
 
     def __init__(self, table: SubscriptionTable, batches: Sequence[int], sizes: Sequence[float], clock: Clock) -> None:
-        self.table, self.batches, self.clock = table, batches, clock
-        self.end = np.inf
-        self.events = [drawn(sampled(table, SAMPLES[-1]), size) for size in sizes]
+        self.n, self.batches, self.sizes, self.clock = table.n_subscriptions, batches, sizes, clock
+        self.large = sampled(table, SAMPLES[-1])
 
     def seconds(self, builds: Mapping[str, Build]) -> Float64:
         """[algorithms, cases]: seconds for an event with the whole table; infinite for those that are far behind."""
         self._load(builds.values())
         self.end = self.clock() + MOST_S
-        small, large = (sampled(self.table, n) for n in SAMPLES)
+        self.events = [drawn(self.large, size) for size in self.sizes]
+        if self.n <= 2 * SAMPLES[0]:
+            return self._of(self.large, list(builds.values()))
+        large, small = self.large, sampled(self.large, SAMPLES[0])
         seconds = self._of(small, list(builds.values()))
-        if large.n_subscriptions == small.n_subscriptions:
-            return seconds
         near = (seconds <= BEHIND * seconds.min(axis=0)).any(axis=1)
         behind = np.log(seconds / seconds.min(axis=0)) ** 2
         asked = np.flatnonzero(near)[np.argsort(behind[near].sum(axis=1))]
-        taken = self._of(large, [list(builds.values())[i] for i in asked])
-        known = np.isfinite(taken)
-        grown = np.zeros_like(taken)
-        grown[known] = np.log((taken / seconds[asked])[known])
-        exponent = np.clip(grown / np.log(large.n_subscriptions / small.n_subscriptions), 0.0, 1.0)
+        taken, before = self._of(large, [list(builds.values())[i] for i in asked]), seconds[asked]
+        known = np.isfinite(taken[:, 0])
+        whole = taken[known] * _grown(before[known], taken[known], small.n_subscriptions, large.n_subscriptions, self.n)
         reckoned = np.full(seconds.shape, np.inf)
-        reckoned[asked] = taken * (self.table.n_subscriptions / large.n_subscriptions) ** exponent
+        reckoned[asked[known]] = whole
+        reckoned[asked[~known]] = before[~known] * np.exp(np.log(whole / before[known]).mean(axis=0))
         return reckoned
 
     def _load(self, builds: Iterable[Build]) -> None:
         """Have the kernels in this process, so that no time is that of loading or compiling them."""
-        tiny, events = sampled(self.table, TINY), self.events[0].part(0, TINY)
+        tiny = sampled(self.large, TINY)
+        events = drawn(tiny, self.sizes[0]).part(0, TINY)
         for build in builds:
             matcher = build(tiny)
             matcher.match(events)
@@ -139,8 +153,11 @@ class _Measuring:
         n = batch if batch <= BATCHES[1] else min(max(most, BATCHES[1]), batch, len(events))
         end = min(CALLS.get(batch, 1) * n, len(events) // n * n)
         calls = [events.part(at, at + n) for at in range(0, end, n)]
-        match(calls[0].part(0, min(n, TINY)))
-        least, stop = np.inf, min(self.end, self.clock() + CALL_S)
+        few, began = min(n, TINY), self.clock()
+        match(calls[0].part(0, few))
+        now = self.clock()
+        calls = calls[: max(int(CALL_S * few / (n * max(now - began, 1e-9))), 1)]
+        least, stop = np.inf, min(self.end, now + CALL_S)
         for _ in range(ROUNDS):
             began = self.clock()
             for call in calls:

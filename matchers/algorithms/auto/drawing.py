@@ -20,7 +20,7 @@ LEAST = 64  # events
 
 def event_sizes(table: SubscriptionTable) -> list[float]:
     """Attributes of an event: as few as a subscription has, all, and between, where these are far from each other."""
-    few, most = max(float(table.needed.mean()), 1.0), float(max(len(np.unique(table.column)), 1))
+    few, most = max(float(table.needed.mean()), 1.0), float(max(int(np.count_nonzero(np.bincount(table.column))), 1))
     if most < 2 * few:
         return [most]
     return [float(size) for size in np.geomspace(few, most, SIZES)]

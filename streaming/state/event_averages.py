@@ -1,0 +1,33 @@
+"""What the last events were like, on average: for algorithms that weigh it when a part is compacted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LAST = 1_000_000  # events, about, that count
+LEAST = 1_000  # events without which nothing is known
+
+
+@dataclass(frozen=True)
+class EventAverages:
+    """Sums over the last events. A process begins anew: nothing of them is saved."""
+
+    events: float = 0.0
+    attributes: float = 0.0
+    batches: float = 0.0  # for each event, how many were matched at once
+
+    def plus(self, events: int, attributes: int, batches: int) -> EventAverages:
+        """With these events. The more come, the less those before them count."""
+        total = self.events + events
+        kept = min(1.0, LAST / max(total, 1.0))
+        return EventAverages(kept * total, kept * (self.attributes + attributes), kept * (self.batches + batches))
+
+    def options(self) -> Mapping[str, float]:
+        """By the option of an algorithm (`Algorithm.weighs`); empty while too few events were seen.
+
+        A batch counts as often as it has events, because time is spent on events, so a backlog outweighs quiet hours.
+        """
+        if self.events < LEAST:
+            return {}
+        return {"attributes": max(self.attributes / self.events, 1.0), "batch": self.batches / self.events}
