@@ -15,7 +15,7 @@ import orjson
 from matchers.errors import PatternError
 from matchers.language.model import Path as Field
 from matchers.language.operators import show
-from matchers.language.parsing import CONTAINS, MAX_DEPTH, OPERATORS
+from matchers.language.parsing import MAX_DEPTH, OF_SEVERAL, OPERATORS
 from offline.documents import Place, Refusal, read
 from offline.files import InputError, content, name_of
 from streaming.documents.subscriptions import parsed
@@ -143,4 +143,4 @@ def _nested(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     fields = _fields(node)
-    return {"$or": [fields]} if len(fields) == 1 and next(iter(fields)) in (*OPERATORS, *CONTAINS) else fields
+    return {"$or": [fields]} if len(fields) == 1 and next(iter(fields)) in (*OPERATORS, *OF_SEVERAL) else fields
