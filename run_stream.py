@@ -55,7 +55,7 @@ COMMANDS = {  # by module, which is imported on demand; each with the first line
         "examples/cases.yaml.",
     },
     "commands.translate": {
-        "translate": "Print the rules of another system as subscriptions, one per line.",
+        "translate": "Print the conditions of another system as subscriptions, one per line.",
     },
     "commands.topics": {"topics": "Create and list topics."},
     "commands.subscriptions": {"subscriptions": "List, show, export and import subscriptions."},

@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from commands.shared.terminal import note
+from offline import cesql, expressions, sql
 from offline.documents import Refusal
 from offline.eventbridge import rules
 
-LANGUAGES = {"eventbridge": rules}
+LANGUAGES: dict[str, Callable[[Path, str], Iterator[dict[str, Any] | Refusal]]] = {
+    "eventbridge": rules,
+    "cesql": partial(expressions.subscriptions, translated=cesql.translated),
+    "sql": partial(expressions.subscriptions, translated=sql.translated),
+}
 
 app = typer.Typer()
 
 
 @app.command()
 def translate(
-    language: Annotated[str, typer.Argument(help="eventbridge: rules of Amazon EventBridge.", show_default=False)],
+    language: Annotated[
+        str,
+        typer.Argument(
+            help="eventbridge: rules of Amazon EventBridge; cesql: expressions on CloudEvents; sql: conditions.",
+            show_default=False,
+        ),
+    ],
     file: Annotated[
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A rule, an array of rules, or what `aws events list-rules` prints; - is standard input.",
+            help="Of EventBridge a rule, an array of rules, or what `aws events list-rules` prints; else an expression "
+            "a line; - is standard input.",
             show_default=False,
         ),
     ],
     subscriber: Annotated[str, typer.Option(help="Name of the subscriber.", show_default=False)],
 ) -> None:
-    """Print the rules of another system as subscriptions, one per line.
+    """Print the conditions of another system as subscriptions, one per line.
 
     What has no equal here is named on standard error with the reason, and the exit code is 1.
     """

@@ -15,9 +15,10 @@ import orjson
 from matchers.errors import PatternError
 from matchers.language.model import Path as Field
 from matchers.language.operators import show
-from matchers.language.parsing import CONTAINS, MAX_DEPTH, OPERATORS
+from matchers.language.parsing import MAX_DEPTH
 from offline.documents import Place, Refusal, read
 from offline.files import InputError, content, name_of
+from offline.patterns import written
 from streaming.documents.subscriptions import parsed
 
 
@@ -53,7 +54,7 @@ def rules(file: Path, subscriber: str) -> Iterator[dict[str, Any] | Refusal]:
 def rewritten(pattern: Any) -> dict[str, Any]:
     """A pattern of EventBridge as one of this language. Raises PatternError for what has no equal here; other mistakes
     are left as they are."""
-    return _fields(_object(pattern, ()))
+    return written(_object(pattern, ()))
 
 
 def _listed(whole: Any) -> Iterable[Any]:
@@ -129,18 +130,3 @@ def _alternatives(node: Any, path: Field) -> list[Any]:
         return [_object(pattern, path) for pattern in node]
     except RecursionError:
         raise PatternError((*path, "$or"), f"is nested deeper than {MAX_DEPTH} levels") from None
-
-
-def _fields(tree: dict[str, Any]) -> dict[str, Any]:
-    """A tree as a pattern: an object with the name of an operator alone stands in an $or."""
-    return {
-        name: [_fields(pattern) for pattern in child] if name == "$or" else _nested(child)
-        for name, child in tree.items()
-    }
-
-
-def _nested(node: Any) -> Any:
-    if not isinstance(node, dict):
-        return node
-    fields = _fields(node)
-    return {"$or": [fields]} if len(fields) == 1 and next(iter(fields)) in (*OPERATORS, *CONTAINS) else fields

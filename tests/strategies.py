@@ -128,10 +128,19 @@ conditions = choice(
 
 listed = st.lists(conditions, min_size=1, max_size=3)
 of_array = choice(*(operator(name, listed) for name in ("contains-all", "contains-none", "contains-exactly")))
+other_fields = choice(names, st.lists(names, min_size=1, max_size=3))
+compared = operator(
+    "compare-field",
+    choice(
+        *[st.tuples(st.sampled_from(SYMBOLS), other_fields)] * 2,
+        st.tuples(st.sampled_from([">", ">="]), other_fields, st.sampled_from(["<", "<="]), other_fields),
+    ).map(list),
+)
+of_several = choice(of_array, compared)
 entries = choice(
     *[conditions] * 8,
-    of_array,
-    operator("$and", st.lists(choice(conditions, of_array), min_size=1, max_size=3)),
+    *[of_several] * 2,
+    operator("$and", st.lists(choice(conditions, of_several), min_size=1, max_size=3)),
 )
 
 
@@ -161,7 +170,7 @@ def patterns(draw: st.DrawFn) -> Document:
     try:
         lower(parse(pattern))
     except PatternError as error:
-        assume("expands to more than" not in str(error))
+        assume("expands to more than" not in str(error) and "takes another field" not in str(error))
         raise
     return pattern
 
@@ -209,11 +218,42 @@ def events_of(draw: st.DrawFn, pattern: Document) -> Document:
     return event
 
 
+def other_fields_of(node: Any) -> Iterator[list[str]]:
+    """The paths of the fields with which a pattern compares others."""
+    for key, child in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        if key == "compare-field":
+            yield from ([name] if isinstance(name, str) else name for name in child[1::2])
+        else:
+            yield from other_fields_of(child)
+
+
+def leaves(node: Any) -> list[Any]:
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else None
+    return [node] if children is None else [leaf for child in children for leaf in leaves(child)]
+
+
+@st.composite
+def events_with_others(draw: st.DrawFn, pattern: Document) -> Document:
+    """Those of `events_of`, most with the fields that a pattern compares with too, often of a value that is there."""
+    event = draw(events_of(pattern))
+    for path in other_fields_of(pattern):
+        value = draw(choice(scalars, st.sampled_from(leaves(event) or [0])))
+        inner = event
+        for name in path[:-1]:
+            child = inner.setdefault(name, {})
+            if not isinstance(child, dict):
+                break
+            inner = child
+        else:
+            inner[path[-1]] = draw(st.sampled_from([value, value, [value, 0], [None, value]]))
+    return event
+
+
 def events_near(
     patterns: Collection[Document], others: st.SearchStrategy[Document] = events
 ) -> st.SearchStrategy[Document]:
     """Two of three have the fields of one of the patterns."""
-    near = st.sampled_from(list(patterns)).flatmap(events_of) if patterns else others
+    near = st.sampled_from(list(patterns)).flatmap(events_with_others) if patterns else others
     return choice(others, near, near)
 
 

@@ -151,7 +151,7 @@ def pattern(r: Random) -> dict[str, Any]:
         try:
             lower(parse(found))
         except PatternError as error:
-            if "expands to more than" not in str(error):
+            if "expands to more than" not in str(error) and "takes another field" not in str(error):
                 raise
         else:
             return found
@@ -163,6 +163,14 @@ def contains(r: Random) -> Any:
     return entry if r.random() < 0.7 else {"$and": [entry, r.choice(ENTRIES)(r), contains(r)]}
 
 
+def compared(r: Random) -> Any:
+    def other() -> Any:
+        return r.choice(FIELDS) if r.random() < 0.5 else r.sample(FIELDS, r.randint(1, 3))
+
+    one = [r.choice(["<", "<=", ">", ">=", "="]), other()]
+    return {"compare-field": one if r.random() < 0.7 else [">", other(), r.choice(["<", "<="]), other()]}
+
+
 def fields(r: Random, depth: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in r.sample(FIELDS, r.choice([0, 1, 1, 1, 2, 2, 3]) if depth == 2 else r.randint(1, 2)):
@@ -170,6 +178,8 @@ def fields(r: Random, depth: int) -> dict[str, Any]:
         entries = [r.choice(ENTRIES)(r) for _ in range(r.choice([1, 1, 2, 3]))]
         if r.random() < 0.15:
             entries[r.randrange(len(entries))] = contains(r)
+        if r.random() < 0.15:
+            entries[r.randrange(len(entries))] = compared(r)
         found[name] = fields(r, depth - 1) if nested else entries
     if depth and r.random() < 0.25:
         found["$or"] = [fields(r, depth - 1) for _ in range(r.randint(1, 3))]

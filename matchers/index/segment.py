@@ -16,7 +16,7 @@ from matchers.index.vocabulary import Vocabulary
 from matchers.language import verification
 from matchers.language.facets import NUMBER
 from matchers.language.lowering import Column, Conjunction
-from matchers.language.model import Contains, Event, Interval, Operator, Path, Scalar
+from matchers.language.model import Compared, Contains, Event, Interval, Operator, Path, Scalar
 from matchers.language.verification import Condition, condition
 
 _NEVER: Sequence[Interval] = ((np.inf, -np.inf),)
@@ -24,7 +24,7 @@ _NEVER: Sequence[Interval] = ((np.inf, -np.inf),)
 
 _ARRAYS, _ALWAYS = 1, 2  # when a row's columns leave doubt
 
-Residual = tuple[tuple[Path, Operator | Contains], ...]  # what a row asks for besides its intervals
+Residual = tuple[tuple[Path, Operator | Contains | Compared], ...]  # what a row asks for besides its intervals
 Note = Texts | NDArray[Any]
 
 
@@ -152,7 +152,7 @@ class Segment:
             intervals.setdefault(int(self.table.column[i]), []).append(bounds)
         columns = [Condition(self.vocabulary.columns[c][0], self._on(c, wanted)) for c, wanted in intervals.items()]
         return columns + [
-            condition(asked) if isinstance(asked, Contains) else Condition(path, asked.holds)
+            condition(asked) if isinstance(asked, Contains | Compared) else Condition(path, asked.holds)
             for path, asked in self.residuals.get(row, ())
         ]
 

@@ -29,7 +29,8 @@ from matchers.index.snapshot import Part
 from matchers.index.texts import Texts
 from matchers.index.vocabulary import Vocabulary
 from matchers.language import operators
-from matchers.language.model import ABSENT, Contains
+from matchers.language.comparison import Order
+from matchers.language.model import ABSENT, Compared, Contains
 
 Arrayed = dict[str, NDArray[Any]]
 
@@ -37,7 +38,7 @@ CLASSES: tuple[type, ...] = (
     *(Part, Segment, SubscriptionTable, EventBatch, Texts, Vocabulary, Cuts),
     *(operators.Equals, operators.Numeric, operators.Prefix, operators.Suffix, operators.EqualsIgnoreCase),
     *(operators.Wildcard, operators.AnythingBut, operators.Exists, operators.Cidr, operators.AllOf),
-    *(operators.Not, operators.TextLength, operators.NumericText, operators.Regex, Contains),
+    *(operators.Not, operators.TextLength, operators.NumericText, operators.Regex, Contains, Compared, Order),
     *STORED,
 )
 PLAIN = "biuf"  # kinds of arrays: truth values, integers and floats; records consist of these

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from itertools import chain, product
 from typing import Any
 
-from matchers.language.model import ABSENT, Absent, Contains, Event, OneOf, Pattern, Predicate, Scalar, View, values_at
+from matchers.language.model import (
+    ABSENT,
+    Absent,
+    Compared,
+    Contains,
+    Event,
+    OneOf,
+    Pattern,
+    Predicate,
+    Scalar,
+    View,
+    values_at,
+)
 from matchers.language.operators import show
 from matchers.language.verification import Condition, condition, seen
 
@@ -16,15 +28,18 @@ from matchers.language.verification import Condition, condition, seen
 class Explanation:
     """The reason that one predicate holds, or does not."""
 
-    predicate: Predicate | Contains
+    predicate: Predicate | Contains | Compared
     held: bool
     value: Scalar  # what decided it
     values: tuple[Scalar, ...]  # all that the event has there; several where it holds arrays
+    others: tuple[Scalar, ...] = ()  # of the field that it was compared with
 
     def __str__(self) -> str:
         shown = _show(self.value)
         if len(self.values) > 1:
             shown += f" of {', '.join(map(_show, self.values))}"
+        if isinstance(self.predicate, Compared):
+            shown += f", and {', '.join(map(_show, self.others))} in {'.'.join(self.predicate.other)}"
         wanted = " or ".join(self.predicate.wanted())
         return f"{_verdict(self.held)} {'.'.join(self.predicate.path)}: wanted {wanted}; found {shown}"
 
@@ -64,7 +79,7 @@ def explain(pattern: Pattern, event: Event) -> list[Line]:
     for part in pattern.parts:
         possible = (choice for choice in _choices(Pattern((part,))) if seen(event, met + choice) is not None)
         met += next(possible, [])
-    return _lines(pattern, seen(event, met + everything) or View({}, {}), event)
+    return _lines(pattern, seen(event, met + everything) or View({}, {}, {}), event)
 
 
 def _choices(pattern: Pattern) -> Iterator[list[Condition]]:
@@ -91,22 +106,32 @@ def as_data(line: Line) -> dict[str, Any]:
         "held": line.held,
         "wanted": line.predicate.wanted(),
         **found_value,
-        "all_found": [value for value in line.values if not isinstance(value, Absent)],
+        "all_found": _present(line.values),
+        **({"other_found": _present(line.others)} if isinstance(line.predicate, Compared) else {}),
     }
+
+
+def _present(values: Iterable[Scalar]) -> list[Scalar]:
+    return [value for value in values if not isinstance(value, Absent)]
 
 
 def _lines(pattern: Pattern, view: View, event: Event) -> list[Line]:
     return [
         Alternatives(tuple(tuple(_lines(p, view, event)) for p in part.patterns), part.holds(view))
         if isinstance(part, OneOf)
-        else Explanation(part, part.holds(view), _decisive(part, view), tuple(values_at(event, part.path)))
+        else _explanation(part, view, event)
         for part in pattern.parts
     ]
 
 
-def _decisive(part: Predicate | Contains, view: View) -> Scalar:
+def _explanation(part: Predicate | Contains | Compared, view: View, event: Event) -> Explanation:
+    others = tuple(part.others(view)) if isinstance(part, Compared) else ()
+    return Explanation(part, part.holds(view), _decisive(part, view), tuple(values_at(event, part.path)), others)
+
+
+def _decisive(part: Predicate | Contains | Compared, view: View) -> Scalar:
     """The value that decides; of an array the one that was sought, or the first."""
-    if isinstance(part, Predicate):
+    if not isinstance(part, Contains):
         return view.values.get(part.path, ABSENT)
     array = view.arrays.get(part.path, ())
     return next(filter(part.found, array), array[0] if array else ABSENT)

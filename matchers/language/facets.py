@@ -35,6 +35,7 @@ WRITTEN_NUMBER = "written-number"
 ABSENT_TOKEN = b"\x00"
 ANY = (b"\x01", b"\x06")
 ANY_OR_ABSENT = (ABSENT_TOKEN, b"\x06")
+NUMBERS_AND_TEXTS = (b"\x04", b"\x06")
 _NUMBER_TAG = b"\x04"
 _TEXT_TAG = b"\x05"
 _SIGN = 1 << 63

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
 from matchers.errors import PatternError
 from matchers.language import facets
 from matchers.language.facets import NUMBER, TOKEN
-from matchers.language.model import Constraint, Contains, OneOf, Operator, Part, Path, Pattern, Predicate, Region
+from matchers.language.model import (
+    Compared,
+    Constraint,
+    Contains,
+    OneOf,
+    Operator,
+    Part,
+    Path,
+    Pattern,
+    Predicate,
+    Region,
+)
 from matchers.language.operators import Not
 
 MAX_ALTERNATIVES = 1_000
@@ -18,7 +29,7 @@ MAX_GROWTH = 10  # times what is written; patterns that expand to no more than F
 FEW_RANGES = 10_000
 
 Column = tuple[Path, str]  # a field's place on one facet
-Alternative = Sequence[tuple[Path, Constraint | Contains]]
+Alternative = Sequence[tuple[Path, Constraint | Contains | Compared]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +40,7 @@ class Conjunction:
     """
 
     regions: dict[Column, Region]
-    residual: tuple[tuple[Path, Operator | Contains], ...] = ()
+    residual: tuple[tuple[Path, Operator | Contains | Compared], ...] = ()
 
 
 def lower(pattern: Pattern) -> list[Conjunction]:
@@ -88,13 +99,37 @@ def _terms(predicate: Predicate) -> list[Alternative]:
 
 def _conjunction(alternative: Alternative) -> Conjunction:
     constraints: dict[Path, Constraint] = {}
-    for path, constraint in alternative:
-        if isinstance(constraint, Contains):
-            constraint = _necessary(constraint, alternative)
-        constraints[path] = facets.conjoin(constraints[path], constraint) if path in constraints else constraint
+    for field, condition in alternative:
+        for path, constraint in _constraints(field, condition, alternative):
+            constraints[path] = facets.conjoin(constraints[path], constraint) if path in constraints else constraint
     return Conjunction(
         {(path, facet): region for path, whole in constraints.items() for facet, region in whole.regions.items()},
         tuple((path, operator) for path, constraint in constraints.items() for operator in constraint.residual),
+    )
+
+
+def _constraints(
+    path: Path, condition: Constraint | Contains | Compared, alternative: Alternative
+) -> Iterator[tuple[Path, Constraint]]:
+    if isinstance(condition, Constraint):
+        yield path, condition
+    elif isinstance(condition, Contains):
+        yield path, _necessary(condition, alternative)
+    else:
+        of_each = condition.relation.constraint() if condition.is_wanted else Constraint({})
+        yield path, Constraint(of_each.regions, (condition,))
+        if _is_free(condition, alternative):
+            yield condition.other, of_each
+
+
+def _is_free(compared: Compared, alternative: Alternative) -> bool:
+    """Whether no other condition chooses the value of the other field, or an object on the way to it."""
+    beyond = compared.common + 1
+    way = compared.other[:beyond]
+    return not any(
+        path[:beyond] == way or (isinstance(condition, Compared) and condition.other[:beyond] == way)
+        for path, condition in alternative
+        if condition is not compared
     )
 
 
@@ -130,7 +165,9 @@ def _ranges(alternatives: Sequence[Alternative]) -> int:
     return sum(_weight(constraint) for alternative in alternatives for _, constraint in alternative)
 
 
-def _weight(constraint: Constraint | Contains) -> int:
+def _weight(constraint: Constraint | Contains | Compared) -> int:
+    if isinstance(constraint, Compared):
+        return 3  # a range of each field, and the comparison
     if isinstance(constraint, Contains):
         return 1 + _ranges(_terms(Predicate(constraint.path, constraint.operators)))
     return sum(max(1, len(region)) for region in constraint.regions.values()) + len(constraint.residual)

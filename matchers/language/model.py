@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ class View:
 
     values: Mapping[Path, Scalar]  # of the fields that hold one
     arrays: Mapping[Path, tuple[Scalar, ...]]  # all values of a field in the objects chosen; of no array, the one
+    objects: Mapping[Path, Event]  # the objects chosen, from the event itself on
 
 
 Interval = tuple[float, float]  # closed
@@ -47,7 +48,7 @@ class Constraint:
     """Conditions on one value: it lies in the region of each named facet and satisfies the other conditions."""
 
     regions: Mapping[str, Region]
-    residual: tuple[Operator | Contains, ...] = ()
+    residual: tuple[Operator | Contains | Compared, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,48 @@ class Contains:
         return [f"{'an' if self.is_wanted else 'no'} element {' or '.join(map(str, self.operators))}"]
 
 
+class Relation(Protocol):
+    """How a value compares with others: the test of one, and where the values lie that can meet it."""
+
+    def against(self, others: Iterable[Scalar]) -> Callable[[Scalar], bool]: ...
+
+    def constraint(self) -> Constraint: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Holds when the field's value compares so with some value of the other field; or, if not wanted, with none.
+
+    Of what the paths of both begin with, the objects are those chosen; beyond, all values of an array count. So the
+    answer for a value takes no search, however many arrays an event has.
+    """
+
+    path: Path
+    relation: Relation
+    other: Path  # from the top of the event, too; neither path begins with the other
+    is_wanted: bool = True
+
+    def holds(self, view: View) -> bool:
+        return self.against(self.others(view))(view.values.get(self.path, ABSENT))
+
+    def others(self, view: View) -> list[Scalar]:
+        """The values of the other field."""
+        return values_at(view.objects.get(self.path[: self.common], ABSENT), self.other[self.common :])
+
+    def against(self, others: Iterable[Scalar]) -> Callable[[Scalar], bool]:
+        """The test of a value, where these are the other field's."""
+        test = self.relation.against(others)
+        return lambda value: test(value) is self.is_wanted
+
+    @property
+    def common(self) -> int:
+        """The number of names that both paths begin with."""
+        return next(i for i, (a, b) in enumerate(zip(self.path, self.other, strict=False)) if a != b)
+
+    def wanted(self) -> list[str]:
+        return [f"{'' if self.is_wanted else 'not '}{self.relation} field {'.'.join(self.other)}"]
+
+
 @dataclass(frozen=True, slots=True)
 class OneOf:
     """Holds when one of its patterns does: `$or`."""
@@ -107,7 +150,7 @@ class Pattern:
     def holds(self, view: View) -> bool:
         return all(part.holds(view) for part in self.parts)
 
-    def predicates(self) -> Iterator[Predicate | Contains]:
+    def predicates(self) -> Iterator[Predicate | Contains | Compared]:
         for part in self.parts:
             if isinstance(part, OneOf):
                 for pattern in part.patterns:
@@ -116,7 +159,7 @@ class Pattern:
                 yield part
 
 
-Part = Predicate | Contains | OneOf
+Part = Predicate | Contains | Compared | OneOf
 
 
 def values_at(event: Any, path: Path) -> list[Scalar]:

@@ -2,7 +2,7 @@
 
 An array stands for any one of its elements. So an event with arrays may be seen in several ways, each of which gives
 every field one value or none, and it satisfies a pattern when one way of seeing it does. `contains-all` and its like
-are about all values of an array, in the objects of that way.
+are about all values of an array, in the objects of that way; so is `compare-field` of its other field.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ def views(node: Any, path: Path = ()) -> Iterator[View]:
         whole = {path: tuple(elements(node))}
         for element in node or ({},):
             for view in views(element, path):
-                yield View(view.values, {**view.arrays, **whole})
+                yield View(view.values, {**view.arrays, **whole}, view.objects)
     elif isinstance(node, Mapping):
         for fields in product(*(list(views(child, (*path, name))) for name, child in node.items())):
-            yield View(_together(view.values for view in fields), _together(view.arrays for view in fields))
+            objects = {path: node, **_together(view.objects for view in fields)}
+            yield View(_together(view.values for view in fields), _together(view.arrays for view in fields), objects)
     else:
-        yield View({path: node}, {path: (node,)})
+        yield View({path: node}, {path: (node,)}, {})
 
 
 def _together(parts: Iterable[Mapping[Path, T]]) -> dict[Path, T]:

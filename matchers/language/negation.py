@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matchers.language.model import Contains, OneOf, Part, Pattern, Predicate
+from matchers.language.model import Compared, Contains, OneOf, Part, Pattern, Predicate
 from matchers.language.operators import Not
 
 
@@ -18,6 +18,8 @@ def _opposite(part: Part) -> tuple[Part, ...]:
         return tuple(opposite for pattern in part.patterns for opposite in negated(pattern))
     if isinstance(part, Contains):
         return (Contains(part.path, part.operators, not part.is_wanted),)
+    if isinstance(part, Compared):
+        return (Compared(part.path, part.relation, part.other, not part.is_wanted),)
     (first, *others) = part.operators
     if isinstance(first, Not) and not others:
         return (Predicate(part.path, first.operators),)

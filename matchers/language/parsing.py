@@ -14,8 +14,9 @@ from typing import Any
 
 from matchers.errors import PatternError, known
 from matchers.language import expressions
+from matchers.language.comparison import SYMBOLS, Order
 from matchers.language.expressions import ExpressionError
-from matchers.language.model import Contains, OneOf, Operator, Part, Path, Pattern, Predicate, Scalar
+from matchers.language.model import Compared, Contains, OneOf, Operator, Part, Path, Pattern, Predicate, Scalar
 from matchers.language.negation import negated
 from matchers.language.operators import (
     AllOf,
@@ -77,7 +78,7 @@ def _parts(document: Any, path: Path, depth: int) -> Iterator[Part]:
 def _check_list(name: str, node: Mapping[Any, Any], path: Path) -> None:
     """Refuse an operator whose list was forgotten: a field of that name would never match."""
     operator = next(iter(node))
-    if len(node) == 1 and (operator in OPERATORS or operator in CONTAINS):
+    if len(node) == 1 and (operator in OPERATORS or operator in OF_SEVERAL):
         field, right = show(name), show(node)
         raise PatternError(
             path,
@@ -113,49 +114,52 @@ def _not(node: Any, path: Path, depth: int) -> tuple[Part, ...]:
 
 
 def _listed(node: list[Any], path: Path) -> Iterator[Part]:
-    """What a field's list says: one of its operators holds, or one of its conditions on the whole array."""
+    """What a field's list says: one of its operators holds, or one of its conditions on several values."""
     if not node:
         raise PatternError(path, 'has an empty list, which nothing matches; for any value write [{"exists": true}]')
     operators: list[Operator] = []
-    of_array = []
+    of_several = []
     try:
         for entry in node:
             if not isinstance(entry, Mapping):
                 operators.append(Equals(literal(entry)))
-            elif not _MAY_BE_OF_ARRAY.isdisjoint(entry) and _is_of_array(entry, 0):
-                of_array.append(Pattern(tuple(_array_parts(entry, path))))
+            elif not _MAY_BE_OF_SEVERAL.isdisjoint(entry) and _is_of_several(entry, 0):
+                of_several.append(Pattern(tuple(_parts_of_several(entry, path))))
             else:
                 operators.append(_operator(entry))
     except OperatorError as error:
         raise PatternError(path, str(error)) from None
-    if not of_array:
+    if not of_several:
         yield Predicate(path, tuple(operators))
     elif len(node) == 1:
-        yield from of_array[0].parts
+        yield from of_several[0].parts
     else:
         of_value = [Pattern((Predicate(path, tuple(operators)),))] if operators else []
-        yield OneOf((*of_value, *of_array))
+        yield OneOf((*of_value, *of_several))
 
 
-def _is_of_array(entry: Any, depth: int) -> bool:
-    """Whether an entry of a field's list is about the whole array, or a $and of such."""
+def _is_of_several(entry: Any, depth: int) -> bool:
+    """Whether an entry of a field's list is about the whole array or another field, or a $and of such."""
     if not isinstance(entry, Mapping) or len(entry) != 1:
         return False
     ((name, argument),) = entry.items()
     if name != "$and":
-        return name in CONTAINS
-    return depth < MAX_DEPTH and isinstance(argument, list) and any(_is_of_array(e, depth + 1) for e in argument)
+        return name in OF_SEVERAL
+    return depth < MAX_DEPTH and isinstance(argument, list) and any(_is_of_several(e, depth + 1) for e in argument)
 
 
-def _array_parts(entry: Mapping[str, Any], path: Path) -> Iterator[Predicate | Contains]:
+def _parts_of_several(entry: Mapping[str, Any], path: Path) -> Iterator[Predicate | Contains | Compared]:
     ((name, argument),) = entry.items()
     if name == "$and":
-        others = [part for part in argument if not _is_of_array(part, 0)]
+        others = [part for part in argument if not _is_of_several(part, 0)]
         if others:
             yield Predicate(path, (_all_of(others, 0),))
         for part in argument:
-            if _is_of_array(part, 0):
-                yield from _array_parts(part, path)
+            if _is_of_several(part, 0):
+                yield from _parts_of_several(part, path)
+        return
+    if name == COMPARE_FIELD:
+        yield from _compared(argument, path)
         return
     if not isinstance(argument, list) or not argument:
         raise OperatorError(f'{name} takes a list such as ["a", {{"prefix": "b"}}], not {show(argument)}')
@@ -169,6 +173,30 @@ def _array_parts(entry: Mapping[str, Any], path: Path) -> Iterator[Predicate | C
         yield Contains(path, (AnythingBut(operators),), False)
 
 
+def _compared(argument: Any, path: Path) -> Iterator[Compared]:
+    if not isinstance(argument, list) or len(argument) not in (2, 4):
+        raise OperatorError(f'{COMPARE_FIELD} takes [">", "y"] or [">", "y", "<=", "z"], not {show(argument)}')
+    for symbol, other in _bounds(COMPARE_FIELD, argument):
+        yield Compared(path, Order(symbol), _other(other, path))
+
+
+def _other(argument: Any, path: Path) -> Path:
+    """The path of the field with which the one at `path` is compared."""
+    names = argument if isinstance(argument, list) else [argument]
+    if not names or len(names) > MAX_DEPTH or not all(isinstance(name, str) for name in names):
+        raise OperatorError(
+            f"{COMPARE_FIELD} takes the name of a field, or for a nested one the list of all names on the way to it "
+            f'from the top of the event, such as ["quote", "price"], not {show(argument)}'
+        )
+    if reserved := next((name for name in names if name in RESERVED), None):
+        raise OperatorError(f"{COMPARE_FIELD} takes the names of fields, and none is called {reserved}")
+    if tuple(names[: len(path)]) == path[: len(names)]:
+        raise OperatorError(
+            f"{COMPARE_FIELD} takes another field that has a value where this one has one, not {show(argument)}"
+        )
+    return tuple(names)
+
+
 def _operator(entry: Mapping[str, Any], depth: int = 0) -> Operator:
     if len(entry) != 1:
         raise OperatorError(f"an operator is an object with one key, not {len(entry)}")
@@ -177,8 +205,8 @@ def _operator(entry: Mapping[str, Any], depth: int = 0) -> Operator:
         return _all_of(argument, depth)
     if name == "anything-but":
         return AnythingBut(tuple(_excluded(argument, depth)))
-    if name in CONTAINS:
-        raise OperatorError(f"{name} is about the whole array, so it stands in a field's list, or in a $and there")
+    if name in OF_SEVERAL:
+        raise OperatorError(f"{name} {OF_SEVERAL[name]}, so it stands in a field's list, or in a $and there")
     if name not in OPERATORS:
         raise OperatorError(_unknown(str(name), argument))
     return OPERATORS[name](argument)
@@ -189,7 +217,7 @@ def _unknown(name: str, argument: Any) -> str:
     same = EQUIVALENTS.get(name.lstrip("$").replace("_", "-").lower())
     if same is None and isinstance(argument, list | Mapping):
         same = f"for a field {show(name)} of an object write it without the list: {{{show(name)}: {show(argument)}}}"
-    return f"unknown operator {name!r}; {same or known(name, [*OPERATORS, *CONTAINS, '$and'])}"
+    return f"unknown operator {name!r}; {same or known(name, [*OPERATORS, *OF_SEVERAL, '$and'])}"
 
 
 def _all_of(argument: Any, depth: int) -> AllOf:
@@ -238,20 +266,26 @@ def _numeric(argument: Any, operator: str = "numeric") -> Numeric:
     if not isinstance(argument, list) or len(argument) not in (2, 4):
         raise OperatorError(f'{operator} takes [">", 5] or [">", 5, "<=", 9], not {show(argument)}')
     low, low_closed, high, high_closed = -inf, True, inf, True
+    for symbol, bound in _bounds(operator, argument):
+        value = _number(bound)
+        if symbol[0] in ">=":
+            low, low_closed = value, symbol != ">"
+        if symbol[0] in "<=":
+            high, high_closed = value, symbol != "<"
+    return Numeric(low, low_closed, high, high_closed)
+
+
+def _bounds(operator: str, argument: list[Any]) -> Iterator[tuple[str, Any]]:
+    """The bounds of a list such as [">", 5, "<=", 9], each with its symbol."""
     seen = ""
     for symbol, bound in zip(argument[::2], argument[1::2], strict=True):
-        if not isinstance(symbol, str) or symbol not in ("<", "<=", ">", ">=", "="):
+        if not isinstance(symbol, str) or symbol not in SYMBOLS:
             raise OperatorError(f"{operator} knows <, <=, >, >= and =, not {show(symbol)}")
         side = symbol[0]
         if seen and (side == seen or "=" in (side, seen)):
             raise OperatorError(f"{operator} takes one lower and one upper bound, or one =, not {show(argument)}")
         seen = side
-        value = _number(bound)
-        if side in ">=":
-            low, low_closed = value, symbol != ">"
-        if side in "<=":
-            high, high_closed = value, symbol != "<"
-    return Numeric(low, low_closed, high, high_closed)
+        yield symbol, bound
 
 
 def _between(argument: Any) -> Numeric:
@@ -385,8 +419,13 @@ OPERATORS: dict[str, Callable[[Any], Operator]] = {
     "text-length": lambda argument: TextLength(_numeric(argument, "text-length")),
 }
 
-CONTAINS = ("contains-all", "contains-exactly", "contains-none")  # of all values of an array
-_MAY_BE_OF_ARRAY = frozenset((*CONTAINS, "$and"))
+COMPARE_FIELD = "compare-field"
+# What is about more than one value, and how.
+OF_SEVERAL = {
+    **dict.fromkeys(("contains-all", "contains-exactly", "contains-none"), "is about the whole array"),
+    COMPARE_FIELD: "is about two fields",
+}
+_MAY_BE_OF_SEVERAL = frozenset((*OF_SEVERAL, "$and"))
 
 # What users of other languages write, and what says the same here.
 EQUIVALENTS: dict[str, str] = {
@@ -412,6 +451,10 @@ EQUIVALENTS: dict[str, str] = {
     ),
     **dict.fromkeys(
         ("none", "not-contains"), 'write {"contains-none": ["a", "b"]}, for an array that has none of these'
+    ),
+    **dict.fromkeys(
+        ("field", "than", "than-field", "equals-field", "greater-than-field", "less-than-field"),
+        'for another field of the event write {"compare-field": [">", "y"]}',
     ),
     **dict.fromkeys(("length", "len", "size", "strlen", "char-length"), 'write {"text-length": ["<=", 10]}'),
     **dict.fromkeys(("null", "is-null"), "write null itself"),

@@ -1,7 +1,8 @@
 """Verify the conditions that columns cannot express, on the event itself.
 
 Columns hold what any element of an array has. Conditions on several fields of one object within an array, or several
-on one field, must be met by one and the same element; and some operators have no place on any facet at all.
+on one field, must be met by one and the same element; some operators have no place on any facet at all; and no column
+has two fields.
 """
 
 from __future__ import annotations
@@ -9,18 +10,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from matchers.language.model import ABSENT, Contains, Path, Predicate, Scalar, View, elements
+from matchers.language.model import (
+    ABSENT,
+    Compared,
+    Contains,
+    Event,
+    Path,
+    Predicate,
+    Scalar,
+    View,
+    elements,
+    values_at,
+)
 
 
 class Condition(NamedTuple):
-    """A test of the value at a path, or of all values of the array there."""
+    """A test of the value at a path, or of all values of the array there.
+
+    With another path it is not the test itself: that is what it gives for the values at the other path.
+    """
 
     path: Path
-    test: Callable[[Any], bool]
+    test: Callable[[Any], Any]
     of_array: bool = False
+    other: Path = ()
 
 
-def condition(part: Predicate | Contains) -> Condition:
+def condition(part: Predicate | Contains | Compared) -> Condition:
+    if isinstance(part, Compared):
+        return Condition(part.path, part.against, False, part.other)
     return Condition(part.path, part.accepts, isinstance(part, Contains))
 
 
@@ -42,19 +60,23 @@ def seen(node: Any, conditions: Sequence[Condition], path: Path = ()) -> View | 
     values: dict[Path, Scalar] = {path: value}
     arrays: dict[Path, tuple[Scalar, ...]] = {path: array}
     below: dict[str, list[Condition]] = {}
-    for rest, test, of_array in conditions:
+    for rest, test, of_array, other in conditions:
         if rest:
-            below.setdefault(rest[0], []).append(Condition(rest[1:], test, of_array))
+            if other and other[0] != rest[0]:
+                test, other = test(values_at(node, other)), ()
+            below.setdefault(rest[0], []).append(Condition(rest[1:], test, of_array, other[1:]))
         elif not test(array if of_array else value):
             return None
     fields = node if isinstance(node, Mapping) else {}
+    objects: dict[Path, Event] = {path: fields}
     for name, inner in below.items():
         met = seen(fields.get(name, ABSENT), inner, (*path, name))
         if met is None:
             return None
         values.update(met.values)
         arrays.update(met.arrays)
-    return View(values, arrays)
+        objects.update(met.objects)
+    return View(values, arrays, objects)
 
 
 def _seen_array(node: Sequence[Any], conditions: Sequence[Condition], path: Path) -> View | None:
@@ -67,4 +89,4 @@ def _seen_array(node: Sequence[Any], conditions: Sequence[Condition], path: Path
     view = next((view for view in results if view is not None), None)
     if view is None or len(of_one) == len(conditions):
         return view
-    return View(view.values, {**view.arrays, path: whole})
+    return View(view.values, {**view.arrays, path: whole}, view.objects)

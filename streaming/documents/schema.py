@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, MAX_GROWTH, MAX_RANGES
-from matchers.language.parsing import CONTAINS, EXCLUDED, MAX_DEPTH, OPERATORS, RESERVED
+from matchers.language.parsing import EXCLUDED, MAX_DEPTH, OF_SEVERAL, OPERATORS, RESERVED
 from streaming.documents.subscriptions import MAX_ID_LENGTH, SUBSCRIBER
 
 Schema = dict[str, Any]
@@ -29,6 +29,7 @@ ONLY_THE_JOB = (
     f"patterns that expand to more than {MAX_ALTERNATIVES:,} alternatives or {MAX_RANGES:,} values and ranges, or to "
     f"more than {FEW_RANGES:,} and {MAX_GROWTH} times what they name",
     "regular expressions that cannot be read, or need too many states",
+    "comparisons of a field with itself, or with one within or around it",
     "days and times that no calendar or clock has",
     "IPv6 networks with too few groups or more than one ::",
 )
@@ -109,7 +110,7 @@ def subscription_schema() -> Schema:
         "additionalProperties": False,
         "$defs": {
             **_STRUCTURE,
-            **{name: {"title": name, **_ARGUMENTS[name]} for name in [*OPERATORS, *CONTAINS, "$and", "$and-of-one"]},
+            **{name: {"title": name, **_ARGUMENTS[name]} for name in [*OPERATORS, *OF_SEVERAL, "$and", "$and-of-one"]},
             **{f"anything-but-{name}": _excluded(name) for name in EXCLUDED},
         },
     }
@@ -191,7 +192,7 @@ _STRUCTURE: dict[str, Schema] = {
             "type": "object",
             "minProperties": 1,
             "maxProperties": 1,
-            "propertyNames": {"enum": [*OPERATORS, *CONTAINS]},
+            "propertyNames": {"enum": [*OPERATORS, *OF_SEVERAL]},
         },
     },
     "$or": {
@@ -214,11 +215,11 @@ _STRUCTURE: dict[str, Schema] = {
         "title": "Entry",
         "description": (
             "A value that the field must equal, in type too (all numbers are one type), or an operator: an object "
-            f"with one key of {', '.join([*OPERATORS, *CONTAINS, '$and'])}."
+            f"with one key of {', '.join([*OPERATORS, *OF_SEVERAL, '$and'])}."
         ),
         "examples": ["IBM", 5, True, None, {"prefix": "MS"}, {"contains-all": ["a", "b"]}],
         "type": [*_SCALARS, "object"],
-        **_one_key([*OPERATORS, *CONTAINS, "$and"]),
+        **_one_key([*OPERATORS, *OF_SEVERAL, "$and"]),
     },
     "condition": {
         "title": "Condition",
@@ -241,21 +242,36 @@ _STRUCTURE: dict[str, Schema] = {
 
 _LOWER: Schema = {"title": "Lower bound", "enum": [">", ">="]}
 _UPPER: Schema = {"title": "Upper bound", "enum": ["<", "<="]}
-_BOUND: Schema = {"title": "Number", "type": "number"}
 
 
 def _sequence(*items: Schema) -> Schema:
     return {"prefixItems": list(items), "minItems": len(items), "items": False}
 
 
+def _relations(to: Schema) -> list[Schema]:
+    """The forms of one or two bounds, each of which is of this schema."""
+    return [
+        _sequence({"title": "Relation", "enum": ["<", "<=", ">", ">=", "="]}, to),
+        _sequence(_LOWER, to, _UPPER, to),
+        _sequence(_UPPER, to, _LOWER, to),
+    ]
+
+
 _BOUNDS: Schema = {
     "examples": [[">", 100], ["<=", 200], [">", 100, "<=", 200], ["<", 5, ">=", 0], ["=", 301.8]],
     "type": "array",
-    "oneOf": [
-        _sequence({"title": "Relation", "enum": ["<", "<=", ">", ">=", "="]}, _BOUND),
-        _sequence(_LOWER, _BOUND, _UPPER, _BOUND),
-        _sequence(_UPPER, _BOUND, _LOWER, _BOUND),
-    ],
+    "oneOf": _relations({"title": "Number", "type": "number"}),
+}
+
+_OTHER_FIELD: Schema = {
+    "title": "Other field",
+    "description": "Its name, or the names on the way to it from the top of the event.",
+    "examples": ["price", ["quote", "price"]],
+    "type": ["string", "array"],
+    "items": {"type": "string", "not": {"enum": list(RESERVED)}},
+    "minItems": 1,
+    "maxItems": MAX_DEPTH,
+    "not": {"enum": list(RESERVED)},
 }
 
 _CONTAINS: Schema = {
@@ -350,6 +366,15 @@ _ARGUMENTS: dict[str, Schema] = {
     "text-length": {
         "description": "A text whose number of characters (code points) lies within bounds as those of numeric.",
         **_BOUNDS,
+    },
+    "compare-field": {
+        "description": (
+            "A value that compares so with the value of another field of the event, or of two: numbers with numbers, "
+            "texts with texts, and with = any two values of one type."
+        ),
+        "examples": [[">", "bid"], [">=", ["quote", "low"], "<", ["quote", "high"]], ["=", "y"]],
+        "type": "array",
+        "oneOf": _relations(_OTHER_FIELD),
     },
     "contains-all": {
         "description": "An array that has a value for each of these conditions.",

@@ -87,6 +87,8 @@ def test_the_truth_table() -> None:
         "cidr 0.0.0.0/0": {"cidr": "0.0.0.0/0"},
         "anything-but 5": {"anything-but": 5},
         'anything-but suffix "5"': {"anything-but": {"suffix": "5"}},
+        "compare-field = y": {"compare-field": ["=", "y"]},
+        "compare-field >= y": {"compare-field": [">=", "y"]},
         "exists true": {"exists": True},
         "exists false": {"exists": False},
     }
@@ -97,6 +99,7 @@ def test_the_truth_table() -> None:
     assert len(table) == 12
     for value, *cells in table:
         for event in [{}] if value == "absent" else [{"x": json.loads(text)} for text in in_backticks(value)]:
+            event["y"] = 5
             found = ["yes" if naive.matches(parse(p), event) else "no" for p in patterns]
             assert found == cells, value
 

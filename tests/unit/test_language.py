@@ -9,6 +9,8 @@ import pytest
 
 from matchers import ALGORITHMS, Index, MatchingError, PatternError
 from matchers.language import naive
+from matchers.language.explanation import as_data
+from matchers.language.facets import TOKEN, exactly, token
 from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, lower
 from matchers.language.parsing import MAX_DEPTH, parse
 from tests.algorithms import EXACTLY
@@ -171,6 +173,30 @@ def test_an_explanation_says_what_was_wanted_and_what_was_found() -> None:
     assert str(absent).endswith("found nothing")
     with pytest.raises(MatchingError, match="no such subscription"):
         index.explain({}, "s2")
+
+
+def test_an_explanation_shows_what_a_field_was_compared_with() -> None:
+    index = Index.build({"s1": {"x": [{"compare-field": [">", ["y", "z"]]}]}})
+    (line,) = index.explain({"x": [1, 2], "y": [{"z": 2}, {"z": "a"}, {}]}, "s1")
+    assert str(line) == 'not held x: wanted > field y.z; found 1 of 1, 2, and 2, "a", nothing in y.z'
+    assert as_data(line) == {
+        "field": ["x"],
+        "held": False,
+        "wanted": ["> field y.z"],
+        "found": 1,
+        "all_found": [1, 2],
+        "other_found": [2, "a"],
+    }
+    (line,) = index.explain({"x": [1, 3], "y": {"z": 2}}, "s1")
+    assert str(line) == "held     x: wanted > field y.z; found 3 of 1, 3, and 2 in y.z"
+
+
+def test_a_comparison_of_two_fields_leaves_what_lacks_one_to_the_columns() -> None:
+    segment = Index.build({"s1": {"x": [{"compare-field": [">", "y"]}]}}).snapshot.parts[0].segment
+    assert segment.vocabulary.columns == ((("x",), TOKEN), (("y",), TOKEN))
+    (with_another,) = lower(parse({"x": [{"compare-field": [">", "y"]}], "y": [None]}))
+    assert with_another.regions.keys() == {(("x",), TOKEN), (("y",), TOKEN)}
+    assert with_another.regions[("y",), TOKEN] == (exactly(token(None)),)
 
 
 def test_a_removal_of_an_unknown_id_changes_nothing() -> None:

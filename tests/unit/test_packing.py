@@ -166,11 +166,12 @@ def test_what_residuals_and_notes_hold_comes_back_equal() -> None:
     patterns = [
         {"a": [{"wildcard": "x*y*z"}], "b": [{"anything-but": {"wildcard": "*é*"}}]},
         {"a": [{"anything-but": [1, "x", None, True]}], "c": [{"wildcard": "ä*a*b"}]},
+        {"e": [{"compare-field": [">", ["f", "é"], "<", "g"]}]},
         {"$or": [{"d": [{"cidr": "10.0.0.0/8"}]}, {"d": [{"wildcard": "a*b*"}]}]},
     ]
     lowered = [(f"s{i}", lower(parse(pattern))) for i, pattern in enumerate(patterns)]
-    segment = Segment.build(lowered, {"other": np.arange(3)}).prepared()
-    assert len(segment.residuals) >= 3
+    segment = Segment.build(lowered, {"other": np.arange(4)}).prepared()
+    assert len(segment.residuals) >= 4
     back = packing.from_bytes(packing.as_bytes(segment), Segment)
     assert back.residuals == segment.residuals
     assert back.vocabulary.columns == segment.vocabulary.columns
