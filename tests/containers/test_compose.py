@@ -1,8 +1,10 @@
-"""The compose file: up, deliveries arrive, down. Needs a Docker engine and the image (`make image`)."""
+"""The compose files: up, deliveries arrive, down. Needs a Docker engine, our image (`make image`) and Kafka's, which is
+pulled; KAFKA_IMAGE names another."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ import pytest
 
 HOME = Path(__file__).resolve().parents[2]
 IMAGE = "sluice:0.1.0"
+KAFKA = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.3.1")
 PROJECT = "sluice-test"
 COMPOSE = (["docker", "compose"], ["docker-compose"])  # the plugin, or the program that it follows
 KINDS = (["ps", "--all"], ["volume", "ls"], ["network", "ls"])
@@ -38,17 +41,22 @@ def left() -> str:
     return "".join(docker("docker", *kind, "--quiet", "--filter", label) for kind in KINDS)
 
 
-@pytest.fixture
-def compose() -> Iterator[list[str]]:
+@pytest.fixture(params=[["compose.yaml"], ["compose.yaml", "replicated.yaml"]], ids=["alone", "replicated"])
+def compose(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     """The command, with everything up; afterwards nothing is left."""
     if not answers("docker", "version"):
         pytest.skip("no Docker engine answers")
     if not answers("docker", "image", "inspect", IMAGE):
         pytest.skip(f"the Docker engine has no image {IMAGE}; `make image` builds it")
+    if not answers("docker", "image", "inspect", KAFKA):
+        docker("docker", "pull", KAFKA, check=False)
+    if not answers("docker", "image", "inspect", KAFKA):
+        pytest.skip(f"the Docker engine has no image {KAFKA}, and cannot pull it; KAFKA_IMAGE names another")
     program = next((c for c in COMPOSE if answers(*c, "version")), None)
     if program is None:
         pytest.skip("neither `docker compose` nor `docker-compose` is installed")
-    command = [*program, "--project-name", PROJECT, "--file", str(HOME / "docker" / "compose.yaml")]
+    files = [part for name in request.param for part in ("--file", str(HOME / "docker" / name))]
+    command = [*program, "--project-name", PROJECT, *files]
     try:
         docker(*command, "up", "--detach")
         yield command

@@ -20,9 +20,25 @@ from streaming.kafka.topics import Topics
 from tests.integration import forked
 from tests.integration.shared_jvm import SHARED
 
+SETTINGS = {  # of a broker in a container, which is a cluster
+    "NODE_ID": "1",
+    "PROCESS_ROLES": "broker,controller",
+    "LISTENERS": "PLAINTEXT://:{port},CONTROLLER://:9093",
+    "LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+    "CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
+    "AUTO_CREATE_TOPICS_ENABLE": "false",
+    "MESSAGE_MAX_BYTES": "20000000",
+    "REPLICA_FETCH_MAX_BYTES": "20000000",
+    "OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+    "TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    "GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+}
 HOME = Path(__file__).resolve().parents[2]
 JARS = HOME / "jars"
-IMAGE = os.environ.get("SLUICE_TEST_IMAGE", "sluice:0.1.0")
+IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.3.1")
 
 
 @pytest.fixture(scope="session")
@@ -152,8 +168,8 @@ def _container() -> Iterator[str]:
     testcontainers_config.ryuk_disabled = True  # it is an image of its own; the context manager cleans up here
     container = DockerContainer(IMAGE)
     container.ports[f"{port}/tcp"] = ("127.0.0.1", port)
-    container.with_command(f"broker --host localhost --port {port}").waiting_for(
-        LogMessageWaitStrategy("Kafka listens")
-    )
+    for name, value in {**SETTINGS, "ADVERTISED_LISTENERS": f"PLAINTEXT://localhost:{port}"}.items():
+        container.with_env(f"KAFKA_{name}", value.format(port=port))
+    container.waiting_for(LogMessageWaitStrategy("Kafka Server started"))
     with container:
         yield f"localhost:{port}"

@@ -19,11 +19,15 @@ from config import Settings, load
 from tests.unit.test_architecture import HOME
 
 KUBERNETES = HOME / "deploy" / "kubernetes"
-SETTINGS = [KUBERNETES / "sluice.toml", HOME / "deploy" / "yarn" / "sluice.toml"]
+OPERATOR = HOME / "deploy" / "spark-operator"
+SETTINGS = [KUBERNETES / "sluice.toml", HOME / "deploy" / "yarn" / "sluice.toml", OPERATOR / "sluice.toml"]
+KAFKA = "${KAFKA_IMAGE:-apache/kafka:4.3.1}"
 IMAGE = f"sluice:{tomllib.loads((HOME / 'pyproject.toml').read_text())['project']['version']}"
 DOCKERFILE = (HOME / "docker" / "Dockerfile").read_text()
 ENTRY = HOME / "docker" / "entry"
-MANIFESTS = sorted([*KUBERNETES.glob("*.yaml"), HOME / "docker" / "compose.yaml"])
+MANIFESTS = sorted([*KUBERNETES.glob("*.yaml"), OPERATOR / "application.yaml", HOME / "docker" / "compose.yaml"])
+COMPOSE = YAML(typ="safe", pure=True).load((HOME / "docker" / "compose.yaml").read_text())
+REPLICATED = YAML(typ="safe", pure=True).load((HOME / "docker" / "replicated.yaml").read_text())
 
 
 def found(file: str, kind: str) -> dict[str, Any]:
@@ -40,7 +44,7 @@ OPTIONS = tomllib.loads(SETTINGS[0].read_text())["spark"]["options"]
 
 @pytest.mark.parametrize("file", SETTINGS, ids=lambda file: file.parent.name)
 def test_the_job_takes_the_settings(file: Path) -> None:
-    assert load(file).spark.options
+    assert load(file) != Settings()
 
 
 def test_spark_submit_on_yarn_has_what_run_has_there() -> None:
@@ -65,10 +69,42 @@ def test_the_drivers_environment_is_settings_and_adds_to_the_file(monkeypatch: p
 
 
 @pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.name)
-def test_every_image_is_ours_and_of_this_version_but_those_that_watch(file: Path) -> None:
-    others = [image for image in re.findall(r"image: *(\S+)", file.read_text()) if image != IMAGE]
+def test_every_image_is_ours_and_of_this_version_but_kafkas_and_those_that_watch(file: Path) -> None:
+    others = [image for image in re.findall(r"image: *(\S+)", file.read_text()) if image not in (IMAGE, KAFKA)]
     assert [other.partition(":")[0] for other in others] in ([], ["prom/prometheus", "grafana/grafana"])
     assert all(re.search(r":v?\d", other) for other in others)
+
+
+def test_kafkas_own_image_has_the_version_of_the_embedded_broker_unless_told_otherwise() -> None:
+    (version,) = re.findall(r'name="kafka_2.13" rev="([^"]+)"', (HOME / "config" / "ivy.xml").read_text())
+    assert COMPOSE["services"]["kafka"]["image"] == KAFKA == f"${{KAFKA_IMAGE:-apache/kafka:{version}}}"
+
+
+def test_a_replicated_kafka_is_three_brokers_that_know_each_other_and_their_clients_know_all() -> None:
+    added = REPLICATED["services"]
+    brokers = {name: service for name, service in added.items() if name.startswith("kafka")}
+    alone = COMPOSE["services"]["kafka"]["environment"]
+    for name, service in brokers.items():
+        environment = {**alone, **service["environment"]}
+        assert environment["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{name}:9092"
+        voters = dict(voter.split("@") for voter in environment["KAFKA_CONTROLLER_QUORUM_VOTERS"].split(","))
+        assert voters[environment["KAFKA_NODE_ID"]] == f"{name}:9093"
+        assert sorted(voters.values()) == sorted(f"{broker}:9093" for broker in brokers)
+        of_three = ("DEFAULT", "OFFSETS_TOPIC", "TRANSACTION_STATE_LOG")
+        assert {environment[f"KAFKA_{topic}_REPLICATION_FACTOR"] for topic in of_three} == {"3"}
+        assert environment["KAFKA_MIN_INSYNC_REPLICAS"] == environment["KAFKA_TRANSACTION_STATE_LOG_MIN_ISR"] == "2"
+        if name != "kafka":
+            assert service["extends"] == {"file": "compose.yaml", "service": "kafka"}
+            assert service["volumes"] == [f"{name}:{alone['KAFKA_LOG_DIRS']}"]
+            assert service["healthcheck"]["test"][-1] == f"{name}:9092"
+            assert name in REPLICATED["volumes"]
+    clients = [name for name, service in COMPOSE["services"].items() if service.get("image") == IMAGE]
+    assert sorted(clients) == sorted(added.keys() - brokers.keys())
+    for name in clients:
+        environment = added[name]["environment"]
+        assert environment["SLUICE_KAFKA__BOOTSTRAP_SERVERS"] == ",".join(f"{broker}:9092" for broker in brokers)
+        assert environment["SLUICE_DELIVERIES__REPLICATION_FACTOR"] == "3"
+    assert added["topics"]["command"] == "topics create --replication-factor 3"
 
 
 def test_what_builds_and_names_the_image_agrees_with_what_runs_it() -> None:
@@ -146,6 +182,25 @@ def test_who_runs_the_pods_exists_and_is_bound_to_the_rights() -> None:
     assert [subject["name"] for subject in binding["subjects"]] == [POD["serviceAccountName"]]
 
 
+def test_the_operators_application_is_the_job_in_our_image() -> None:
+    application = YAML(typ="safe", pure=True).load((OPERATOR / "application.yaml").read_text())["spec"]
+    assert (application["type"], application["mode"]) == ("Python", "cluster")
+    assert application["sparkVersion"] == pyspark.__version__
+    assert application["image"] == IMAGE
+    assert application["mainApplicationFile"] == "local:///app/run_stream.py"
+    driver, executor = application["driver"], application["executor"]
+    (settings,) = driver["configMaps"]
+    assert application["arguments"] == ["run", "--config", f"{settings['path']}/{SETTINGS[2].name}"]
+    assert "://" in load(SETTINGS[2]).query.checkpoint
+    assert [variable["name"] for variable in driver["env"]] == [
+        variable["name"] for variable in DRIVER["env"] if variable["name"] != "SLUICE_QUERY__CHECKPOINT"
+    ]
+    for pod in (driver, executor):
+        assert pod["podSecurityContext"] == POD["securityContext"]
+        assert pod["securityContext"] == DRIVER["securityContext"]
+    assert str(executor["instances"]) == OPTIONS["spark.executor.instances"]
+
+
 def test_kustomize_makes_all_of_it() -> None:
     if not shutil.which("kubectl"):
         pytest.skip("there is no kubectl")
@@ -169,7 +224,7 @@ def run_entry(tmp_path: Path, *arguments: str, **environment: str) -> list[str]:
     """What it becomes: that program's name and arguments."""
     app, programs = tmp_path / "app", tmp_path / "programs"
     (app / ".venv" / "lib" / "python3.11" / "site-packages" / "pyspark" / "jars").mkdir(parents=True)
-    for program in (app / ".venv" / "bin" / "python", programs / "java"):
+    for program in (app / ".venv" / "bin" / "python", app / ".venv" / "bin" / "spark-submit", programs / "java"):
         program.parent.mkdir(parents=True, exist_ok=True)
         program.write_text('#!/bin/sh\nprintf "%s\\n" "$(basename "$0")" "$@" "in $(pwd)"\n')
         program.chmod(0o755)
@@ -192,6 +247,14 @@ def test_the_image_is_the_command_line(tmp_path: Path) -> None:
         "--set",
         "a=b c",
     ]
+
+
+def test_the_image_is_a_driver_where_spark_starts_it_as_one(tmp_path: Path) -> None:
+    given = ["--properties-file", "/opt/spark/conf/spark.properties", "local:///app/run_stream.py", "run", "a b"]
+    program, *command = run_entry(tmp_path, "driver", *given, SPARK_DRIVER_BIND_ADDRESS="10.0.0.7")
+    assert program == "spark-submit"
+    assert command[:4] == ["--deploy-mode", "client", "--conf", "spark.driver.bindAddress=10.0.0.7"]
+    assert command[4:-1] == given
 
 
 def test_the_image_is_an_executor_where_spark_starts_it_as_one(tmp_path: Path) -> None:
