@@ -292,7 +292,7 @@ class History(Ledger):
         places = [(world.names.source(source), p) for source, p in world.topics]
         sink = TransactionalSink("", {}, "job", owner=one.lineage, partitions=places, again=one.owns)
         slots = assembly.slots(settings, sink, topics)
-        restored, _ = assembly.restored(settings, world.names, self.empty, Store(one.directory), topics, sink)
+        restored, *_ = assembly.restored(settings, world.names, self.empty, Store(one.directory), topics, sink)
         if not restored.first_start:  # then it has claimed what was committed
             self.replaced = max(self.replaced, one.opened)
         one.pipeline = self._pipeline(one, restored, sink, slots, topics, cores)
@@ -303,10 +303,10 @@ class History(Ledger):
         self, one: Driver, restored: Restored, sink: TransactionalSink, slots: Slots, topics: Any, cores: int
     ) -> Pipeline:
         settings, names = self.settings, self.world.names
-        context: Any = SimpleNamespace(broadcast=Value)
+        context: Any = SimpleNamespace(broadcast=Value, master="local[*]", defaultParallelism=cores)
         state = assembly.state(settings, restored, Store(one.directory), AtOnce(), context)
-        pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, cores)
-        pipeline.careful = False
+        pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, context)
+        pipeline.careful, pipeline.time_limit = False, None
         if restored.first_start:
             slices = [packing.read(path, Slice) for path in restored.slices]
             pipeline.adopt(slices, restored.chosen, restored.positions)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ def test_a_part_that_is_removed_whole_while_it_is_joined_is_gone_after_it(tmp_pa
 def test_a_better_index_takes_the_place_of_the_one_before_part_by_part_and_no_delivery_changes(
     tmp_path: Path, later: Later
 ) -> None:
-    state = started(Store(tmp_path), later)
+    state = started(Store(tmp_path), later, replace(EMPTY, algorithm="scan"))
     state.better = Future()
     for n in range(9):
         subscribe(state, n)
