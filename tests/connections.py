@@ -12,11 +12,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.protocol.broker_version_data import BrokerVersionData
 
 from streaming.publishing import slot
 from streaming.publishing.connection import client
 from tests.actors import Dead
 from tests.brokers import NODES, Brokers
+
+# The version of Kafka whose requests the brokers know, by that of transactions: the oldest that is supported, and the
+# first with version 2.
+KAFKA = {1: (3, 0), 2: (4, 0)}
 
 
 def install(patch: pytest.MonkeyPatch, brokers: Brokers) -> None:
@@ -115,10 +120,10 @@ class Connection:
 
     connected = True
     transport = None
-    broker_version_data = SimpleNamespace(api_version=lambda request, min_version, max_version: max_version)
 
     def __init__(self, brokers: Brokers, loop: Loop) -> None:
         self._brokers, self._loop = brokers, loop
+        self.broker_version_data = BrokerVersionData(KAFKA[brokers.version])
 
     def __await__(self) -> Generator[Any, None, Connection]:
         yield from self._loop.sleep(0).__await__()
@@ -126,6 +131,8 @@ class Connection:
 
     async def send_request(self, request: Any, request_timeout_ms: float) -> Any:
         await self._loop.sleep(0)
+        if request.API_VERSION is None:  # as kafka-python does; raises IncompatibleBrokerVersion
+            self.broker_version_data.api_version(request)
         return self._brokers.answer(request)
 
 

@@ -303,10 +303,10 @@ class History(Ledger):
         self, one: Driver, restored: Restored, sink: TransactionalSink, slots: Slots, topics: Any, cores: int
     ) -> Pipeline:
         settings, names = self.settings, self.world.names
-        context: Any = SimpleNamespace(broadcast=Value, master="local")
+        context: Any = SimpleNamespace(broadcast=Value, master="local[*]", defaultParallelism=cores)
         state = assembly.state(settings, restored, Store(one.directory), AtOnce(), context)
-        pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, cores)
-        pipeline.careful = False
+        pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, context)
+        pipeline.careful, pipeline.time_limit = False, None
         if restored.first_start:
             slices = [packing.read(path, Slice) for path in restored.slices]
             pipeline.adopt(slices, restored.chosen, restored.positions)

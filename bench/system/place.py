@@ -42,7 +42,7 @@ class Place:
 
 
 @contextmanager
-def place(flags: Mapping[str, str]) -> Iterator[Place]:
+def place(flags: Mapping[str, str], partitions: int = PARTITIONS) -> Iterator[Place]:
     """Start a broker and create the topics. `flags` are settings of the job, by dotted name."""
     with TemporaryDirectory(prefix="sluice-living-") as directory, EmbeddedBroker(HOME / "jars") as broker:
         values = {
@@ -52,7 +52,7 @@ def place(flags: Mapping[str, str]) -> Iterator[Place]:
         }
         settings = load_settings(flags={**flags, **values})
         cluster = Cluster.of(settings)
-        cluster.topics().create(_kept(layout.topics(settings, PARTITIONS, 1), settings))
+        cluster.topics().create(_kept(layout.topics(settings, partitions, 1), settings))
         yield Place(broker.pid, Path(directory), {**flags, **values}, settings, cluster)
 
 

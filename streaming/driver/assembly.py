@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark import SparkContext
@@ -25,13 +26,14 @@ from streaming.driver.load_shedding import Precision
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.driver.slots import Slots
-from streaming.driver.start_offsets import Beginning, warn_deleted, with_a_batch
+from streaming.driver.time_limit import TaggedJobs, TimeLimit
 from streaming.errors import JobError
-from streaming.index.parts import SharedFile
+from streaming.index.parts import RemoteFile, SharedFile
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.outputs import outputs
 from streaming.kafka.sink import TransactionalSink
+from streaming.kafka.start_offsets import Beginning, warn_deleted, with_a_batch
 from streaming.kafka.topic_watch import Watch
 from streaming.kafka.topics import TIMEOUT_S, Topics
 from streaming.log import logger
@@ -41,6 +43,7 @@ from streaming.monitoring.view import About
 from streaming.monitoring.web.server import Server
 from streaming.process import checkpoint
 from streaming.process.supervision import Past
+from streaming.publishing.connection.options import Options
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
 from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, Topic, restore
@@ -160,18 +163,32 @@ def restored(
 
 def state(settings: Settings, restored: Restored, store: Store, background: Executor, spark: SparkContext) -> State:
     """The state; `background` has the processes that compact it."""
+    share, lend = _sharing(store, spark)
     return State(
         snapshot=restored.snapshot,
         broadcast=spark.broadcast,
         positions=dict(restored.positions),
         codec=settings.events.codec,
         registry=_registry(settings),
-        compactor=Compactor(store, background, restored.files),
-        share=partial(SharedFile, spark) if session.on_cluster(spark.master) else None,
+        compactor=Compactor(store, background, restored.files, lend),
+        share=share,
         max_event_bytes=settings.events.max_bytes,
         max_matches=settings.matching.max_per_event,
         worker_memory_mb=settings.spark.worker_memory_mb,
     )
+
+
+def _sharing(
+    store: Store, spark: SparkContext
+) -> tuple[Callable[[Path], SharedFile | RemoteFile] | None, Callable[[Path], object]]:
+    """`share` of a State and `lend` of its Compactor: executors get files from us, or from where the copy of the state
+    lies. On our host they see them."""
+    copy = store.copy
+    if not session.on_cluster(spark.master):
+        return None, lambda path: None
+    if copy is None:
+        return partial(SharedFile, spark), lambda path: None
+    return (lambda path: RemoteFile.added(spark, copy.lend(path), partial(copy.back, path.name))), copy.lend
 
 
 def pipeline(
@@ -181,9 +198,9 @@ def pipeline(
     sink: TransactionalSink,
     slots: Slots,
     topics: Topics,
-    cores: int,
+    spark: SparkContext,
 ) -> Pipeline:
-    quotas = settings.quotas
+    quotas, cores = settings.quotas, spark.defaultParallelism
     slots.open(cores, state.broadcast)
     subscriptions = SubscriptionQuota(quotas.subscriptions)
     subscriptions.begin(state.snapshot)
@@ -197,8 +214,15 @@ def pipeline(
         delivery_quota=DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
         precision=Precision(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
         tasks=cores,
+        cores=(lambda: spark.defaultParallelism) if session.on_cluster(spark.master) else None,
+        time_limit=TimeLimit(TaggedJobs(spark), _least_s(settings)),
         firsts=partial(topics.firsts, settings.events.topic),
     )
+
+
+def _least_s(settings: Settings) -> float:
+    """The least time limit of the tasks of a batch: Kafka ends a transaction in half of it."""
+    return 2 * Options.of(settings.kafka.client).transaction_timeout_ms / 1000
 
 
 @contextmanager

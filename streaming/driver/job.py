@@ -107,9 +107,7 @@ class Start:
                     if state.snapshot.algorithm != settings.matching.algorithm:
                         state.better = compiler.submit(self._better_index, spark, compilers)
                     monitor.enter(STARTING, state)
-                    pipeline = assembly.pipeline(
-                        settings, names, state, sink, slots, topics, spark.sparkContext.defaultParallelism
-                    )
+                    pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, spark.sparkContext)
                     pipeline.observer = Both(assembly.observer(settings, monitor, last), _Told(self.past))
                     self._take_over(spark, pipeline, start)
                     ends = Ends(Cluster.of(settings), assembly.source_topics(settings).values())

@@ -34,10 +34,11 @@ from streaming.driver.load_shedding import Precision
 from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota, Wants, wants
 from streaming.driver.rereading import Misread, misread
 from streaming.driver.slots import Slots
-from streaming.driver.start_offsets import warn_deleted
+from streaming.driver.time_limit import TimeLimit
 from streaming.errors import BrokerUnreachable, SparkFailed, Unsettled, of_worker
 from streaming.index import notes
 from streaming.kafka.sink import Aborted, Offsets
+from streaming.kafka.start_offsets import warn_deleted
 from streaming.log import logger
 from streaming.monitoring.reporting import CommittedTransaction, Nobody, Observer, Report
 from streaming.rows import (
@@ -104,8 +105,10 @@ class Pipeline:
     delivery_quota: DeliveryQuota = field(default_factory=lambda: DeliveryQuota(0))
     precision: Precision = field(default_factory=lambda: Precision(0, ()))
     tasks: int = 1  # of a shard and batch, at most: more than there are cores would only cost
+    cores: Callable[[], int] | None = None  # how many there are now, where executors come and go
     # Whether the next batch may be too large to be matched at once: the last one may have ended the previous process.
     careful: bool = True
+    time_limit: TimeLimit | None = None  # of the tasks of a batch
     observer: Observer = field(default_factory=Nobody)
     # The first offset there is of each of these partitions of the events topic.
     firsts: Callable[[Iterable[int]], Mapping[int, int]] = lambda partitions: {}
@@ -123,6 +126,9 @@ class Pipeline:
     def __call__(self, batch: DataFrame, number: int) -> None:
         self._number = number
         report = Report(number, self.precision.false_positives)
+        if self.cores is not None and (cores := self.cores()) != self.tasks:
+            self.slots.open(cores, self.state.broadcast)
+            self.tasks = cores
         try:
             for rows in self._pieces(report, batch, number):
                 report.saw(rows)
@@ -324,13 +330,27 @@ class Pipeline:
         self._begin("match")
         with report.stage("match"):
             try:
-                return unpacked(_answers(batch.coalesce(n), works, n).toArrow())
+                return unpacked(self._in_time(report, _answers(batch.coalesce(n), works, n)))
             except (PySparkException, Py4JJavaError) as error:
                 if not exact and misread(str(error)):
                     raise Misread(BEYOND_SPARK) from error
                 cause = of_worker(str(error)) or lost(str(error)) or error
                 report.counts["workers_lost"] += isinstance(cause, Lost)
                 raise cause from error
+
+    def _in_time(self, report: Report, answers: DataFrame) -> pa.Table:
+        """The answers of tasks. Raises Lost if they take too long, and what Spark raises."""
+        if self.time_limit is None:
+            return answers.toArrow()
+        with self.time_limit.watched() as cancelled:
+            try:
+                return answers.toArrow()
+            except (PySparkException, Py4JJavaError) as error:
+                if not cancelled.is_set():
+                    raise
+                report.counts["workers_lost"] += 1
+                report.counts["workers_hung"] += 1
+                raise Lost("workers did not answer in time, and were killed", again=True) from error
 
     def _places(self, report: Report, batch: DataFrame) -> Int64:
         """The places of the rows, as `Isolation` takes them, found without a worker."""

@@ -96,6 +96,8 @@ CLUSTER = {
     # Kernels are cached beside their sources, so they go with them. Any other place knows them by their path, which is
     # another in every executor: nothing would be found, and nothing deleted.
     "spark.executorEnv.NUMBA_CACHE_DIR": "",
+    # Spark would keep each file that executors fetch, in a second copy, until the application ends.
+    "spark.files.useFetchCache": "false",
 }
 
 
@@ -241,6 +243,11 @@ def _check(config: Mapping[str, str]) -> None:
             "spark.stage.maxConsecutiveAttempts must be 1: tasks of a stage that Spark runs again would publish "
             "beside those of the first attempt; the job itself repeats what was not committed. A program that makes "
             "its session itself gives it `streaming.spark_defaults()`"
+        )
+    if config.get("spark.speculation") == "true":
+        raise JobError(
+            "spark.speculation must be false: only the first attempt at a task publishes, so a second one would end "
+            "the batch; a worker that hangs is killed after a while"
         )
     if on_cluster(config["spark.master"]) and config.get("spark.io.encryption.enabled") == "true":
         raise JobError(

@@ -1,17 +1,23 @@
-"""Send the parts of a snapshot to the workers: small ones in a broadcast, large ones in mapped files."""
+"""Send the parts of a snapshot to the workers: small ones in a broadcast, large ones in files that they map."""
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pyspark import SparkContext
+from py4j.protocol import Py4JError
+from pyspark import SparkContext, SparkFiles
 from pyspark.core.broadcast import Broadcast
 
 from matchers.index.snapshot import FieldPlan, Part
 from streaming.index import packing
+
+OF_ALL = "default"  # the key of files that tasks of all sessions need
 
 
 class SharedFile(Broadcast[Path]):
@@ -31,16 +37,66 @@ class SharedFile(Broadcast[Path]):
 
 
 @dataclass(frozen=True)
+class RemoteFile:
+    """A file of a file system that all hosts reach, in a file on every executor that needs it.
+
+    Before its next task an executor brings it from there itself, so nothing passes the driver. Spark keeps a table of
+    such files (`SparkContext.addFile`), but offers nothing to take one out of it; and `addFile` would bring the file to
+    the driver too. So we write this table. Workers delete what they do not need any more (`forget_files`).
+    """
+
+    url: str
+    table: Any = field(default=None, compare=False)  # on the driver, Spark's: URL -> milliseconds when it was added
+    destroyed: Callable[[], None] = field(default=lambda: None, compare=False)  # called then, on the driver
+
+    @classmethod
+    def added(cls, context: SparkContext, url: str, destroyed: Callable[[], None]) -> RemoteFile:
+        jvm: Any = context._jvm
+        tables: Any = context._jsc.sc().addedFiles()  # by session; ours has none of its own
+        if not tables.contains(OF_ALL):
+            made = jvm.java.util.concurrent.ConcurrentHashMap()
+            tables.put(OF_ALL, jvm.scala.jdk.javaapi.CollectionConverters.asScala(made))
+        table = tables.apply(OF_ALL)
+        table.put(url, int(1000 * time.time()))
+        return cls(url, table, destroyed)
+
+    @property
+    def path(self) -> Path:
+        """Where a worker has it."""
+        return _fetched(self.url.rpartition("/")[2])
+
+    def destroy(self) -> None:
+        with suppress(Py4JError, ConnectionError):  # of a JVM that has ended: its executors fetch nothing any more
+            self.table.remove(self.url)
+        self.destroyed()
+
+    def __reduce__(self) -> tuple[type[RemoteFile], tuple[str]]:
+        return RemoteFile, (self.url,)
+
+
+def forget_files(names: Iterable[str]) -> None:
+    """Delete remote files of which this executor has copies. Workers that have mapped one can go on reading it."""
+    for name in names:
+        _fetched(name).unlink(missing_ok=True)
+
+
+def _fetched(name: str) -> Path:
+    return Path(SparkFiles.get(name))
+
+
+@dataclass(frozen=True)
 class Handle:
     """Opens a part in a worker. No two parts have the same name."""
 
     name: str
-    broadcast: Any = None  # of its bytes, or a SharedFile; None: workers see our files
+    broadcast: Any = None  # of its bytes, or a SharedFile or RemoteFile; None: workers see our files
     path: str = ""  # of its file; empty if it is in no file
 
     def open(self) -> Part:
         if self.broadcast is None:
             return packing.read(Path(self.path), Part)
+        if isinstance(self.broadcast, RemoteFile):
+            return packing.read(self.broadcast.path, Part)
         if self.path:
             return packing.read(Path(self.broadcast._path), Part)  # where Spark put it
         return packing.from_bytes(self.broadcast.value, Part)

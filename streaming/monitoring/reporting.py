@@ -23,6 +23,7 @@ COUNTED = (
     "refused",
     "over_quota",
     "workers_lost",
+    "workers_hung",
     "transactions_aborted",
     "deleted_unread",
     "slot_transactions",

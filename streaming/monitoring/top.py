@@ -133,7 +133,8 @@ def _facts(document: Document) -> Table:
     code = job["last_exit_code"]
     again = "-" if job["restarts"] is None else number(job["restarts"])
     rows.append(("restarts", again, "" if code is None else f"the last after exit code {code}"))
-    rows.append(("workers lost", number(totals["workers_lost"]), ""))
+    hung = totals["workers_hung"]
+    rows.append(("workers lost", number(totals["workers_lost"]), f"{number(hung)} hung" if hung else ""))
     resident = document["resident_bytes"].values()
     of = ", ".join(f"{whose} {much}" for whose, much in memory(document))
     rows.append(("memory", size(sum(resident)) if resident else "-", of))

@@ -28,6 +28,7 @@ TOTALS = {
     "changes": "changes accepted",
     "refused": "changes refused",
     "workers_lost": "workers lost",
+    "workers_hung": "workers that hung",
     "transactions_aborted": "transactions aborted",
     "deleted_unread": "events deleted unread",
     "slot_transactions": "transactions of tasks",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ import numpy as np
 
 from matchers.contract.tables import Int32
 from matchers.index.snapshot import Part, Snapshot
-from streaming.errors import JobError, ProcessLost
+from streaming.errors import JobError, ProcessLost, StorageFailed
 from streaming.index import notes, packing
 from streaming.kafka.retention import DAY_MS
 from streaming.latencies import Latencies
@@ -45,9 +45,17 @@ class Compactor:
     a saved one has it, and processes that have mapped it can still read it.
     """
 
-    def __init__(self, store: Store, processes: Executor, files: Mapping[Part, Path] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        processes: Executor,
+        files: Mapping[Part, Path] | None = None,
+        lend: Callable[[Path], object] = lambda path: None,
+    ) -> None:
+        """`lend` is called in the background with each file that will be shared."""
         self._store = store
         self._processes = processes
+        self._lend = lend
         self._files = dict(files or {})
         self._lock = threading.Lock()  # of _files; held for a moment only, since batches wait for it
         self._writing = threading.Lock()  # one at a time, so that no part is written twice
@@ -77,7 +85,7 @@ class Compactor:
                 new, path = joining.future.result()
             except BrokenExecutor as error:
                 raise ProcessLost(f"the process that joins parts has ended: {error}") from error
-            except OSError as error:
+            except (OSError, StorageFailed) as error:
                 self._backoff_until = time.monotonic() + SAVE_EVERY_S
                 log.warning("parts not compacted", reason=str(error))
                 return snapshot
@@ -137,6 +145,7 @@ class Compactor:
         files = [(self._file_of(part), gone) for part, gone in zip(parts, removed, strict=True)]
         to = self._store.new_path()
         self._processes.submit(building.join, files, like.algorithm, dict(like.options), seen, to).result()
+        self._lend(to)
         return packing.read(to, Part), to
 
     def _save(self, snapshot: Snapshot, positions: Mapping[int, int], retired: list[Part]) -> None:

@@ -18,6 +18,7 @@ import threading
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,10 +29,13 @@ from pyspark.sql import SparkSession
 from streaming.errors import CheckpointInUse, Fenced, JobError, StorageFailed
 
 OWNER, VERSION, REFUSED = "owner-", "version-", "refused-"
+AT_ONCE = 8  # downloads: an object store answers each of them slowly
 
 
 class Files(Protocol):
     """The files of a directory. A file is written once."""
+
+    url: str
 
     def names(self) -> set[str]: ...
 
@@ -91,6 +95,19 @@ class Directory:
             raise StorageFailed(f"{self.url}: Spark's JVM has ended: {error}") from None
 
 
+def _without_checksum(manifest: Path) -> None:
+    """Give a manifest its local name. There may be two of a version, of which a crash left one half-written."""
+    name, _, checksum = manifest.name.rpartition("-")
+    if checksum == _checksum(manifest):
+        manifest.replace(manifest.with_name(name))
+    else:
+        manifest.unlink()
+
+
+def _checksum(file: Path) -> str:
+    return f"{zlib.crc32(file.read_bytes()):08x}"
+
+
 class Copy:
     """A copy of a local directory of the saved state. One process at a time writes it: the last one that took over.
 
@@ -107,12 +124,34 @@ class Copy:
             if name.startswith(OWNER):
                 directory.delete(name)
         self._there = {name for name in names if not name.startswith((OWNER, REFUSED))}  # parts and manifests
-        for name in self._there:
-            directory.get(name, local / (name.rpartition("-")[0] if name.startswith(VERSION) else name))
+        with ThreadPoolExecutor(AT_ONCE) as downloads:
+            downloaded = [downloads.submit(directory.get, name, local / name) for name in self._there]
+        for download in downloaded:
+            download.result()
+        for manifest in local.glob(f"{VERSION}*"):
+            _without_checksum(manifest)
         self._refusals = {name for name in names if name.startswith(REFUSED)}
         self._refused = "".join(self._lines(name, local / "refused") for name in self._refusals)
         (local / "refused").write_text(self._refused)
         self._refusing = threading.Lock()
+        self._writing = threading.Lock()  # parts and manifests, one after the other
+        self._lent: set[str] = set()
+        self._deciding = threading.Lock()  # what is deleted; held for a moment only
+
+    def lend(self, part: Path) -> str:
+        """The URL of a part, which is kept there until it is taken `back`. Copies it first if it is not there."""
+        with self._deciding:
+            self._lent.add(part.name)
+            there = part.name in self._there
+        if not there:
+            with self._writing:
+                self._send(part.name, part)
+        return f"{self._directory.url}/{part.name}"
+
+    def back(self, part: str) -> None:
+        """The next `update` may delete the part of this name."""
+        with self._deciding:
+            self._lent.discard(part)
 
     def refuse(self, refused: Path) -> None:
         """Copy the refusals, if they are others now. May be called during an `update`, which takes longer."""
@@ -128,17 +167,28 @@ class Copy:
             self._refusals, self._refused = {name}, text
 
     def update(self, parts: Iterable[Path], manifests: Iterable[Path]) -> None:
-        """Make these the parts and manifests that are there."""
-        self._check()
-        named = {file.name: file for file in parts}
-        named |= {f"{file.name}-{zlib.crc32(file.read_bytes()):08x}": file for file in manifests}
-        for name, file in named.items():
-            if name not in self._there:
-                self._directory.put(file, name)
-                self._there.add(name)
-        for name in sorted(self._there - named.keys(), reverse=True):  # manifests before parts
-            self._directory.delete(name)
-            self._there.discard(name)
+        """Make these the parts and manifests that are there, and those that are lent."""
+        with self._writing:
+            self._check()
+            named = {file.name: file for file in parts}
+            named |= {f"{file.name}-{_checksum(file)}": file for file in manifests}
+            for name, file in named.items():
+                self._send(name, file)
+            for name in sorted(self._there - named.keys(), reverse=True):  # manifests before parts
+                with self._deciding:
+                    if name in self._lent:
+                        continue
+                    self._there.discard(name)
+                try:
+                    self._directory.delete(name)
+                except BaseException:
+                    self._there.add(name)
+                    raise
+
+    def _send(self, name: str, file: Path) -> None:
+        if name not in self._there:
+            self._directory.put(file, name)
+            self._there.add(name)
 
     def _lines(self, name: str, file: Path) -> str:
         """The whole lines of refusals: a crash may have left the last one without its end."""

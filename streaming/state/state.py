@@ -17,13 +17,14 @@ from matchers.index.texts import Texts
 from streaming.codecs import RegistrySettings
 from streaming.documents.change_order import Place
 from streaming.index import notes, packing
-from streaming.index.parts import Handle
+from streaming.index.parts import Handle, RemoteFile
 from streaming.rows import SUBSCRIPTIONS, Change, CompiledSegment, Row, SourcePartition, of_source
 from streaming.state.compaction import Compactor
 from streaming.state.event_averages import EventAverages
 from streaming.worker.matching import Work
 
 AT_ONCE = 8_192  # subscriptions that a batch's changes may move between parts
+RETIRED = 16  # files that workers are told to delete: the latest
 STAND_IN = "scan"  # matches where the index cannot yet; has no index to build, and few kernels
 
 Index = tuple[str, Mapping[str, Any]]  # an algorithm and its options
@@ -35,7 +36,7 @@ class State:
     takes into account, by their offsets: so it only grows, and is the same again after a restart.
 
     `broadcast` hands a value to all workers; what it returns has `value` there, and `destroy()` here. `share` does
-    the same with a file (`parts.SharedFile`); None where they see our files.
+    the same with a file (`parts.SharedFile`, `parts.RemoteFile`); None where they see our files.
     """
 
     snapshot: Snapshot
@@ -51,6 +52,7 @@ class State:
     better: Future[Index] | None = None  # that of all parts once it is there; until then, that of the snapshot
     seen: EventAverages = field(default_factory=EventAverages)
     _handles: dict[Part, Handle] = field(default_factory=dict)
+    _retired: tuple[str, ...] = ()  # names of parts, latest last
 
     @property
     def version(self) -> int:
@@ -76,6 +78,7 @@ class State:
             max_event_bytes=self.max_event_bytes,
             max_matches=self.max_matches,
             memory_mb=self.worker_memory_mb,
+            retired=self._retired,
         )
         return [replace(whole, parts=parts[shard::n], shard=shard) for shard in range(n)]
 
@@ -124,9 +127,16 @@ class State:
             self.snapshot = self.compactor.step(self.snapshot, self.seen.options())
             self.compactor.save_if_due(self.snapshot, self.subscription_offsets())
         for gone in self._handles.keys() - set(self.snapshot.parts):
-            self._handles.pop(gone).close()
+            handle = self._handles.pop(gone)
+            handle.close()
+            if isinstance(handle.broadcast, RemoteFile):
+                self._retired = (*self._retired, handle.name)[-RETIRED:]
 
     def close(self) -> None:
+        """Save it. Executors of a session that goes on are not to look for its files."""
+        for handle in self._handles.values():
+            if isinstance(handle.broadcast, RemoteFile):
+                handle.close()
         if self.compactor is not None:
             self.compactor.close(self.snapshot, self.subscription_offsets())
 

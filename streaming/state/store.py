@@ -52,7 +52,7 @@ class Store:
 
     def __init__(self, directory: Path, copy: Copy | None = None) -> None:
         self.directory = directory
-        self._copy = copy
+        self.copy = copy
         self._refused = directory / "refused"
         self._lock = threading.Lock()  # of that file
         directory.mkdir(parents=True, exist_ok=True)
@@ -98,8 +98,8 @@ class Store:
             file.writelines(f"{partition} {offset}\n" for partition, offset in changes)
             file.flush()
             os.fsync(file.fileno())
-        if self._copy is not None:
-            self._copy.refuse(self._refused)
+        if self.copy is not None:
+            self.copy.refuse(self._refused)
 
     def refused(self) -> set[tuple[int, int]]:
         """The refused changes that are newer than some manifest."""
@@ -141,9 +141,9 @@ class Store:
         self._update_copy()
 
     def _update_copy(self) -> None:
-        if self._copy is not None:
-            self._copy.update(self._named(), self._manifests())
-            self._copy.refuse(self._refused)  # last: those are forgotten that only older manifests need
+        if self.copy is not None:
+            self.copy.update(self._named(), self._manifests())
+            self.copy.refuse(self._refused)  # last: those are forgotten that only older manifests need
 
     def _manifests(self) -> list[Path]:
         """The manifests, newest first."""

@@ -23,7 +23,7 @@ from matchers.contract.tables import Int32, Int64
 from streaming.codecs import RegistrySettings, open_codec
 from streaming.documents.subscriptions import Refused
 from streaming.index import packing
-from streaming.index.parts import Handle, opened
+from streaming.index.parts import Handle, forget_files, opened
 from streaming.latencies import credible
 from streaming.rows import (
     EVENTS,
@@ -98,6 +98,7 @@ class Work:
     shard: int = 0
     max_event_bytes: int = 1_000_000
     max_matches: int = 0  # of an event; 0: any number
+    retired: tuple[str, ...] = ()  # names of remote files that no batch needs any more
     memory_mb: int = 0  # what the worker may take beyond what it starts with and what it maps; 0: any amount
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -117,6 +118,7 @@ class Work:
     def _matched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Matches]]:
         """Records of one topic and what matches them, again and again."""
         _bound(self.memory_mb)
+        forget_files(self.retired)
         parts, plan = opened(tuple(handle for handle, _ in self.parts), self.shard)
         matching = Matching(
             parts=parts,

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: a master and two workers, each with a core and a gigabyte."""
+"""A standalone Spark cluster on this machine: a master and some workers, each with a core and a gigabyte."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ class SparkCluster:
     It works in `directory` and knows neither our environment nor where the repository is.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, workers: int = WORKERS) -> None:
         self._directory = directory
+        self._workers = workers
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = f"spark://{LOOPBACK}:{free_port()}"
         self.flags = {
             "spark.options.spark.executor.memory": "600m",
             "spark.options.spark.executor.cores": "1",
-            "spark.options.spark.cores.max": str(WORKERS),
+            "spark.options.spark.cores.max": str(workers),
             "spark.options.spark.driver.host": LOOPBACK,
             "spark.options.spark.driver.bindAddress": LOOPBACK,
         }
@@ -50,14 +51,13 @@ class SparkCluster:
         try:
             self._start("master.Master", "--host", host, "--port", port, "--webui-port", str(free_port()))
             self._await("master.Master", "I have been elected leader")
-            for number in range(WORKERS):
+            for number in range(self._workers):
                 ports = ("--port", str(free_port()), "--webui-port", str(free_port()))
                 work = ("--work-dir", str(self._directory / f"work{number}"))
                 self._start(
                     "worker.Worker", "--host", host, *ports, *work, "--cores", "1", "--memory", "1g", self.master
                 )
-            for _ in range(WORKERS):
-                self._await("worker.Worker", "Successfully registered with master", WORKERS)
+            self._await("worker.Worker", "Successfully registered with master", self._workers)
         except BaseException:
             self.__exit__()
             raise
@@ -83,15 +83,19 @@ class SparkCluster:
                 for log in work.glob("*/*/stderr")
                 for task, stage in FINISHED.findall(log.read_text(errors="replace"))
             }
-            for work in (self._directory / f"work{number}" for number in range(WORKERS))
+            for work in (self._directory / f"work{number}" for number in range(self._workers))
         ]
 
     def kernels(self) -> list[set[str]]:
         """The compiled ones that lie with the code of each executor."""
         return [{file.name for file in code.rglob("*.nbc")} for code in self._directory.glob(f"work*/*/*/{NAME}")]
 
+    def fetched(self) -> set[str]:
+        """Files of the state that executors have brought from a file system."""
+        return {file.name for file in self._directory.glob("work*/*/*/part-*")}
+
     def mapped(self) -> set[str]:
-        """Files of the state that executors have."""
+        """Files of the state that executors have from the driver."""
         found = set()
         for file in (self._directory / "local").rglob("broadcast_*_python"):
             with contextlib.suppress(FileNotFoundError), file.open("rb") as content:

@@ -91,7 +91,7 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
             # What executors run is what they were sent: nothing was compiled there.
             here = {file.name for file in HOME.glob("[ms]*/**/*.nbc")}
             there = spark.kernels()
-            assert len(there) == 2
+            assert len(there) >= WORKERS  # a machine that was suspended may have lost executors, which were replaced
             assert all(there)
             assert sorted(set().union(*there) - here) == []
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 import orjson
+import pytest
 
-from tests.faults.processes import below, kill
+from streaming.kafka.topics import Topics
+from tests.faults.processes import below, ended, kill
 from tests.integration.conftest import CommandLine
 from tests.integration.test_job import job, lines, records, subscription
 
@@ -55,6 +58,35 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost(sluice: Comman
             sluice("produce", stdin=lines(*({"n": n} for n in range(begin, begin + 50))))
             running.until("done", lambda end=begin + 50: running.total("events") == end)
         assert numbers(kafka, f"{name}.to.alice") == list(range(150))
+
+
+@pytest.mark.timeout(600)  # ten times the longest batch
+def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_lost_or_twice(
+    sluice: CommandLine, kafka: str
+) -> None:
+    name, many = sluice.name, 60_000
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+    flags = ("-s", "kafka.client.transaction.timeout.ms=5000")  # a batch may take twice that
+    with job(sluice, *flags) as running:
+        running.running()
+        sluice("produce", stdin=lines({"n": 0}))
+        running.until("done with the first", lambda: running.total("events") == 1)
+        daemons = [one for one in running.processes() if "\0-m\0streaming.worker.daemon\0" in one.command]
+        workers = [one for daemon in daemons for one in below(daemon.pid)]
+        assert workers
+        topics = Topics(kafka, {})
+        ends = {high for _, _, high in topics.offsets(f"{name}.to.alice")}
+        sluice("produce", stdin=lines(*({"n": n} for n in range(1, many))))
+        running.until("publishing", lambda: {high for _, _, high in topics.offsets(f"{name}.to.alice")} != ends)
+        for worker in workers:
+            worker.send(signal.SIGSTOP)
+        sluice("produce", stdin=lines({"n": many}))
+        running.until("done", lambda: running.total("workers_hung") and running.total("events") > many, 400)
+        assert ended(workers, 30)
+        assert running.total("workers_lost") == running.total("workers_hung")
+        assert any(line["event"] == "workers hang, killing them" for line in running.lines)
+        assert numbers(kafka, f"{name}.to.alice") == list(range(many + 1))
 
 
 def test_what_very_many_match_is_delivered_within_the_memory_of_workers(

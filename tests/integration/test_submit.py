@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from streaming.process import code_archive
 from tests import webhdfs
@@ -21,6 +22,7 @@ from tests.faults.processes import below
 from tests.integration.conftest import HOME, JARS, CommandLine
 from tests.integration.test_job import Job, job, lines, records, subscription
 
+MORE = 9_000  # subscriptions, more than move between parts without a file
 START_S = 300.0  # on a machine that has to compile the kernels first
 OURS = ("SLUICE_", "PYTHONPATH", "NUMBA_CACHE_DIR")  # of the environment, which no cluster has
 
@@ -59,7 +61,9 @@ class Elsewhere(CommandLine):
     def __init__(self, sluice: CommandLine, directory: Path, *words: str) -> None:
         self.name = sluice.name
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
-        self.environment |= {"PYSPARK_PYTHON": sys.executable, "HOME": str(directory)}
+        self.temporary = directory / "temporary"
+        self.temporary.mkdir(exist_ok=True)
+        self.environment |= {"PYSPARK_PYTHON": sys.executable, "HOME": str(directory), "TMPDIR": str(self.temporary)}
         self._words = ["env", "-C", str(directory), *words]
 
     def command(self, *arguments: str) -> list[str]:
@@ -118,13 +122,28 @@ def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_w
             sluice("produce", stdin=lines({"x": 1}, {"x": 2}, {"x": 3}))
             running.until("delivered", lambda: running.total("deliveries") >= 3)
             assert any("-Xmx600M" in process.command for process in spark.executors())
+            # Executors bring the parts of the state themselves: nothing of them passes the driver.
+            first = spark.fetched()
+            assert first
+            sluice("subscribe", "--wait", stdin=lines(*(subscription(f"m{n}", "carol", y=[n]) for n in range(MORE))))
+            producer = Producer({"bootstrap.servers": kafka})
+
+            def joined() -> bool:
+                """Files come and go with batches, and there are none without events."""
+                producer.produce(f"{sluice.name}.events", b"{}")
+                producer.flush(30)
+                return bool(now := spark.fetched()) and not now & first
+
+            running.until("on the executor, and the old ones gone", joined)
+            assert {f"/sluice/state/{name}" for name in spark.fetched()} <= files.files.keys()
+            assert not spark.mapped()
+            # What executors run is what the driver had: nothing was compiled there.
+            here = {file.name for file in submitted.temporary.glob(f"{code_archive.NAME}-*/**/*.nbc")}
+            assert spark.kernels()
+            assert not set().union(*spark.kernels()) - here
             os.kill(python_of(running), signal.SIGTERM)
             assert running.ended() == 0
         assert not [line for line in running.other if "INFO DAGScheduler" in line]
-        # What executors run is what was in the archive: nothing was compiled there.
-        here = {file.name for file in HOME.glob("[ms]*/**/*.nbc")}
-        assert spark.kernels()
-        assert not set().union(*spark.kernels()) - here
     assert sorted(r.value for r in records(kafka, f"{sluice.name}.to.bob")) == [b'{"x": 1}', b'{"x": 2}']
 
     # A program of one's own, on another host, starts with the state that was saved, and its session stays.

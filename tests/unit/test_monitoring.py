@@ -229,6 +229,7 @@ def test_a_bucket_counts_what_lies_below_it_but_for_two_percent(latencies_ms: li
         ("sluice_publish_encoding_seconds_total", {(): 0.5}),
         ("sluice_publish_errors_total", {("Produce NOT_LEADER_FOR_PARTITION",): 2}),
         ("sluice_workers_lost_total", {(): 0}),
+        ("sluice_workers_hung_total", {(): 0}),
         ("sluice_batches_total", {(): 2}),
         ("sluice_batch_duration_seconds_count", {(): 2}),
         ("sluice_changes_total", {("accepted",): 0, ("refused",): 0}),

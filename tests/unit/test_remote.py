@@ -25,6 +25,7 @@ class Elsewhere:
 
     directory: Path
     lives: int | None = None
+    url = "there://"
 
     def names(self) -> set[str]:
         return {path.name for path in self.directory.iterdir()}
@@ -133,6 +134,33 @@ def test_a_process_that_was_replaced_changes_nothing_any_more(tmp_path: Path) ->
         one.store.refuse([(0, 25)])
     assert other.elsewhere.names() == there
     assert Host(tmp_path).snapshot.version == 20
+
+
+def test_what_executors_still_fetch_is_kept_until_it_is_given_back(tmp_path: Path) -> None:
+    one = Host(tmp_path)
+    one.save(FIRST)
+    assert one.store.copy is not None
+    lent = one.store.new_path()
+    lent.write_bytes(b"a part that no manifest names yet")
+    assert one.store.copy.lend(lent) == f"there:///{lent.name}"
+    assert one.store.copy.lend(lent) == f"there:///{lent.name}"
+    one.save(SECOND)
+    assert (one.elsewhere.directory / lent.name).read_bytes() == lent.read_bytes()
+    one.store.copy.back(lent.name)
+    one.save(THIRD)
+    assert lent.name not in one.elsewhere.names()
+    assert Host(tmp_path).snapshot.version == 30
+
+
+def test_a_part_that_a_killed_process_lent_goes_with_the_next_one(tmp_path: Path) -> None:
+    one = Host(tmp_path)
+    one.save(FIRST)
+    assert one.store.copy is not None
+    lent = one.store.new_path()
+    lent.write_bytes(b"a part")
+    one.store.copy.lend(lent)
+    Host(tmp_path).store.clean()
+    assert lent.name not in one.elsewhere.names()
 
 
 def test_a_state_that_is_built_anew_forgets_the_copy_but_not_what_was_refused(tmp_path: Path) -> None:

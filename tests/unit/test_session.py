@@ -19,6 +19,7 @@ from streaming.process.class_archive import ClassArchive
     [
         ([], {}, "no jars in"),
         (["a.jar"], {"spark.io.encryption.enabled": "true"}, "spark.io.encryption.enabled"),
+        (["a.jar"], {"spark.speculation": "true"}, "spark.speculation must be false"),
         (["a.jar"], {"spark.stage.maxConsecutiveAttempts": "4"}, "spark.stage.maxConsecutiveAttempts must be 1"),
     ],
 )

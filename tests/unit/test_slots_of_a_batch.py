@@ -48,3 +48,18 @@ def test_a_batch_for_many_topics_has_fewer_slots(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pipeline_module, "ROWS_PER_PARTITION", 2)
     p = with_subscribers(3)
     assert [slots_after(p, events) for events in (1, 5, 6, 11, 12)] == [1, 1, 2, 2, 3]
+
+
+def test_executors_that_come_and_go_change_the_number_of_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline_module, "SMALL", 1)
+    monkeypatch.setattr(pipeline_module, "ROWS_PER_PARTITION", 1)
+    p = with_subscribers(1)
+    slots: Any = p.slots
+    opened: list[int] = []
+    slots.open = lambda number, broadcast: opened.append(number)
+    asked = []
+    for cores in (3, 2, 2, 3, 1):
+        p.cores = lambda cores=cores: cores
+        asked.append(slots_after(p, 20))
+    assert asked == [3, 2, 2, 3, 1]
+    assert opened == [2, 3, 1]

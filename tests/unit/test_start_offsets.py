@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from streaming.driver.start_offsets import Beginning, Bounds, with_a_batch
 from streaming.errors import OffsetsBeyondEnd
+from streaming.kafka.start_offsets import Beginning, Bounds, with_a_batch
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
 
 E0, E1, S0 = (EVENTS, 0), (EVENTS, 1), (SUBSCRIPTIONS, 0)

@@ -193,6 +193,7 @@ def test_the_root_says_what_the_batch_did(receiver: Collector) -> None:
         "sluice.refused": 0,
         "sluice.over_quota": 0,
         "sluice.workers_lost": 1,
+        "sluice.workers_hung": 0,
         "sluice.transactions_aborted": 3,
         "sluice.deleted_unread": 0,
         "sluice.slot_transactions": 1,

@@ -1,0 +1,96 @@
+"""Cancel a Spark job that takes far longer than it should: then a worker hangs, and Spark would wait for ever."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+from streaming.log import logger
+
+log = logger("sluice.batch")
+
+FACTOR = 10  # of the longest of the last jobs
+REMEMBERED = 100  # jobs
+# The workers of the first batches may load kernels, or compile them on a processor that is not the driver's.
+FIRST_S = 600.0
+
+
+class Cancelling(Protocol):
+    """`begin` and `end` enclose a job, in the thread that starts it; `cancel` ends it, from another thread."""
+
+    def begin(self) -> None: ...
+
+    def end(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+class TaggedJobs:
+    """The jobs that have our tag. Spark kills the Python workers of their tasks two to four seconds after `cancel`."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._tag = f"sluice-{uuid.uuid4().hex}"
+
+    def begin(self) -> None:
+        self._context.addJobTag(self._tag)
+
+    def end(self) -> None:
+        self._context.removeJobTag(self._tag)
+
+    def cancel(self) -> None:
+        with suppress(Py4JError, ConnectionError):  # of a JVM that has ended: the job has, too
+            self._context.cancelJobsWithTag(self._tag)
+
+
+@dataclass
+class TimeLimit:
+    """How long the tasks of a batch may take: FACTOR times the longest of the last REMEMBERED, and never less than
+    `least_s`.
+
+    To cancel too early costs time but nothing else: what tasks have committed stays, the rest is matched again.
+    """
+
+    jobs: Cancelling
+    least_s: float
+    _took_s: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED), init=False)
+
+    def seconds(self) -> float:
+        return max(self.least_s, FACTOR * max(self._took_s) if self._took_s else FIRST_S)
+
+    @contextmanager
+    def watched(self) -> Iterator[threading.Event]:
+        """Cancel the job of this block if it takes too long, and set the event then."""
+        limit_s, began = self.seconds(), time.monotonic()
+        cancelled, lock = threading.Event(), threading.Lock()
+        running = True
+
+        def cancel() -> None:
+            with lock:  # or it could end the next job
+                if running:
+                    log.warning("workers hang, killing them", after_s=round(time.monotonic() - began, 1))
+                    cancelled.set()
+                    self.jobs.cancel()
+
+        timer = threading.Timer(limit_s, cancel)
+        timer.daemon = True
+        self.jobs.begin()
+        timer.start()
+        try:
+            yield cancelled
+            self._took_s.append(time.monotonic() - began)
+        finally:
+            timer.cancel()
+            with lock:
+                running = False
+            with suppress(Py4JError, ConnectionError):  # or it would hide why the JVM has ended
+                self.jobs.end()
