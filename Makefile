@@ -41,7 +41,7 @@ test-quick: setup $(TOOLS) ## unit and property tests, few random cases (a minut
 test-long: ## make test with many more random cases
 	$(MAKE) test HYPOTHESIS=long LANES=long
 
-fuzz: setup $(TOOLS) ## corrupted patterns and events through the code of the workers, for MINUTES
+fuzz: setup $(TOOLS) ## corrupted patterns, events, answers of brokers and saved states, for MINUTES
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
 
 test-faults: setup $(TOOLS) ## the real job under load during FAULTS faults (SEED=, JSON=file, ARGS=)

@@ -16,6 +16,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,11 @@ def parsed(
         if len(start) < begin or zlib.crc32(text) != written:
             raise ValueError
         header = json.loads(text)
-        about, places, end = header["about"], header["arrays"], begin + size + header["bytes"]
+        about, places, end = dict(header["about"]), header["arrays"], begin + size + header["bytes"]
         checksum = header["checksum"]
-        fields = [(p["name"], _dtype(p["type"]), p["length"], begin + size + p["at"]) for p in places]
+        fields = [
+            (str(p["name"]), _dtype(p["type"]), index(p["length"]), begin + size + index(p["at"])) for p in places
+        ]
     except (ValueError, LookupError, TypeError, RecursionError):
         raise MatchingError(f"{name}: its header cannot be read; save the index again") from None
     if len(whole) != end:
@@ -101,7 +104,7 @@ def parsed(
 
 def _dtype(text: str) -> np.dtype[Any]:
     """Raises ValueError for all but numbers and truth values: an array of objects would be one of addresses."""
-    dtype = np.dtype(text)
+    dtype = np.dtype(str(text))
     if dtype.kind not in "biuf":
         raise ValueError(text)
     return dtype

@@ -105,10 +105,13 @@ class Brokers(Broker):
 
     def _find(self, code: int, request: Any) -> Any:
         (key,) = request.coordinator_keys
-        return Answer(coordinators=[Answer(error_code=OK, error_message=None, node_id=NODES[len(key) % len(NODES)])])
+        node = NODES[len(key) % len(NODES)]
+        return Answer(coordinators=[Answer(key=key, error_code=OK, error_message=None, node_id=node)])
 
     def _versions(self, code: int, request: Any) -> Any:
-        return Answer(finalized_features=[Answer(name="transaction.version", max_version_level=self.version)])
+        return Answer(
+            error_code=OK, finalized_features=[Answer(name="transaction.version", max_version_level=self.version)]
+        )
 
     def _known(self, slot: str, producer_id: int) -> Id | None:
         known = self.ids.get(slot)
@@ -119,7 +122,7 @@ class Brokers(Broker):
         if known is None:
             known = self.ids[request.transactional_id] = Id(producer_id=1_000 + len(self.ids))
         code = code or self._opened(known, request)
-        return Answer(error_code=code, producer_id=known.producer_id, producer_epoch=known.epoch)
+        return _opened(code, known.producer_id, known.epoch)
 
     def _opened(self, known: Id, request: Any) -> int:
         given = request.producer_epoch
@@ -158,7 +161,10 @@ class Brokers(Broker):
             results_by_topic_v3_and_below=[
                 Answer(
                     name=topic.name,
-                    results_by_partition=[Answer(partition_error_code=code_of(topic.name)) for _ in topic.partitions],
+                    results_by_partition=[
+                        Answer(partition_index=number, partition_error_code=code_of(topic.name))
+                        for number in topic.partitions
+                    ],
                 )
                 for topic in request.v3_and_below_topics
             ]
@@ -255,7 +261,13 @@ class Brokers(Broker):
             }
         return Answer(
             topics=[
-                Answer(name=topic.name, partitions=[Answer(error_code=code) for _ in topic.partitions])
+                Answer(
+                    name=topic.name,
+                    partitions=[
+                        Answer(partition_index=partition.partition_index, error_code=code)
+                        for partition in topic.partitions
+                    ],
+                )
                 for topic in request.topics
             ]
         )
@@ -264,7 +276,7 @@ class Brokers(Broker):
         known = self._known(request.transactional_id, request.producer_id)
         code = code or self._ended(known, request.producer_epoch, request.committed)
         epoch = known.epoch if known is not None else -1
-        return Answer(error_code=code, producer_id=request.producer_id, producer_epoch=epoch)
+        return _opened(code, request.producer_id, epoch)
 
     def _ended(self, known: Id | None, epoch: int, commit: bool) -> int:
         if known is None:
@@ -318,4 +330,9 @@ class Brokers(Broker):
             Answer(name=topic.name, partitions=[partition(topic.name, number) for number in topic.partition_indexes])
             for topic in group.topics
         ]
-        return Answer(groups=[Answer(error_code=OK, topics=topics)])
+        return Answer(groups=[Answer(group_id=group.group_id, error_code=OK, topics=topics)])
+
+
+def _opened(code: int, producer_id: int, epoch: int) -> Any:
+    """An answer with the producer id and epoch that are to be used."""
+    return Answer(error_code=code, producer_id=-1 if code else producer_id, producer_epoch=-1 if code else epoch)

@@ -1,7 +1,8 @@
-"""Run corrupted patterns and events through all the code of the workers: `make fuzz MINUTES=10`.
+"""Run corrupted patterns, events, answers of brokers and files of saved state through the code: `make fuzz MINUTES=10`.
 
-Wrong is: an exception, an answer that is not the definition's, a step that takes longer than SLOW_S. The seed of what
-went wrong is printed; `python -m tests.fuzz --seed N` runs it again.
+Wrong is: an exception, an answer that is not the definition's, a record that is not there once, a start with other
+subscriptions, a step that takes longer than SLOW_S. The seed of what went wrong is printed;
+`python -m tests.fuzz --seed N` runs it again.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
+import pytest
 
 from matchers.index.snapshot import FieldPlan, Snapshot
 from matchers.language import naive
@@ -24,7 +28,7 @@ from streaming.codecs import Undecodable, decode_event
 from streaming.documents.subscriptions import Refused, read_change
 from streaming.worker.compiling import compile_changes
 from streaming.worker.reading import read_events
-from tests import workloads
+from tests import spoiled_answers, spoiled_state, workloads
 from tests.stage import changes
 
 SLOW_S = 5.0
@@ -97,6 +101,32 @@ def hostile(r: Random) -> Any:
 
 def run(seed: int) -> None:
     r = Random(seed)
+    workers(r)
+    answers(r)
+    state(r)
+
+
+def answers(r: Random) -> None:
+    """Of brokers, to a slot."""
+    spoiled = [
+        spoiled_answers.Spoiled(r.randrange(50), r.choice(spoiled_answers.SPOILS), r.getrandbits(31), r.getrandbits(31))
+        for _ in range(r.randint(1, 6))
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        spoiled_answers.publish(patch, r.choice([1, 2]), spoiled)
+
+
+def state(r: Random) -> None:
+    """Saved in a directory, or elsewhere."""
+    spoils = [
+        spoiled_state.Spoil(r.randrange(99), r.choice([*spoiled_state.KINDS]), r.getrandbits(31), r.getrandbits(31))
+        for _ in range(r.randint(1, 5))
+    ]
+    with tempfile.TemporaryDirectory() as directory:
+        spoiled_state.start(spoiled_state.saved(r.random() < 0.5), Path(directory), spoils)
+
+
+def workers(r: Random) -> None:
     records: list[tuple[bytes | None, bytes | None]] = []
     for i in range(r.randint(1, 12)):
         pattern = hostile(r) if r.random() < 0.02 else workloads.fields(r, 2)

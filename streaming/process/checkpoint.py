@@ -84,7 +84,7 @@ def opened(location: str, query: str) -> Iterator[None]:
 def owner(location: str) -> str:
     """The lineage that last took over on this checkpoint; empty if unknown."""
     file = _directory(location) / OWNER
-    return file.read_text() if is_local(location) and file.exists() else ""
+    return file.read_text(errors="replace") if is_local(location) and file.exists() else ""
 
 
 def own(location: str, owner: str) -> None:
@@ -169,13 +169,26 @@ def _write(file: Path, text: str) -> None:
 
 def _claim(file: Path, query: str) -> None:
     """Bind a checkpoint to a query. Another query would skip events by its offsets that it never delivered."""
-    text = file.read_text() if file.exists() else ""
-    if not text:  # a crash of the machine can leave it empty
+    content = file.read_bytes() if file.exists() else b""
+    check_owner(content, str(file.parent), query)
+    if not content:
         _write(file, json.dumps({"query": query}) + "\n")
+
+
+def check_owner(content: bytes, location: str, query: str) -> None:
+    """Raises CheckpointInUse if a `query.json` of this content names another query, or none. A crash of the machine can
+    leave it empty."""
+    if not content:
         return
-    owner = json.loads(text)["query"]
+    try:
+        owner = json.loads(content)["query"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise CheckpointInUse(
+            f"the checkpoint {location} has a query.json that cannot be read; "
+            f"if the checkpoint belongs to the query {query!r}, delete that file, else set query.checkpoint to another"
+        ) from None
     if owner != query:
         raise CheckpointInUse(
-            f"the checkpoint {file.parent} belongs to the query {owner!r}, not to {query!r}; "
-            "set query.checkpoint to a directory of its own, or query.name back"
+            f"the checkpoint {location} belongs to the query {owner!r}, not to {query!r}; "
+            "set query.checkpoint to another, or query.name back"
         )

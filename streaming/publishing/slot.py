@@ -226,16 +226,16 @@ class _Transaction:
         names = self._destinations(destinations)
         answers: dict[TopicPartition, Answer] = {}
         for some in _within(options.max_request_bytes, rows, batches):
+            partitions = [destinations[number] for number in batches.destination[some].tolist()]
             try:
                 version = await self._client.produce_version(node, requests.PRODUCE[self._version], attempt)
                 body = produce.body(self._slot, options.acknowledge_ms, batches, some, names)
                 self._begun = True
                 response = await self._client.send(node, requests.produce(version, body), attempt, "Produce")
             except Lost as error:
-                for number in batches.destination[some].tolist():
-                    answers[destinations[number]] = Answer(destinations[number][0], NO_ANSWER, str(error))
+                answers |= {at: Answer(at[0], NO_ANSWER, str(error)) for at in partitions}
             else:
-                answers |= requests.produce_answers(response)
+                answers |= requests.produce_answers(response, partitions)
         return answers
 
     def _destinations(self, destinations: Sequence[TopicPartition]) -> Destinations:

@@ -42,7 +42,7 @@ async def _sweep(
     committed: Mapping[TopicPartition, tuple[int, str]] = {}
     if partitions:
         response = await asked(client, requests.fetch_offsets(group, partitions, stable=stable), client.attempt())
-        committed = requests.fetched_offsets(response)
+        committed = requests.fetched_offsets(response, group)
     return Swept(
         producers,
         {at: offset for at, (offset, _) in committed.items()},

@@ -8,7 +8,7 @@
 
 A file gets a new name instead of new content, and a manifest is written after the parts it names and deleted before
 them. So nothing depends on renames, which object stores do not have. A file that a crash left half-written is noticed
-by its checksum, or no manifest names it; of refusals only whole lines are taken.
+by its checksum, or no manifest names it; of refusals there is a whole file beside it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from streaming.errors import CheckpointInUse, Fenced, JobError, StorageFailed
+from matchers.errors import MatchingError
+from streaming.errors import Fenced, JobError, StorageFailed
+from streaming.process.checkpoint import check_owner
+from streaming.state import refusals
 
 OWNER, VERSION, REFUSED = "owner-", "version-", "refused-"
 AT_ONCE = 8  # downloads: an object store answers each of them slowly
@@ -131,8 +134,7 @@ class Copy:
         for manifest in local.glob(f"{VERSION}*"):
             _without_checksum(manifest)
         self._refusals = {name for name in names if name.startswith(REFUSED)}
-        self._refused = "".join(self._lines(name, local / "refused") for name in self._refusals)
-        (local / "refused").write_text(self._refused)
+        self._refused = self._whole_refusals(local / "refused")
         self._refusing = threading.Lock()
         self._writing = threading.Lock()  # parts and manifests, one after the other
         self._lent: set[str] = set()
@@ -156,15 +158,15 @@ class Copy:
     def refuse(self, refused: Path) -> None:
         """Copy the refusals, if they are others now. May be called during an `update`, which takes longer."""
         with self._refusing:
-            text = refused.read_text() if refused.exists() else ""
-            if text == self._refused:
+            content = refused.read_bytes()
+            if content == self._refused:
                 return
             self._check()
             name = f"{REFUSED}{uuid.uuid4().hex}"
             self._directory.put(refused, name)
             for old in self._refusals:
                 self._directory.delete(old)
-            self._refusals, self._refused = {name}, text
+            self._refusals, self._refused = {name}, content
 
     def update(self, parts: Iterable[Path], manifests: Iterable[Path]) -> None:
         """Make these the parts and manifests that are there, and those that are lent."""
@@ -190,11 +192,18 @@ class Copy:
             self._directory.put(file, name)
             self._there.add(name)
 
-    def _lines(self, name: str, file: Path) -> str:
-        """The whole lines of refusals: a crash may have left the last one without its end."""
-        self._directory.get(name, file)
-        whole, end, _ = file.read_text().rpartition("\n")
-        return whole + end
+    def _whole_refusals(self, file: Path) -> bytes:
+        """Bring the refusals of all whole files to one; returns its content. If none is whole, there is no file."""
+        places: set[refusals.Place] | None = None
+        for name in self._refusals:
+            self._directory.get(name, file)
+            with suppress(MatchingError):
+                places = (places or set()) | refusals.read(file)
+        file.unlink(missing_ok=True)
+        if places is None:
+            return b""
+        refusals.write(file, places)
+        return file.read_bytes()
 
     def _check(self) -> None:
         if self._owner not in self._directory.names():
@@ -214,12 +223,7 @@ def opened(spark: SparkSession, location: str, query: str, local: Path) -> Copy:
     file = local / "query.json"
     if file.name in home.names():
         home.get(file.name, file)
-        owner = json.loads(file.read_text() or "{}").get("query", query)  # a crash can have left it empty
-        if owner != query:
-            raise CheckpointInUse(
-                f"the checkpoint {location} belongs to the query {owner!r}, not to {query!r}; "
-                "set query.checkpoint to a URL of its own, or query.name back"
-            )
+        check_owner(file.read_bytes(), location, query)
     file.write_text(json.dumps({"query": query}) + "\n")
     home.put(file, file.name)
     file.unlink()

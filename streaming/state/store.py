@@ -2,16 +2,16 @@
 
     state/part-<name>         one part (`packing`)
     state/version-<number>    a manifest: the files and removed positions of a version, what it takes into account
-    state/refused             changes since then that were refused for a reason that is not in them: quotas
+    state/refused             changes since then that were refused for a reason that is not in them: quotas (`refusals`)
 
-A manifest is written after the parts it names, and everything has checksums, so what a crash left half-written is
-noticed. The last two manifests are kept: if the newest is spoiled there is one before it, and changes since then are
-read from the topic.
+A manifest is written after the parts it names, and everything has checksums, so what is missing, half-written or
+spoiled is noticed. The last two manifests are kept: if the newest is spoiled there is one before it, and changes since
+then are read from the topic. Without the refusals that would be wrong, so no manifest is used then: the state is built
+from the topic, whose statuses tell what was refused.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
@@ -26,6 +26,8 @@ from matchers.index.snapshot import Part, Snapshot
 from streaming.index import packing
 from streaming.kafka.retention import DAY_MS
 from streaming.log import logger
+from streaming.state import refusals
+from streaming.state.refusals import Place
 from streaming.state.remote import Copy
 
 log = logger("sluice.state")
@@ -53,9 +55,17 @@ class Store:
     def __init__(self, directory: Path, copy: Copy | None = None) -> None:
         self.directory = directory
         self.copy = copy
-        self._refused = directory / "refused"
+        self._file = directory / "refused"
         self._lock = threading.Lock()  # of that file
+        self._refused: set[Place] = set()
+        self._spoiled = ""  # why these may not be all
         directory.mkdir(parents=True, exist_ok=True)
+        if not self._file.exists() and not self._manifests():
+            self._write_refused()
+        try:
+            self._refused = refusals.read(self._file)
+        except (OSError, MatchingError) as error:
+            self._spoiled = str(error)
 
     def new_path(self) -> Path:
         return self.directory / f"part-{uuid.uuid4().hex}"
@@ -79,6 +89,9 @@ class Store:
         None too if it is older than the time for which the topic keeps superseded changes: some changes since then may
         be gone.
         """
+        if self._spoiled:
+            log.warning("saved state not used", file=self._file.name, reason=self._spoiled)
+            return None
         for path in self._manifests():
             try:
                 manifest = packing.read(path, Manifest, check=True)
@@ -92,30 +105,27 @@ class Store:
             return snapshot.of(list(zip(parts, manifest.removed, strict=True)), manifest.version), parts, manifest
         return None
 
-    def refuse(self, changes: Iterable[tuple[int, int]]) -> None:
-        """Remember refused changes, given as (partition, offset). Raises OSError."""
-        with self._lock, self._refused.open("a") as file:
-            file.writelines(f"{partition} {offset}\n" for partition, offset in changes)
-            file.flush()
-            os.fsync(file.fileno())
-        if self.copy is not None:
-            self.copy.refuse(self._refused)
-
-    def refused(self) -> set[tuple[int, int]]:
-        """The refused changes that are newer than some manifest."""
-        if not self._refused.exists():
-            return set()
-        lines = self._refused.read_text().split("\n")[:-1]  # a crash may have left the last one without its end
-        return {(int(partition), int(offset)) for partition, offset in map(str.split, lines)}
-
-    def forget_refused(self, keep: Callable[[tuple[int, int]], bool]) -> None:
+    def refuse(self, changes: Iterable[Place]) -> None:
+        """Remember refused changes. Raises OSError."""
         with self._lock:
-            before = self.refused()
-            left = sorted(filter(keep, before))
-            if len(left) < len(before):
-                new = self._refused.with_suffix(".part")
-                new.write_text("".join(f"{partition} {offset}\n" for partition, offset in left))
-                new.replace(self._refused)
+            self._refused |= {*changes}
+            self._write_refused()
+
+    def refused(self) -> set[Place]:
+        """The refused changes that are newer than some manifest."""
+        return set(self._refused)
+
+    def forget_refused(self, keep: Callable[[Place], bool]) -> None:
+        with self._lock:
+            left = set(filter(keep, self._refused))
+            if len(left) < len(self._refused):
+                self._refused = left
+                refusals.write(self._file, left)
+
+    def _write_refused(self) -> None:
+        refusals.write(self._file, self._refused)
+        if self.copy is not None:
+            self.copy.refuse(self._file)
 
     def delete(self, retired: Mapping[Part, Path]) -> list[Part]:
         """Delete the files of parts that no manifest names; returns the parts whose files were deleted."""
@@ -127,7 +137,7 @@ class Store:
 
     def clean(self) -> None:
         """Delete leftovers of a crash. Call before anything is written."""
-        kept = {*self._manifests(), *self._named(), self._refused}
+        kept = {*self._manifests(), *self._named(), self._file}
         for path in self.directory.iterdir():
             if path not in kept:
                 path.unlink()
@@ -136,14 +146,17 @@ class Store:
     def forget(self) -> None:
         """Delete everything except the refused changes: the state is rebuilt."""
         for path in self.directory.iterdir():
-            if path != self._refused:
+            if path != self._file:
                 path.unlink()
+        if self._spoiled:
+            refusals.write(self._file, self._refused)
+            self._spoiled = ""
         self._update_copy()
 
     def _update_copy(self) -> None:
         if self.copy is not None:
             self.copy.update(self._named(), self._manifests())
-            self.copy.refuse(self._refused)  # last: those are forgotten that only older manifests need
+            self.copy.refuse(self._file)  # last: those are forgotten that only older manifests need
 
     def _manifests(self) -> list[Path]:
         """The manifests, newest first."""
@@ -158,8 +171,9 @@ class Store:
         return whole
 
     def _named(self) -> set[Path]:
-        """The files that manifests name."""
-        return {self.directory / name for _, manifest in self._whole() for name in manifest.parts}
+        """The files that manifests name and that are there."""
+        named = {self.directory / name for _, manifest in self._whole() for name in manifest.parts}
+        return {path for path in named if path.exists()}
 
 
 def _unfit(manifest: Manifest, snapshot: Snapshot, committed: Mapping[int, int], now: float) -> str | None:

@@ -61,6 +61,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "streaming.index": ("streaming.documents",),
     "streaming.worker": ("streaming.codecs", "streaming.documents", "streaming.publishing", "streaming.index"),
     "streaming.state": (
+        "streaming.process",
         "streaming.codecs",
         "streaming.documents",
         "streaming.kafka",

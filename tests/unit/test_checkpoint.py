@@ -99,3 +99,25 @@ def test_a_full_disk_leaves_no_checkpoint_that_belongs_to_nobody(
             pass
     with pytest.raises(CheckpointInUse, match="belongs to the query 'q'"), checkpoint.opened(str(tmp_path), "other"):
         pass
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff\xfe", b"{", b"[]", b'{"q": 1}', b"7", b"[" * 100_000],
+    ids=["no text", "no JSON", "a list", "no query", "a number", "very deep"],
+)
+def test_a_checkpoint_whose_query_cannot_be_read_is_refused_with_a_remedy(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "query.json").write_bytes(content)
+    with (
+        pytest.raises(CheckpointInUse, match=r"query.json that cannot be read; .* 'q', delete that file"),
+        checkpoint.opened(str(tmp_path), "q"),
+    ):
+        pass
+    (tmp_path / "query.json").unlink()
+    with checkpoint.opened(str(tmp_path), "q"):
+        pass
+
+
+def test_an_owner_that_cannot_be_read_is_another_one(tmp_path: Path) -> None:
+    (tmp_path / "owner").write_bytes(b"\xff\xfe")
+    assert checkpoint.owner(str(tmp_path)) not in ("", "some lineage")

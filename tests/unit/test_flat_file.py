@@ -90,6 +90,13 @@ FOREIGN = {
     "an array beyond the end": header(
         {"about": {}, "bytes": 0, "checksum": 0, "arrays": [{"name": "a", "type": "<f8", "length": 9, "at": 0}]}
     ),
+    "an array whose length is a text": header(
+        {"about": {}, "bytes": 0, "checksum": 0, "arrays": [{"name": "a", "type": "<f8", "length": "x", "at": 0}]}
+    ),
+    "an array whose name is a list": header(
+        {"about": {}, "bytes": 0, "checksum": 0, "arrays": [{"name": [], "type": None, "length": 0, "at": 0}]}
+    ),
+    "content that is a list": header({"about": [1], "bytes": 0, "checksum": 0, "arrays": []}),
     "an array of no type": header(
         {"about": {}, "bytes": 0, "checksum": 0, "arrays": [{"name": "a", "type": "?!", "length": 0, "at": 0}]}
     ),

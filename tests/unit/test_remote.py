@@ -171,3 +171,31 @@ def test_a_state_that_is_built_anew_forgets_the_copy_but_not_what_was_refused(tm
     other = Host(tmp_path)
     assert other.snapshot is EMPTY
     assert other.store.refused() == {(0, 15)}
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"0 7\n", None], ids=["empty", "no text", "lines", "missing"])
+def test_refusals_that_cannot_be_read_elsewhere_mean_a_state_that_is_built_anew(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    one = Host(tmp_path)
+    one.save(FIRST)
+    one.store.refuse([(0, 15)])
+    (there,) = (tmp_path / "elsewhere").glob("refused-*")
+    there.unlink() if content is None else there.write_bytes(content)
+    other = Host(tmp_path)
+    assert other.snapshot is EMPTY
+    other.store.forget()
+    other.save(SECOND)
+    assert Host(tmp_path).snapshot.version == 20
+
+
+def test_a_part_that_is_missing_elsewhere_does_not_keep_the_job_from_going_on(tmp_path: Path) -> None:
+    one = Host(tmp_path)
+    one.save(FIRST)
+    one.save(SECOND)
+    (tmp_path / "elsewhere" / one.files[SECOND.parts[-1]].name).unlink()
+    other = Host(tmp_path)
+    assert other.snapshot.version == 10
+    other.store.clean()
+    other.save(THIRD)
+    assert Host(tmp_path).snapshot.version == 30

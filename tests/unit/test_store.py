@@ -273,7 +273,7 @@ def test_what_a_crash_left_is_cleaned_and_what_manifests_name_stays(tmp_path: Pa
     store = Store(tmp_path)
     (first, second, third), files = three_versions(store)
     before = names(store)
-    assert len(before) == 2 + 3
+    assert len(before) == 2 + 3 + 1
     packing.write(store.new_path(), first.parts[0])  # written, and no manifest names it yet
     (tmp_path / f"{store.new_path().name}.17.part").write_bytes(b"half")
     (tmp_path / f"version-{40:020d}.17.part").write_bytes(b"half")
@@ -310,7 +310,7 @@ def test_a_query_that_begins_anew_finds_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     three_versions(store)
     store.forget()
-    assert names(store) == []
+    assert names(store) == ["refused"]
     assert store.load(EMPTY, {0: 30}) is None
 
 
@@ -320,3 +320,25 @@ def test_a_manifest_that_was_spoiled_is_not_one_of_those_that_are_kept(tmp_path:
     spoil(tmp_path / "version-00000000000000000030")
     saved(store, grown(third, 6, version=40), files)
     assert sorted(path.name[-2:] for path in tmp_path.glob("version-*")) == ["20", "40"]
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+def test_without_what_was_refused_no_version_is_used(
+    spoil: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Changes after it would count that were refused; statuses tell of these when all of the topic is read."""
+    store = Store(tmp_path)
+    three_versions(store)
+    store.refuse([(0, 29), (0, 31)])
+    spoil(tmp_path / "refused")
+    again = Store(tmp_path)
+    assert again.load(EMPTY, {0: 30}) is None
+    assert [record.fields["file"] for record in caplog.records] == ["refused"]  # type: ignore[attr-defined]
+    again.forget()
+    again.refuse([(0, 33)])
+    saved(again, grown(EMPTY, 6, version=32), {})
+    store = Store(tmp_path)
+    assert store.refused() == {(0, 33)}
+    loaded = store.load(EMPTY, {0: 32})
+    assert loaded is not None
+    assert loaded[0].version == 32

@@ -42,7 +42,8 @@ class Answer(NamedTuple):
     @property
     def name(self) -> str:
         """Kafka's own: CONCURRENT_TRANSACTIONS, ..."""
-        return errors.for_code(self.code).message or f"error {self.code}"
+        known = errors.kafka_errors.get(self.code)
+        return f"ERROR_{self.code}" if known is None else str(known.message)
 
     def __str__(self) -> str:
         """`message size too large: what the broker adds`."""

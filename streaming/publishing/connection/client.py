@@ -82,7 +82,21 @@ class Topic(NamedTuple):
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python has no types
     """Connections that read what a broker said before it closed them: it tells a client whose password is wrong, and
-    closes at once."""
+    closes at once. An answer that cannot be read closes a connection, and does not leave it silent."""
+
+    async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        read = conn.data_received
+
+        def data_received(data: bytes) -> None:
+            try:
+                read(data)
+            except errors.KafkaProtocolError:
+                raise
+            except Exception as error:  # a length beyond the end, bytes that are no UTF-8
+                raise errors.KafkaProtocolError(f"an answer cannot be read: {error!r}") from None
+
+        conn.data_received = data_received
+        await super()._connect(node, conn, **options)
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         transport = await super()._build_transport(node, timeout_at)
@@ -188,6 +202,10 @@ class Client:
                     response = await self.send(node, request, attempt)
                 except Lost:
                     continue
+                if response.error_code:
+                    answer = Answer("", response.error_code)
+                    attempt.note("ApiVersions", answer.name, str(answer))
+                    continue
                 levels = {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
                 self._transaction_version = 2 if levels.get("transaction.version", 0) >= 2 else 1
                 break
@@ -204,8 +222,8 @@ class Client:
             response = await self._metadata(unknown, attempt)
             now = time.monotonic()
             for topic in response.topics:
-                nodes = {p.partition_index: p.leader_id for p in topic.partitions}
-                leaders = [nodes.get(number, -1) for number in range(max(nodes, default=-1) + 1)]
+                nodes = {p.partition_index: p.leader_id for p in topic.partitions or ()}
+                leaders = [nodes[number] for number in sorted(nodes)]
                 error = Answer(topic.name, topic.error_code) if topic.error_code else None
                 known[topic.name] = Topic(leaders, error, now)
                 if error is None:
@@ -243,7 +261,10 @@ class Client:
     async def produce_version(self, node: int, newest: int, attempt: Attempt) -> int:
         """The version of Produce requests for this broker. Raises Lost."""
         connection = await self._connection(node, attempt, "Produce")
-        return int(connection.broker_version_data.api_version(ProduceRequest, min_version=9, max_version=newest))
+        try:
+            return int(connection.broker_version_data.api_version(ProduceRequest, min_version=9, max_version=newest))
+        except errors.IncompatibleBrokerVersion as error:
+            raise self._translated(error, attempt, "Produce") from None
 
     async def send(self, node: int | str, request: Any, attempt: Attempt, name: str = "") -> Any:
         """The response of a broker. Raises Lost, and at once what no other try would mend."""
@@ -260,7 +281,9 @@ class Client:
         try:
             connection = self._manager.get_connection(node, refresh_metadata_on_err=False)
             return await connection
-        except (errors.KafkaError, OSError) as error:
+        except JobError:
+            raise
+        except Exception as error:  # whatever kafka-python makes of an address or of versions that make no sense
             raise self._translated(error, attempt, name) from None
 
     def _translated(self, error: Exception, attempt: Attempt, name: str) -> Exception:
@@ -272,10 +295,11 @@ class Client:
                 )
         if isinstance(error, errors.IncompatibleBrokerVersion):
             return JobError(f"the broker at {self._address} is older than Kafka 3.0: {error}")
-        if not isinstance(error, _PASSING):
+        if isinstance(error, errors.KafkaError) and not isinstance(error, _PASSING):
             return JobError(f"the broker at {self._address} cannot be asked ({name}): {error}")
-        attempt.note(name, "connection lost", str(error))
-        return Lost(str(error))
+        reason = str(error) if isinstance(error, errors.KafkaError | OSError) else repr(error)
+        attempt.note(name, "connection lost", reason)
+        return Lost(reason)
 
     async def _partitions(self, topics: Sequence[str], least: Mapping[str, int]) -> dict[str, int]:
         attempt = self.attempt()
@@ -285,11 +309,8 @@ class Client:
         return {name: len(topic.leaders) for name, topic in known.items() if topic.error is None}
 
     async def _coordinator(self, kind: CoordinatorType, key: str, attempt: Attempt) -> int:
-        """Raises Lost if the broker that was asked did not answer."""
         while (kind, key) not in self._coordinators:
-            (node, *_) = await self._nodes(attempt)
-            request = FindCoordinatorRequest(min_version=4, max_version=4, key_type=kind.value, coordinator_keys=[key])
-            (found,) = (await self.send(node, request, attempt)).coordinators
+            found = await self._found(kind, key, attempt)
             if not found.error_code:
                 if self._manager.cluster.broker_metadata(found.node_id) is None:
                     await self._metadata([], attempt)
@@ -301,6 +322,24 @@ class Client:
                 raise error_of("FindCoordinator", key, answer)
             await self.pause(attempt)
         return self._coordinators[kind, key]
+
+    async def _found(self, kind: CoordinatorType, key: str, attempt: Attempt) -> Any:
+        """What the first broker that answers says of a coordinator."""
+        while True:
+            for node in await self._nodes(attempt):
+                request = FindCoordinatorRequest(
+                    min_version=4, max_version=4, key_type=kind.value, coordinator_keys=[key]
+                )
+                try:
+                    response = await self.send(node, request, attempt)
+                except Lost:
+                    continue
+                for found in response.coordinators or ():
+                    if found.key == key:
+                        return found
+                attempt.note("FindCoordinator", "incomplete answer", f"the answer lacks {key}")
+            await self.pause(attempt)
+            await self._metadata([], attempt)  # perhaps these are not the brokers any more
 
     async def _nodes(self, attempt: Attempt) -> list[int | str]:
         """The brokers, connected ones first; asks for them if there are none yet."""
@@ -324,9 +363,26 @@ class Client:
                     response = await self.send(node, request, attempt)
                 except Lost:
                     continue
-                if response.brokers:
-                    cluster.update_metadata(response)
-                    if cluster.is_bootstrap(node):
-                        self._manager.close(node)  # the broker has a number now, and gets another connection by it
-                    return response
+                if missing := _missing(response, topics):
+                    attempt.note("Metadata", "incomplete answer", f"the answer lacks {missing}")
+                    continue
+                cluster.update_metadata(response)
+                if cluster.is_bootstrap(node):
+                    self._manager.close(node)  # the broker has a number now, and gets another connection by it
+                return response
             await self.pause(attempt)
+
+
+def _missing(metadata: Any, topics: Sequence[str]) -> str | None:
+    """What a response does not tell, though it was asked for."""
+    if not metadata.brokers:
+        return "brokers"
+    told = {topic.name: topic for topic in metadata.topics or ()}
+    for name in topics:
+        if name not in told:
+            return f"the topic {name}"
+    for name, topic in told.items():
+        numbers = sorted(partition.partition_index for partition in topic.partitions or ())
+        if not topic.error_code and (not numbers or numbers != list(range(len(numbers)))):
+            return f"partitions of {name}"
+    return None

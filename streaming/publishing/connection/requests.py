@@ -1,4 +1,7 @@
-"""The requests of a transaction, and where their responses hold answers."""
+"""The requests of a transaction, and where their responses hold answers.
+
+A response that does not tell what was asked is none: the request is sent again.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
-from streaming.publishing.connection.answers import Answer
+from streaming.publishing.connection.answers import NO_ANSWER, Answer
 from streaming.publishing.contract import Offsets, Producer, TopicPartition
 
 # The newest version of each request in a transaction, by the cluster's feature transaction.version.
@@ -57,14 +60,16 @@ def produce(version: int, body: Any) -> EncodedProduce:
     return request
 
 
-def produce_answers(response: Any) -> dict[TopicPartition, Answer]:
-    """Of the partitions with an error."""
-    return {
-        (topic.name, partition.index): Answer(topic.name, partition.error_code, partition.error_message)
-        for topic in response.responses
-        for partition in topic.partition_responses
-        if partition.error_code
-    }
+def produce_answers(response: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Answer]:
+    """Of those of the partitions with an error."""
+    return _of_partitions(
+        partitions,
+        (
+            ((topic.name, partition.index), partition.error_code, partition.error_message)
+            for topic in response.responses or ()
+            for partition in topic.partition_responses or ()
+        ),
+    )
 
 
 def init_producer_id(slot: str, timeout_ms: int, producer: Producer | None = None) -> Question:
@@ -83,13 +88,13 @@ def init_producer_id(slot: str, timeout_ms: int, producer: Producer | None = Non
             producer_id=current.id,
             producer_epoch=current.epoch,
         ),
-        _single,
+        _producer,
     )
 
 
 def add_partitions(slot: str, producer: Producer, partitions: Iterable[TopicPartition]) -> Question:
     """Of version 1: the transaction will write to these."""
-    by_topic = _by_topic(partitions)
+    asked = list(partitions)
     return Question(
         "AddPartitionsToTxn",
         CoordinatorType.TRANSACTION,
@@ -101,15 +106,17 @@ def add_partitions(slot: str, producer: Producer, partitions: Iterable[TopicPart
             v3_and_below_producer_epoch=producer.epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=numbers)
-                for topic, numbers in by_topic.items()
+                for topic, numbers in _by_topic(asked).items()
             ],
         ),
-        lambda response: (
-            Answer(topic.name, partition.partition_error_code)
-            for topic in response.results_by_topic_v3_and_below
-            for partition in topic.results_by_partition
-            if partition.partition_error_code
-        ),
+        lambda response: _of_partitions(
+            asked,
+            (
+                ((topic.name, partition.partition_index), partition.partition_error_code, None)
+                for topic in response.results_by_topic_v3_and_below or ()
+                for partition in topic.results_by_partition or ()
+            ),
+        ).values(),
     )
 
 
@@ -166,12 +173,14 @@ def commit_offsets(version: int, slot: str, producer: Producer, group: str, offs
         CoordinatorType.GROUP,
         group,
         make,
-        lambda response: (
-            Answer(topic.name, partition.error_code)
-            for topic in response.topics
-            for partition in topic.partitions
-            if partition.error_code
-        ),
+        lambda response: _of_partitions(
+            offsets,
+            (
+                ((topic.name, partition.partition_index), partition.error_code, None)
+                for topic in response.topics or ()
+                for partition in topic.partitions or ()
+            ),
+        ).values(),
     )
 
 
@@ -189,7 +198,7 @@ def end(version: int, slot: str, producer: Producer, *, commit: bool) -> Questio
             producer_epoch=producer.epoch,
             committed=commit,
         ),
-        _single,
+        _producer if version == 2 else _single,
     )
 
 
@@ -198,13 +207,21 @@ def fetch_offsets(group: str, partitions: Sequence[TopicPartition], *, stable: b
     group_class = OffsetFetchRequest.OffsetFetchRequestGroup
 
     def answers(response: Any) -> Iterable[Answer]:
-        for fetched in response.groups:
+        groups = _of_group(response, group)
+        if not groups:
+            yield Answer("", NO_ANSWER, f"the answer lacks {group}")
+        for fetched in groups:
             if fetched.error_code:
                 yield Answer("", fetched.error_code)
-            for topic in fetched.topics:
-                for partition in topic.partitions:
-                    if partition.error_code:
-                        yield Answer(topic.name, partition.error_code)
+                continue
+            yield from _of_partitions(
+                partitions,
+                (
+                    ((topic.name, partition.partition_index), partition.error_code, None)
+                    for topic in fetched.topics or ()
+                    for partition in topic.partitions or ()
+                ),
+            ).values()
 
     return Question(
         "OffsetFetch",
@@ -230,24 +247,52 @@ def fetch_offsets(group: str, partitions: Sequence[TopicPartition], *, stable: b
     )
 
 
-def fetched_offsets(response: Any) -> Mapping[TopicPartition, tuple[int, str]]:
-    """Offset and note of each partition that has any."""
+def fetched_offsets(response: Any, group: str) -> Mapping[TopicPartition, tuple[int, str]]:
+    """Offset and note of each partition that has any, of a response without errors."""
     return {
         (topic.name, partition.partition_index): (
             partition.committed_offset,
             (partition.metadata or "").removesuffix(_END_OF_NOTE),
         )
-        for fetched in response.groups
+        for fetched in _of_group(response, group)
         for topic in fetched.topics
         for partition in topic.partitions
         if partition.committed_offset >= 0
     }
 
 
+def _of_group(response: Any, group: str) -> list[Any]:
+    return [fetched for fetched in response.groups or () if fetched.group_id == group]
+
+
 def _single(response: Any) -> Iterable[Answer]:
     """Of a response with one answer."""
     if response.error_code:
         yield Answer("", response.error_code)
+
+
+def _producer(response: Any) -> Iterable[Answer]:
+    """Of a response with a producer."""
+    yield from _single(response)
+    if not response.error_code and (response.producer_id < 0 or response.producer_epoch < 0):
+        yield Answer("", NO_ANSWER, "the answer has no producer")
+
+
+def _of_partitions(
+    asked: Iterable[TopicPartition], told: Iterable[tuple[TopicPartition, int, str | None]]
+) -> dict[TopicPartition, Answer]:
+    """The errors of the partitions that were asked for. One that was not told counts as without an answer: to take it
+    for a success would lose its records or offsets."""
+    codes: dict[TopicPartition, tuple[int, str | None]] = {}
+    for at, code, message in told:
+        if code or at not in codes:
+            codes[at] = code, message
+    answers = {}
+    for topic, number in asked:
+        code, message = codes.get((topic, number), (NO_ANSWER, f"the answer lacks partition {number}"))
+        if code:
+            answers[topic, number] = Answer(topic, code, message)
+    return answers
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

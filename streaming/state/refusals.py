@@ -1,0 +1,32 @@
+"""The changes that the job refused for a reason that is not in them, in a file with a checksum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from matchers.contract.tables import Int64
+from streaming.index import packing
+
+Place = tuple[int, int]  # partition and offset of a change
+
+
+@dataclass(frozen=True, eq=False)
+class Refusals:
+    partition: Int64  # [changes]
+    offset: Int64  # [changes]
+
+
+def write(path: Path, places: Iterable[Place]) -> None:
+    """Write a file, whole or not at all; of the same changes always the same. Raises OSError."""
+    columns = np.array(sorted(places), np.int64).reshape(-1, 2).T
+    packing.write(path, Refusals(*(np.ascontiguousarray(column) for column in columns)))
+
+
+def read(path: Path) -> set[Place]:
+    """Raises OSError, and MatchingError if the file is spoiled."""
+    refusals = packing.read(path, Refusals, check=True)
+    return set(zip(refusals.partition.tolist(), refusals.offset.tolist(), strict=True))
