@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from config.model import Settings
-    from streaming.driver.handle import Handle
+    from streaming.driver.launch import Handle
 
 
 def spark_defaults(master: str = "local[*]") -> dict[str, str]:
@@ -50,9 +50,9 @@ def start(spark: SparkSession, settings: Settings) -> Handle:
     job has ended. Raises JobError if the job cannot start.
     """
     _unpack()
-    from streaming.driver import handle
+    from streaming.driver import launch
 
-    return handle.start(spark, settings)
+    return launch.start(spark, settings)
 
 
 def _unpack() -> None:

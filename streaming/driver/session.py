@@ -280,8 +280,6 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratc
         "spark.app.name": name,
     }
     _check(config)
-    # Of the JVM that puts our command together, which takes half the time with them.
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
     # Spark takes the workers' interpreter from nowhere else.
     os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python", sys.executable)
     return _created(config)
