@@ -12,7 +12,9 @@ HYPOTHESIS ?= quick
 LANES ?= few
 ALGORITHMS ?= auto
 COMPILE := $(BIN)/python -m tests.compile_kernels
-TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4
+# Seconds of a test. One with 5,000 random cases takes minutes, most of them to draw the cases.
+TIMEOUT ?= 300
+TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup warm demo test test-quick test-long test-faults fuzz fuzz-job check format lock audit image test-containers package clean
@@ -39,7 +41,7 @@ test-quick: setup $(TOOLS) ## unit and property tests, few random cases (a minut
 	$(TESTS) --hypothesis-profile=few tests/unit tests/property
 
 test-long: ## make test with many more random cases
-	$(MAKE) test HYPOTHESIS=long LANES=long
+	$(MAKE) test HYPOTHESIS=long LANES=long TIMEOUT=7200
 
 fuzz: setup $(TOOLS) ## corrupted patterns, events, answers of brokers and saved states, for MINUTES
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
