@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 import tempfile
 import time
@@ -172,6 +173,7 @@ def main() -> None:
     arguments.add_argument("--minutes", type=float, default=10)
     arguments.add_argument("--seed", type=int, help="run this one only")
     given = arguments.parse_args()
+    logging.disable(logging.WARNING)  # of saved states that are not used
     run(0)  # compiles the kernels
     if given.seed is not None:
         run(given.seed)

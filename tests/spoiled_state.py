@@ -29,6 +29,7 @@ EMPTY = Snapshot(algorithm="scan", most=4)
 QUOTA = 2  # subscriptions of a subscriber
 CAROL = {"subscriber": "carol", "pattern": {"x": [{"exists": True}]}}
 WRONG = {"subscriber": "?", "pattern": {}}
+EVENTS: list[dict[str, Any]] = [{"x": 1}, {"x": 2}, {}]
 Change = tuple[str, Any, int, int]  # id, document, partition, timestamp
 
 
@@ -97,6 +98,7 @@ class Saved:
     files: Mapping[str, bytes]
     subscriptions: dict[str, tuple[str, int]]
     version: int
+    matches: list[list[str]]  # of EVENTS
     remote: bool
 
 
@@ -125,6 +127,10 @@ def _started(world: Sink, directory: Path, elsewhere: Path | None) -> Iterator[L
             yield job
         finally:
             job.end()
+
+
+def _matches(job: LaterJob) -> list[list[str]]:
+    return [sorted(ids) for ids in job.state.snapshot.match(EVENTS)]
 
 
 def _stop(job: LaterJob) -> None:
@@ -158,9 +164,10 @@ def _saved(directory: Path, remote: bool) -> Saved:
         _batch(world, job, ("refused", ALICE, 2, 4), ("wrong", WRONG, 0, 4), ("b", BOB, 0, 4), ("kept", CAROL, 1, 4))
         _batch(world, job, ("b", None, 1, 4), ("b2", BOB, 0, 5), ("c0", BOB, 0, 5), ("refused again", ALICE, 1, 5))
         found, version = job.subscriptions(), job.state.snapshot.version
+        matches = _matches(job)
     assert {status["id"] for status in world.said() if status["status"] == "refused"} >= {"refused", "refused again"}
     files = {path.name: path.read_bytes() for path in there.iterdir()}
-    return Saved(world, files, found, version, remote)
+    return Saved(world, files, found, version, matches, remote)
 
 
 def start(state: Saved, directory: Path, spoils: Sequence[Spoil]) -> bool:
@@ -183,6 +190,7 @@ def start(state: Saved, directory: Path, spoils: Sequence[Spoil]) -> bool:
         used = any(path.name in state.files for path in job.compactor._files.values())
         assert job.subscriptions() == state.subscriptions
         assert job.state.snapshot.version == state.version
+        assert _matches(job) == state.matches
         _batch(world, job, ("later", BOB, 0, 9), ("c1", None, 1, 9))
         after = job.subscriptions()
         assert after != state.subscriptions
