@@ -403,8 +403,8 @@ def test_a_batch_does_not_wait_for_a_part_that_is_being_written(
         go_on.wait(60)
         write(path, thing)
 
-    monkeypatch.setattr(packing, "write", slow)
     state = started(Store(tmp_path), threads)
+    monkeypatch.setattr(packing, "write", slow)
     try:
         batches = threading.Thread(target=lambda: [subscribe(state, n) for n in range(9)], daemon=True)
         batches.start()
