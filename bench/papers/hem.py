@@ -151,12 +151,12 @@ FIGURES = (
         "hem",
         "hotspots",
         "Cells of several levels",
-        "hotspots, where low ends of predicates and values of events lie",
+        "hotspots, in which predicates and values of events lie",
         tuple(
             Point(k, dict.fromkeys(("values", "event_values"), Distribution("hotspots", float(k))))
             for k in (1, 2, 4, 8, 16, 32)
         ),
-        replace(DEFAULT, predicates=(5, 5), width=0.0, width_spread=0.3),
+        replace(DEFAULT, predicates=(5, 5), width=0.0005),
         (*LEVELS, *lines("rein", "tama")),
         log_x=True,
         note="The paper has no figure of it: section 7 leaves several levels of cells as future work.",
