@@ -108,8 +108,9 @@ def job(sluice: CommandLine, *flags: str, fresh: bool = False) -> Iterator[Job]:
                 raise
 
 
-def records(kafka: str, topic: str) -> list[Any]:
-    """All committed records of a topic, read by another client library than the one that wrote them."""
+def records(kafka: str, topic: str, least: int = 0) -> list[Any]:
+    """All committed records of a topic, read by another client library than the one that wrote them. Waits until there
+    are so many at least."""
     consumer = KafkaConsumer(bootstrap_servers=kafka, isolation_level="read_committed", enable_auto_commit=False)
     try:
         parts = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic) or ()]
@@ -117,8 +118,10 @@ def records(kafka: str, topic: str) -> list[Any]:
         consumer.seek_to_beginning()
         ends = consumer.end_offsets(parts)
         found: list[Any] = []
-        deadline = time.monotonic() + 30
-        while any(consumer.position(p) < ends[p] for p in parts) and time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        while (
+            len(found) < least or any(consumer.position(p) < ends[p] for p in parts)
+        ) and time.monotonic() < deadline:
             for batch in consumer.poll(timeout_ms=200).values():
                 found += batch
         return found
