@@ -55,7 +55,7 @@ def _another_format(content: bytes, a: int, b: int) -> bytes:
         about, arrays = flat_file.parsed(content, "")
     except Exception:  # it is no such file, or was spoiled before
         return b"%d\n" % a + content
-    about["format"] = (about.get("format", 0) + 1 + b % 3, None, "9", -1)[a % 4]
+    about["format"] = (1_000 + b % 3, None, "9", -1)[a % 4]
     return b"".join(flat_file.laid_out(about, arrays))
 
 
