@@ -11,7 +11,6 @@ import typer
 from commands.shared.flags import with_settings
 from commands.shared.terminal import note, out
 from config import Settings
-from matchers.errors import MatchingError, known
 
 app = typer.Typer()
 
@@ -26,7 +25,7 @@ def warm(
     settings: Settings,
 ) -> None:
     """Compile the kernels that a job needs, on all cores, so that its index is there at once. Repeats nothing."""
-    from matchers import ALGORITHMS  # not for a help text: it loads numba
+    from matchers.algorithms import named  # not for a help text: it loads numba
     from streaming.kernels import ahead
     from streaming.kernels.ahead import Compiled
     from streaming.state.pool import processes
@@ -34,8 +33,7 @@ def warm(
     chosen = settings.matching
     names = algorithms or [chosen.algorithm]
     for name in names:
-        if name not in ALGORITHMS:
-            raise MatchingError(f"unknown algorithm {name!r}; {known(name, ALGORITHMS)}")
+        named(name)
     stages = ahead.needed(names)
     left = [name for stage in stages for name in stage]
     if not left:

@@ -25,14 +25,13 @@ from offline.sql_grammar import (
     TranslationError,
     read,
 )
-from offline.sql_truth import ANY_TEXT, PRESENT, Truth, combined, like, met
+from offline.sql_truth import FLIPPED, PRESENT, Truth, combined, like, met, text_but
 
 LEAST, MOST = -(2**31), 2**31 - 1
 # Attributes that CloudEvents defines, all of them texts.
 TEXTS = {"datacontenttype", "dataschema", "id", "source", "specversion", "subject", "time", "type"}
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def translated(expression: str) -> Pattern | None:
@@ -124,7 +123,7 @@ def _ordered(symbol: str, left: Field | Literal, right: Field | Literal) -> Patt
             f"{left} {symbol} {right}: compares the attributes as whole numbers, also those that are texts"
         )
     if isinstance(right, Field):
-        left, right, symbol = right, left, _FLIPPED[symbol]
+        left, right, symbol = right, left, FLIPPED[symbol]
     assert isinstance(right, Literal)
     return met(left, _in_order(left, symbol, _as_integer(right.value)))
 
@@ -185,7 +184,7 @@ def _equal_cast(operand: Field | Literal, value: Any) -> list[Any]:
 
 def _other_cast(operand: Field | Literal, value: Any) -> list[Any]:
     text, integer, boolean = _casts(value)
-    texts = {"$and": [ANY_TEXT, {"anything-but": text}]}
+    texts = text_but(text)
     if _is_text(operand):
         return [texts]
     numbers: list[Any] = [] if integer is None else [{"numeric": [symbol, integer]} for symbol in ("<", ">")]

@@ -25,9 +25,8 @@ from offline.sql_grammar import (
     TranslationError,
     read,
 )
-from offline.sql_truth import ANY_TEXT, PRESENT, Truth, combined, like, met
+from offline.sql_truth import FLIPPED, PRESENT, Truth, combined, like, met, text_but
 
-_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _UNKNOWN = Truth(NEVER, NEVER)
 
@@ -62,7 +61,7 @@ def _truth(node: Node) -> Truth:
         operand = _value(node.operand)
         entry = like(node)
         true = met(operand, [entry])
-        whole = Truth(true, met(operand, [{"$and": [ANY_TEXT, {"anything-but": entry}]}]))
+        whole = Truth(true, met(operand, [text_but(entry)]))
     else:
         raise TranslationError("has no equal here")
     return ~whole if node.negated else whole
@@ -91,7 +90,7 @@ def _value(node: Node) -> Field | Literal:
 
 def _compared(symbol: str, left: Field | Literal, right: Field | Literal) -> Truth:
     if isinstance(left, Literal) and isinstance(right, Field):
-        left, right, symbol = right, left, _FLIPPED[symbol]
+        left, right, symbol = right, left, FLIPPED[symbol]
     if isinstance(right, Field):
         assert isinstance(left, Field)
         return Truth(_fields(left, symbol, right), _fields(left, _OPPOSITE[symbol], right))
@@ -114,7 +113,7 @@ def _entries(symbol: str, value: Any) -> list[Any]:
     if isinstance(value, str):
         if symbol != "!=":
             raise TranslationError(f"{symbol} {value!r}: texts have no order here; =, IN and LIKE can be translated")
-        return [{"$and": [ANY_TEXT, {"anything-but": value}]}]
+        return [text_but(value)]
     return [{"numeric": [s, value]} for s in (("<", ">") if symbol == "!=" else (symbol,))]
 
 

@@ -14,6 +14,8 @@ from offline.sql_grammar import Field, Like, Literal, Logic, Node, Not, Translat
 
 MOST_OF_XOR = 1_000  # entries of lists: each XOR writes both its sides twice
 
+FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # with its sides exchanged
+
 ANY_TEXT = {"prefix": ""}
 PRESENT = {"anything-but": None}
 _SPECIAL = "\\.+*?()[]{}|^$"
@@ -41,6 +43,11 @@ def met(operand: Field | Literal, entries: list[Any]) -> Pattern | None:
     except PatternError as error:
         raise TranslationError(str(error)) from None
     return ALWAYS if pattern.holds(View({("x",): operand.value}, {}, {})) else NEVER
+
+
+def text_but(entry: Any) -> dict[str, Any]:
+    """The entry of a list for texts for which another entry does not hold."""
+    return {"$and": [ANY_TEXT, {"anything-but": entry}]}
 
 
 def combined(node: Not | Logic, truth: Callable[[Node], Truth]) -> Truth:

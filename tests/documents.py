@@ -61,6 +61,13 @@ def steps(document: str) -> Iterator[Step]:
             yield step
 
 
+def table(document: str, heading: str) -> list[tuple[str, str]]:
+    """The rows of two pieces of code each below a heading."""
+    _, section = (HOME / document).read_text().split(f"{heading}\n")
+    rows = re.findall(r"^\| `(.+?)` \| `(.+)` \|$", section.split("\n## ")[0], re.MULTILINE)
+    return [(left, right.replace("\\|", "|")) for left, right in rows]
+
+
 def prose(document: str) -> str:
     """All but blocks."""
     return re.sub(r"^```.*?^```", "", (HOME / document).read_text(), flags=re.DOTALL | re.MULTILINE)

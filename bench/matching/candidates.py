@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.errors import BenchError
 from matchers import ALGORITHMS, Matcher, SubscriptionTable
+from matchers.algorithms import named
 from matchers.errors import known
 
 
@@ -28,11 +29,10 @@ class Candidate:
 
 
 def candidates(names: Iterable[str], assignments: Iterable[str]) -> list[Candidate]:
-    """Candidates from names and options such as `hem.g=32`. Raises BenchError."""
+    """Candidates from names and options such as `hem.g=32`. Raises BenchError and MatchingError."""
     options: dict[str, dict[str, Any]] = {name: {} for name in names}
     for name in options:
-        if name not in ALGORITHMS:
-            raise BenchError(f"unknown algorithm {name!r}; {known(name, ALGORITHMS)}")
+        named(name)
     for assignment in assignments:
         target, equals, text = assignment.partition("=")
         name, dot, option = target.partition(".")

@@ -2,7 +2,8 @@
 
 Measured is matching alone, without reading events, by the processor time of all threads: an event alone the way
 `Index.match` takes (`Matcher.alone`), batches by `Matcher.match`. Rounds are interleaved and the least of each
-algorithm counts. Who is far behind in a round is not asked again. Answers are compared with those of `scan`.
+algorithm counts. An algorithm that is far behind in a round is not measured again. Answers are compared with those of
+`scan`.
 """
 
 from __future__ import annotations

@@ -56,6 +56,7 @@ from matchers.algorithms.tiles.kernels.matching import Arrays
 from matchers.algorithms.wpa_rein import kernel as wpa_rein_kernel
 from matchers.algorithms.wpa_rein.precision import Precision
 from matchers.contract.algorithm import Algorithm
+from matchers.errors import MatchingError, known
 from matchers.kernels.places import Places
 from matchers.kernels.rows import Rows
 
@@ -80,6 +81,13 @@ ALGORITHMS: dict[str, Algorithm] = {
     "translator": Algorithm(translator.build, chooses=("ccm", "ocm", "sff")),
     "auto": Algorithm(auto.build, chooses=tuple(CANDIDATES), weighs=("attributes", "batch")),
 }
+
+
+def named(name: str) -> Algorithm:
+    """Raises MatchingError if there is none of this name."""
+    if name not in ALGORITHMS:
+        raise MatchingError(f"unknown algorithm {name!r}; {known(name, ALGORITHMS)}")
+    return ALGORITHMS[name]
 
 
 def runnable() -> list[str]:

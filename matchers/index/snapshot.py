@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.algorithms import ALGORITHMS
+from matchers.algorithms import ALGORITHMS, named
 from matchers.contract.matcher import Matcher, RatedMatcher
 from matchers.contract.tables import EventBatch, Int32, MatchBatch
-from matchers.errors import MatchingError, known
 from matchers.index.encoding import Encoder
 from matchers.index.fields import Fields
 from matchers.index.segment import Segment
@@ -53,8 +52,8 @@ class Part:
     ) -> Part:
         """`seen` is what events were like, by option; an algorithm that weighs it takes what `options` leave open."""
         chooser = ALGORITHMS[algorithm]
-        known = {name: value for name, value in (seen or {}).items() if name in chooser.weighs}
-        return cls(segment.prepared(), chooser(segment.table, **{**known, **options}), algorithm, dict(options))
+        weighed = {name: value for name, value in (seen or {}).items() if name in chooser.weighs}
+        return cls(segment.prepared(), chooser(segment.table, **{**weighed, **options}), algorithm, dict(options))
 
     def is_by(self, algorithm: str, options: Mapping[str, Any]) -> bool:
         return (self.algorithm, self.options) == (algorithm, dict(options))
@@ -117,8 +116,7 @@ class Snapshot:
     removed: tuple[Int32, ...] = ()  # ascending positions, one array a part
 
     def __post_init__(self) -> None:
-        if self.algorithm not in ALGORITHMS:
-            raise MatchingError(f"unknown algorithm {self.algorithm!r}; {known(self.algorithm, ALGORITHMS)}")
+        named(self.algorithm)
 
     def __len__(self) -> int:
         return _live(self._pairs)

@@ -167,16 +167,20 @@ def read_events(events: Sequence[Event | bytes], fields: Fields) -> tuple[Values
 
     texts = [event if isinstance(event, bytes) else b"" for event in events]
     if not any(texts):
-        return read_documents([document(event) for event in events], fields), whole
+        return read_documents([_parsed(event) for event in events], fields), whole
     ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
     begins = np.concatenate(([0], ends[:-1]))
     values, left = read_json_values(np.frombuffer(b"".join(texts), np.uint8), begins, ends, fields)
-    return spliced(values, left, read_documents(list(map(whole, left.tolist())), fields)), whole
+    return spliced(values, left, read_documents([_parsed(events[e]) for e in left.tolist()], fields)), whole
 
 
 def document(event: Event | bytes) -> Event:
     """An event given as a document, or as the bytes of one. Raises TypeError and MatchingError."""
-    return parsed(event) if isinstance(event, bytes) else checked(event)
+    return checked(_parsed(event))
+
+
+def _parsed(event: Event | bytes) -> Event:
+    return parsed(event) if isinstance(event, bytes) else event
 
 
 def parsed(event: bytes) -> Event:

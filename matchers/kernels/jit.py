@@ -43,7 +43,7 @@ def inner(function: Function) -> Function:
 
 
 def _one_for_all_constants(compiled: Any) -> Any:
-    """Where a kernel calls another with a constant, numba would compile it once more for that constant.
+    """Keep one version of a kernel for all constants: numba makes another for each constant that a kernel passes.
 
     That happens to counters too, which have their first value while the type of a loop is not known yet.
     """

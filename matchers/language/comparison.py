@@ -35,7 +35,7 @@ class Order:
         return lambda value: met(_place(value))
 
     def constraint(self) -> Constraint:
-        """What must hold for each of two values that compare so."""
+        """The ranges in which both values lie if they compare so."""
         return Constraint({TOKEN: (facets.ANY if self.symbol == "=" else facets.NUMBERS_AND_TEXTS,)})
 
     def __str__(self) -> str:

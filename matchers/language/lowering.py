@@ -134,7 +134,7 @@ def _is_free(compared: Compared, alternative: Alternative) -> bool:
 
 
 def _necessary(contains: Contains, alternative: Alternative) -> Constraint:
-    """What must hold for the chosen value of the array, beside the condition on the array itself.
+    """The conditions on the chosen value of the array, beside that on the array itself.
 
     If no value of the array meets the operators, the chosen does not, or there is none. If some value does, that can be
     chosen, unless the choice matters for another condition.

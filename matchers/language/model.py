@@ -90,7 +90,7 @@ class Contains:
 
 
 class Relation(Protocol):
-    """How a value compares with others: the test of one, and where the values lie that can meet it."""
+    """A comparison of a value with others: it makes the test, and tells in which ranges a value can pass it."""
 
     def against(self, others: Iterable[Scalar]) -> Callable[[Scalar], bool]: ...
 

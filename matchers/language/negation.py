@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from matchers.language.model import Compared, Contains, OneOf, Part, Pattern, Predicate
 from matchers.language.operators import Not
 
@@ -16,10 +18,8 @@ def negated(pattern: Pattern) -> tuple[Part, ...]:
 def _opposite(part: Part) -> tuple[Part, ...]:
     if isinstance(part, OneOf):
         return tuple(opposite for pattern in part.patterns for opposite in negated(pattern))
-    if isinstance(part, Contains):
-        return (Contains(part.path, part.operators, not part.is_wanted),)
-    if isinstance(part, Compared):
-        return (Compared(part.path, part.relation, part.other, not part.is_wanted),)
+    if isinstance(part, Contains | Compared):
+        return (replace(part, is_wanted=not part.is_wanted),)
     (first, *others) = part.operators
     if isinstance(first, Not) and not others:
         return (Predicate(part.path, first.operators),)

@@ -114,7 +114,8 @@ def _not(node: Any, path: Path, depth: int) -> tuple[Part, ...]:
 
 
 def _listed(node: list[Any], path: Path) -> Iterator[Part]:
-    """What a field's list says: one of its operators holds, or one of its conditions on several values."""
+    """The parts for a field's list, which holds if one of its operators does, or one of its conditions on several
+    values."""
     if not node:
         raise PatternError(path, 'has an empty list, which nothing matches; for any value write [{"exists": true}]')
     operators: list[Operator] = []

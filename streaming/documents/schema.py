@@ -228,7 +228,7 @@ _STRUCTURE: dict[str, Schema] = {
             f"with one key of {', '.join([*OPERATORS, '$and'])}."
         ),
         "examples": ["IBM", 5, True, None, {"prefix": "MS"}, {"numeric": [">", 100]}],
-        "type": ["string", "number", "boolean", "null", "object"],
+        "type": [*_SCALARS, "object"],
         **_one_key([*OPERATORS, "$and"], {"$and": "$and-of-one"}),
     },
     "excluded": {

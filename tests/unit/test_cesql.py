@@ -18,6 +18,7 @@ from offline.cesql import LEAST, MOST, TEXTS, translated
 from offline.patterns import written
 from offline.sql_grammar import TranslationError
 from run_stream import app
+from tests.documents import table
 
 REQUIRED = {"specversion": "1.0", "id": "myId", "source": "http://localhost/source", "type": "myType"}
 
@@ -341,11 +342,9 @@ def test_the_command_prints_subscriptions_and_names_what_it_cannot_translate(tmp
 
 
 def test_the_table_of_the_document() -> None:
-    document = (Path(__file__).parents[2] / "docs" / "translating.md").read_text()
-    _, section = document.split("## CESQL\n")
-    rows = re.findall(r"^\| `(.+?)` \| `(.+)` \|$", section.split("\n## ")[0], re.MULTILINE)
+    rows = table("docs/translating.md", "## CESQL")
     assert len(rows) > 10
     for condition, pattern in rows:
         found = translated(condition)
         assert found is not None
-        assert written(found) == json.loads(pattern.replace("\\|", "|")), condition
+        assert written(found) == json.loads(pattern), condition

@@ -136,31 +136,33 @@ def test_a_process_that_was_replaced_changes_nothing_any_more(tmp_path: Path) ->
     assert Host(tmp_path).snapshot.version == 20
 
 
-def test_what_executors_still_fetch_is_kept_until_it_is_given_back(tmp_path: Path) -> None:
-    one = Host(tmp_path)
+def lent(one: Host) -> tuple[Copy, Path]:
+    """A part that is in no manifest yet, and lent to executors."""
     one.save(FIRST)
     assert one.store.copy is not None
-    lent = one.store.new_path()
-    lent.write_bytes(b"a part that no manifest names yet")
-    assert one.store.copy.lend(lent) == f"there:///{lent.name}"
-    assert one.store.copy.lend(lent) == f"there:///{lent.name}"
+    part = one.store.new_path()
+    part.write_bytes(b"a part that no manifest names yet")
+    assert one.store.copy.lend(part) == f"there:///{part.name}"
+    return one.store.copy, part
+
+
+def test_what_executors_still_fetch_is_kept_until_it_is_given_back(tmp_path: Path) -> None:
+    one = Host(tmp_path)
+    copy, part = lent(one)
+    assert copy.lend(part) == f"there:///{part.name}"
     one.save(SECOND)
-    assert (one.elsewhere.directory / lent.name).read_bytes() == lent.read_bytes()
-    one.store.copy.back(lent.name)
+    assert (one.elsewhere.directory / part.name).read_bytes() == part.read_bytes()
+    copy.back(part.name)
     one.save(THIRD)
-    assert lent.name not in one.elsewhere.names()
+    assert part.name not in one.elsewhere.names()
     assert Host(tmp_path).snapshot.version == 30
 
 
 def test_a_part_that_a_killed_process_lent_goes_with_the_next_one(tmp_path: Path) -> None:
     one = Host(tmp_path)
-    one.save(FIRST)
-    assert one.store.copy is not None
-    lent = one.store.new_path()
-    lent.write_bytes(b"a part")
-    one.store.copy.lend(lent)
+    _, part = lent(one)
     Host(tmp_path).store.clean()
-    assert lent.name not in one.elsewhere.names()
+    assert part.name not in one.elsewhere.names()
 
 
 def test_a_state_that_is_built_anew_forgets_the_copy_but_not_what_was_refused(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from offline.patterns import written
 from offline.sql import translated
 from offline.sql_grammar import TranslationError
 from run_stream import app
+from tests.documents import table
 
 
 def selects(condition: str, event: dict[str, Any]) -> bool:
@@ -234,11 +234,9 @@ def test_the_command_translates_a_condition_a_line(tmp_path: Path) -> None:
 
 
 def test_the_table_of_the_document() -> None:
-    document = (Path(__file__).parents[2] / "docs" / "translating.md").read_text()
-    _, section = document.split("## SQL\n")
-    rows = re.findall(r"^\| `(.+?)` \| `(.+)` \|$", section.split("\n## ")[0], re.MULTILINE)
+    rows = table("docs/translating.md", "## SQL")
     assert len(rows) > 10
     for condition, pattern in rows:
         found = translated(condition)
         assert found is not None
-        assert written(found) == json.loads(pattern.replace("\\|", "|")), condition
+        assert written(found) == json.loads(pattern), condition

@@ -34,7 +34,7 @@ SPARSE = 10  # attributes of a table for one of an event
 
 @dataclass(frozen=True)
 class Kind:
-    """What a table asks, as far as one can tell without an index."""
+    """What can be said of a table without an index."""
 
     matched: float  # share of the subscriptions that an event satisfies, of as many attributes as there are
     sparse: float  # attributes that there are, for one of a subscription

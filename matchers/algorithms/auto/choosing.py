@@ -86,7 +86,7 @@ def _several(seconds: Float64, most: int) -> list[int]:
 
 
 def _grown(small: Float64, large: Float64, n_small: int, n_large: int, n: int) -> Float64:
-    """How many times longer n subscriptions take than n_large, by the times with n_small and with n_large.
+    """The factor from the time with n_large subscriptions to that with n, given the times with n_small and n_large.
 
     The geometric mean of two guesses: a power law grows too little where calls cost something however few
     subscriptions there are, and a straight line too much where the time grows less than they do.
