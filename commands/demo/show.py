@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ from streaming.process.job_process import JobProcess
 
 QUIET_S = 60.0  # the demo gives up after this time without progress
 FIRST = 2_000  # events of a job that has just started: Java's code is not compiled yet
+PORTION = 250  # of them at once
+PATIENCE_S = 10.0  # for a portion to be matched
 FIRST_ROW = f"{TOTAL}, first {FIRST:,} events"
 
 Delivery = tuple[int, str]  # (number of the event, subscriber)
@@ -110,12 +112,13 @@ def run(
 def _publishing(
     cluster: Cluster, settings: Settings, lines: list[bytes], events: int, rate: int, seen: Seen
 ) -> Iterator[None]:
-    """Events with their number as key, at a steady rate."""
+    """Events with their number as key: the first as fast as the job takes them, the others at a steady rate."""
     stopped = threading.Event()
 
     def records() -> Iterator[tuple[bytes, bytes]]:
         numbered = enumerate(islice(cycle(lines), events))
-        for number, line in clients.paced(numbered, rate):
+        first = islice(numbered, FIRST)
+        for number, line in chain(_one_after_the_other(first, seen, stopped), clients.paced(numbered, rate)):
             if stopped.is_set():
                 return
             yield str(number).encode(), line
@@ -130,6 +133,19 @@ def _publishing(
     finally:
         stopped.set()
         thread.join()
+
+
+def _one_after_the_other(
+    events: Iterator[tuple[int, bytes]], seen: Seen, stopped: threading.Event
+) -> Iterator[tuple[int, bytes]]:
+    """The events in portions, each when the job has matched the one before: so none waits for others."""
+    sent = 0
+    while portion := list(islice(events, PORTION)):
+        yield from portion
+        sent += len(portion)
+        end = time.monotonic() + PATIENCE_S
+        while seen.processed < sent and time.monotonic() < end and not stopped.is_set():
+            time.sleep(0.01)
 
 
 @contextlib.contextmanager

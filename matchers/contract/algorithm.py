@@ -25,7 +25,7 @@ class Algorithm:
     runnable: Callable[[], bool] = lambda: True  # whether this machine has what it needs
 
     def __call__(self, table: SubscriptionTable, **options: Any) -> Matcher:
-        return self.build(table, **options)
+        return self.build(table, **options).read_only()
 
     @property
     def exactly(self) -> Mapping[str, Any]:

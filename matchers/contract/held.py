@@ -12,6 +12,8 @@ import numba
 from numba.core import types
 from numba.experimental import structref
 
+from matchers.kernels.jit import kernel
+
 
 class _Plain:
     """Where nothing is compiled."""
@@ -22,7 +24,7 @@ class _Plain:
 
 class _Compiled(structref.StructRefProxy):
     def __new__(cls, arrays: Any) -> Any:
-        return structref.StructRefProxy.__new__(cls, arrays)  # type: ignore[no-untyped-call]
+        return _made(arrays)
 
 
 @structref.register
@@ -31,5 +33,12 @@ class _Type(types.StructRef):
 
 
 structref.define_proxy(_Compiled, _Type, ["arrays"])  # type: ignore[no-untyped-call]
+
+
+@kernel
+def _made(arrays: Any) -> Any:
+    """The way of numba's own proxy is compiled in each process anew, which takes a second; this is kept."""
+    return _Compiled(arrays)
+
 
 Held: Any = _Plain if numba.config.DISABLE_JIT else _Compiled  # type: ignore[attr-defined]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from matchers.contract.interfaces import Interfaces
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch
@@ -45,9 +46,27 @@ class Matcher(ABC):
 
     def memory_bytes(self) -> int:
         """The size of all arrays of the index."""
-        values = (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
-        arrays = (array for value in values for array in (value if isinstance(value, tuple) else (value,)))
-        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+        return sum(array.nbytes for array in self._arrays())
+
+    def read_only(self) -> Self:
+        """Itself, with arrays that can no longer be changed, as those of an index that is mapped from a file cannot.
+
+        To numba such an array is of another type, so without this all kernels are compiled twice: once for an index
+        that a process has built, once for one that it has mapped.
+        """
+        for array in self._arrays():
+            array.flags.writeable = False
+        return self
+
+    def _arrays(self) -> Iterator[NDArray[Any]]:
+        """Those in its fields, and in tuples there."""
+        parts = [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+        while parts:
+            part = parts.pop()
+            if isinstance(part, np.ndarray):
+                yield part
+            elif isinstance(part, tuple):
+                parts += part
 
 
 class RatedMatcher(Matcher):
@@ -72,6 +91,10 @@ class AdaptiveMatcher(Matcher):
     @abstractmethod
     def settled(self) -> bool:
         """Whether it has learnt enough: to match more events of the same kind costs no more than to match them."""
+
+    def read_only(self) -> Self:
+        """Itself as it is: what it has learnt is in its arrays."""
+        return self
 
 
 Step = Callable[[int, Int32, Int64], int]

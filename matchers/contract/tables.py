@@ -125,9 +125,9 @@ class EventBatch:
         present = ~np.isnan(dense)
         event, column = np.nonzero(present)
         return cls(
-            _frozen(offsets_of(np.bincount(event, minlength=dense.shape[0]))),
-            _frozen(column.astype(np.int32)),
-            _frozen(dense[present]),
+            offsets_of(np.bincount(event, minlength=dense.shape[0])),
+            column.astype(np.int32),
+            dense[present],
             dense.shape[1],
         )
 
@@ -145,7 +145,7 @@ class EventBatch:
         order = np.lexsort((val, col, of))
         order = order[~np.isnan(val[order])]
         of, col, val = of[order], col[order], val[order]
-        return cls(_frozen(offsets_of(np.bincount(of, minlength=n_events))), _frozen(col), _frozen(val), n_columns)
+        return cls(offsets_of(np.bincount(of, minlength=n_events)), col, val, n_columns)
 
 
 @dataclass(frozen=True, eq=False)

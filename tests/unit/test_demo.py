@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import threading
+from itertools import islice
 
+import pytest
 from rich.console import Console
 
 from commands.demo import show as demo
@@ -37,3 +40,23 @@ def test_the_latencies_of_the_first_events_are_apart() -> None:
         seen.hear({"event": "batch", "events": events, "latencies": found})
     assert [sum(found.counts.values()) for found in (seen.first, seen.latencies[demo.TOTAL])] == [demo.FIRST, 1_000]
     assert (seen.first.max_ms, seen.latencies["wait"].max_ms) == (2_000, 100)
+
+
+def test_the_first_events_wait_until_those_before_are_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "PORTION", 2)
+    seen, stopped = demo.Seen(), threading.Event()
+    sent = demo._one_after_the_other(((number, b"") for number in range(5)), seen, stopped)
+    assert [number for number, _ in islice(sent, 2)] == [0, 1]
+    later = threading.Timer(0.05, lambda: setattr(seen, "processed", 2))
+    later.start()
+    assert next(sent) == (2, b"")
+    assert seen.processed == 2
+    assert next(sent) == (3, b"")
+    stopped.set()
+    assert list(sent) == [(4, b"")]
+
+
+def test_a_portion_that_nobody_matches_does_not_stop_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "PATIENCE_S", 0.0)
+    sent = demo._one_after_the_other(((number, b"") for number in range(3)), demo.Seen(), threading.Event())
+    assert [number for number, _ in sent] == [0, 1, 2]

@@ -48,6 +48,17 @@ def test_an_empty_interval_stays_only_where_there_is_no_other() -> None:
     assert rows(table((0, 0, 5, 3), (0, 1, 5, 3), (0, 1, 7, 8))) == [(0, 0, inf, -inf), (0, 1, 7, 8)]
 
 
+def test_events_are_of_the_same_types_however_they_were_made() -> None:
+    """Kernels are compiled for each type of array, and one that is read-only has its own."""
+    segment = Segment.build([("s", lower(parse({"x": [1]})))])
+    fields = Fields.of([("x",)])
+    read = Encoder(segment.vocabulary, fields).encode(read_documents([{"x": 1}], fields))
+    dense = EventBatch.from_dense([[1.0]])
+    for made in (dense, EventBatch.from_values([0], [0], [1.0], n_events=1, n_columns=1), dense.part(0, 1)):
+        for array, other in zip(made.arrays, read.arrays, strict=True):
+            assert (array.dtype, array.flags.writeable) == (other.dtype, other.flags.writeable)
+
+
 def test_arrays_cannot_be_changed_behind_an_index() -> None:
     with pytest.raises(ValueError, match="read-only"):
         table((0, 0, 1, 2)).low[0] = 5

@@ -117,7 +117,7 @@ def build(
     reason = _reason(table, choices) + _like(attributes, batch)
     log.log(logging.DEBUG if table.n_subscriptions <= FEW else logging.INFO, reason)  # one update, one table of few
     names = dict.fromkeys(choice.algorithm for choice in choices)
-    matchers = {name: CANDIDATES[name].build(table) for name in names}
+    matchers = {name: CANDIDATES[name](table) for name in names}
     return Auto(tuple(choices), tuple(matchers[choice.algorithm] for choice in choices), reason)
 
 
@@ -127,7 +127,7 @@ def _choices(
     names = ["scan"] if table.n_subscriptions <= TINY else asked(table)
     if len(names) == 1:
         return [Choice(1, 1.0, names[0], np.nan)]
-    builds = {name: CANDIDATES[name].build for name in names}
+    builds = {name: CANDIDATES[name] for name in names}
     if table.n_subscriptions > FEW:
         return choose(table, builds, clock, attributes, batch)
     kind = (*names, *_kind(table), *(value and _rounded(np.array([value])) for value in (attributes, batch)))

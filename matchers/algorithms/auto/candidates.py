@@ -43,7 +43,7 @@ class Kind:
     def of(cls, table: SubscriptionTable) -> Kind:
         sizes = event_sizes(table)
         sample = sampled(table, LOOKED_AT)
-        matches = scan.build(sample).match(drawn(sample, sizes[-1]).part(0, LOOKED_AT))
+        matches = scan.build(sample).read_only().match(drawn(sample, sizes[-1]).part(0, LOOKED_AT))
         share = len(matches.subscription) / max(len(matches) * sample.n_subscriptions, 1)
         return cls(share, sizes[-1] / sizes[0])
 
@@ -53,6 +53,9 @@ class Candidate:
     build: Callable[[SubscriptionTable], Matcher]
     kernel: Any  # of those that match, the one that takes longest to compile
     worth: Callable[[Kind], bool]  # whether it may be far ahead, so that compiling it pays
+
+    def __call__(self, table: SubscriptionTable) -> Matcher:
+        return self.build(table).read_only()
 
 
 CANDIDATES: dict[str, Candidate] = {

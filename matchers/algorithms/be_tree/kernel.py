@@ -159,7 +159,8 @@ def grow(ids: Any, hulls: Hulls, score: Any, begin: Any, end: Any, max_cap: int,
                         else:
                             ids[rest] = s
                             rest += 1
-                    ids[rest : rest + lefts] = scratch[first : first + lefts]
+                    for k in range(lefts):
+                        ids[rest + k] = scratch[first + k]
                     for k in range(rights):
                         ids[rest + lefts + k] = scratch[last - 1 - k]
                     if n_nodes + 2 > nodes.shape[0]:
@@ -219,7 +220,8 @@ def grow(ids: Any, hulls: Hulls, score: Any, begin: Any, end: Any, max_cap: int,
                             if not used[k]:
                                 count[k] -= 1
                                 total[k] -= score[p]
-                ids[rest:last] = scratch[:moved]
+                for k in range(moved):
+                    ids[rest + k] = scratch[k]
                 if n_nodes == nodes.shape[0]:
                     nodes = twice(nodes)
                 if n_p == p_column.shape[0]:

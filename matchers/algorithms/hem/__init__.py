@@ -81,10 +81,6 @@ class Hem(Matcher):
     def blocks(self) -> int:
         return len(self.index.gone) * 64 // self.index.block
 
-    def memory_bytes(self) -> int:
-        pairs = (*self.index.low, *self.index.high)
-        return super().memory_bytes() + sum(int(array.nbytes) for array in pairs)
-
     @property
     def effective_g(self) -> float:
         """Groups of an attribute of a block on average over the predicates: g, unless an attribute has few of them."""

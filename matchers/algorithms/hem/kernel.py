@@ -243,11 +243,13 @@ def begin_block(
         bits = marks[e]
         lacking[e] += used
         if lacking[e] * words <= 2 * touched[e] + words:
-            bits[:] = gone[b * words : (b + 1) * words]
+            for w in range(words):
+                bits[w] = gone[b * words + w]
             some_lack |= lacking[e] > 0
             continue
         lacking[e] = 0
-        bits[:] = constrained[b * words : (b + 1) * words]
+        for w in range(words):
+            bits[w] = constrained[b * words + w]
         count_present(
             offsets[first_event + e], offsets[first_event + e + 1], e_column, d, b, index, chains, counted, bits
         )
@@ -484,7 +486,7 @@ def insert(
 
 @kernel
 def fill_sets(index: Index) -> None:
-    """The sets of all rows. LVE's grow from the last group down, and HVE's from the first one up."""
+    """The sets of all rows, which are empty. LVE's grow from the last group down, and HVE's from the first one up."""
     cells, groups, first_cell, first_set, sets = (
         index.cells,
         index.groups,
@@ -502,11 +504,11 @@ def fill_sets(index: Index) -> None:
             if q < g:
                 for p in range(low_start[origin + q * c // g], low_start[origin + (q + 1) * c // g]):
                     mark(grown, low_id[p])
-            sets[first_set[r] + q - 1] = grown
+            unite(sets[first_set[r] + q - 1], grown)
         if groups[r] > 1:
             for p in range(low_start[origin], low_start[origin + c // g]):
                 mark(grown, low_id[p])
-            sets[first_set[r] + g] = grown
+            unite(sets[first_set[r] + g], grown)
         grown[:] = 0
         for q in range(1, g):  # B_q: groups 0 .. q - 1
             for p in range(high_start[origin + (q - 1) * c // g], high_start[origin + q * c // g]):
