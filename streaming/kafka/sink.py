@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 60.0
 CLAIMS = 3  # attempts
+TAKEOVER_S = 5.0  # in which a process that has fenced another claims the offsets
 GONE_S = 10.0  # after which records that were not taken may have lost their topic
 
 # Of a record: another of the same topic may be taken, or not, but this one never.
@@ -113,6 +114,7 @@ class TransactionalSink:
         self._partitions: Sequence[tuple[str, int]] = ()  # where another may have committed
         self._refused = False  # in the transaction in hand: a record, by the broker
         self._asked = False  # in the transaction in hand: which topics there are
+        self._began = 0.0  # the transaction in hand, epoch s
         try:
             # Tasks of that process may have left transactions open: who replaced it has committed all offsets before.
             noted = self._offsets.read(partitions, stable=False) if partitions else {}
@@ -190,6 +192,7 @@ class TransactionalSink:
         self._refused = self._asked = False
         topics = set()
         sending = True
+        self._began = time.time()
         try:
             self._producer.begin_transaction()
             with self._unveiled():
@@ -312,21 +315,34 @@ class TransactionalSink:
 
     def _reopened(self, tried: Offsets, error: KafkaException) -> bool:
         """Continue with a new producer, since the old one is unusable; returns whether the transaction was committed
-        after all. Raises Fenced if another job has taken over."""
+        after all. Raises Fenced if another job has taken over.
+
+        Who was fenced before the transaction could time out was fenced by another job, which may not have claimed the
+        offsets yet. To open a producer at once would fence that one in turn.
+        """
         if _fences(error) and not self.owner:
             raise self._fenced()
         before, after = self._last, {**self._last, **self._own(tried)}
-        for attempt in range(2):
+        ended = time.monotonic() + (TAKEOVER_S if _fences(error) and not self._timed_out() else 0)
+        opened = False
+        while True:
             committed = self._committed_offsets({*self._partitions, *after})
             if self.slots:  # a slot of ours may have committed since, and its task died before it could say so
                 moved = {at: now for at, now in committed.items() if at not in tried and now[1] == self.owner}
                 before, after = before | moved, after | moved
             if committed not in (before, after):
                 raise self._fenced()
-            if attempt == 0:  # another may have taken over just before this
-                self._producer = self._opened()
+            if opened:
+                break
+            if time.monotonic() < ended:
+                time.sleep(0.1)
+            else:  # another may take over just before this, so look once more
+                self._producer, opened = self._opened(), True
         self._last = committed
         return committed == after != before
+
+    def _timed_out(self) -> bool:
+        return time.time() - self._began >= int(str(self._config["transaction.timeout.ms"])) / 1_000
 
     def _committed_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
         """The owner of each committed offset, if its metadata names one."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,14 +17,15 @@ from kafka.admin import KafkaAdminClient
 from streaming.kafka.topics import Topics
 from streaming.publishing.sweep import slot_name
 from tests.faults.cluster import WORKERS, SparkCluster
-from tests.faults.processes import kill
+from tests.faults.processes import below, kill
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.test_job import job, lines, records, subscription
 
 PARTITIONS = 4
 LARGE = 1_000  # events of a partition: of a small batch there is only one task
 START_S = 300.0  # on a machine that has to compile the kernels first
-MORE = 9_000  # subscriptions, more than move between parts without a file
+HELD_UP_S = 2.0  # a batch takes less, unless one of its tasks does not end
+MORE = 20_000  # subscriptions, more than parts without a file may have together, in however many batches they come
 
 pytestmark = pytest.mark.timeout(560)
 
@@ -109,10 +112,23 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
             sluice("subscribe", "--wait", stdin=lines(*(line.replace("m", "n", 1) for line in many)))
             after_batches("retired", lambda: bool(now := spark.mapped()) and not first & now)
 
-            kill([process for process in spark.executors() if "java" in process.command.split("\0")[0]][:1])
+            # An executor is lost while its task is under way.
+            jvm = next(process for process in spark.executors() if "java" in process.command.split("\0")[0])
+            workers = below(jvm.pid)
+            for worker in workers:
+                worker.send(signal.SIGSTOP)
+
+            def is_held_up() -> bool:
+                produce(3, LARGE)
+                time.sleep(HELD_UP_S)
+                return not done()
+
+            running.until("held up", is_held_up)
+            kill([jvm, *workers])
             produce(2)
             running.until("delivered", done)
             assert right()
+            assert delivered("dora") == Counter(event for event in sent if event[0] == 3)
 
 
 def slots_of(kafka: str, query: str, topic: str) -> set[int]:

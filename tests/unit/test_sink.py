@@ -146,3 +146,30 @@ def test_a_hundred_topics_that_are_deleted_at_once_do_not_end_the_job(
     p(Frame.of([event(1, {"x": 1})], 1, slots.stage), 0)  # type: ignore[arg-type]
     made = sorted(record.topic for record in broker.read() if record.topic != "status")
     assert made == (sorted(map(NAMES.delivery_topic, subscribers)) if create else ["dead"] * 100)
+
+
+def test_who_was_fenced_lets_the_other_claim_before_it_opens_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = kafka_double.Broker()
+    broker.install(monkeypatch, lambda producer: producer)
+    monkeypatch.setattr(sink_module, "TAKEOVER_S", 60.0)
+    old = TransactionalSink("", {}, "q", owner="a", partitions=PLACES)
+    old.publish([], dict.fromkeys(PLACES, 5))
+    new = TransactionalSink("", {}, "q", owner="b", partitions=PLACES)
+    monkeypatch.setattr(sink_module.time, "sleep", lambda _: new.committed(PLACES))
+    with pytest.raises(Fenced, match="has taken over"):
+        old.publish([], dict.fromkeys(PLACES, 6))
+    new.publish([], dict.fromkeys(PLACES, 7))
+    assert new.committed(PLACES) == dict.fromkeys(PLACES, 7)
+
+
+def test_who_was_fenced_goes_on_if_nobody_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = kafka_double.Broker()
+    broker.install(monkeypatch, lambda producer: producer)
+    monkeypatch.setattr(sink_module, "TAKEOVER_S", 0.2)
+    old = TransactionalSink("", {}, "q", owner="a", partitions=PLACES)
+    old.publish([], dict.fromkeys(PLACES, 5))
+    TransactionalSink("", {}, "q", owner="b", partitions=PLACES)
+    with pytest.raises(Aborted):
+        old.publish([], dict.fromkeys(PLACES, 6))
+    old.publish([], dict.fromkeys(PLACES, 6))
+    assert old.committed(PLACES) == dict.fromkeys(PLACES, 6)
