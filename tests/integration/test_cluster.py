@@ -126,9 +126,11 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
             running.until("held up", is_held_up)
             kill([jvm, *workers])
             produce(2)
-            running.until("delivered", done)
-            assert right()
-            assert delivered("dora") == Counter(event for event in sent if event[0] == 3)
+            of_dora = Counter(event for event in sent if event[0] == 3)
+            # The job's figures lack what a task published whose stage then failed.
+            running.until("delivered by those that are left", lambda: delivered("dora").total() >= of_dora.total())
+            assert delivered("dora") == of_dora
+            running.until("right", right)
 
 
 def slots_of(kafka: str, query: str, topic: str) -> set[int]:
