@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 
 from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding
 from streaming.errors import JobError
-from streaming.kafka.broker import java
 from streaming.process.checkpoint import is_local
+from streaming.process.java import java
 
 if TYPE_CHECKING:
     from config.model import Settings

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -272,7 +273,7 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratc
         **({"spark.executorEnv.PYTHONPATH": str(CODE)} if local else {}),
         "spark.driver.defaultJavaOptions": (
             f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={LOG.as_uri()} "
-            f"{' '.join(ClassArchive(jars).used_or_written()) if local else ''}"
+            f"{' '.join(class_archive(jars).used_or_written()) if local else ''}"
         ),
         **({"spark.local.dir": str(scratch)} if local else {}),
         **options,
@@ -285,6 +286,11 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratc
     return _created(config)
 
 
+def class_archive(jars: Path) -> ClassArchive:
+    """Of a local job's JVM."""
+    return ClassArchive([jars, Path(_find_spark_home()) / "jars"])
+
+
 def keep_class_archive(jars: Path) -> None:
     """End the JVM if it writes a class archive. Call after Spark was stopped in order.
 
@@ -292,11 +298,11 @@ def keep_class_archive(jars: Path) -> None:
     """
     gateway = SparkContext._gateway
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-    if gateway is None or process is None or not ClassArchive(jars).written_by(process):
+    if gateway is None or process is None or not class_archive(jars).written_by(process):
         return
     gateway.shutdown()
     assert process.stdin is not None
     process.stdin.close()  # it ends when this does
     with suppress(subprocess.TimeoutExpired):
         process.wait(EXIT_TIMEOUT_S)
-        ClassArchive(jars).keep()
+        class_archive(jars).keep()

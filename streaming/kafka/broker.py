@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from streaming.errors import JobError
 from streaming.process.child import die_with_parent
 from streaming.process.class_archive import ClassArchive
+from streaming.process.java import java
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
@@ -97,7 +98,7 @@ class EmbeddedBroker:
         member: Member | None = None,
     ) -> None:
         self._jars = jars / "broker"
-        self._archive = ClassArchive(self._jars)
+        self._archive = ClassArchive([self._jars])
         self._directory = directory
         self._is_temporary = directory is None
         self._host = host
@@ -295,13 +296,6 @@ class EmbeddedCluster:
 def cluster_id() -> str:
     """A new one: Kafka's way to write a UUID. One that began with a hyphen would be taken for a flag."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
-
-
-def java() -> str:
-    path = shutil.which("java")
-    if path is None:
-        raise JobError("there is no java on the PATH; Sluice needs Java 17 or newer")
-    return path
 
 
 def free_port() -> int:

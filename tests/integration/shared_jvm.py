@@ -20,8 +20,7 @@ from py4j.clientserver import ClientServer
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
-from streaming.driver.session import LOCAL, LOG, TUNING
-from streaming.process.class_archive import ClassArchive
+from streaming.driver.session import LOCAL, LOG, TUNING, class_archive
 from tests.integration import forked
 
 JARS = Path(__file__).resolve().parents[2] / "jars" / "spark"
@@ -44,7 +43,7 @@ class Jvm:
         ours = {
             "spark.driver.memory": TUNING["spark.driver.memory"],
             "spark.driver.extraJavaOptions": LOCAL["spark.driver.extraJavaOptions"],
-            "spark.driver.defaultJavaOptions": " ".join([options, *ClassArchive(JARS).used_or_written()]),
+            "spark.driver.defaultJavaOptions": " ".join([options, *class_archive(JARS).used_or_written()]),
             "spark.driver.extraClassPath": str(JARS / "*"),
         }
         os.environ["SPARK_LOCAL_DIRS"] = str(directory)  # Spark remembers the first job's for the life of the JVM
@@ -83,7 +82,7 @@ class Jvm:
             self.process.kill()
         try:
             self.process.wait(END_TIMEOUT_S)
-            ClassArchive(JARS).keep()
+            class_archive(JARS).keep()
         finally:
             self.process.kill()
             shutil.rmtree(self.directory, ignore_errors=True)

@@ -39,7 +39,7 @@ class Release(CommandLine):
         for package in PACKAGES:  # with its compiled kernels, which know their sources by the time of change
             shutil.copytree(HOME / package, home / package)
         shutil.copy2(HOME / "run_stream.py", home)
-        (home / "jars").symlink_to(HOME / "jars")
+        shutil.copytree(HOME / "jars" / "spark", home / "jars" / "spark", ignore=shutil.ignore_patterns("classes*"))
         (home / "streaming" / "version.py").write_text(f'"""The version of Sluice."""\n\nVERSION = "{version}"\n')
 
     def command(self, *arguments: str) -> list[str]:

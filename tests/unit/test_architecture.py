@@ -275,8 +275,9 @@ def test_only_the_settings_read_the_environment(module: Path) -> None:
         for node in ast.walk(ast.parse(module.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv") and isinstance(node.value, ast.Name)
     ]
-    # streaming.driver.session tells Spark's workers which interpreter to use; Spark takes that from nowhere else.
-    allowed = {"streaming.driver.session": 1}
+    # The first tells Spark's workers which interpreter to use; Spark takes that from nowhere else. The second looks for
+    # Java where Spark does.
+    allowed = {"streaming.driver.session": 1, "streaming.process.java": 1}
     assert len(reads) <= allowed.get(name_of(module), 0), reads
 
 

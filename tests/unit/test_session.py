@@ -11,7 +11,6 @@ from pyspark import SparkContext
 
 from streaming.driver import session
 from streaming.errors import JobError, SparkFailed
-from streaming.process.class_archive import ClassArchive
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ class Gateway:
 
 
 def test_a_jvm_is_ended_for_the_class_archive_that_it_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writes, *_ = ClassArchive(tmp_path).used_or_written()
+    writes, *_ = session.class_archive(tmp_path).used_or_written()
     part = writes.partition("=")[2]
     jvm = "import sys; sys.stdin.read(); open(sys.argv[1].partition('=')[2], 'w').close()"
     with subprocess.Popen([sys.executable, "-c", jvm, writes], stdin=subprocess.PIPE) as process:
@@ -73,7 +72,7 @@ def test_a_jvm_is_ended_for_the_class_archive_that_it_writes(tmp_path: Path, mon
         monkeypatch.setattr(SparkContext, "_gateway", gateway)
         session.keep_class_archive(tmp_path)
         assert (gateway.ended, process.returncode) == (True, 0)
-    assert ClassArchive(tmp_path).exists()
+    assert session.class_archive(tmp_path).exists()
     assert not Path(part).exists()
 
 

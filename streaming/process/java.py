@@ -1,0 +1,22 @@
+"""Find Java, where Spark does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from streaming.errors import JobError
+
+
+def java() -> str:
+    """The program of JAVA_HOME, else the first on the PATH. Raises JobError."""
+    if home := os.environ.get("JAVA_HOME"):
+        program = Path(home) / "bin" / "java"
+        if not program.exists():
+            raise JobError(f"JAVA_HOME = {home} has no bin/java; unset it, or name the directory of Java 17 or newer")
+        return str(program)
+    path = shutil.which("java")
+    if path is None:
+        raise JobError("there is no java on the PATH, and no JAVA_HOME; Sluice needs Java 17 or newer")
+    return path
