@@ -442,6 +442,7 @@ def test_an_array_hits_different_columns_with_different_values() -> None:
 @pytest.mark.parametrize("room", [1, 100])
 def test_results_that_overflow_their_room_are_complete(n: int, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "ROOM", room)
+    monkeypatch.setattr(tiles, "SETS", room)
     table = table_of(60, 2, [(s, s % 2, s % 7 / 10, 1.0) for s in range(50)])
     for options in ({"tile": 4, "fewest": 1}, {"tile": 4, "fewest": 9}, {}):
         matcher = tiles.build(table, **options)
