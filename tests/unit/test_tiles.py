@@ -17,8 +17,7 @@ import pytest
 from matchers import ALGORITHMS, EventBatch, MatchingError, SubscriptionTable, flat_file
 from matchers.algorithms import tiles
 from matchers.algorithms.tiles import FAMILY, TILE, Tiles, clustering, load
-from matchers.algorithms.tiles.kernels.layout import SIDE
-from matchers.algorithms.tiles.kernels.matching import FEW_LEFT, arrange
+from matchers.algorithms.tiles.kernels.matching import FEW_LEFT, arrange, count_matches
 from matchers.contract.tables import offsets_of
 from matchers.kernels.vectors import WORDS
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
@@ -68,6 +67,14 @@ def narrow_lists() -> SubscriptionTable:
     return table_of(400, 4, [*rows, (7, 0, 1.0, 0.0)])
 
 
+def twice(table: SubscriptionTable) -> SubscriptionTable:
+    """Each subscription a second time, with a number from n on."""
+    n, columns = table.n_subscriptions, table.n_columns
+    column, low, high = (np.tile(array, 2) for array in (table.column, table.low, table.high))
+    both = np.concatenate((table.subscription, table.subscription + n))
+    return SubscriptionTable.from_intervals(both, column, low, high, n_subscriptions=2 * n, n_columns=columns)
+
+
 SHAPES: dict[str, Any] = {
     "narrow lists": lambda: (narrow_lists(), {"tile": 8, "fewest": 1}),
     "narrow lists, some without a row": lambda: (narrow_lists(), {"tile": 32, "fewest": 24}),
@@ -77,6 +84,7 @@ SHAPES: dict[str, Any] = {
     "no rows": lambda: (random_table(np.random.default_rng(6), 150, 6), {"tile": 8, "fewest": 9}),
     "many tests": lambda: (uniform_table(200, 10, 9, 0.5), {"tile": 16, "fewest": 4}),
     "wide, so many are left": lambda: (uniform_table(200, 6, 3, 0.7), {"tile": 70, "fewest": 4}),
+    "wide, each twice": lambda: (twice(uniform_table(150, 6, 3, 0.7)), {"tile": 70, "fewest": 4}),
     "narrow": lambda: (uniform_table(300, 4, 3, 0.02), {"tile": 8, "fewest": 1}),
     "more ends than cells": lambda: (uniform_table(600, 2, 2, 0.3), {"tile": 64, "fewest": 4}),
     "sparse": lambda: (uniform_table(250, 150, 3, 0.1), {"tile": 16, "fewest": 2}),
@@ -264,52 +272,39 @@ def test_rows_are_of_the_tile_and_first_the_local_ones(name: str) -> None:
                 assert places[-1] < a.row_length[r]
 
 
-def end_of(matcher: Tiles, r: int, k: int) -> list[tuple[int, str, float]]:
-    """The ends in a cell of a row: slot within the tile, which end, and its bound."""
-    a = matcher.arrays
-    found = []
-    for q in range(a.ends[a.ends_at[r] + k], a.ends[a.ends_at[r] + k + 1]):
-        j, is_high = int(a.end_slot[q]) & 0x7FFF, int(a.end_slot[q]) >> SIDE
-        found.append((j, "high" if is_high else "low", float(-a.end_value[q] if is_high else a.end_value[q])))
-    return found
-
-
-def test_a_precise_tile_lists_each_end_in_its_cell_and_knows_where_these_do_not_tell_all() -> None:
-    listed = 0
+def test_a_bit_of_an_inner_row_says_that_not_all_values_of_the_cell_hit() -> None:
+    seen = {True: 0, False: 0}
     for name in SHAPES:
         _, matcher = shape(name)
         a = matcher.arrays
-        for t in np.flatnonzero(a.precise):
-            rows = {int(a.row_column[r]): r for r in range(a.row[t], a.row[t + 1])}
-            expected: dict[tuple[int, int], list[tuple[int, str, float]]] = {}
+        for t in np.flatnonzero(a.inner):
+            columns = a.row_column[a.row[t] : a.row[t + 1]].tolist()
             for j, u in enumerate(slots(matcher, t)):
-                unsure = bool(int(a.unsure[t * WORDS + j // 64]) >> (j % 64) & 1)
                 asked = ranges_of(matcher, u)
-                assert unsure == (not asked.keys() <= rows.keys() or any(len(own) > 1 for own in asked.values()))
-                for i in range(a.start[u], a.start[u + 1]):
-                    c, first, last = a.range[3 * i : 3 * i + 3].tolist()
-                    if c in rows and len(asked[c]) == 1:
-                        for end, cell_of, bound in (("low", first, a.low[i]), ("high", last, a.high[i])):
-                            if np.isfinite(bound) or (end == "low") == (bound > 0):
-                                at = (rows[c], place(matcher, t, rows[c], cell_of))
-                                expected.setdefault(at, []).append((j, end, float(bound)))
-            for r in rows.values():
-                for k in range(a.row_length[r]):
-                    assert sorted(end_of(matcher, r, k)) == sorted(expected.get((r, k), []))
-                    listed += len(expected.get((r, k), []))
-    assert listed
+                own = range(a.start[u], a.start[u + 1])
+                for r, c in enumerate(columns, a.row[t]):
+                    within: set[int] = set()
+                    for i in own:
+                        if a.range[3 * i] == c:
+                            first, last = (place(matcher, t, r, k) for k in a.range[3 * i + 1 : 3 * i + 3].tolist())
+                            within |= set(range(first + (a.low[i] > -INF), last + 1 - (a.high[i] < INF)))
+                    rowless = r == a.row[t] and not asked.keys() <= set(columns)
+                    for k in range(a.row_length[r]):
+                        doubtful = bits(matcher, a.row_at[r] + a.inner[t] + k * WORDS)[j]
+                        assert doubtful == (rowless or (c in asked and k not in within))
+                        seen[bool(doubtful)] += 1
+    assert all(seen.values())
 
 
 def brute_force(matcher: Tiles, events: EventBatch) -> dict[str, float]:
     """What `profile` counts, for events of one value in a column."""
     a = matcher.arrays
     n, d = len(events), len(a.begin)
-    cells, values = np.zeros((n, d), int), np.full((n, d), np.nan)
+    cells = np.zeros((n, d), int)
     for e in range(n):
         for i in range(events.offsets[e], events.offsets[e + 1]):
             if events.column[i] < d:
                 cells[e, events.column[i]] = cell(matcher, events.column[i], events.value[i])
-                values[e, events.column[i]] = events.value[i]
     together = n > tiles.ALONE or matcher.matched > tiles.MUCH
     tested = passed = rows = candidates = verified = 0
 
@@ -328,19 +323,13 @@ def brute_force(matcher: Tiles, events: EventBatch) -> dict[str, float]:
             for e in passing(a.test[t], a.test[t + 1], here):
                 passed += 1
                 rows += len(own)
-                left = np.arange(TILE) < len(slots(matcher, t))
+                left, sure = np.arange(TILE) < len(slots(matcher, t)), np.ones(TILE, bool)
                 for r in own:
-                    c = int(a.row_column[r])
-                    k = place(matcher, t, r, cells[e, c])
-                    left &= ~bits(matcher, a.row_at[r] + k * WORDS)
-                precise = a.precise[t] and left.sum() > FEW_LEFT
-                for r in own if precise else ():
-                    c = int(a.row_column[r])
-                    for j, end, bound in end_of(matcher, r, place(matcher, t, r, cells[e, c])):
-                        left[j] &= values[e, c] >= bound if end == "low" else values[e, c] <= bound
-                unsure = np.unpackbits(a.unsure[t * WORDS : (t + 1) * WORDS].view(np.uint8), bitorder="little")
+                    at = a.row_at[r] + place(matcher, t, r, cells[e, int(a.row_column[r])]) * WORDS
+                    left &= ~bits(matcher, at)
+                    sure &= ~bits(matcher, at + a.inner[t])
                 candidates += left.sum()
-                verified += (left & unsure.astype(bool)).sum() if precise else left.sum()
+                verified += (left & ~sure).sum() if a.inner[t] and left.sum() > FEW_LEFT else left.sum()
     counted = zip(tiles.COUNTERS, (tested, passed, rows, candidates, verified), strict=True)
     return {name: float(count) / n for name, count in counted}
 
@@ -355,7 +344,7 @@ def test_a_profile_tells_what_matching_takes(name: str, n: int) -> None:
     assert {name: profile[name] for name in tiles.COUNTERS} == pytest.approx(brute_force(matcher, events))
 
 
-def test_tiles_and_ends_save_verifying() -> None:
+def test_tiles_and_inner_rows_save_verifying() -> None:
     table = uniform_table(200, 6, 3, 0.7)
     profile = tiles.build(table, tile=70, fewest=4).profile(single_valued(table, 70))
     assert profile["verified"] < 0.7 * profile["candidates"]
@@ -453,6 +442,7 @@ def test_an_array_hits_different_columns_with_different_values() -> None:
 @pytest.mark.parametrize("room", [1, 100])
 def test_results_that_overflow_their_room_are_complete(n: int, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "ROOM", room)
+    monkeypatch.setattr(tiles, "SETS", room)
     table = table_of(60, 2, [(s, s % 2, s % 7 / 10, 1.0) for s in range(50)])
     for options in ({"tile": 4, "fewest": 1}, {"tile": 4, "fewest": 9}, {}):
         matcher = tiles.build(table, **options)
@@ -560,7 +550,10 @@ def test_runs_are_arranged_ascending_event_by_event(lengths: list[list[int]], n_
     for seed in range(3):
         runs = runs_of(np.random.default_rng(seed), lengths, n_ids)
         offsets = np.zeros(len(lengths) + 1, np.int64)
-        out = arrange(runs, np.empty(0, np.int32), n_ids, offsets)
+        no_ids = np.empty(0, np.int32)
+        count_matches(runs, no_ids, offsets)
+        out = np.empty(offsets[-1], np.int32)
+        arrange(runs, no_ids, no_ids, n_ids, offsets, out)
         assert offsets.tolist() == offsets_of([sum(own) for own in lengths]).tolist()
         end = [*runs.begin[1:].tolist(), int(runs.used[1])]
         for e in range(len(lengths)):

@@ -24,9 +24,8 @@ from matchers.algorithms.pool import run, shares
 from matchers.algorithms.tiles.clustering import Ranges, Tiling, tiling
 from matchers.algorithms.tiles.kernels import layout as layout_kernels
 from matchers.algorithms.tiles.kernels import matching
-from matchers.algorithms.tiles.kernels.layout import Slots
 from matchers.algorithms.tiles.kernels.matching import Alone, Arrays, Batch, Runs, Single
-from matchers.algorithms.tiles.layout import Ends, Layout
+from matchers.algorithms.tiles.layout import Layout
 from matchers.algorithms.tiles.model import expected
 from matchers.algorithms.tiles.quantiles import Quantiles
 from matchers.algorithms.unique import Unique, rows
@@ -42,8 +41,8 @@ MOST_EVENTS = 8_192  # laid out at once
 LAID_OUT = 1 << 25  # bytes that events take, laid out
 ALONE = 2  # events that are matched one by one rather than laid out side by side
 MUCH = 200  # matches of an event, from which on it is laid out even if it is alone
-SET = 32  # matches for which there could be a set of a tile's
 ROOM = 1 << 23  # matches that are kept before they are arranged, unless one event may have more
+SETS = 1 << 20  # the same of precise tiles, all that an event has in one
 COUNTERS = ("tiles tested", "tiles passed", "rows read", "candidates", "verified")
 
 
@@ -98,17 +97,21 @@ class Tiles(Matcher):
         first, last = some
         d = len(self.arrays.begin)
         most = min(last - first, max(LAID_OUT // (14 * max(d, 1)), LANES), MOST_EVENTS)
-        most_room = max(self.n_subscriptions, min(ROOM, (last - first) << 14), SET * len(self.arrays.local))
+        most_room = max(self.n_subscriptions, min(ROOM, (last - first) << 14))
         room = most_room
-        if not self.arrays.precise.any():  # no sets, and few matches: memory that is new costs more than these
+        precise = int(np.count_nonzero(self.arrays.inner))
+        if precise:
+            size = min(most, max(SETS // precise, 1))
+        else:  # few matches: memory that is new costs more than these
             room = min(room, int((last - first) * (4 * self.matched + 64)))
-        runs = _runs(room, room, room // SET)
+            size = int(min(most, max(room / (2 * self.matched + 1), 1)))
+        sets = size * precise
+        runs = _runs(room, room, sets)
         values = events.arrays
         together = last - first > ALONE or self.matched > MUCH
         batch = _batch(-(-most // LANES) * LANES, d) if together else None
         alone = _alone(self.arrays, len(values.column))
         parts = []
-        size = int(min(most, max(room / (2 * self.matched + 1), 1)))
         while first < last:
             end = min(first + size, last)
             runs.used[:] = 0
@@ -121,12 +124,14 @@ class Tiles(Matcher):
             if not done:  # too many matches for the room: once more with more room or fewer events
                 if room < most_room:
                     room = most_room
-                    runs = _runs(room, room, room // SET)
+                    runs = _runs(room, room, sets)
                 else:
                     size = max((end - first) // 8, 1)
                 continue
             offsets = np.zeros(end - first + 1, np.int64)
-            out = matching.arrange(runs, self.arrays.id, self.n_subscriptions, offsets)
+            matching.count_matches(runs, self.arrays.id_start, offsets)
+            out = np.empty(int(offsets[-1]), np.int32)  # by numpy, which uses huge pages
+            matching.arrange(runs, self.arrays.id, self.arrays.id_start, self.n_subscriptions, offsets, out)
             parts.append(MatchBatch(offsets, out))
             first = end
         return parts[0] if len(parts) == 1 else MatchBatch.joined(parts)
@@ -186,6 +191,7 @@ def _batch(n: int, d: int) -> Batch:
         aligned((n + 4) * WORDS, np.uint64),
         np.zeros(n + 4, np.int32),
         np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.uint64),
+        np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.uint64),
     )
 
 
@@ -208,7 +214,7 @@ def _alone(arrays: Arrays, values: int) -> Alone:
         np.zeros(d, np.int64),
         np.empty(values, np.uint16),
         np.empty(len(arrays.local), np.int32),
-        np.empty(WORDS, np.uint64),
+        np.empty(2 * WORDS, np.uint64),
         np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.int32),
     )
 
@@ -248,15 +254,14 @@ def build(
         n_cells=quantiles.n_cells,
         spread=quantiles.spread,
     )
-    laid_out = Layout.of(in_tiles, clusters, fewest, workers)
+    one = unique.one[clusters.order]
+    start, column, low, high = rows(one, table.start, table.column, table.low, table.high, workers)
+    laid_out = Layout.of(in_tiles, clusters, fewest, (low, high), workers)
     parent, pivot_start = _parents(clusters.pivot, d)
     parent_test, tests = laid_out.tests_with(parent)
 
-    one = unique.one[clusters.order]
-    start, column, low, high = rows(one, table.start, table.column, table.low, table.high, workers)
     side_by_side = np.empty(3 * len(column), np.uint16 if d <= 1 << 16 else np.int32)
     side_by_side[0::3], side_by_side[1::3], side_by_side[2::3] = column, in_tiles.low, in_tiles.high
-    ends = Ends.of(laid_out, Slots(clusters.begin, start, side_by_side, low, high), workers)
     placed = laid_out.rows
     arrays = Arrays(
         edge_start=quantiles.edge_start,
@@ -280,13 +285,8 @@ def build(
         row_shift=placed.shift,
         row_length=placed.length,
         row_at=placed.at,
+        inner=placed.inner,
         words=laid_out.words,
-        precise=laid_out.precise,
-        unsure=ends.unsure,
-        ends_at=ends.ends_at,
-        ends=ends.ends,
-        end_value=ends.end_value,
-        end_slot=ends.end_slot,
         start=start.astype(np.int32) if len(column) < 1 << 29 else start,
         range=side_by_side,
         low=low,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from matchers.algorithms.pool import over
 from matchers.algorithms.tiles.clustering import Ranges, Tiling
 from matchers.algorithms.tiles.kernels import layout as kernels
-from matchers.algorithms.tiles.kernels.layout import Cells, Plan, Rows, Slots, Tests
+from matchers.algorithms.tiles.kernels.layout import Cells, Plan, Rows, Tests
 from matchers.contract.tables import Float64, Int64, offsets_of
 from matchers.kernels.vectors import WORDS, aligned
 
@@ -29,11 +29,10 @@ class Layout:
     tests: Tests
     rows: Rows
     words: NDArray[np.uint64]
-    precise: NDArray[np.bool_]  # [T]
 
     @classmethod
-    def of(cls, ranges: Ranges, tiles: Tiling, fewest: int, threads: int) -> Layout:
-        """The predicates in the order of the tiles."""
+    def of(cls, ranges: Ranges, tiles: Tiling, fewest: int, bounds: tuple[Float64, Float64], threads: int) -> Layout:
+        """The predicates, and their low and high bounds, in the order of the tiles."""
         n, d = len(tiles.pivot), len(ranges.n_cells)
         n_coarse, coarse = np.zeros(d, np.int64), np.zeros(int(ranges.n_cells.sum()), np.uint16)
         least = kernels.MOST_CELLS if tiles.mostly_broad else _least_cells(ranges)
@@ -53,11 +52,14 @@ class Layout:
         used = np.arange(most) < n_rows[:, None]
         column, low, shift, length = (array[used] for array in (column, low, shift, length))
         row = offsets_of(n_rows)
-        row_at = offsets_of(length.astype(np.int64) * WORDS)
-        words = aligned(int(row_at[-1]), np.uint64)
-        rows = Rows(row, row[:-1] + n_local, column, low, shift, length, row_at[:-1].copy())
-        over(n, threads, lambda a, b: kernels.fill(a, b, tiles.begin, predicates, cells, rows, words))
-        return cls(cells, tests, rows, words, planned.precise)
+        outer = offsets_of(length.astype(np.int64) * WORDS)
+        inner = np.where(planned.precise, np.diff(outer[row]), 0)
+        before = offsets_of(inner)
+        words = aligned(int(outer[-1] + before[-1]), np.uint64)
+        at = outer[:-1] + np.repeat(before[:-1], n_rows)
+        rows = Rows(row, row[:-1] + n_local, column, low, shift, length, at, inner)
+        over(n, threads, lambda a, b: kernels.fill(a, b, tiles.begin, predicates, bounds, cells, rows, words))
+        return cls(cells, tests, rows, words)
 
     def tests_with(self, parent: Int64) -> tuple[Int64, OneByOne]:
         """The tests of parents and then all those of tiles, one behind the other; before them [P + 1] where those of
@@ -69,40 +71,6 @@ class Layout:
             np.concatenate((a[of_parents], b[of_tiles])) for a, b in zip(joined[:3], self.tests[:3], strict=True)
         )
         return offsets_of(joined.n), (column, low, width)
-
-
-@dataclass(frozen=True, eq=False)
-class Ends:
-    """Q ends of predicates of precise tiles, as the kernels that match take them (`kernels.matching.Arrays`)."""
-
-    unsure: NDArray[np.uint64]  # [8 * T]
-    ends_at: Int64  # [R]
-    ends: Int64  # [lists + 1]
-    end_value: Float64  # [Q]
-    end_slot: NDArray[np.uint16]  # [Q]
-
-    @classmethod
-    def of(
-        cls,
-        layout: Layout,
-        slots: Slots,
-        threads: int,
-    ) -> Ends:
-        n = len(layout.precise)
-        of_precise = np.repeat(layout.precise, np.diff(layout.rows.begin))
-        lists = np.where(of_precise, layout.rows.length.astype(np.int64), 0)
-        at = offsets_of(lists)
-        ends_at = np.where(of_precise, at[:-1], -1)
-        unsure = np.zeros(n * WORDS, np.uint64)
-        given = (layout.precise, slots, layout.cells, layout.rows)
-        counts = np.zeros(int(at[-1]), np.int64)
-        counted = kernels.Ends(ends_at, counts, np.empty(0), np.empty(0, np.uint16), unsure)
-        over(n, threads, lambda a, b: kernels.list_ends(a, b, *given, counted, True))
-        ends = offsets_of(counts)
-        value, of = np.empty(int(ends[-1])), np.empty(int(ends[-1]), np.uint16)
-        listed = kernels.Ends(ends_at, ends[:-1].copy(), value, of, unsure)
-        over(n, threads, lambda a, b: kernels.list_ends(a, b, *given, listed, False))
-        return cls(unsure, ends_at, ends, value, of)
 
 
 def _tests(n: int) -> Tests:

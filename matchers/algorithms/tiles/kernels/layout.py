@@ -17,7 +17,6 @@ from matchers.algorithms.tiles.kernels.predicates import Predicates
 from matchers.kernels.jit import inlined, inner, kernel
 from matchers.kernels.vectors import LANES, WORDS
 
-SIDE = 15  # bit of a slot in a list of ends: it is a high one
 MOST_TESTS = 6
 WIDEST = 0.98  # share of the events that a hull may admit and still be worth a test
 ROW_NS, VERIFY_NS = 0.6, 8.0  # measured; only their ratio matters
@@ -53,7 +52,7 @@ class Plan(NamedTuple):
     length: Any  # [T, C] int32: how many cells the row has
     n: Any  # [T] int64: how many rows there are
     n_local: Any  # [T] int64: how many of them are local
-    precise: Any  # [T] bool: the ends of predicates are to be listed
+    precise: Any  # [T] bool: it gets inner rows
 
 
 class Rows(NamedTuple):
@@ -66,26 +65,7 @@ class Rows(NamedTuple):
     shift: Any  # [R] uint8
     length: Any  # [R] int32
     at: Any  # [R] int64: where its bits begin
-
-
-class Slots(NamedTuple):
-    """U slots of T tiles and their I intervals; tile t owns slots slot[t] .. slot[t + 1]."""
-
-    slot: Any  # [T + 1] int64
-    start: Any  # [U + 1] int64: slot u owns intervals start[u] .. start[u + 1]
-    range: Any  # [3 * I] uint16 or int32: column, first cell and last cell of each
-    low: Any  # [I] float64
-    high: Any  # [I] float64
-
-
-class Ends(NamedTuple):
-    """Q ends of predicates in lists; the list of cell k of row r is at[r] + k."""
-
-    at: Any  # [R] int64
-    next: Any  # [lists] int64: how many ends a list has, while they are counted; then where the next one goes
-    value: Any  # [Q] float64, of a high end with the other sign
-    slot: Any  # [Q] uint16: slot within the tile; bit SIDE besides if it is a high end
-    unsure: Any  # [8 * T] uint64: bits of the subscriptions of which ends do not tell all
+    inner: Any  # [T] int64: how far behind these the bits of its inner row begin; 0: the tile has none
 
 
 @kernel
@@ -256,20 +236,35 @@ def coarse_cells(reach: Any, n_cells: Any, spread: Any, least: int, out: Any, co
 
 @kernel
 def fill(
-    first_tile: int, last_tile: int, begin: Any, predicates: Predicates, cells: Cells, rows: Rows, words: Any
+    first_tile: int,
+    last_tile: int,
+    begin: Any,
+    predicates: Predicates,
+    bounds: Any,
+    cells: Cells,
+    rows: Rows,
+    words: Any,
 ) -> None:
     """Set the bits of all rows of the tiles given, in `words`, uint64; begin [T + 1] int64 is that of a `Tiling`.
 
     The rows of a column begin without the subscriptions that constrain it; each of these is excluded everywhere but
     where one of its intervals reaches. Places beyond the last subscription of a tile are excluded by its first rows.
+
+    The same for inner rows, where an interval reaches only the cells between those of its `bounds`, [P] float64 the low
+    ones and [P] the high ones. A subscription that constrains a column without rows is in doubt in the first of them.
     """
     start, column, low, high, owner = predicates
-    row_begin, local_end, row_column, row_low, row_shift, row_length, row_at = rows
+    row_begin, local_end, row_column, row_low, row_shift, row_length, row_at, inners = rows
+    low_bound, high_bound = bounds
     coarse = cells.coarse
     place = np.full(cells.n.shape[0], -1, np.int64)
-    origin = _origins(cells.n)
+    origin = np.zeros(cells.n.shape[0], np.int64)  # of a column in `coarse`
+    for c in range(1, cells.n.shape[0]):
+        origin[c] = origin[c - 1] + cells.n[c - 1]
+    in_doubt = np.empty(WORDS, np.uint64)
     for t in range(first_tile, last_tile):
-        m, first = begin[t + 1] - begin[t], row_begin[t]
+        m, first, inner = begin[t + 1] - begin[t], row_begin[t], inners[t]
+        in_doubt[:] = np.uint64(0)
         constrain = np.zeros((row_begin[t + 1] - first) * WORDS, np.uint64)
         for r in range(first, row_begin[t + 1]):
             place[row_column[r]] = r
@@ -284,27 +279,32 @@ def fill(
             for k in range(row_length[r]):
                 for w in range(WORDS):
                     words[row_at[r] + k * WORDS + w] = constrain[(r - first) * WORDS + w]
+                    if inner > 0:
+                        words[row_at[r] + inner + k * WORDS + w] = constrain[(r - first) * WORDS + w]
         for p in range(start[begin[t]], start[begin[t + 1]]):
             c = column[p]
             r = place[c]
-            if r >= 0:
+            j = owner[p] - begin[t]
+            bit = np.uint64(1) << np.uint64(j & 63)
+            if r < 0:
+                in_doubt[j >> 6] |= bit
+            else:
                 b = _row_cell(low[p], r, c, r < local_end[t], row_low, row_shift, coarse, origin)
                 e = _row_cell(high[p], r, c, r < local_end[t], row_low, row_shift, coarse, origin)
-                j = owner[p] - begin[t]
-                at, keep = row_at[r] + (j >> 6), ~(np.uint64(1) << np.uint64(j & 63))
+                at = row_at[r] + (j >> 6)
                 for k in range(b, e + 1):
-                    words[at + k * WORDS] &= keep
+                    words[at + k * WORDS] &= ~bit
+                if inner > 0:
+                    b += int(low_bound[p] != -np.inf)
+                    e -= int(high_bound[p] != np.inf)
+                    for k in range(b, e + 1):
+                        words[at + inner + k * WORDS] &= ~bit
+        if inner > 0:
+            for k in range(row_length[first]):
+                for w in range(WORDS):
+                    words[row_at[first] + inner + k * WORDS + w] |= in_doubt[w]
         for r in range(first, row_begin[t + 1]):
             place[row_column[r]] = -1
-
-
-@inlined
-def _origins(n_cells: Any) -> Any:
-    """The begin of each column's cells in `Cells.coarse`."""
-    origin = np.zeros(n_cells.shape[0], np.int64)
-    for c in range(1, n_cells.shape[0]):
-        origin[c] = origin[c - 1] + n_cells[c - 1]
-    return origin
 
 
 @inlined
@@ -353,51 +353,3 @@ def sort_within(begin: Any, order: Any, rank: Any) -> None:
         keys.sort()
         for i in range(keys.shape[0]):
             order[begin[t] + i] = keys[i] & 0xFFFFFFFF
-
-
-@kernel
-def list_ends(
-    first_tile: int,
-    last_tile: int,
-    precise: Any,
-    slots: Slots,
-    cells: Cells,
-    rows: Rows,
-    ends: Ends,
-    counting: bool,
-) -> None:
-    """List the ends of predicates in precise tiles by the cell of the row in which they lie; only count if `counting`.
-
-    precise: [T] bool. A subscription is unsure that has several intervals in a column, or constrains one without rows.
-    """
-    slot, start, range_, low, high = slots
-    row_begin, local_end, row_column, row_low, row_shift, _, _ = rows
-    ends_at, n, value, of, unsure = ends
-    coarse = cells.coarse
-    place = np.full(cells.n.shape[0], -1, np.int64)
-    origin = _origins(cells.n)
-    for t in range(first_tile, last_tile):
-        if not precise[t]:
-            continue
-        for r in range(row_begin[t], row_begin[t + 1]):
-            place[row_column[r]] = r
-        for j in range(slot[t + 1] - slot[t]):
-            u = slot[t] + j
-            for i in range(start[u], start[u + 1]):
-                c = range_[3 * i]
-                r = place[c]
-                several = (i > start[u] and range_[3 * i - 3] == c) or (i + 1 < start[u + 1] and range_[3 * i + 3] == c)
-                if r < 0 or several:
-                    unsure[t * WORDS + (j >> 6)] |= np.uint64(1) << np.uint64(j & 63)
-                    continue
-                b = _row_cell(range_[3 * i + 1], r, c, r < local_end[t], row_low, row_shift, coarse, origin)
-                e = _row_cell(range_[3 * i + 2], r, c, r < local_end[t], row_low, row_shift, coarse, origin)
-                for side in range(2):
-                    bound = high[i] if side else low[i]
-                    if bound != (np.inf if side else -np.inf):
-                        at = ends_at[r] + (e if side else b)
-                        if not counting:
-                            value[n[at]], of[n[at]] = (-bound, j | 1 << SIDE) if side else (bound, j)
-                        n[at] += 1
-        for r in range(row_begin[t], row_begin[t + 1]):
-            place[row_column[r]] = -1

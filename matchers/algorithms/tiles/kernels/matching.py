@@ -17,11 +17,18 @@ and are read from memory once for the batch. Nothing waits for memory: rows are 
 are united, predicates of candidates when these are found, long before they are verified. A row costs two loads and an
 OR of 64 bytes; four events go side by side, so that no OR waits for the one before.
 
-Where candidates are many, a tile is *precise*: for each cell of a row the ends of predicates that lie in it are listed;
-these are compared, after which what is left matches and is not verified.
+Where candidates are many, a tile is *precise*: each row has an *inner row*, in which a bit is set where the cell does
+not lie within the predicate as a whole:
 
-Cost per event: tests of parents and tiles / 64 + tiles passed * rows + candidates * predicates until a miss; and in
-precise tiles the ends in its cells.
+    predicate            |-------------|
+    cells of a column  |    |    |    |    |
+    row                  0    0    0    0      0: may hit
+    inner row            1    0    0    1      0: surely hits
+
+So a candidate without a bit in any inner row matches, and only the others are verified. Many matches of an event in a
+tile stay a set of bits, and are listed when all tiles are done.
+
+Cost per event: tests of parents and tiles / 64 + tiles passed * rows + candidates * predicates until a miss.
 """
 
 from __future__ import annotations
@@ -30,7 +37,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.algorithms.tiles.kernels.layout import SIDE
 from matchers.algorithms.tiles.kernels.quantiles import quantile_cell
 from matchers.kernels.events import Events
 from matchers.kernels.jit import borrower, inlined, inner, kernel
@@ -52,7 +58,7 @@ from matchers.kernels.vectors import (
 )
 
 CANDIDATES_AT_ONCE = 1024  # so many wait for memory before they are verified
-FEW_LEFT = 20
+FEW_LEFT = 8  # candidates in a precise tile, up to which they are verified rather than looked up in inner rows
 TILES_AHEAD = 4  # of which the rows are asked for, when one event is matched
 EVENTS_OF_A_ROW = 24  # that pass a tile, from which on they need nearly all of its rows
 RUN = 32  # matches that are sorted by insertion
@@ -84,13 +90,8 @@ class Arrays(NamedTuple):
     row_shift: Any  # [R] uint8, of a local one
     row_length: Any  # [R] int32: how many cells it has
     row_at: Any  # [R] int64: where its bits begin in `words`
+    inner: Any  # [T] int64: how far behind these the bits of its inner row begin; 0: the tile is not precise
     words: Any  # uint64
-    precise: Any  # [T] bool: of whose predicates the ends are listed
-    unsure: Any  # [8 * T] uint64: bits of its subscriptions of which ends do not tell all
-    ends_at: Any  # [R] int64: the first list of a row; that of cell k is ends_at[r] + k; or -1
-    ends: Any  # [lists + 1] int64: where its ends begin
-    end_value: Any  # float64, of a high end with the other sign
-    end_slot: Any  # uint16: slot within the tile; bit SIDE besides if it is a high end
     start: Any  # [U + 1] the intervals of slots, as in a table
     range: Any  # [3 * I] of each its column and the cells of its low and its high end, side by side in one cache line
     low: Any  # [I] float64
@@ -114,6 +115,7 @@ class Batch(NamedTuple):
     found: Any  # [(N + 4) * 8] uint64: what rows leave
     found_event: Any  # [N + 4] int32
     candidate: Any  # [CANDIDATES_AT_ONCE + 512] uint64: event and slot
+    in_doubt: Any  # [CANDIDATES_AT_ONCE + 512] uint64: set and slot
 
 
 class Passed(NamedTuple):
@@ -125,13 +127,17 @@ class Passed(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """Matches as they are found: run r is of event event[r], its subscriptions at id[begin[r]] up to the next."""
+    """Matches as they are found: run r is of event event[r], its subscriptions at id[begin[r]] up to the next.
+
+    In a precise tile they are sets instead; there is room for one of each event and such a tile.
+    """
 
     event: Any  # int32
     begin: Any  # int64
     id: Any  # int32
-    set_event: Any  # int32: of tiles of which much matches, sets instead: of event set_event[r] the bits from 8 * r on,
-    set_at: Any  # int64: of which bit j is the subscription at set_at[r] + j of the index's `id`
+    set_event: Any  # int32: set r is of event set_event[r], its bits from 8 * r on,
+    set_at: Any  # int64: of which bit j is the subscription at set_at[r] + j of the index's `id`; if some share a slot
+    #              it is below 0, and bit j is all those of slot j - 1 - set_at[r]
     set: Any  # uint64
     used: Any  # [3] int64: runs, ids, sets
 
@@ -290,10 +296,8 @@ def _match_tile(
     counters[ROWS] += n * (row[t + 1] - row[t])
     has_rows = row[t] < row[t + 1]
     found = _filter(passed, index, batch, ahead, ahead_end) if has_rows else n
-    if index.precise[t]:
-        if not _list_precise(t, index, batch, found, runs, counters):
-            return -1
-        found = 0
+    if index.inner[t] > 0:
+        found = _list_precise(t, found, index, batch, runs, counters)
     return _list(passed, has_rows, found, following.n == 0, index, batch, m, runs, counters)
 
 
@@ -433,98 +437,98 @@ def _list(
 
 
 @inlined
-def _list_precise(t: int, index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
-    """Append the matches of a precise tile: what the ends in the cells of an event leave, but for what is unsure."""
-    found, found_event, own_cells, values = batch.found, batch.found_event, batch.own_cells, batch.values
-    offsets, unsure = batch.offsets, index.unsure
-    row_column, row_low, row_shift, ends_at = index.row_column, index.row_low, index.row_shift, index.ends_at
-    ends, end_value, end_slot = index.ends, index.end_value, index.end_slot
+def _list_precise(t: int, n: int, index: Arrays, batch: Batch, runs: Runs, counters: Any) -> int:
+    """Append what rows have left of a precise tile to n events, as sets without those that the exact bounds exclude.
+
+    Returns for how many events this is still to be done, since little is left to them; they come first in `found` then.
+    """
+    found, found_event, in_doubt = batch.found, batch.found_event, batch.in_doubt
+    words, own_cells, offsets = index.words, batch.own_cells, batch.offsets
+    row_column, row_low, row_shift, row_at = index.row_column, index.row_low, index.row_shift, index.row_at
     start, range_, low, high, id_start = index.start, index.range, index.low, index.high, index.id_start
-    begin, local, end = index.row[t], index.local[t], index.row[t + 1]
-    first, d = index.slot[t], index.begin.shape[0]
     sets, set_event, set_at, used = runs.set, runs.set_event, runs.set_at, runs.used
-    one_each = id_start[index.slot[t + 1]] - id_start[first] == index.slot[t + 1] - first
-    candidates, verified = 0, 0
+    begin, local, end = np.uint64(index.row[t]), np.uint64(index.local[t]), np.uint64(index.row[t + 1])
+    first, last = np.uint64(index.slot[t]), np.uint64(index.slot[t + 1])
+    d, inner = np.uint64(index.begin.shape[0]), np.uint64(index.inner[t])
+    at_first = np.int64(id_start[first])
+    if np.uint64(id_start[last] - id_start[first]) != last - first:
+        at_first = -1 - np.int64(first)
+    candidates, verified, m = 0, 0, 0
+    kept = 0
     for i in range(n):
-        e = np.int64(found_event[i])
-        few = _few(found, i * WORDS)
-        for r in range(begin, begin if few else end):
-            c = row_column[r]
-            if r < local:
-                cell = (np.int64(own_cells[e * d + c]) - np.int64(row_low[r])) >> np.int64(row_shift[r])
-            else:
-                cell = np.int64(offsets[e * d + c]) // WORDS
-            _exclude(ends_at[r] + cell, ends, end_value, end_slot, values[e * d + c], found, i * WORDS)
+        if _few(found, i * WORDS):
+            store(load(found, np.uint64(i * WORDS)), found, np.uint64(kept * WORDS))
+            found_event[kept] = found_event[i]
+            kept += 1
+            continue
+        e = np.uint64(found_event[i])
+        unsure = nothing()
+        for r in range(begin, local):
+            cell = np.uint64(own_cells[e * d + np.uint64(row_column[r])]) - np.uint64(row_low[r])
+            at = np.uint64(row_at[r]) + inner + ((cell >> np.uint64(row_shift[r])) << np.uint64(3))
+            unsure = either(unsure, load(words, at))
+        for r in range(local, end):
+            at = np.uint64(row_at[r]) + inner + np.uint64(offsets[e * d + np.uint64(row_column[r])])
+            unsure = either(unsure, load(words, at))
+        n_sets = used[2]
+        set_event[n_sets], set_at[n_sets] = e, at_first
+        used[2] = n_sets + 1
+        store(unsure, sets, np.uint64(n_sets * WORDS))
         for w in range(WORDS):
-            asked = ~found[i * WORDS + w]
-            if not few:
-                asked &= unsure[t * WORDS + w]
-            candidates += ones(~found[i * WORDS + w])
-            verified += ones(asked)
-            while asked != np.uint64(0):
-                bit = lowest(asked)
-                asked &= asked - np.uint64(1)
-                u = first + (w << 6) + np.int64(bit)
-                if not _satisfied(np.uint64(u), start, range_, low, high, own_cells, values, np.uint64(e * d)):
-                    found[i * WORDS + w] |= np.uint64(1) << bit
-        if one_each:
-            r = used[2]
-            if r == set_event.shape[0]:
-                return False
-            set_event[r], set_at[r] = e, id_start[first]
-            for w in range(WORDS):
-                sets[r * WORDS + w] = ~found[i * WORDS + w]
-            used[2] = r + 1
-        elif not _append(t, e, i, index, batch, runs):
-            return False
+            at = np.uint64(n_sets * WORDS) + np.uint64(w)
+            left = ~found[np.uint64(i * WORDS) + np.uint64(w)]
+            doubtful = left & sets[at]
+            sets[at] = left
+            candidates += ones(left)
+            while doubtful != np.uint64(0):
+                u = first + (np.uint64(w) << np.uint64(6)) + lowest(doubtful)
+                doubtful &= doubtful - np.uint64(1)
+                in_doubt[np.uint64(m)] = np.uint64(n_sets) << np.uint64(32) | u
+                m += 1
+                p = np.uint64(start[u])
+                prefetch(range_, np.uint64(3) * p)
+                prefetch(low, p)
+                prefetch(high, p)
+        if m >= CANDIDATES_AT_ONCE:
+            verified += m
+            _settle(m, first, index, batch, runs)
+            m = 0
+    _settle(m, first, index, batch, runs)
     counters[CANDIDATES] += candidates
-    counters[VERIFIED] += verified
-    return True
+    counters[VERIFIED] += verified + m
+    return kept
 
 
 @inlined
 def _few(excluded: Any, origin: int) -> bool:
-    """Whether so few are left of a precise tile that verifying them costs less than comparing the ends in all cells."""
+    """Whether so few are left of a precise tile that verifying them costs less than its inner rows."""
     left = 0
     for w in range(WORDS):
         left += ones(~excluded[origin + w])
     return left <= FEW_LEFT
 
 
-@inlined
-def _append(t: int, e: Any, i: int, index: Arrays, batch: Batch, runs: Runs) -> bool:
-    """A run of the subscriptions that are left of a tile of which some share a slot."""
-    id_start, first, used = index.id_start, index.slot[t], runs.used
-    m = used[1]
-    if m + id_start[index.slot[t + 1]] - id_start[first] > runs.id.shape[0] or used[0] == runs.event.shape[0]:
-        return False
-    for w in range(WORDS):
-        left = ~batch.found[i * WORDS + w]
-        while left != np.uint64(0):
-            u = first + (w << 6) + np.int64(lowest(left))
-            left &= left - np.uint64(1)
-            for k in range(id_start[u], id_start[u + 1]):
-                runs.id[m] = index.id[k]
-                m += 1
-    if m > used[1]:
-        runs.event[used[0]], runs.begin[used[0]] = e, used[1]
-        used[0] += 1
-        used[1] = m
-    return True
+@inner
+def _settle(n: int, first: Any, index: Arrays, batch: Batch, runs: Runs) -> None:
+    """Take those that do not match out of their sets, of n in doubt in a tile whose first slot is given.
 
-
-@inlined
-def _exclude(at: int, ends: Any, end_value: Any, end_slot: Any, value: Any, words: Any, origin: int) -> None:
-    """Set the bits of those whose predicate begins above the value or ends below it, of the ends in its cell.
-
-    A high end is kept with the other sign, and so is the value turned: -high > -value.
+    Most match, so all their doubles are compared: there is no branch that could be mispredicted.
     """
-    both_ways = (value, -value)
-    for k in range(ends[at], ends[at + 1]):
-        j = np.uint64(end_slot[k])
-        above = end_value[k] > both_ways[end_slot[k] >> SIDE]
-        j &= np.uint64((1 << SIDE) - 1)
-        words[np.uint64(origin) + (j >> np.uint64(6))] |= np.uint64(above) << (j & np.uint64(63))
+    in_doubt, values, start, range_ = batch.in_doubt, batch.values, index.start, index.range
+    low, high, sets, set_event = index.low, index.high, runs.set, runs.set_event
+    d = np.uint64(index.begin.shape[0])
+    for x in range(n):
+        r, u = in_doubt[x] >> np.uint64(32), in_doubt[x] & np.uint64(0xFFFFFFFF)
+        origin = np.uint64(set_event[r]) * d
+        hits, columns, before = 0, 0, np.uint64(0xFFFFFFFF)
+        for i in range(np.uint64(start[u]), np.uint64(start[u + np.uint64(1)])):
+            c = np.uint64(range_[np.uint64(3) * i])
+            value = values[origin + c]
+            hits += int((low[i] <= value) & (value <= high[i]))  # at most one in a column
+            columns += int(c != before)
+            before = c
+        j = u - first
+        sets[r * np.uint64(WORDS) + (j >> np.uint64(6))] ^= np.uint64(hits < columns) << (j & np.uint64(63))
 
 
 @inlined
@@ -598,7 +602,7 @@ class Alone(NamedTuple):
     last: Any  # [A] int64
     cell: Any  # uint16, of each of its values
     passed: Any  # [T] int32: the tiles it passes
-    row: Any  # [8] uint64
+    found: Any  # [16] uint64: whom the rows of a tile exclude, and of whom they do not tell whether they match
     candidate: Any  # [CANDIDATES_AT_ONCE + 512] int32: slots
 
 
@@ -679,10 +683,9 @@ def _list_alone(
     Its rows lie far apart, so those of the next tiles are asked for while those of one are united.
     """
     words, offset, edge_start, rows = index.words, index.offset, index.edge_start, index.row
-    row_column, row_low, row_shift, row_length = index.row_column, index.row_low, index.row_shift, index.row_length
-    row_at, locals_, unsure = index.row_at, index.local, index.unsure
-    ends_at, ends, end_value, end_slot = index.ends_at, index.ends, index.end_value, index.end_slot
-    of, to, cells, left_words = alone.first, alone.last, alone.cell, alone.row
+    row_column, row_low, row_shift = index.row_column, index.row_low, index.row_shift
+    row_at, locals_ = index.row_at, index.local
+    of, to, cells, found = alone.first, alone.last, alone.cell, alone.found
     slot, start, range_, id_start, id = index.slot, index.start, index.range, index.id_start, index.id
     used, runs_id, passed, candidate = runs.used, runs.id, alone.passed, alone.candidate
     first = used[1]
@@ -704,44 +707,26 @@ def _list_alone(
         if x < 0 or x == n:
             continue
         t = passed[x]
-        excluded = nothing()
-        precise = index.precise[t]
-        for r in range(np.uint64(rows[t]), np.uint64(rows[t + 1])):
-            c = np.uint64(row_column[r])
-            row = everything()
-            precise = precise and to[c] - of[c] < 2
-            for k in range(of[c], to[c]):
-                cell = np.int64(cells[np.uint64(k - begin)])
-                at = _row_offset(cell, r, c, r < locals_[t], row_low, row_shift, offset, edge_start)
-                if 0 <= at < row_length[r] * WORDS:
-                    row = both(row, load(words, np.uint64(row_at[r] + at)))
-            if of[c] == to[c]:
-                row = load(words, np.uint64(row_at[r]))
-            excluded = either(excluded, row)
+        excluded = _rows_alone(t, np.int64(0), begin, index, alone)
         counters[ROWS] += rows[t + 1] - rows[t]
         if full(excluded):
             continue
-        store(excluded, left_words, np.uint64(0))
-        precise = precise and not _few(left_words, 0)
+        store(excluded, found, np.uint64(0))
+        precise = index.inner[t] > 0 and not _few(found, 0)
         if precise:
             if used[1] + id_start[slot[t + 1]] - id_start[slot[t]] > runs_id.shape[0]:
                 return False
-            for r in range(rows[t], rows[t + 1]):
-                c = row_column[r]
-                for k in range(of[c], to[c]):
-                    cell = np.int64(cells[k - begin])
-                    at = _row_offset(cell, r, c, r < locals_[t], row_low, row_shift, offset, edge_start)
-                    _exclude(ends_at[r] + at // WORDS, ends, end_value, end_slot, value[k], left_words, 0)
+            store(_rows_alone(t, index.inner[t], begin, index, alone), found, np.uint64(WORDS))
         slots = slot[t + 1] - slot[t]
         for w in range((slots + 63) >> 6):
-            left = ~left_words[w]
+            left = ~found[w]
             while left != np.uint64(0):
                 bit = lowest(left)
                 left &= left - np.uint64(1)
                 u = np.uint64(slot[t] + (w << 6)) + bit
                 if u >= slot[t + 1]:  # a tile without rows excludes none
                     break
-                if precise and (unsure[t * WORDS + w] >> bit) & np.uint64(1) == np.uint64(0):
+                if precise and (found[WORDS + w] >> bit) & np.uint64(1) == np.uint64(0):
                     counters[CANDIDATES] += 1
                     for k in range(id_start[u], id_start[u + np.uint64(1)]):
                         runs_id[used[1]] = id[k]
@@ -754,6 +739,27 @@ def _list_alone(
         runs.event[used[0]], runs.begin[used[0]] = event, first
         used[0] += 1
     return True
+
+
+@inlined
+def _rows_alone(t: int, beyond: Any, begin: int, index: Arrays, alone: Alone) -> Any:
+    """The rows of a tile that the event laid out has, united; or their inner rows, which begin so far beyond."""
+    words, offset, edge_start, row_at, local = index.words, index.offset, index.edge_start, index.row_at, index.local
+    row_column, row_low, row_shift, row_length = index.row_column, index.row_low, index.row_shift, index.row_length
+    of, to, cells = alone.first, alone.last, alone.cell
+    united = nothing()
+    for r in range(np.uint64(index.row[t]), np.uint64(index.row[t + 1])):
+        c = np.uint64(row_column[r])
+        row = everything()
+        for k in range(of[c], to[c]):
+            cell = np.int64(cells[np.uint64(k - begin)])
+            at = _row_offset(cell, r, c, r < local[t], row_low, row_shift, offset, edge_start)
+            if 0 <= at < row_length[r] * WORDS:
+                row = both(row, load(words, np.uint64(row_at[r] + beyond + at)))
+        if of[c] == to[c]:
+            row = load(words, np.uint64(row_at[r] + beyond))
+        united = either(united, row)
+    return united
 
 
 @inlined
@@ -800,29 +806,51 @@ def _row_offset(
     return np.int64(offset[np.uint64(edge_start[c] + cell - 1)])
 
 
+@borrower
+def count_matches(runs: Runs, id_start: Any, offsets: Any) -> None:
+    """Fill the offsets[N + 1] of a MatchBatch, which are 0."""
+    event, begin, n, m = runs.event, runs.begin, runs.used[0], runs.used[1]
+    sets, set_event, set_at = runs.set, runs.set_event, runs.set_at
+    for r in range(n):
+        offsets[event[r] + 1] += (begin[r + 1] if r + 1 < n else m) - begin[r]
+    for r in range(runs.used[2]):
+        count = 0
+        for w in range(WORDS):
+            word = sets[r * WORDS + w]
+            if set_at[r] >= 0:
+                count += ones(word)
+                continue
+            while word != np.uint64(0):
+                u = (w << 6) + np.int64(lowest(word)) - 1 - set_at[r]
+                count += id_start[u + 1] - id_start[u]
+                word &= word - np.uint64(1)
+        offsets[set_event[r] + 1] += count
+    for e in range(offsets.shape[0] - 1):
+        offsets[e + 1] += offsets[e]
+
+
 @kernel
-def arrange(runs: Runs, ids: Any, n_ids: int, offsets: Any) -> Any:
-    """Turn runs and sets into a MatchBatch: fill its offsets[N + 1], which are 0, and return its subscriptions."""
+def arrange(runs: Runs, ids: Any, id_start: Any, n_ids: int, offsets: Any, out: Any) -> None:
+    """Turn runs and sets into the subscriptions of a MatchBatch with these offsets."""
     event, begin, id, n, m = runs.event, runs.begin, runs.id, runs.used[0], runs.used[1]
     sets, set_event, set_at, n_sets = runs.set, runs.set_event, runs.set_at, runs.used[2]
     n_events = offsets.shape[0] - 1
-    for r in range(n):
-        offsets[event[r] + 1] += (begin[r + 1] if r + 1 < n else m) - begin[r]
-    for r in range(n_sets):
-        for w in range(WORDS):
-            offsets[set_event[r] + 1] += ones(sets[r * WORDS + w])
-    for e in range(n_events):
-        offsets[e + 1] += offsets[e]
     at = offsets[:-1].copy()
-    out = np.empty(offsets[n_events], np.int32)
     for r in range(n_sets):
         to = at[set_event[r]]
         for w in range(WORDS):
             word = sets[r * WORDS + w]
-            first = set_at[r] + (w << 6)
+            if set_at[r] >= 0:
+                first = set_at[r] + (w << 6)
+                while word != np.uint64(0):
+                    out[to] = ids[first + np.int64(lowest(word))]
+                    to += 1
+                    word &= word - np.uint64(1)
             while word != np.uint64(0):
-                out[to] = ids[first + np.int64(lowest(word))]
-                to += 1
+                u = (w << 6) + np.int64(lowest(word)) - 1 - set_at[r]
+                for k in range(id_start[u], id_start[u + 1]):
+                    out[to] = ids[k]
+                    to += 1
                 word &= word - np.uint64(1)
         at[set_event[r]] = to
     for r in range(n):
@@ -853,7 +881,6 @@ def arrange(runs: Runs, ids: Any, n_ids: int, offsets: Any) -> Any:
             _by_bits(out, sorted_end, end, bits)
         if sorted_end > b:
             _merge(out, b, sorted_end, end, spare)
-    return out
 
 
 class Single(NamedTuple):
@@ -871,11 +898,15 @@ def match_single(offsets: Any, column: Any, value: Any, held: Any) -> Any:
     """The subscriptions, ascending, that a batch of one event satisfies; a held `Single`."""
     index, room, runs, chosen, counters = held.arrays
     cell = np.empty(column.shape[0], np.uint16)
-    alone = Alone(room.first, room.last, cell, room.passed, room.row, room.candidate)
+    alone = Alone(room.first, room.last, cell, room.passed, room.found, room.candidate)
     runs.used[:] = 0
     parents = (np.int64(0), np.int64(index.parent.shape[0] - 1))
     match_alone(0, 1, chosen, Events(offsets, column, value), parents, index, alone, runs, counters)
-    return arrange(runs, index.id, runs.id.shape[0], np.zeros(2, np.int64))  # not all subscriptions have an id here
+    of_event = np.zeros(2, np.int64)
+    count_matches(runs, index.id_start, of_event)
+    out = np.empty(of_event[1], np.int32)
+    arrange(runs, index.id, index.id_start, runs.id.shape[0], of_event, out)  # not all subscriptions have an id here
+    return out
 
 
 @inlined
