@@ -1,11 +1,14 @@
-"""Options with which an algorithm lists exactly the matches, and, on a simulated GPU, uses few threads."""
+"""How algorithms run in tests: compiled or not, and with which options they list exactly the matches."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numba
+
 from matchers.algorithms import ALGORITHMS
 
+UNCOMPILED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]  # numba sets it when it is imported
 EXACTLY: dict[str, dict[str, Any]] = {
     **{name: dict(algorithm.exactly) for name, algorithm in ALGORITHMS.items()},
     "ccm": {"threads": 2, "blocks": 1},

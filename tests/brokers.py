@@ -21,14 +21,16 @@ from tests.kafka_double import ABORTED, COMMITTED, DECIDED, EMPTY, OPEN, Broker,
 NODES = (0, 1)
 OK = 0
 LATE = -1  # no answer: the request arrives after the next one of anybody
-UNKNOWN_TOPIC = errors.UnknownTopicOrPartitionError.errno
-CONCURRENT = errors.ConcurrentTransactionsError.errno
-FENCED = errors.ProducerFencedError.errno
-OLD_EPOCH = errors.InvalidProducerEpochError.errno
-NO_TRANSACTION = errors.InvalidTxnStateError.errno
-UNKNOWN_ID = errors.InvalidProducerIdMappingError.errno
-OUT_OF_ORDER = errors.OutOfOrderSequenceNumberError.errno
-UNSTABLE = errors.UnstableOffsetCommitError.errno
+UNKNOWN_TOPIC: int = errors.UnknownTopicOrPartitionError.errno
+CONCURRENT: int = errors.ConcurrentTransactionsError.errno
+FENCED: int = errors.ProducerFencedError.errno
+OLD_EPOCH: int = errors.InvalidProducerEpochError.errno
+NO_TRANSACTION: int = errors.InvalidTxnStateError.errno
+UNKNOWN_ID: int = errors.InvalidProducerIdMappingError.errno
+OUT_OF_ORDER: int = errors.OutOfOrderSequenceNumberError.errno
+UNSTABLE: int = errors.UnstableOffsetCommitError.errno
+NOT_ATTEMPTED: int = errors.OperationNotAttemptedError.errno
+NOT_LEADER: int = errors.NotLeaderForPartitionError.errno
 
 Answer = SimpleNamespace
 
@@ -153,7 +155,7 @@ class Brokers(Broker):
         def code_of(topic: str) -> int:
             if code or not missing:
                 return code
-            return UNKNOWN_TOPIC if topic in missing else errors.OperationNotAttemptedError.errno
+            return UNKNOWN_TOPIC if topic in missing else NOT_ATTEMPTED
 
         if not code and not missing and known is not None:
             known.added |= {topic.name for topic in request.v3_and_below_topics}
@@ -214,7 +216,7 @@ class Brokers(Broker):
 
     def _appended(self, code: int, slot: str, topic: str, data: Any) -> int:
         if code:
-            return errors.NotLeaderForPartitionError.errno
+            return NOT_LEADER
         if topic not in self.logs or data.index != 0:
             return UNKNOWN_TOPIC
         if topic in self.refusing:

@@ -152,7 +152,8 @@ def workers(r: Random) -> None:
     reading = read_events(pa.record_batch(schema), asked.fields, decode_event)
     found: list[set[str]] = [set() for _ in events]
     for part, encoder in zip(parts, asked.encoders, strict=True):
-        matched = part.match(reading.values, encoder, reading.document, np.empty(0, np.int32))
+        encoded, several = encoder.encode(reading.values), reading.values.several
+        matched = part.match(encoded, several, reading.document, np.empty(0, np.int32))
         for event, position in zip(*(a.tolist() for a in matched), strict=True):
             found[event].add(part.segment.ids[position])
     for number, event in enumerate(events):

@@ -24,6 +24,7 @@ from streaming.driver import pipeline
 from streaming.driver.composition import Names, Outputs
 from streaming.driver.pipeline import Sink
 from streaming.driver.quotas import SubscriptionQuota
+from streaming.index import packing
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_source
 from streaming.state import compaction, first_load
 from streaming.state import restore as restore_module
@@ -164,7 +165,7 @@ class Job:
         processes: Executor,
     ) -> None:
         store = Store(directory)
-        positions = dict.fromkeys(world.topics, 0) | committed
+        positions = dict.fromkeys(world.topics, 0) | dict(committed)
         if not committed:
             positions |= {at: len(log) for at, log in world.topics.items() if at[0] == SUBSCRIPTIONS}
         names = world.names
@@ -172,12 +173,13 @@ class Job:
         topic = Topic("", {}, names.subscriptions, lows, names.statuses, names.subscriptions_id, names.query)
         restored = restore(empty, store, topic, positions, first_start=not committed)
         self.slots = slots
+        without_brokers: Any = slots
         self.compactor = Compactor(store, processes, restored.files)
         self.state = State(restored.snapshot, Value, dict(restored.positions), compactor=self.compactor)
         self.pipeline = WithoutSpark(
             self.state,
             sink,
-            slots,
+            without_brokers,
             outputs,
             world.names,
             SubscriptionQuota(world.quota),
@@ -186,7 +188,7 @@ class Job:
         )
         self.pipeline.subscription_quota.begin(self.state.snapshot)
         if restored.first_start:
-            slices = [first_load.packing.read(path, first_load.Slice) for path in restored.slices]
+            slices = [packing.read(path, first_load.Slice) for path in restored.slices]
             self.pipeline.adopt(slices, restored.chosen, restored.positions)
         restored.forget_slices()
 
@@ -295,7 +297,7 @@ def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[in
     undecodable = []
     last: dict[tuple[str, int], int] = {}  # event of a partition in a topic
     for record in world.written():
-        headers = dict(record.headers)
+        headers = stage.headers_of(record)
         if record.topic == names.statuses:
             continue
         if record.topic == names.dead_letters:
@@ -309,8 +311,8 @@ def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[in
             assert topic in world.refused_topics if reason == TOPIC_REFUSED else world.may_miss(topic)
             ids = headers["sluice_subscriptionids"]
         else:
-            _, partition, offset = headers["ce_id"].decode().split("-")
-            at, topic, ids = (int(partition), int(offset)), record.topic, headers["ce_subscriptionids"]
+            _, number, offset = headers["ce_id"].decode().split("-")
+            at, topic, ids = (int(number), int(offset)), record.topic, headers["ce_subscriptionids"]
             assert int(headers["ce_matchversion"]) == began[EVENTS, at[0]][at[1]]
             assert at[1] > last.get((topic, at[0]), -1), "not in order"
             last[topic, at[0]] = at[1]

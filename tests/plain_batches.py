@@ -29,10 +29,11 @@ def batches(
             builder.append(number, timestamp_ms, key, value, [])
         first[destination] = first.get(destination, 0) + len(values)
         parts.append(bytes(builder.build()))
-    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+    lengths = np.array([len(part) for part in parts], np.int64)
+    ends = np.cumsum(lengths)
     return Batches(
         np.frombuffer(b"".join(parts), np.uint8),
-        ends - [len(part) for part in parts],
+        ends - lengths,
         ends,
         np.array([destination for destination, _ in batches], np.int64),
         np.array([len(values) for _, values in batches], np.int64),

@@ -20,6 +20,9 @@ def deadly(read: Any, column: Any) -> Any:
 
 if __name__ == "__main__":
     assert daemon  # all that it loads
-    matches.read_events = deadly(matches.read_events, lambda rows, *_: rows["value"])
-    matching.compile_changes = deadly(matching.compile_changes, lambda changes: changes.values)
+    for module, name, column in (
+        (matches, "read_events", lambda rows, *_: rows["value"]),
+        (matching, "compile_changes", lambda changes: changes.values),
+    ):
+        setattr(module, name, deadly(getattr(module, name), column))
     manager()

@@ -141,9 +141,10 @@ class History(Ledger):
         if one is None or one.job is None:
             return
         job = one.job
+        executors: Any = (job.compactor._joins, job.compactor._saves)  # a Beside each
         self._spoiled_write = crash or None
         try:
-            self._run(one, lambda: [work.work() for work in (job.compactor._joins, job.compactor._saves)], ())
+            self._run(one, lambda: [work.work() for work in executors], ())
         finally:
             self._spoiled_write = None
 

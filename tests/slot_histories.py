@@ -23,13 +23,14 @@ from streaming.driver import pipeline as pipeline_module
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.slots import Slots
 from streaming.errors import Fenced, JobError, Unsettled
+from streaming.index import packing
 from streaming.kafka import sink as sink_module
 from streaming.kafka.sink import TransactionalSink
 from streaming.monitoring import reporting
 from streaming.publishing.connection.client import Client
 from streaming.rows import SourcePartition
 from streaming.state.first_load import Slice
-from streaming.state.restore import Restored, packing
+from streaming.state.restore import Restored
 from streaming.state.store import Store
 from streaming.worker import publishing, transaction
 from tests import connections, kafka_double
@@ -470,7 +471,7 @@ class History(Ledger):
 
     def _due(self, actor: Actor, after: bool, kinds: Sequence[str]) -> Fault | None:
         actor.check()
-        plan = actor.facts.plan
+        plan: Plan = actor.facts.plan
         plan.calls += not after
         due = [f for f in plan.faults if f.call <= plan.calls and f.after == after and f.kind in kinds]
         if not due:

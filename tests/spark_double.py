@@ -86,7 +86,10 @@ class _Tasks:
         self._tasks, self._run = tasks, run
 
     def mapInArrow(self, work: Work, schema: Any) -> _Tasks:
-        return _Tasks([lambda task=task: list(work(task())) for task in self._tasks], self._run)
+        def done(task: Task) -> list[pa.RecordBatch]:
+            return list(work(task()))
+
+        return _Tasks([partial(done, task) for task in self._tasks], self._run)
 
     def union(self, other: _Tasks) -> _Tasks:
         return _Tasks([*self._tasks, *other._tasks], self._run)
@@ -95,12 +98,18 @@ class _Tasks:
         """By the last of these columns."""
         rows = pa.Table.from_batches([batch for batches in self._run(self._tasks) for batch in batches], SHIPPED)
         of = np.asarray(rows[by[-1]]) % n
-        return _Tasks([lambda i=i: rows.filter(pa.array(of == i)).to_batches() for i in range(n)], self._run)
+
+        def partition(i: int) -> list[pa.RecordBatch]:
+            batches: list[pa.RecordBatch] = rows.filter(pa.array(of == i)).to_batches()
+            return batches
+
+        return _Tasks([partial(partition, i) for i in range(n)], self._run)
 
     def sortWithinPartitions(self, *by: str) -> _Tasks:
         def in_order(task: Task) -> list[pa.RecordBatch]:
             table = pa.Table.from_batches(task(), SHIPPED).sort_by([(name, "ascending") for name in by])
-            return table.combine_chunks().to_batches(max_chunksize=3)
+            batches: list[pa.RecordBatch] = table.combine_chunks().to_batches(max_chunksize=3)
+            return batches
 
         return _Tasks([partial(in_order, task) for task in self._tasks], self._run)
 
@@ -113,8 +122,8 @@ class WithoutSpark(Pipeline):
     """Without Spark's functions."""
 
     def _places(self, report: Any, batch: Any) -> Any:
-        places = np.array(batch.places(), np.int64).reshape(-1, 4)
-        places = places[[offset >= self.state.positions.get((s, p), 0) for s, p, offset, _ in places.tolist()]]
+        left = [place for place in batch.places() if place[2] >= self.state.positions.get(place[:2], 0)]
+        places = np.array(left, np.int64).reshape(-1, 4)
         return places[np.lexsort(places.T[::-1])]
 
 

@@ -63,7 +63,7 @@ def _another_header(content: bytes, a: int, b: int) -> bytes:
     """A header that says something impossible, with a checksum that is right."""
     begin = len(flat_file.MAGIC) + 8
     size = int.from_bytes(content[begin - 8 : begin - 4], "little")
-    values = (None, -1, "x", [], 1.5, 2**70, {})
+    values: tuple[Any, ...] = (None, -1, "x", [], 1.5, 2**70, {})
     try:
         header = json.loads(content[begin : begin + size])
         places = [(header, name) for name in header]

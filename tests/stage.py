@@ -251,10 +251,15 @@ def delivered(state: State, *rows: dict[str, Any]) -> dict[int, dict[str, list[s
     work(state, list(rows), slots=Slots(sink))
     found: dict[int, dict[str, list[str]]] = {}
     for record in published(sink):
-        headers = dict(record.headers)
+        headers = headers_of(record)
         offset, subscriber = int(headers["ce_id"].split(b"-")[-1]), record.topic.removeprefix("to.")
         found.setdefault(offset, {})[subscriber] = json.loads(headers["ce_subscriptionids"])
     return found
+
+
+def headers_of(record: Record) -> dict[str, bytes]:
+    """Those that have a value."""
+    return {name: value for name, value in record.headers if value is not None}
 
 
 def published(sink: ListSink) -> list[Record]:
@@ -286,12 +291,22 @@ def pipeline(sink: ListSink, absent: set[str] | None = None, max_bytes: int = 1_
     return WithoutSpark(matched, sink, slots, SomeTopics(absent), NAMES, careful=False)
 
 
+def sink_of(p: Pipeline) -> ListSink:
+    assert isinstance(p.sink, ListSink)
+    return p.sink
+
+
+def slots_of(p: Pipeline) -> Slots:
+    slots: Any = p.slots
+    assert isinstance(slots, Slots)
+    return slots
+
+
 def step(p: Pipeline, *rows: dict[str, Any], most: int = 1_000_000) -> list[Record]:
     """The records of all transactions for a batch of these rows, of which Arrow's batches have at most so many."""
-    sink: Any = p.sink
+    sink = sink_of(p)
     before = len(sink.transactions)
-    slots: Any = p.slots
-    frame: Any = Frame.of(rows, most, slots.stage)
+    frame: Any = Frame.of(rows, most, slots_of(p).stage)
     p.reread = lambda number, positions: [frame.toArrow()]
     p(frame, 0)
     return [record for records, _ in sink.transactions[before:] for record in records]

@@ -41,7 +41,7 @@ def tables(draw: st.DrawFn, columns: st.SearchStrategy[int] = st.integers(0, 4))
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> dict[str, object]:
+def batches(draw: st.DrawFn) -> dict[str, Any]:
     """Arguments of EventBatch.from_values: repeated columns, columns that no table knows, NaN."""
     n_events, n_columns = draw(st.integers(0, 5)), draw(st.integers(1, 6))
     entry = st.tuples(
@@ -108,7 +108,7 @@ excluded = choice(
     operator("cidr", one_or_several(st.sampled_from(NETWORKS))),
     one_or_several(st.deferred(lambda: conditions)),
 )
-conditions = choice(
+conditions: st.SearchStrategy[Any] = choice(
     *[scalars] * 2,
     *[operator("numeric", bounds.map(list))] * 2,
     *[operator("anything-but", excluded)] * 2,
@@ -166,7 +166,7 @@ of_any_size = choice(*[fields(2)] * 9, st.just({}))
 @st.composite
 def patterns(draw: st.DrawFn) -> Document:
     """Patterns that are not refused for their size after expansion."""
-    pattern = draw(of_any_size)
+    pattern: Document = draw(of_any_size)
     try:
         lower(parse(pattern))
     except PatternError as error:

@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from confluent_kafka import Message
 
-class Record:
+
+class Record(Message):
     """The value is a document, or bytes as they are; `headers` are names with texts."""
 
     def __init__(
@@ -19,28 +21,14 @@ class Record:
         time_ms: int = 0,
         headers: dict[str, str] | None = None,
     ) -> None:
-        self._key = key and key.encode()
-        self._value = document if isinstance(document, bytes | None) else json.dumps(document).encode()
-        self._partition, self._offset, self._time_ms = partition, offset, time_ms
-        self._headers = [(name, value.encode()) for name, value in (headers or {}).items()]
-
-    def key(self) -> Any:
-        return self._key
-
-    def value(self) -> bytes | None:
-        return self._value
-
-    def partition(self) -> int:
-        return self._partition
-
-    def offset(self) -> int:
-        return self._offset
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self._time_ms
-
-    def headers(self) -> list[tuple[str, bytes]]:
-        return self._headers
+        super().__init__(
+            partition=partition,
+            offset=offset,
+            key=None if key is None else key.encode(),
+            value=document if isinstance(document, bytes | None) else json.dumps(document).encode(),
+            headers=[(name, value.encode()) for name, value in (headers or {}).items()],
+            timestamp=(1, time_ms),
+        )
 
 
 class Topic:
@@ -50,6 +38,6 @@ class Topic:
         self.records = [Record(key, document, offset=n, time_ms=n) for n, (key, document) in enumerate(written)]
         self.reads = 0
 
-    def __call__(self) -> Iterator[Any]:
+    def __call__(self) -> Iterator[Record]:
         self.reads += 1
         yield from self.records

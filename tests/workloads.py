@@ -87,7 +87,8 @@ def number(r: Random) -> float:
 
 
 def literal(r: Random) -> Any:
-    return r.choice([text, text, number, number, lambda _: True, lambda _: False, lambda _: None])(r)
+    kinds: list[Callable[[Random], Any]] = [text, text, number, number, lambda _: True, lambda _: False, lambda _: None]
+    return r.choice(kinds)(r)
 
 
 def bounds(r: Random) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from bench import command
 from bench.matching import choices
 from bench.matching.choices import Compared
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, SubscriptionTable
+from matchers.contract.tables import Int32
 
 POINT = Compared("hem", 30, 64, 1.5, "tiles, hem", 0.1, 2.2, "tiles", 2.0, True)
 
@@ -60,13 +61,13 @@ def test_a_wrong_answer_ends_with_exit_code_1(tmp_path: Path, monkeypatch: pytes
         def match(self, events: EventBatch) -> MatchBatch:
             return MatchBatch(np.zeros(len(events) + 1, np.int64), np.empty(0, np.int32))
 
-        def alone(self):  # type: ignore[no-untyped-def]
+        def alone(self) -> Callable[[EventBatch], Int32]:
             return lambda _: np.empty(0, np.int32)
 
     def build(table: SubscriptionTable) -> Matcher:
         return Silent()
 
-    monkeypatch.setitem(ALGORITHMS, "auto", Algorithm(build, chooses=True))
+    monkeypatch.setitem(ALGORITHMS, "auto", Algorithm(build, chooses=("scan",)))
     result = run("--workloads", "dense", "--sizes", "30", "-a", "scan", "--out", str(tmp_path / "choices.csv"))
     assert result.exit_code == 1
     assert "WRONG" in result.output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,7 @@ def test_an_interface_gets_a_line_for_each_event_that_is_forwarded_to_it() -> No
 def test_its_steps_give_the_interfaces_of_the_filters_that_match() -> None:
     prepared = TOY.prepared()
     matcher = ALGORITHMS["scan"](prepared.table)
-    found = prepared.part(0, 60)
+    found: Any = prepared.part(0, 60)
     for step in prepared.steps(matcher).values():
         found = step(found)
     expected = prepared.interfaces.behind(matcher.match(TOY.batch()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ TOY = EventBus(subscriptions=3_000, events=400)
 TINY = ("--scenario", "event-bus", "-n", "300", "--events", "12", *QUICK)
 
 
-def written(documents: Documents) -> list[dict[str, object]]:
+def written(documents: Documents) -> list[dict[str, Any]]:
     return [documents.document(d) for d in range(len(documents))]
 
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 import run_stream
 from bench.matching import memory, turns
 from bench.matching.candidates import Candidate
-from bench.matching.measure import Effort
+from bench.matching.measure import Effort, measure
 from bench.matching.measurement import Measurement
 from bench.papers import PAPERS, pcm, sweeps, tables
 from bench.papers.draw import draw
@@ -52,6 +52,11 @@ TOY = Figure(
 def sweep(directory: Path, *arguments: str) -> Result:
     flags = ["--scale", "0.0002", "--seconds", "0", "--rounds", "1", "--settling", "0", "--out", str(directory)]
     return CliRunner().invoke(run_stream.app, ["bench", "sweep", *arguments, *flags])
+
+
+def dataset_of(row: Row) -> Path | None:
+    assert isinstance(row.workload, Workload)
+    return row.workload.dataset
 
 
 def rows(file: Path) -> list[dict[str, str]]:
@@ -112,7 +117,7 @@ def test_real_data_serve_where_they_have_attributes_enough(tmp_path: Path) -> No
     data.write_text("\n".join(" ".join(str((i * j) % 7) for j in range(1, 31)) for i in range(40)))
     (figure,) = sweeps.figures("hem", ["9"])
     outcome = sweeps.run(replace(figure, points=figure.points[:2]), 1e-4, QUICK, data)
-    assert [row.workload.dataset for row in outcome.rows if row.label == "scan"] == [data, None]
+    assert [dataset_of(row) for row in outcome.rows if row.label == "scan"] == [data, None]
     assert "With 100 attributes, more than data.txt has, values are uniform." in outcome.notes
 
 
@@ -320,15 +325,13 @@ def test_what_fits_only_without_the_others_is_measured_after_them(monkeypatch: p
 
 
 def test_if_the_answers_of_all_do_not_fit_each_is_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = turns.measure
-
-    def measure(workload: Any, candidates: Sequence[Candidate], *others: Any) -> list[Measurement]:
+    def measure_alone(workload: Any, candidates: Sequence[Candidate], *others: Any) -> list[Measurement]:
         if len(candidates) > 1 or candidates[0].algorithm == "nobody":
             raise MemoryError
-        return real(workload, candidates, *others)
+        return measure(workload, candidates, *others)
 
     monkeypatch.setitem(ALGORITHMS, "nobody", ALGORITHMS["scan"])
-    monkeypatch.setattr(turns, "measure", measure)
+    monkeypatch.setattr(turns, "measure", measure_alone)
     outcome = sweeps.run(replace(TOY, points=TOY.points[:1], stated=()), 1.0, QUICK)
     assert [(row.label, row.columns["turn"]) for row in outcome.rows] == [("scan", 2), ("counting", 3)]
     assert [row.label for row in outcome.left_out] == ["nobody"]
@@ -405,7 +408,7 @@ def test_a_figure_of_real_events_needs_some_and_another_wants_none(tmp_path: Pat
     data.write_text("\n".join(" ".join(str((i * j) % 7) for j in range(1, 5)) for i in range(40)))
     for real, used in ((True, data), (None, data), (False, None)):
         outcome = sweeps.run(replace(TOY, real=real), 0.1, QUICK, data)
-        assert {row.workload.dataset for row in outcome.rows} == {used}
+        assert {dataset_of(row) for row in outcome.rows} == {used}
 
 
 def test_our_own_series_stands_beside_the_fastest_of_the_others(

@@ -87,7 +87,12 @@ def test_the_picture_has_a_line_for_each_system(tmp_path: Path, monkeypatch: pyt
 
     lines: list[Any] = []
     plot = Axes.plot
-    monkeypatch.setattr(Axes, "plot", lambda *a, **named: lines.append(named.get("label")) or plot(*a, **named))
+
+    def labelled(*arguments: Any, **named: Any) -> Any:
+        lines.append(named.get("label"))
+        return plot(*arguments, **named)
+
+    monkeypatch.setattr(Axes, "plot", labelled)
     draw(ROWS, tmp_path / "system.png")
     assert [label for label in lines if label] == [f"{row.system}, 1,000 subscriptions" for row in ROWS]
     assert (tmp_path / "system.png").stat().st_size > 1_000
@@ -157,7 +162,8 @@ def test_a_system_is_stopped_when_its_time_is_over(
     monkeypatch.setattr(run, "time", slow)
     usage: Any = SimpleNamespace(samples=[(0.0, {})])
     found = run._watch(LOAD, slow, child(events=written, done=True), child(), usage, lambda _: None)
-    assert (found.events, found.done_s) == (course.events, pytest.approx(course.done_s, abs=0.2))
+    assert found.events == course.events
+    assert found.done_s == pytest.approx(course.done_s, abs=0.2)
     assert found.drain_s == (None if course.drain_s is None else pytest.approx(course.drain_s, abs=0.2))
 
 

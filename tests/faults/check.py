@@ -100,7 +100,12 @@ def out_of_order(deliveries: Iterable[Delivery]) -> Iterator[Delivery]:
 
 def twice(deliveries: Iterable[Delivery]) -> list[Delivery]:
     seen: set[tuple[int, int, int]] = set()
-    return [d for d in deliveries if d[:3] in seen or seen.add(d[:3])]  # type: ignore[func-returns-value]
+    again: list[Delivery] = []
+    for d in deliveries:
+        if d[:3] in seen:
+            again.append(d)
+        seen.add(d[:3])
+    return again
 
 
 def wrong_dead_letters(rubbish: Mapping[Origin, tuple[bytes | None, bytes | None]], dead: Sequence[Dead]) -> list[str]:

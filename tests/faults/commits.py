@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -84,7 +84,8 @@ class Commits:
 
     def _by_place(self, one: Seen) -> dict[tuple[str, int], int]:
         """Nothing was committed of a partition before it was there."""
-        return dict(zip_longest(self.places[:], one.offsets, fillvalue=0))
+        places = self.places[:]
+        return dict.fromkeys(places, 0) | dict(zip(places, one.offsets, strict=False))
 
     def _events(self, one: Seen) -> int:
         return sum(self.events_of(one).values())

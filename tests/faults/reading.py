@@ -13,6 +13,7 @@ import orjson
 
 from bench.system.check import NEVER, Changes, Deliveries, Events, Statuses
 from config import Settings
+from streaming.documents.messages import place_of, topic_of
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topics
@@ -119,9 +120,9 @@ class Reading:
     def as_changes(self, ends: Mapping[tuple[str, int], int], aside: Collection[Origin] = ()) -> Changes:
         parts = _parts(self.changes, 7, self.settings.subscriptions.topic, ends, aside)
         rows = np.concatenate(parts)
-        low, high = rows[:, (3, 5)], rows[:, (4, 6)]
-        nothing = np.zeros(len(rows), np.int64)
-        return Changes(_start(parts), *(_int32(a) for a in (*rows.T[:3], low, high)), nothing)
+        id, subscriber, symbol = map(_int32, rows.T[:3])
+        low, high = _int32(rows[:, (3, 5)]), _int32(rows[:, (4, 6)])
+        return Changes(_start(parts), id, subscriber, symbol, low, high, np.zeros(len(rows), np.int64))
 
     def as_statuses(self, changes: Changes) -> Statuses:
         """Of those changes. A status of what is beyond the end of the topic counts as one of nothing."""
@@ -192,7 +193,8 @@ class Reading:
     def _new(self, topics: Sequence[str]) -> Iterator[Any]:
         for message in clients.read(self.cluster, topics, follow=False, starts=self._starts):
             assert message is not None
-            self._starts[message.topic(), message.partition()] = message.offset() + 1
+            partition, offset = place_of(message)
+            self._starts[topic_of(message), partition] = offset + 1
             yield message
 
 

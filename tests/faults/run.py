@@ -81,7 +81,8 @@ def run(system: System, kinds: Sequence[str], seed: int, tell: Tell) -> Outcome:
             held = KINDS[kind](system, r)
             outage = system.caught_up(began)
             found = system.checked()
-            fault = Fault(kind, *(round(s, 2) for s in (outage.s, held, outage.caught_up_s)), found.right)
+            outage_s, held_s, caught_up_s = (round(s, 2) for s in (outage.s, held, outage.caught_up_s))
+            fault = Fault(kind, outage_s, held_s, caught_up_s, found.right)
             faults.append(fault)
             tell(_line(number, len(kinds), fault, found))
             if not found.right:

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import orjson
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from config import Settings
 from config import load as load_settings
@@ -163,14 +163,19 @@ def _write(
 ) -> None:
     failed: list[str] = []
     options = cluster.client(enable_idempotence=True, linger_ms=5, message_max_bytes=8 * MB)
-    producer = Producer(options, on_delivery=lambda error, _: error and failed.append(error.str()))
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failed.append(error.str())
+
+    producer = Producer(options, on_delivery=delivered)
     makers = {settings.events.topic: event, settings.subscriptions.topic: change}
     end = time.monotonic() + 60 * minutes
     told = time.monotonic()
     topics = [settings.events.topic] * 2 + [settings.subscriptions.topic]
     for written, topic in enumerate(clients.paced(iter(lambda: r.choice(topics), None), PER_S)):
         one = makers[topic](r)
-        producer.produce(topic, one.value, one.key, headers=one.headers)
+        producer.produce(topic, one.value, one.key, headers=[*one.headers])
         producer.poll(0)
         now = time.monotonic()
         if now - told >= TELL_S:

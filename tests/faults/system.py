@@ -21,7 +21,7 @@ from streaming.kafka import layout
 from streaming.kafka.broker import LOOPBACK, EmbeddedBroker, free_port
 from streaming.kafka.clients import Cluster
 from streaming.kafka.retention import DAY_MS
-from streaming.kafka.topics import TIMEOUT_S
+from streaming.kafka.topics import TIMEOUT_S, Topic
 from tests.faults.check import Found, Gone, check
 from tests.faults.cluster import SparkCluster
 from tests.faults.commits import Commits
@@ -218,7 +218,7 @@ def _listeners(direct: int, proxied: int, proxy: int, controller: int) -> dict[s
     }
 
 
-def _kept(topics: Iterable[layout.Topic], settings: Settings) -> Iterable[layout.Topic]:
+def _kept(topics: Iterable[Topic], settings: Settings) -> Iterable[Topic]:
     """No status may be compacted away before it is checked, and records of any time may be written."""
     sources = (settings.events.topic, settings.subscriptions.topic)
     for topic in topics:

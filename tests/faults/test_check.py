@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from typing import Any
 from zlib import crc32
 
 import orjson
@@ -51,7 +52,7 @@ def history() -> Reading:
     return reading
 
 
-def _matches(pattern: dict, event: dict) -> bool:
+def _matches(pattern: dict[str, Any], event: dict[str, Any]) -> bool:
     ranges = {name: pattern[name][0]["numeric"] for name in ("price", "volume")}
     return event["symbol"] in pattern["symbol"] and all(r[1] <= event[n] < r[3] for n, r in ranges.items())
 

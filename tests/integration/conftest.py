@@ -167,7 +167,8 @@ def _container() -> Iterator[str]:
     port = free_port()  # Kafka tells its clients where it is, so the port must be the same inside and out
     testcontainers_config.ryuk_disabled = True  # it is an image of its own; the context manager cleans up here
     container = DockerContainer(IMAGE)
-    container.ports[f"{port}/tcp"] = ("127.0.0.1", port)
+    # The library passes it on to Docker, which takes an address too.
+    container.ports[f"{port}/tcp"] = ("127.0.0.1", port)  # type: ignore[assignment]
     for name, value in {**SETTINGS, "ADVERTISED_LISTENERS": f"PLAINTEXT://localhost:{port}"}.items():
         container.with_env(f"KAFKA_{name}", value.format(port=port))
     container.waiting_for(LogMessageWaitStrategy("Kafka Server started"))

@@ -49,7 +49,8 @@ class Jvm:
         os.environ["SPARK_LOCAL_DIRS"] = str(directory)  # Spark remembers the first job's for the life of the JVM
         try:
             with (directory / "log").open("wb") as log:
-                gateway = launch_gateway(SparkConf(False).setAll(list(ours.items())), {"stdout": log, "stderr": log})
+                conf = SparkConf(False).setAll(list(ours.items()))
+                gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]  # of PySpark
         finally:
             del os.environ["SPARK_LOCAL_DIRS"]
         parameters = gateway.gateway_parameters

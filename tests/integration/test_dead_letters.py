@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from confluent_kafka import Producer
@@ -19,6 +19,7 @@ from config.model import Settings
 from streaming.admin import redrive
 from streaming.admin.dead_letters import Place, Wanted, marker
 from streaming.documents import records as made
+from streaming.documents.messages import headers_of, partition_of
 from streaming.documents.records import Headers, Origin, Record, dead_letter
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster, read
@@ -30,7 +31,17 @@ from tests.integration.test_job import job, lines, records, subscription
 
 VALUE = b'{"x": 1}'
 ALL = Wanted()
-DELIVERY = {"subscriber": "alice", "subscriptionids": '["a","b"]', "matchversion": "7"}
+
+
+class Subscribed(TypedDict):
+    """Facts in a dead letter of a delivery."""
+
+    subscriber: str
+    subscriptionids: str
+    matchversion: str
+
+
+DELIVERY: Subscribed = {"subscriber": "alice", "subscriptionids": '["a","b"]', "matchversion": "7"}
 
 
 @pytest.fixture
@@ -54,7 +65,7 @@ def write(settings: Settings, written: Sequence[Record]) -> list[tuple[int, int]
         return delivered
 
     for n, (topic, key, value, headers, partition) in enumerate(written):
-        producer.produce(topic, value, key, partition, headers=headers, on_delivery=at(n))
+        producer.produce(topic, value, key, partition, headers=[*headers], on_delivery=at(n))
         producer.poll(0)
     assert producer.flush(60) == 0
     return [places[n] for n in range(len(written))]
@@ -81,7 +92,7 @@ def found(settings: Settings, topic: str) -> list[Record]:
     """What a topic has by now."""
     cluster = Cluster(settings.kafka.bootstrap_servers, {})
     return [
-        Record(topic, m.key(), m.value(), m.headers() or [], m.partition())
+        Record(topic, m.key(), m.value(), headers_of(m), partition_of(m))
         for m in read(cluster, [topic], follow=False, settled=True)
         if m is not None
     ]
@@ -199,8 +210,8 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
         [
             letter(settings, made.UNDECODABLE_EVENT, b"v" * made.MAX_LETTER_BYTES),
             letter(settings, made.OVERSIZE, b"v" * 2_000, **DELIVERY),
-            letter(settings, made.OVERSIZE, **{**DELIVERY, "subscriptionids": ids}),
-            letter(settings, made.MISSING_TOPIC, **{**DELIVERY, "subscriber": "bob"}),
+            letter(settings, made.OVERSIZE, **(DELIVERY | {"subscriptionids": ids})),
+            letter(settings, made.MISSING_TOPIC, **(DELIVERY | {"subscriber": "bob"})),
             letter(settings, made.OVER_QUOTA, subscriber="alice", subscriptionids='["a"]'),
             Record(dead, None, b"not a letter", [("sluice_reason", b"oversize")]),
             Record(dead, None, None, [("sluice_redriven", b"rubbish")]),
@@ -266,7 +277,7 @@ def test_letters_are_listed_and_shown(sluice: CommandLine, settings: Settings) -
         [
             letter(settings, made.UNDECODABLE_EVENT, b"\xff\xfe", headers=own),
             letter(settings, made.OVERSIZE, **DELIVERY),
-            letter(settings, made.OVER_QUOTA, **{**DELIVERY, "subscriber": "bob"}),
+            letter(settings, made.OVER_QUOTA, **(DELIVERY | {"subscriber": "bob"})),
             Record(settings.dead_letters.topic, b"k", b"not a letter", []),
         ],
     )
@@ -431,7 +442,7 @@ def test_a_marker_behind_a_transaction_that_is_open_is_waited_for(settings: Sett
     job = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "transactional.id": settings.query.name})
     job.init_transactions(30)
     job.begin_transaction()
-    job.produce(second.topic, second.value, second.key, headers=second.headers)
+    job.produce(second.topic, second.value, second.key, headers=[*second.headers])
     assert job.flush(30) == 0
     write(settings, [marker(settings.dead_letters.topic, Place(0, 0))])
     end = threading.Timer(1.0, job.commit_transaction if committed else job.abort_transaction)

@@ -37,7 +37,7 @@ def deliver(settings: Settings, subscriber: str, *events: str) -> None:
         headers = records.event_headers((), Origin("events", 0, n, 1_000), 7)
         topic = layout.delivery_topic(settings, subscriber)
         made = records.delivery(topic, subscriber.encode(), event.encode(), headers, '["s1","s2"]', 0)
-        producer.produce(made.topic, made.value, made.key, headers=made.headers)
+        producer.produce(made.topic, made.value, made.key, headers=[*made.headers])
     assert producer.flush(60) == 0
 
 

@@ -56,7 +56,7 @@ def test_what_is_killed_while_it_starts_is_started_again(
         SupervisedJob(sluice.flags(), tmp_path / "log", Path(scratch)) as job,
     ):
         for of, after_s in kills:
-            job.wait_for(f"starting {of.__name__}", lambda of=of: bool(of(job)), START_S)  # type: ignore[misc]
+            job.wait_for(f"starting {of.__name__}", lambda of=of: bool(of(job)), START_S)  # type: ignore[misc]  # not inferred
             killed = of(job)
             time.sleep(after_s)
             kill(killed)

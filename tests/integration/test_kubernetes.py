@@ -126,10 +126,11 @@ def test_spark_asks_for_what_the_role_allows_and_makes_executors_that_the_image_
         given = json.dumps([master, OPTIONS | HERE, str(HOME / "jars" / "spark"), scratch])
         command = [sys.executable, "-c", SESSION, given]
         with subprocess.Popen(command, cwd=HOME, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
+            assert driver.stderr is not None
             try:
                 deadline = time.monotonic() + 120
                 while len(server.pods) < 3 or not server.deleted:  # two, and one for that which failed
-                    assert driver.poll() is None, driver.stderr.read().decode()[-3000:]  # type: ignore[union-attr]
+                    assert driver.poll() is None, driver.stderr.read().decode()[-3000:]
                     assert time.monotonic() < deadline
                     time.sleep(0.1)
                 _, errors = driver.communicate(timeout=120)

@@ -12,6 +12,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from streaming.documents.messages import headers_of, topic_of
 from streaming.documents.records import Record
 from streaming.kafka import sink
 from streaming.kafka.broker import EmbeddedBroker
@@ -86,7 +87,7 @@ class Real(Topics):
 
     def _read(self, topics: list[str]) -> list[Record]:
         found = [m for m in read(self._cluster, topics, follow=False) if m is not None]
-        return [Record(m.topic(), m.key(), m.value(), m.headers() or []) for m in found]
+        return [Record(topic_of(m), m.key(), m.value(), headers_of(m)) for m in found]
 
 
 class _Producer(confluent_kafka.Producer):
@@ -94,7 +95,7 @@ class _Producer(confluent_kafka.Producer):
 
     committed: Callable[[], None]
 
-    def commit_transaction(self, timeout: float) -> None:
+    def commit_transaction(self, timeout: float = -1) -> None:
         super().commit_transaction(timeout)
         self.committed()
 

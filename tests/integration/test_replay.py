@@ -30,7 +30,7 @@ from tests.registry import schema_registry
 from tests.schemas import POINT, avro
 
 BEGIN_MS = int(time.time() - 3600) * 1_000  # of the first event; old enough to be past, not to be removed
-PATTERNS = {"json": {"x": [1]}, "cloudevents": {"data": {"x": [1]}}}
+PATTERNS: dict[str, dict[str, Any]] = {"json": {"x": [1]}, "cloudevents": {"data": {"x": [1]}}}
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ class Users(CommandLine):
             "SLUICE_LOG__LEVEL": "debug",
         }
 
-    def settings(self, user: str, password: str | None = None, authority: Path | None = None) -> tuple[str, str]:
+    def flags_of(self, user: str, password: str | None = None, authority: Path | None = None) -> tuple[str, str]:
         return self.file(user, self.kafka.settings(user, password or _password(user), authority))
 
     def file(self, name: str, settings: str) -> tuple[str, str]:
@@ -47,7 +47,7 @@ class Users(CommandLine):
         return "--config", str(path)
 
     def as_(self, user: str, *arguments: str, stdin: str = "", code: int = 0) -> str:
-        self.written.append(self(*arguments, *self.settings(user), stdin=stdin, code=code))
+        self.written.append(self(*arguments, *self.flags_of(user), stdin=stdin, code=code))
         return self.written[-1]
 
 
@@ -74,7 +74,7 @@ def test_the_commands_of_the_document_give_the_rights_of_its_table() -> None:
 @pytest.mark.timeout(600)  # two starts of the job
 def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(users: Users, secured: Secured) -> None:
     users.as_("registrar", "subscribe", "--id", "s1", "--subscriber", "alice", "--pattern", '{"x": [1]}')
-    config = users.settings("job")
+    config = users.flags_of("job")
     assert SECRET in Path(config[1]).read_text()
     with job(users, *config, fresh=True) as first:
         first.running()
@@ -100,7 +100,7 @@ def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(use
     (letter,) = _all(secured, "deadletters")
     assert letter.value() == b"no JSON"
     assert "1 redriven" in users.as_("redriver", "dlq", "redrive", "--all-letters")
-    statuses = [orjson.loads(message.value())["status"] for message in _all(secured, "subscriptions.status")]
+    statuses = [orjson.loads(message.value() or b"")["status"] for message in _all(secured, "subscriptions.status")]
     assert statuses == ["accepted", "paused", "accepted"]
     assert users.as_("job", "config", "show").count("(secret)") == 2
     users.as_("job", "config", "show", "--json")
@@ -145,7 +145,7 @@ def test_the_doctor_names_each_right_that_the_job_lacks(users: Users, secured: S
     for right in told:
         secured.withdraw(right)
     try:
-        command = [*users.command("doctor", "--json"), *users.settings("job")]
+        command = [*users.command("doctor", "--json"), *users.flags_of("job")]
         done = subprocess.run(command, capture_output=True, text=True, env=users.environment, check=False)
         assert done.returncode == 1, done.stderr
     finally:
@@ -160,10 +160,10 @@ def test_the_doctor_names_each_right_that_the_job_lacks(users: Users, secured: S
 def test_who_does_not_get_in_is_told_why(wrong: str, command: tuple[str, ...], users: Users, secured: Secured) -> None:
     match wrong:
         case "password":
-            config, why, code = users.settings("job", f"{SECRET}-not"), "Authentication failed", 1
+            config, why, code = users.flags_of("job", f"{SECRET}-not"), "Authentication failed", 1
         case "authority":
             certificates(users.directory, "other")
-            config = users.settings("job", authority=users.directory / "other.pem")
+            config = users.flags_of("job", authority=users.directory / "other.pem")
             why, code = "certificate verify failed", 1
         case _:
             config = users.file("plain", f'[kafka]\nbootstrap_servers = "{secured.bootstrap_servers}"\n')
@@ -194,7 +194,8 @@ def _asked(running: Job, path: str) -> str:
     url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
     try:
         with urllib.request.urlopen(url + path, timeout=10) as answer:
-            return answer.read().decode()
+            body: bytes = answer.read()
+            return body.decode()
     except urllib.error.HTTPError as error:
         return error.read().decode()
 

@@ -146,7 +146,8 @@ def histories(draw: st.DrawFn) -> tuple[list[dict[str, Any]], Events]:
 @given(history=histories())
 def test_every_version_matches_its_own_subscriptions_for_ever(history: tuple[list[dict[str, Any]], Events]) -> None:
     updates, events = history
-    index, current = Index.build({}), {}
+    index = Index.build({})
+    current: dict[str, Any] = {}
     versions = [(index, dict(current))]
     for update in updates:
         remove = {id for id, pattern in update.items() if pattern is None and id in current}

@@ -24,6 +24,7 @@ few = st.integers(0, 3)
 faults = st.lists(st.builds(Fault, st.integers(1, 9), st.booleans(), st.sampled_from(KINDS)), max_size=2)
 changes = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=4)
 events = st.lists(st.tuples(st.integers(0, 1), few), max_size=4)
+Pairs = list[tuple[int, int]]
 
 
 class Machine(RuleBasedStateMachine):
@@ -33,20 +34,20 @@ class Machine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
 
     @initialize(quota=st.sampled_from([0, 0, 2]), create=st.booleans(), changes=changes, events=events)
-    def begin(self, quota: int, create: bool, changes: list, events: list) -> None:
+    def begin(self, quota: int, create: bool, changes: Pairs, events: Pairs) -> None:
         self.history = History(Broker(), self.directory, self.patch, quota=quota, create=create)
         self.history.write(changes, events)
 
     @rule(changes=changes, events=events)
-    def write(self, changes: list, events: list) -> None:
+    def write(self, changes: Pairs, events: Pairs) -> None:
         self.history.write(changes, events)
 
     @rule(of=few, faults=faults)
-    def start(self, of: int, faults: list) -> None:
+    def start(self, of: int, faults: list[Fault]) -> None:
         self.history.start(of, faults)
 
     @rule(which=few, most=st.integers(1, 4), again=few, rows=st.integers(1, 4), faults=faults)
-    def batch(self, which: int, most: int, again: int, rows: int, faults: list) -> None:
+    def batch(self, which: int, most: int, again: int, rows: int, faults: list[Fault]) -> None:
         self.history.batch(which, most, again, rows, faults)
 
     @rule(which=few, crash=few)
@@ -87,7 +88,7 @@ class Machine(RuleBasedStateMachine):
             shutil.rmtree(self.directory)
 
 
-EXAMPLES = hypothesis_settings.default.max_examples // 3
+EXAMPLES = hypothesis_settings().max_examples // 3
 TestProtocol = Machine.TestCase
 TestProtocol.settings = hypothesis_settings(max_examples=EXAMPLES, stateful_step_count=25)
 

@@ -23,8 +23,9 @@ PATHS: list[Path] = [("x",), ("x", "x"), ("x", "y"), ("y", "x.y", "é"), ("x.y",
 
 
 def read(events: list[bytes], paths: list[Path]) -> tuple[Values, list[int]]:
-    ends = np.cumsum([len(e) for e in events], dtype=np.int64)
-    begins = ends - [len(e) for e in events]
+    lengths = np.array([len(e) for e in events], np.int64)
+    ends = np.cumsum(lengths)
+    begins = ends - lengths
     text = np.frombuffer(b"".join(events), np.uint8)
     values, hard = read_json_values(text, begins, ends, Fields.of(paths))
     return values, hard.tolist()

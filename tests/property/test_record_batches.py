@@ -75,7 +75,7 @@ class Context(NamedTuple):
 versions = st.tuples(st.integers(0, 2**60), st.none())
 replays = st.tuples(st.none(), st.none() | st.text(max_size=3))
 contexts = st.builds(
-    lambda topic, match, share: Context(topic, *match, share),
+    lambda topic, match, share: Context(topic, match[0], match[1], share),
     st.sampled_from(["events", "t", "x" * 249]),
     versions | replays,
     st.sampled_from([0.0, 0.01, 1e-9]),
@@ -98,7 +98,7 @@ def matched(draw: st.DrawFn) -> tuple[list[ConsumerRecord], list[Match]]:
 def rows_of(events: Sequence[ConsumerRecord], *, lists: bool = True) -> pa.RecordBatch:
     """The events as Spark hands them over; `lists` says whether no headers are an empty list, not null."""
     columns = ("partition", "offset", "timestamp", "key", "value")
-    rows = [
+    rows: list[dict[str, Any]] = [
         dict(zip(columns, event[:5], strict=True))
         | {"source": 0, "headers": list(event.headers) if event.headers or lists else None}
         for event in events

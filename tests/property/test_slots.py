@@ -28,6 +28,7 @@ cores = st.integers(1, MOST_TASKS)
 faults = st.lists(st.builds(Fault, st.integers(1, 12), st.booleans(), st.sampled_from(ALL_KINDS)), max_size=2)
 changes = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=3)
 events = st.lists(st.tuples(st.integers(0, 1), few), max_size=5)
+Pairs = list[tuple[int, int]]
 
 
 class Machine(RuleBasedStateMachine):
@@ -46,32 +47,32 @@ class Machine(RuleBasedStateMachine):
         changes=changes,
         events=events,
     )
-    def begin(self, changes: list, events: list, **options: int) -> None:
-        self.history = History(self.directory, self.patch, **options)
+    def begin(self, changes: Pairs, events: Pairs, create: bool, **options: int) -> None:
+        self.history = History(self.directory, self.patch, create=create, **options)
         self.history.write(changes, [])
         self.history.start(MOST_TASKS)
         self.history.write([], events)
 
     @rule(changes=changes, events=events)
-    def write(self, changes: list, events: list) -> None:
+    def write(self, changes: Pairs, events: Pairs) -> None:
         self.of().write(changes, events)
 
     @rule(cores=cores, again=st.booleans(), faults=faults)
-    def start(self, cores: int, again: bool, faults: list) -> None:
+    def start(self, cores: int, again: bool, faults: list[Fault]) -> None:
         self.of().start(cores, again, faults)
 
     @rule(which=few, most=st.integers(1, 4), again=few, rows=st.integers(1, 4), order=few, faults=faults)
-    def batch(self, which: int, most: int, again: int, rows: int, order: int, faults: list) -> None:
+    def batch(self, which: int, most: int, again: int, rows: int, order: int, faults: list[Fault]) -> None:
         self.of().batch(which, most, again, rows, order, faults)
 
     @precondition(lambda self: self.of().sleeping)
     @rule(which=few, faults=faults)
-    def wake(self, which: int, faults: list) -> None:
+    def wake(self, which: int, faults: list[Fault]) -> None:
         self.of().wake(which, faults)
 
     @precondition(lambda self: self.of().zombies)
     @rule(which=few, faults=faults)
-    def wake_task(self, which: int, faults: list) -> None:
+    def wake_task(self, which: int, faults: list[Fault]) -> None:
         self.of().wake_task(which, faults)
 
     @rule(which=few)
@@ -111,10 +112,12 @@ class Machine(RuleBasedStateMachine):
         return self.history
 
 
-EVERYTHING = ("started beside another", "started again", "woke up", "crashed", "deleted", "refused", "superseded")
-EVERYTHING += ("second attempt", "a zombie goes on")
+EVERYTHING = [
+    *("started beside another", "started again", "woke up", "crashed", "deleted", "refused", "superseded"),
+    *("second attempt", "a zombie goes on"),
+]
 
-EXAMPLES = hypothesis_settings.default.max_examples // 3
+EXAMPLES = hypothesis_settings().max_examples // 3
 TestSlots = Machine.TestCase
 TestSlots.settings = hypothesis_settings(max_examples=EXAMPLES, stateful_step_count=30)
 

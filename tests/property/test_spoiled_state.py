@@ -19,7 +19,7 @@ any_number = st.integers(0, 2**31)
 spoils = st.lists(
     st.builds(Spoil, st.integers(0, 99), st.sampled_from([*KINDS]), any_number, any_number), min_size=1, max_size=4
 )
-EXAMPLES = hypothesis_settings.default.max_examples // 3
+EXAMPLES = hypothesis_settings().max_examples // 3
 PLACES = pytest.mark.parametrize("remote", [False, True], ids=["directory", "elsewhere"])
 
 

@@ -11,7 +11,10 @@ NASTY = np.array([-np.inf, -1.0, -0.0, 0.0, 5e-324, 1.0, 2.0, 2.0**53, np.inf])
 
 def random_table(r: np.random.Generator, n: int, d: int) -> SubscriptionTable:
     """Of many kinds at once: wide, narrow and empty intervals, lists, codes, the same ones again, none at all."""
-    subscription, column, low, high = [], [], [], []
+    subscription: list[int] = []
+    column: list[int] = []
+    low: list[float] = []
+    high: list[float] = []
     kinds = r.integers(0, 6, d)
     for s in range(n):
         if s and r.random() < 0.1:  # the same as an earlier one

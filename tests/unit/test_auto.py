@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
-import numba
 import numpy as np
 import pytest
 
@@ -12,6 +12,7 @@ from matchers import ALGORITHMS, EventBatch, Interfaces, MatchBatch, Matcher, Ma
 from matchers.algorithms import auto
 from matchers.algorithms.auto import candidates, choosing, drawing
 from matchers.algorithms.auto.choosing import Choice
+from tests.algorithms import UNCOMPILED
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels
@@ -42,7 +43,11 @@ def chosen(
     **algorithms: tuple[float, float, float],
 ) -> list[Choice]:
     clock = Clock()
-    builds = {name: lambda t, given=given: Timed(t, *given, clock) for name, given in algorithms.items()}
+
+    def timed(us: float, growth: float, attribute: float) -> Callable[[SubscriptionTable], Timed]:
+        return lambda table: Timed(table, us, growth, attribute, clock)
+
+    builds = {name: timed(*times) for name, times in algorithms.items()}
     return choosing.choose(table, builds, clock, attributes, batch)
 
 
@@ -213,9 +218,9 @@ def test_the_reason_is_one_log_line_of_which_updates_make_none(
 ) -> None:
     monkeypatch.setattr(auto, "choose", lambda *_: [Choice(1, 1.0, "scan", 1.0)])
     with caplog.at_level(logging.INFO, "sluice.matching"):
-        auto.build(uniform_table(auto.FEW, 3, 2, 0.3))
+        auto.build(uniform_table(candidates.FEW, 3, 2, 0.3))
         assert caplog.messages == []
-        built = auto.build(uniform_table(auto.FEW + 1, 3, 2, 0.3))
+        built = auto.build(uniform_table(candidates.FEW + 1, 3, 2, 0.3))
     assert caplog.messages == [built.reason]
 
 
@@ -247,9 +252,9 @@ def test_what_was_measured_for_few_holds_for_others_of_their_kind(monkeypatch: p
     monkeypatch.setattr(auto, "choose", choose)
     monkeypatch.setattr(auto, "asked", lambda _: ["tiles", "scan"])
     monkeypatch.setattr(auto, "_chosen", {})
-    for n in (600, 700, 1_100, 600, auto.FEW + 1, auto.FEW + 1):
+    for n in (600, 700, 1_100, 600, candidates.FEW + 1, candidates.FEW + 1):
         auto.build(uniform_table(n, 3, 2, 0.3))
-    assert measured == [600, 1_100, auto.FEW + 1, auto.FEW + 1]
+    assert measured == [600, 1_100, candidates.FEW + 1, candidates.FEW + 1]
     auto.build(uniform_table(600, 3, 1, 0.3))
     auto.build(uniform_table(600, 3, 2, 0.9))
     assert len(measured) == 6
@@ -271,7 +276,7 @@ def test_the_reason_tells_the_algorithm_of_each_case() -> None:
 
 def test_the_reason_tells_what_is_known_of_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "choose", lambda *_: [Choice(64, 2.4, "scan", 3.5)])
-    table = uniform_table(auto.FEW + 1, 3, 2, 0.3)
+    table = uniform_table(candidates.FEW + 1, 3, 2, 0.3)
     assert auto.build(table, attributes=2.41, batch=57.3).about == (
         "scan (3.5 us) for events in batches of 64; 2,001 subscriptions of 2 of 3 attributes each; events: 2.41 "
         "attributes each, 57 at once"
@@ -311,9 +316,9 @@ def test_a_wrong_size_of_events_is_refused() -> None:
         auto.build(uniform_table(5, 1, 1, 0.5), batch=-1)
 
 
-@pytest.mark.parametrize("n", [300] if numba.config.DISABLE_JIT else [300, 2_500])  # uncompiled loops take their time
+@pytest.mark.parametrize("n", [300] if UNCOMPILED else [300, 2_500])  # uncompiled loops take their time
 def test_it_lists_what_scan_lists(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if numba.config.DISABLE_JIT:
+    if UNCOMPILED:
         monkeypatch.setattr(auto, "asked", lambda _: ["hem", "scan"])
     r = np.random.default_rng(n)
     table = random_table(r, n, 9)

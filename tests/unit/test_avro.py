@@ -97,7 +97,7 @@ def test_a_new_schema_is_fetched_when_first_seen(registry: SchemaRegistry) -> No
     decode = opened("avro", registry)
     old = avro(registry, POINT, {"x": 1})
     assert decode(old, {}) == {"x": 1}
-    fields = [*POINT["fields"], {"name": "y", "type": ["null", "string"], "default": None}]  # type: ignore[misc]
+    fields = [*POINT["fields"], {"name": "y", "type": ["null", "string"], "default": None}]
     new = avro(registry, POINT | {"fields": fields}, {"x": 2, "y": "z"})
     assert decode(new, {}) == {"x": 2, "y": "z"}
     assert decode(old, {}) == {"x": 1}

@@ -38,7 +38,8 @@ def hulls(of: SubscriptionTable) -> dict[tuple[int, int], tuple[float, float]]:
 
 
 def l_node(tree: BeTree, i: int) -> list[int]:
-    return tree.places.ids[tree.tree.nodes[i]["begin"] : tree.tree.nodes[i]["end"]].tolist()
+    ids: list[int] = tree.places.ids[tree.tree.nodes[i]["begin"] : tree.tree.nodes[i]["end"]].tolist()
+    return ids
 
 
 def p_directory(tree: BeTree, i: int) -> dict[int, int]:
@@ -159,7 +160,8 @@ def test_an_event_visits_only_subscriptions_whose_attributes_on_the_path_it_has(
 
 
 def test_open_ends_lie_in_the_buckets_at_the_ends() -> None:
-    of = table(*[{0: (-inf, v)} for v in range(10)], *[{0: (v, inf)} for v in range(10, 20)], {0: (-inf, inf)})
+    values = np.arange(20.0).tolist()
+    of = table(*[{0: (-inf, v)} for v in values[:10]], *[{0: (v, inf)} for v in values[10:]], {0: (-inf, inf)})
     tree = be_tree.build(of, max_cap=2)
     root = tree.tree.nodes[p_directory(tree, 0)[0]]
     assert (root["end"] - root["begin"], root["split"]) == (1, 9.5)

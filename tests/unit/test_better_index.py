@@ -9,31 +9,30 @@ import pytest
 
 from config.model import Matching, Settings
 from matchers.errors import MatchingError
-from streaming.driver import job
+from streaming.driver import job, warm_up
 from streaming.errors import JobError
+from streaming.kernels import ahead
 
 
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was done, in order."""
     done: list[str] = []
-    monkeypatch.setattr(job.ahead, "needed", lambda names: [names])
-    monkeypatch.setattr(job.ahead, "compile", lambda stages, *_: done.append(f"compiled {stages}"))
-    monkeypatch.setattr(
-        job.warm_up, "index", lambda _, algorithm, options: done.append(f"loaded {algorithm} {options}")
-    )
+    monkeypatch.setattr(ahead, "needed", lambda names: [names])
+    monkeypatch.setattr(ahead, "compile", lambda stages, *_: done.append(f"compiled {stages}"))
+    monkeypatch.setattr(warm_up, "index", lambda _, algorithm, options: done.append(f"loaded {algorithm} {options}"))
     return done
 
 
 def better_index(algorithm: str, options: dict[str, Any]) -> tuple[str, Any]:
     start = job.Start(
         settings=Settings(matching=Matching(algorithm=algorithm, options=options)),
-        **dict.fromkeys(("session", "stop", "past", "running", "spark_checkpoint"), None),  # type: ignore[arg-type]
+        **dict.fromkeys(("session", "stop", "past", "running", "spark_checkpoint"), None),  # type: ignore[arg-type]  # unused
         lineage="",
         scratch=Path(),
         began=0.0,
     )
-    return start._better_index(None, None)  # type: ignore[arg-type]
+    return start._better_index(None, None)  # type: ignore[arg-type]  # unused
 
 
 def test_the_index_of_the_settings_is_used_once_its_kernels_are_compiled_and_loaded(done: list[str]) -> None:
@@ -48,7 +47,7 @@ def test_an_index_that_cannot_be_built_is_an_error_of_the_settings(
     def index(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(job.warm_up, "index", index)
+    monkeypatch.setattr(warm_up, "index", index)
     with pytest.raises(JobError, match=rf"matching.algorithm = 'pem' cannot be used: {error}"):
         better_index("pem", {})
     assert done == ["compiled [['pem']]"]

@@ -11,6 +11,8 @@ import pytest
 from google.protobuf import any_pb2, descriptor_pb2, text_format
 
 from matchers.index.fields import Fields
+from matchers.language.model import Predicate
+from matchers.language.operators import Wildcard
 from streaming.codecs import CODECS, Undecodable
 from streaming.documents.subscriptions import MAX_BYTES, Refused, read_change
 from streaming.rows import HEADERS
@@ -294,9 +296,11 @@ def test_a_long_wildcard_is_read_character_by_character(text: str, pieces: int) 
     from matchers.language.parsing import parse
 
     (predicate,) = parse({"x": [{"wildcard": text}]}).parts
-    (wildcard,) = predicate.operators  # type: ignore[union-attr]
-    assert len(wildcard.pieces) == pieces  # type: ignore[attr-defined]
-    assert "*".join(wildcard.pieces) == text.replace("\\", "")  # type: ignore[attr-defined]
+    assert isinstance(predicate, Predicate)
+    (wildcard,) = predicate.operators
+    assert isinstance(wildcard, Wildcard)
+    assert len(wildcard.pieces) == pieces
+    assert "*".join(wildcard.pieces) == text.replace("\\", "")
 
 
 def test_reasons_are_cut() -> None:

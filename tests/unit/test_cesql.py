@@ -245,7 +245,8 @@ def evaluated(tree: Any, event: dict[str, Any]) -> bool:
         if symbol in ("=", "!="):
             return (cast(left, type(right)) == right) is (symbol == "=")
         a, b = cast(left, int), cast(right, int)
-        return {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[symbol]
+        holds: bool = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[symbol]
+        return holds
     except Missing:
         return False
 

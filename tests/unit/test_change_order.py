@@ -148,6 +148,6 @@ def test_commands_that_read_the_topic_follow_the_same_order() -> None:
     """The id s was withdrawn in partition 1. Compaction removed the tombstone, and left a document in partition 0."""
     records = [Record("s", ALICE, 0, 3, 10), Record("t", ALICE, 0, 4, 10), Record("t", BOB, 1, 2, 5)]
     decisions = Decisions(TOPIC, statuses=[status("s", "withdrawn", 1, 1, {"0": 5, "1": 2})])
-    assert [(one.id, one.partition) for one in stored_subscriptions(lambda: records, decisions)] == [("t", 0)]  # type: ignore[arg-type,return-value]
-    assert [*last_written(records, ["s", "t"], decisions)] == ["t"]  # type: ignore[arg-type]
+    assert [(one.id, one.partition) for one in stored_subscriptions(lambda: records, decisions)] == [("t", 0)]
+    assert [*last_written(records, ["s", "t"], decisions)] == ["t"]
     assert last_changes(()) == {}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from config.model import Settings
 from streaming.driver import launch
@@ -74,10 +76,14 @@ def test_a_checkpoint_that_is_read_only_ends_the_job_with_a_hint_and_may_work_la
     def opened(location: str, query: str) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), f"{location}/lock")
 
-    monkeypatch.setattr(launch.checkpoint, "opened", opened)
+    monkeypatch.setattr(checkpoint, "opened", opened)
+
+    def unopened(directory: Path) -> AbstractContextManager[SparkSession]:
+        raise AssertionError("a session is opened")
+
     settings = Settings.model_validate({"query": {"checkpoint": str(tmp_path)}})
     with pytest.raises(StorageFailed, match=r"/lock: Read-only file system; mount it writable, or set") as raised:
-        launch.run(settings, tmp_path, threading.Event(), "a")
+        launch.run(settings, unopened, threading.Event(), "a")
     assert raised.value.retry
 
 

@@ -17,7 +17,11 @@ HEADER_LISTS: dict[str, list[Any]] = {
     "some": [[("a", b"1"), ("a", None)], None, [("", b"")], [("é", b"\xff"), ("b", b"22")]],
     "none null": [[("a", b"1")], [("b", b"2")], [], [("c", b"3")]],
 }
-KEYS = {"keys": [b"k", b"", b"key", b"\0"], "some null": [None, b"a", None, b""], "all null": [None] * 4}
+KEYS: dict[str, list[bytes | None]] = {
+    "keys": [b"k", b"", b"key", b"\0"],
+    "some null": [None, b"a", None, b""],
+    "all null": [None] * 4,
+}
 
 
 def rows(headers: list[Any], keys: list[bytes | None]) -> pa.RecordBatch:
@@ -41,12 +45,12 @@ def items(text: Any, start: Any, null: Any) -> list[bytes | None]:
 
 
 def as_rows(events: EventColumns) -> list[Any]:
-    names = items(events.name, events.name_start, np.zeros(0, np.bool_))
+    names = [str(name or b"", "utf-8") for name in items(events.name, events.name_start, np.zeros(0, np.bool_))]
     contents = items(events.content, events.content_start, events.content_null)
     headers = [
         []
         if len(events.headers_null) and events.headers_null[e]
-        else [(str(names[h], "utf-8"), contents[h]) for h in range(*events.header_start[e : e + 2])]  # type: ignore[arg-type]
+        else [(names[h], contents[h]) for h in range(events.header_start[e], events.header_start[e + 1])]
         for e in range(len(events.offset))
     ]
     keys = items(events.key, events.key_start, events.key_null)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -29,13 +30,16 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]
             yield " ".join((*path, name)), command
 
 
-LISTED = get_command(app).commands  # as the command line lists them, before one is called
-COMMANDS = dict(commands(get_command(app)))
+GROUP = get_command(app)
+assert isinstance(GROUP, TyperGroup)
+LISTED = GROUP.commands  # as the command line lists them, before one is called
+COMMANDS = dict(commands(GROUP))
 
 
 @pytest.mark.parametrize("name", LISTED)
 def test_the_list_of_commands_says_of_each_what_its_own_help_begins_with(name: str) -> None:
     own = LISTED[name].make_context(name, [], resilient_parsing=True).command
+    assert own.help is not None
     assert own.help.split("\n\n")[0] == LISTED[name].help
 
 

@@ -6,7 +6,7 @@ import multiprocessing
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -68,9 +68,23 @@ def until(done: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
+def compactor_of(state: State) -> Compactor:
+    assert state.compactor is not None
+    return state.compactor
+
+
+def worked(state: State, *pools: Later) -> bool:
+    """What these pools were given to do is done, then a step."""
+    for pool in pools:
+        pool.work()
+    state.step()
+    return True
+
+
 def settled(state: State) -> None:
     """Until nothing is due and nothing is under way."""
-    until(lambda: state.step() or (not state.compactor.frozen and state.compactor._saving is None))  # type: ignore[union-attr]
+    compactor = compactor_of(state)
+    until(lambda: worked(state) and not compactor.frozen and compactor._saving is None)
 
 
 def parts_of(store: Store) -> set[Path]:
@@ -118,14 +132,14 @@ def test_parts_that_are_joined_stay_as_they_are_and_changes_meanwhile_count(tmp_
     for n in range(6):
         subscribe(state, n)
     until(lambda: bool(later.waiting))
-    held = state.snapshot.parts[: state.compactor.frozen]  # type: ignore[union-attr]
+    held = state.snapshot.parts[: compactor_of(state).frozen]
     assert held
     for n, document in [(0, None), (1, BOB), (2, None), (3, None), (4, None), (6, ALICE), (7, BOB), (7, None)]:
         subscribe(state, n, document)
         assert state.snapshot.parts[: len(held)] == held
     expected = {0: {"alice": ["s5", "s6"], "bob": ["s1"]}}
     assert delivered(state, event(0, {"x": 1})) == expected
-    until(lambda: later.work() or state.step() or not {*held} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    until(lambda: worked(state, later) and not {*held} & {*state.snapshot.parts})
     assert delivered(state, event(0, {"x": 1})) == expected
     assert len(state.snapshot) == 3
 
@@ -139,7 +153,7 @@ def test_a_part_that_is_removed_whole_while_it_is_joined_is_gone_after_it(tmp_pa
         subscribe(state, n, None)
     assert len(state.snapshot) == 0
     assert delivered(state, event(0, {"x": 1})) == {}
-    until(lambda: later.work() or state.step() or not state.snapshot.parts)  # type: ignore[func-returns-value]
+    until(lambda: worked(state, later) and not state.snapshot.parts)
     state.close()
 
 
@@ -161,7 +175,7 @@ def test_a_better_index_takes_the_place_of_the_one_before_part_by_part_and_no_de
         assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(n))}}
         later.work()
         subscribe(state, n)
-    until(lambda: later.work() or state.step() or not state.compactor.frozen)  # type: ignore[union-attr, func-returns-value]
+    until(lambda: worked(state, later) and not compactor_of(state).frozen)
     assert {"scan", "counting"} in seen
     assert {part.algorithm for part in state.snapshot.parts} == {"counting"}
     assert not {*old} & {*state.snapshot.parts}
@@ -244,7 +258,7 @@ def test_files_of_retired_parts_go_once_no_manifest_names_them(tmp_path: Path, t
     for n in (0, 1, 0):  # two saves more, so that nothing names what was
         subscribe(state, n)
         settled(state)
-    files = {state.compactor.file(part) for part in state.snapshot.parts}  # type: ignore[union-attr]
+    files = {compactor_of(state).file(part) for part in state.snapshot.parts}
     manifests = sorted(store.directory.glob("version-*"))
     assert len(manifests) == 2
     named = store._named()
@@ -260,23 +274,23 @@ def test_what_is_in_force_or_being_joined_keeps_its_file_while_an_older_version_
     store = Store(tmp_path)
     state = started(store, later)
     saves = Later()
-    state.compactor._saves = saves  # type: ignore[union-attr, assignment]
+    compactor_of(state)._saves = saves  # type: ignore[assignment]  # another executor does as well
     for n in range(8):
         subscribe(state, n)
     assert saves.waiting
     until(lambda: bool(later.waiting))
-    held = state.compactor.frozen  # type: ignore[union-attr]
+    held = compactor_of(state).frozen
     joined = state.snapshot.parts[:held]
-    until(lambda: later.work() or state.step() or not {*joined} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    until(lambda: worked(state, later) and not {*joined} & {*state.snapshot.parts})
     for n in range(8, 16):  # the next join begins, and writes what it reads
         subscribe(state, n)
     until(lambda: bool(later.waiting))
-    before = {part: state.compactor.file(part) for part in state.snapshot.parts}  # type: ignore[union-attr]
+    before = {part: compactor_of(state).file(part) for part in state.snapshot.parts}
     assert sum(path is not None for path in before.values()) > 1
     saves.work()
-    assert {part: state.compactor.file(part) for part in state.snapshot.parts} == before  # type: ignore[union-attr]
+    assert {part: compactor_of(state).file(part) for part in state.snapshot.parts} == before
     assert all(path is None or path.exists() for path in before.values())
-    until(lambda: later.work() or state.step() or not {*before} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+    until(lambda: worked(state, later) and not {*before} & {*state.snapshot.parts})
     assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(16))}}
 
 
@@ -325,12 +339,12 @@ def test_a_full_disk_stops_nothing_and_what_is_due_is_done_when_there_is_room(
 ) -> None:
     monkeypatch.setattr(compaction, "SAVE_EVERY_S", 0.2)
     state = started(Store(tmp_path / "state"), threads)
-    room = state.compactor._store.new_path  # type: ignore[union-attr]
+    room = compactor_of(state)._store.new_path
 
     def nowhere() -> Path:
         return tmp_path / "no such directory" / "part"
 
-    state.compactor._store.new_path = nowhere  # type: ignore[union-attr, method-assign]
+    compactor_of(state)._store.new_path = nowhere  # type: ignore[method-assign]
     for n in MANY:
         subscribe(state, n)
 
@@ -339,14 +353,14 @@ def test_a_full_disk_stops_nothing_and_what_is_due_is_done_when_there_is_room(
         return {record.getMessage() for record in caplog.records}
 
     until(lambda: {"parts not compacted", "state not saved"} <= message())
-    state.compactor._store.new_path = room  # type: ignore[union-attr, method-assign]
+    compactor_of(state)._store.new_path = room  # type: ignore[method-assign]
     caplog.set_level("INFO", "sluice")
     until(lambda: "parts compacted" in message())
     subscribe(state, 100)
     settled(state)
     assert delivered(state, event(0, {"x": 1}))[0]["alice"] == names_of(100, *MANY)
     state.close()
-    assert state.compactor._store.load(EMPTY, {0: state.version}) is not None  # type: ignore[union-attr]
+    assert compactor_of(state)._store.load(EMPTY, {0: state.version}) is not None
 
 
 def test_a_process_that_is_killed_while_it_joins_costs_nothing_but_its_time(tmp_path: Path) -> None:
@@ -355,11 +369,11 @@ def test_a_process_that_is_killed_while_it_joins_costs_nothing_but_its_time(tmp_
         for n in range(6):
             subscribe(state, n)
         until(lambda: bool(multiprocessing.active_children()))
-        held = state.snapshot.parts[: state.compactor.frozen]  # type: ignore[union-attr]
+        held = state.snapshot.parts[: compactor_of(state).frozen]
         assert held
         for child in multiprocessing.active_children():
             child.kill()
-        until(lambda: state.step() or not {*held} & {*state.snapshot.parts})  # type: ignore[func-returns-value]
+        until(lambda: worked(state) and not {*held} & {*state.snapshot.parts})
         assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(6))}}
         state.close()
 
@@ -370,7 +384,7 @@ def test_a_process_that_is_killed_again_and_again_ends_the_job_for_now(tmp_path:
     def killed(*_: object) -> Path:
         raise BrokenProcessPool("terminated abruptly")
 
-    state.compactor._store.new_path = killed  # type: ignore[union-attr, method-assign]
+    compactor_of(state)._store.new_path = killed  # type: ignore[method-assign]
     with pytest.raises(ProcessLost) as lost:  # noqa: PT012
         for n in MANY:
             subscribe(state, n)
@@ -384,7 +398,7 @@ def test_one_part_more_than_fits_a_batch_is_joined_elsewhere(tmp_path: Path, thr
     seen: set[Part] = set()
     for n in MANY:
         before = {*state.snapshot.parts}
-        state.snapshot = state.snapshot.update([(f"s{n}", lower(parse({"x": [1]})))], frozen=state.compactor.frozen)  # type: ignore[union-attr]
+        state.snapshot = state.snapshot.update([(f"s{n}", lower(parse({"x": [1]})))], frozen=compactor_of(state).frozen)
         (new,) = {*state.snapshot.parts} - before
         assert len(new.segment.ids) <= 4
         seen |= {*state.snapshot.parts}
@@ -403,10 +417,14 @@ def test_a_batch_does_not_wait_for_a_part_that_is_being_written(
         go_on.wait(60)
         write(path, thing)
 
+    def subscribe_several(numbers: Iterable[int]) -> None:
+        for n in numbers:
+            subscribe(state, n)
+
     state = started(Store(tmp_path), threads)
     monkeypatch.setattr(packing, "write", slow)
     try:
-        batches = threading.Thread(target=lambda: [subscribe(state, n) for n in range(9)], daemon=True)
+        batches = threading.Thread(target=subscribe_several, args=(range(9),), daemon=True)
         batches.start()
         batches.join(20)
         assert not batches.is_alive()

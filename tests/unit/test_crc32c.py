@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -53,6 +56,6 @@ def test_any_range_of_bytes(data: bytes, begin: int, length: int) -> None:
 def test_the_instruction_is_used_where_kernels_may(
     monkeypatch: pytest.MonkeyPatch, machine: str, features: str | None, name: str | None, expected: bool
 ) -> None:
-    monkeypatch.setattr(crc32c.platform, "machine", lambda: machine)
-    monkeypatch.setattr(crc32c.numba, "config", type("Settings", (), {"CPU_FEATURES": features, "CPU_NAME": name}))
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(numba, "config", type("Settings", (), {"CPU_FEATURES": features, "CPU_NAME": name}))
     assert crc32c.has_instruction() is expected

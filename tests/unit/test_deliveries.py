@@ -18,7 +18,7 @@ HEADERS = {
 AT_MS = 1_767_323_045_135  # 35 ms later
 
 
-def delivery(event: bytes | None = EVENT, **headers: str) -> Delivery:
+def delivery(event: bytes | None = EVENT, /, **headers: str) -> Delivery:
     record: Any = Record(None, event, 1, 9, AT_MS, headers)
     return Delivery.of(record)
 

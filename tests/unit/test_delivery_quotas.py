@@ -14,8 +14,22 @@ from streaming.driver import pipeline as pipeline_module
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.quotas import REMEMBERED, DeliveryQuota
 from streaming.errors import Unsettled
+from streaming.rows import EVENTS
 from streaming.worker import publishing
-from tests.stage import ALICE, BOB, ListSink, Reports, Slots, change, event, pipeline, step
+from tests.stage import (
+    ALICE,
+    BOB,
+    ListSink,
+    Reports,
+    Slots,
+    change,
+    event,
+    headers_of,
+    pipeline,
+    sink_of,
+    slots_of,
+    step,
+)
 
 pytestmark = pytest.mark.kernels
 
@@ -31,7 +45,7 @@ def limited(most: int, drop: bool = False, tasks: int = 1) -> Pipeline:
 
 def deliveries(p: Pipeline, *times_ms: int, partition: int = 0) -> list[str]:
     """What became of the deliveries to alice of events of these times in one batch."""
-    begin = p.state.positions.get((0, partition), 0)
+    begin = p.state.positions.get((EVENTS, partition), 0)
     rows = [event(begin + i, {"x": 1}, time, partition) for i, time in enumerate(times_ms)]
     found = {place(record): record for record in step(p, *rows, most=4)}
     return [what(found[partition, row["offset"]]) for row in rows if (partition, row["offset"]) in found]
@@ -39,7 +53,7 @@ def deliveries(p: Pipeline, *times_ms: int, partition: int = 0) -> list[str]:
 
 def place(record: Record) -> tuple[int, int]:
     """Of its event: partition and offset."""
-    headers = dict(record.headers)
+    headers = headers_of(record)
     if record.topic == "dead":
         return int(headers["sluice_origin_partition"]), int(headers["sluice_origin_offset"])
     _, partition, offset = headers["ce_id"].split(b"-")
@@ -65,7 +79,7 @@ def test_all_transactions_of_a_batch_are_counted(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(publishing, "AT_ONCE", 1)
     p = limited(1)
     assert deliveries(p, 1_000, 1_000, 1_000, 2_000) == ["alice", OVER, OVER, "alice"]
-    assert len(p.sink.transactions) == 5  # type: ignore[attr-defined]
+    assert len(sink_of(p).transactions) == 5
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -118,7 +132,7 @@ def test_deliveries_over_the_quota_are_counted_and_with_drop_that_is_all(drop: b
 
 def test_a_transaction_that_is_tried_again_is_counted_once() -> None:
     p = limited(2)
-    p.sink.aborts = 3  # type: ignore[attr-defined]
+    sink_of(p).aborts = 3
     assert deliveries(p, 1_000) == ["alice"]
     assert deliveries(p, 1_000, 1_000) == ["alice", OVER]
 
@@ -142,8 +156,14 @@ def fenced(*_: Any) -> Any:
 
 def test_a_topic_that_is_made_meanwhile_costs_nobody_a_delivery() -> None:
     p = limited(2)
-    p.slots.absent.add("to.alice")  # type: ignore[attr-defined]
-    p.outputs.missing = lambda topics: p.slots.absent.clear() or set()  # type: ignore[assignment, attr-defined]
+    absent = slots_of(p).absent
+    absent.add("to.alice")
+
+    def made(topics: Any) -> set[str]:
+        absent.clear()
+        return set()
+
+    p.outputs.missing = made  # type: ignore[method-assign]
     assert deliveries(p, 1_000) == ["alice"]
     assert deliveries(p, 1_000, 1_000) == ["alice", OVER]
 

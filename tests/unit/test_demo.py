@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from commands.demo import show as demo
-from streaming.latencies import Latencies
+from streaming.latencies import STAGES, TOTAL, Latencies
 
 
 def test_no_line_of_the_picture_is_folded_at_80_columns() -> None:
@@ -22,7 +22,7 @@ def test_no_line_of_the_picture_is_folded_at_80_columns() -> None:
         console.print(demo._picture(seen, 1_000_000))
     counts, *tables = captured.get().splitlines()
     assert counts == "events in 1,000,000/1,000,000   matched 1,000,000   deliveries out 1,000"
-    assert len(tables) == 1 + len((*demo.STAGES, demo.TOTAL, demo.FIRST_ROW)) + 1 + len(seen.examples)
+    assert len(tables) == 1 + len((*STAGES, TOTAL, demo.FIRST_ROW)) + 1 + len(seen.examples)
 
 
 def test_the_job_tells_which_index_matches() -> None:
@@ -36,9 +36,9 @@ def test_the_latencies_of_the_first_events_are_apart() -> None:
     for events, ms in ((demo.FIRST - 1, 2_000), (1, 1_000), (1_000, 100)):
         latencies = Latencies()
         latencies.add(ms, events)
-        found = {stage: latencies.to_json() for stage in (*demo.STAGES, demo.TOTAL)}
+        found = {stage: latencies.to_json() for stage in (*STAGES, TOTAL)}
         seen.hear({"event": "batch", "events": events, "latencies": found})
-    assert [sum(found.counts.values()) for found in (seen.first, seen.latencies[demo.TOTAL])] == [demo.FIRST, 1_000]
+    assert [sum(found.counts.values()) for found in (seen.first, seen.latencies[TOTAL])] == [demo.FIRST, 1_000]
     assert (seen.first.max_ms, seen.latencies["wait"].max_ms) == (2_000, 100)
 
 

@@ -59,7 +59,9 @@ def test_the_drivers_environment_is_settings_and_adds_to_the_file(monkeypatch: p
     names = [variable["name"] for variable in DRIVER["env"]]
     for name in names:
         section, key = name.removeprefix("SLUICE_").lower().split("__")
-        assert key in Settings.model_fields[section].annotation.model_fields, name  # type: ignore[union-attr]
+        annotation = Settings.model_fields[section].annotation
+        assert annotation is not None
+        assert key in annotation.model_fields, name
     for half in ("CLIENT", "SPARK"):
         assert f"SLUICE_KAFKA__{half}" in names
         monkeypatch.setenv(f"SLUICE_KAFKA__{half}", json.dumps({"security.protocol": "SASL_SSL"}))

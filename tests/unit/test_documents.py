@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_the_truth_table() -> None:
         "exists false": {"exists": False},
     }
     columns = [in_backticks(cell)[0] for cell in header.strip("|").split("|")[1:]]
-    negated = {"$not 5": {"$not": {"x": [5]}}}
+    negated: dict[str, dict[str, Any]] = {"$not 5": {"$not": {"x": [5]}}}
     patterns = [negated.get(c) or {"x": [entries[c] if c in entries else json.loads(c)]} for c in columns]
     table = rows("| event's")
     assert len(table) == 12

@@ -12,7 +12,7 @@ import pytest
 from matchers import MatchingError
 from matchers.flat_file import ALIGN, MAGIC, read, write
 
-ARRAYS = {
+ARRAYS: dict[str, np.ndarray] = {
     "none": np.zeros(0, np.int64),
     "small": np.arange(3, dtype=np.uint8),
     "words": np.arange(100, dtype=np.uint64) << np.uint64(40),
@@ -37,8 +37,9 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 def test_arrays_are_mapped_read_only_and_aligned(tmp_path: Path) -> None:
     _, arrays = read(written(tmp_path / "index"))
     for array in arrays.values():
-        base = array
+        base: np.ndarray | None = array
         while not isinstance(base, np.memmap):
+            assert base is not None
             base = base.base
         assert not array.flags.writeable
         assert array.flags.aligned

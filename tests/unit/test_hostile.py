@@ -10,10 +10,12 @@ import pytest
 
 from config.load import LONGEST_SUBSCRIBER
 from config.model import Settings
+from matchers.index.snapshot import Snapshot
 from streaming.codecs import CODECS
 from streaming.documents.subscriptions import SUBSCRIBER, Refused, read_document
 from streaming.kafka import layout
-from streaming.rows import Refusal
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Refusal
+from streaming.state.state import State
 from tests import stage
 
 
@@ -33,7 +35,7 @@ def test_a_pickle_runs_nothing_wherever_it_is(codec: str, protocol: int, tmp_pat
     pickle.loads(bomb)
     assert ran.exists()  # it would
     ran.unlink()
-    state = stage.State(stage.Snapshot(), stage.Value, {(stage.EVENTS, 0): 0}, codec)
+    state = State(Snapshot(), stage.Value, {(EVENTS, 0): 0}, codec)
     stage.apply(state, [stage.change(0, "a", stage.ALICE)])
     headers = [{"key": "content-type", "value": bomb}, {"key": "ce_specversion", "value": bomb}]
     sink = stage.ListSink()
@@ -42,8 +44,8 @@ def test_a_pickle_runs_nothing_wherever_it_is(codec: str, protocol: int, tmp_pat
         [
             stage.event(0, bomb),
             stage.event(1, bomb, key=bomb, headers=headers),
-            stage.event(2, bomb) | {"source": stage.SUBSCRIPTIONS},
-            stage.event(3, bomb) | {"source": stage.SUBSCRIPTIONS, "key": bomb},
+            stage.event(2, bomb) | {"source": SUBSCRIPTIONS},
+            stage.event(3, bomb) | {"source": SUBSCRIPTIONS, "key": bomb},
             stage.change(4, "b", {"subscriber": "b", "pattern": {"x": [1]}}) | {"key": bomb},
         ],
         slots=stage.Slots(sink),

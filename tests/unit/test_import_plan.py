@@ -17,15 +17,15 @@ B = {"id": "b", "subscriber": "bob", "pattern": {}}
 NEW_A = A | {"pattern": {"x": [2]}}
 
 
-def imported(documents: list[Any], records: Any) -> tuple[list[tuple[str, Any, int]], dict[str, int]]:
+def imported(documents: list[Any], records: Any) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
     """(id, document, partition) of what is written, and the counts."""
     lines = [(n, json.dumps(document).encode()) for n, document in enumerate(documents, 1)]
     plan = Import()
     for line in lines:
         plan.take(*line)
     plan.compare(records, Decisions())
-    found = [(key.decode(), json.loads(value), *at) for key, value, *at in plan.records(lines)]  # type: ignore[union-attr,arg-type]
-    return found, plan.as_data()  # type: ignore[return-value]
+    found = [((key or b"").decode(), json.loads(value or b""), *at) for key, value, *at in plan.records(lines)]
+    return found, plan.as_data()
 
 
 def counts(new: int = 0, changed: int = 0, unchanged: int = 0, repeated: int = 0) -> dict[str, int]:

@@ -50,7 +50,7 @@ class Workers:
 
 
 def flat(pieces: list[list[dict[str, Any]]]) -> list[int]:
-    return [row.get("done", row.get("aside")) for piece in pieces for row in piece]  # type: ignore[misc]
+    return [row["done" if "done" in row else "aside"] for piece in pieces for row in piece]
 
 
 def test_a_batch_that_nobody_dies_of_is_done_at_once() -> None:

@@ -20,6 +20,7 @@ from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Progress, Publis
 from streaming.state.event_averages import EventAverages
 from streaming.worker import publishing
 from tests import kafka_double
+from tests.logged import fields_of
 from tests.stage import (
     ALICE,
     BOB,
@@ -30,8 +31,11 @@ from tests.stage import (
     change,
     delivered,
     event,
+    headers_of,
     pipeline,
     published,
+    sink_of,
+    slots_of,
     state,
     step,
     work,
@@ -155,7 +159,7 @@ def test_what_is_no_event_is_a_dead_letter_and_the_rest_goes_on(value: bytes | N
     p = pipeline(ListSink())
     step(p, change(0, "c", BOB))
     letter, delivery = step(p, event(0, value), event(1, {"x": 1}))
-    headers = dict(letter.headers)
+    headers = headers_of(letter)
     assert (letter.topic, letter.value, headers["sluice_reason"]) == ("dead", value, b"undecodable_event")
     assert headers["sluice_detail"].decode().startswith(reason)
     assert (delivery.topic, dict(delivery.headers)["ce_id"]) == ("to.bob", b"events-0-1")
@@ -270,10 +274,10 @@ def test_cloudevents_attributes_of_the_event_stay_and_ours_cannot_be_forged() ->
 def test_a_delivery_lies_in_the_partition_that_follows_from_that_of_its_event() -> None:
     p = pipeline(ListSink())
     p.slots.publication = replace(p.slots.publication, partitions=3)
-    p.slots.partitions_each = 3  # type: ignore[attr-defined]
+    slots_of(p).partitions_each = 3
     step(p, change(0, "a", ALICE))
     found = step(p, *(event(offset, {"x": 1}, partition=partition) for partition in range(5) for offset in (0, 1)))
-    to = {dict(r.headers)["ce_id"].decode(): r.partition for r in found}
+    to = {headers_of(r)["ce_id"].decode(): r.partition for r in found}
     assert to == {f"events-{partition}-{offset}": partition % 3 for partition in range(5) for offset in (0, 1)}
 
 
@@ -299,7 +303,7 @@ def test_an_aborted_transaction_of_the_driver_is_tried_again(
     p = pipeline(ListSink(aborts=2))
     step(p, change(0, "a", ALICE))
     assert p.state.version == 1
-    p.sink.aborts = 99  # type: ignore[attr-defined]
+    sink_of(p).aborts = 99
     with pytest.raises(Aborted):
         step(p, change(1, "a", BOB))
     assert p.state.positions[SUBSCRIPTIONS, 0] == 1
@@ -420,5 +424,5 @@ def test_events_that_were_deleted_before_they_were_read_are_counted(
     step(p, *(event(n, {}) for n in offsets), most=1)
     step(p, event(offsets[-1] + 1, {}))
     assert [report.counts["deleted_unread"] for report in reports.seen] == [sum(n for _, _, n in deleted), 0]
-    warned = [record.fields for record in caplog.records if record.levelno == logging.WARNING]  # type: ignore[attr-defined]
+    warned = [fields_of(record) for record in caplog.records if record.levelno == logging.WARNING]
     assert [(fields["from"], fields["to"], fields["offsets"]) for fields in warned] == deleted

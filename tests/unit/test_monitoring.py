@@ -73,11 +73,12 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
     n = len(latencies_ms)
     own = Report(1, 0.0, start=start)
     own.stages.append(Stage("prepare", start, committed))
-    own.saw([ProgressRow(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=1000 * start)])  # type: ignore[arg-type]
+    own.saw([ProgressRow(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=round(1000 * start))])
     times = {"matched": start, "sent": committed, "committed": committed}
-    timestamps_ms = 1000 * committed - np.array(latencies_ms)
+    timestamps_ms = np.rint(1000 * committed - np.array(latencies_ms)).astype(np.int64)
     counts = {"events": n, "matches": 3 * n, "deliveries": 2 * n, "aborted": 0, "dead_letters": {}, "errors": {}}
-    own.add_task(PUBLISHED._replace(**times, **counts | more, timestamps_ms=timestamps_ms))
+    changed: dict[str, Any] = {**times, **counts, "timestamps_ms": timestamps_ms, **more}
+    own.add_task(PUBLISHED._replace(**changed))
     own.fields()
     return own
 
@@ -388,7 +389,8 @@ def test_without_batches_it_is_alive_only_while_there_is_nothing_to_read() -> No
     made.progressed()
     assert later(300) == []
     assert later(1) != []
-    made._state.positions = {(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 0}  # type: ignore[union-attr]
+    assert made._state is not None
+    made._state.positions = {(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 0}
     assert later(0) == []
 
 

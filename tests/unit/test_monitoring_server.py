@@ -22,6 +22,7 @@ from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.view import RUNNING, View
 from streaming.monitoring.web import page, server
 from streaming.monitoring.web.server import Server
+from tests.logged import fields_of
 from tests.unit.test_monitoring import ABOUT, TOPICS, Asked, busy, running
 
 PATHS = ["/", "/status.json", "/metrics", "/health", "/ready"]
@@ -192,13 +193,13 @@ def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, ca
     logging.getLogger("sluice").propagate = True
     caplog.set_level(logging.INFO, "sluice")
     before = threading.active_count()
-    with assembly.monitored(settings, SomeEnds(), None) as (_, url):  # type: ignore[arg-type]
+    with assembly.monitored(settings, SomeEnds(), None) as (_, url):  # type: ignore[arg-type]  # a double
         assert url is not None
         assert (tmp_path / "monitoring").read_text() == f"{url}\n"
         with urllib.request.urlopen(f"{url}/health", timeout=10) as answer:
             assert answer.status == 200
     (line,) = [record for record in caplog.records if record.getMessage() == "starting"]
-    assert line.fields == {"query": "sluice", "monitoring": url}  # type: ignore[attr-defined]
+    assert fields_of(line) == {"query": "sluice", "monitoring": url}
     assert list(tmp_path.iterdir()) == []
     assert threading.active_count() == before
 
@@ -206,7 +207,7 @@ def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, ca
 def test_a_job_that_is_not_to_answer_does_not_listen(tmp_path: Path) -> None:
     settings = load(flags={"query.checkpoint": str(tmp_path), "monitoring.enabled": False})
     before = set(threading.enumerate())
-    with assembly.monitored(settings, SomeEnds(), None) as (monitor, url):  # type: ignore[arg-type]
+    with assembly.monitored(settings, SomeEnds(), None) as (monitor, url):  # type: ignore[arg-type]  # a double
         others = [thread.name for thread in set(threading.enumerate()) - before]
         assert (url, others) == (None, ["sluice-monitor"])
         assert monitor.view().figures.batches == 0

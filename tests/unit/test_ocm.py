@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -170,6 +171,8 @@ def test_ccm_says_that_it_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (translator.build, {"few": -1}, "few cannot be -1; it must be 0 or more"),
     ],
 )
-def test_a_wrong_option_is_refused_with_the_reason(build, options: dict[str, int], reason: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_wrong_option_is_refused_with_the_reason(
+    build: Callable[..., Matcher], options: dict[str, int], reason: str
+) -> None:
     with pytest.raises(MatchingError, match=reason):
         build(table((0, 0, 1, 1)), **options)

@@ -141,7 +141,7 @@ def test_a_large_file_is_not_held_in_memory(tmp_path: Path) -> None:
 def test_what_comes_through_a_pipe_is_answered_before_the_pipe_ends(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     file.write_text(CAROL)
-    command = [sys.executable, HOME / "run_stream.py", "match", file]
+    command = [sys.executable, str(HOME / "run_stream.py"), "match", str(file)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -45,7 +45,7 @@ def left_after(built: OpIndex, pivot: int, event: dict[int, float]) -> np.ndarra
     attributes = np.array(sorted(event), np.int64)
     values[attributes] = [event[a] for a in sorted(event)]
     bits = np.bitwise_or.reduce(np.uint64(1) << (attributes & 63).astype(np.uint64), initial=np.uint64(0))
-    left = p.needed.copy()
+    left: np.ndarray = p.needed.copy()
     within = left[p.place[pivot] : p.place[pivot + 1]]
     search(p, pivot, bits, attributes, len(attributes), values, values, within)
     return left

@@ -15,6 +15,7 @@ import pytest
 
 from matchers import ALGORITHMS, Matcher, MatchingError, flat_file
 from matchers.algorithms import auto, pem
+from matchers.algorithms.auto.choosing import Choice
 from matchers.contract.matcher import AdaptiveMatcher, RatedMatcher
 from matchers.index import stored
 from matchers.index.segment import Segment
@@ -78,7 +79,7 @@ def test_a_part_comes_back_from_bytes_and_from_a_file_and_matches_the_same(name:
         assert answers(back) == expected
         assert answers(back, removed) == [[id for id in ids if id not in ("s0", "s3", "s39")] for ids in expected]
         assert list(back.segment.notes["subscriber"]) == list(part.segment.notes["subscriber"])
-        assert back.segment.notes["expires_at_ms"].tolist() == part.segment.notes["expires_at_ms"].tolist()
+        assert list(back.segment.notes["expires_at_ms"]) == list(part.segment.notes["expires_at_ms"])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -205,7 +206,7 @@ def test_an_array_that_is_held_twice_is_written_once_and_shared() -> None:
 def test_a_choice_comes_back_with_the_short_ways_of_what_was_chosen(tmp_path: Path) -> None:
     part = some_part("scan", 90)
     scan, tiles = (ALGORITHMS[name](part.segment.table) for name in ("scan", "tiles"))
-    choices = (auto.Choice(1, 2.0, "tiles", 3.5), auto.Choice(64, 2.0, "scan", 0.5), auto.Choice(64, 9.0, "tiles", 1.0))
+    choices = (Choice(1, 2.0, "tiles", 3.5), Choice(64, 2.0, "scan", 0.5), Choice(64, 9.0, "tiles", 1.0))
     chosen = Part(part.segment, auto.Auto(choices, (tiles, scan, tiles), "tiles alone, else scan"), "auto", {})
     packing.write(tmp_path / "part", chosen)
     found = packing.read(tmp_path / "part", Part).matcher

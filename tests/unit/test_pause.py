@@ -18,7 +18,7 @@ NEW = {"id": "a", "subscriber": "alice", "pattern": {"x": [2.5]}, "expires_at": 
 
 def paused(*records: Record | None, pause: bool = True, ids: tuple[str, ...] = ("a",)) -> list[Any]:
     """(id, document, partition) of what is written."""
-    found = changed(last_written(records, ids, Decisions()), ids, pause)  # type: ignore[arg-type]
+    found = changed(last_written(records, ids, Decisions()), ids, pause)
     assert [id.encode() for id in found] == [key for key, _, _ in found.values()]
     return [(id, json.loads(value), partition) for id, (_, value, partition) in found.items()]
 

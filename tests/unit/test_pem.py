@@ -68,7 +68,7 @@ def test_equation_2_is_the_share_of_events_on_the_predicates() -> None:
     built = SubscriptionTable.from_intervals(
         [0, 0, 1, 2], [0, 1, 0, 1], [0, 5, 9, inf], [4, 8, 9, -inf], n_subscriptions=4, n_columns=2
     )
-    seen = EventBatch.from_dense([[0, 5], [4, np.nan], [9, 9], [2, 7]])
+    seen = EventBatch.from_dense([[0.0, 5.0], [4.0, np.nan], [9.0, 9.0], [2.0, 7.0]])
     assert pem.probabilities(built, seen).tolist() == [(3 / 4 + 2 / 4) / 2, 1 / 4, 0, 1]
     assert pem.probabilities(built, EventBatch.from_dense(np.empty((0, 2)))).tolist() == [0, 0, 0, 1]
 
@@ -113,7 +113,7 @@ def test_the_balance_of_several_is_the_best_of_all_cuts() -> None:
         ]
 
         def slowest(cuts: tuple[int, ...], taken: list[np.ndarray] = taken) -> float:
-            return max(part[a:b].sum() for part, (a, b) in zip(taken, pairwise((0, *cuts, 9)), strict=True))
+            return max(float(part[a:b].sum()) for part, (a, b) in zip(taken, pairwise((0, *cuts, 9)), strict=True))
 
         best = balanced(cuts, times, list(works))
         assert slowest(best) == pytest.approx(min(map(slowest, combinations(range(1, 9), 3))))

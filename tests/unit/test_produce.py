@@ -14,7 +14,7 @@ pytestmark = pytest.mark.kernels
 
 TOPICS = ["orders", "é" * 3, "x" * 200]
 DESTINATIONS = [(0, 3), (2, 0), (0, 1), (1, 2**31 - 1)]  # (topic, partition)
-LENGTHS = [61, 200, 126, 127, 20_000]  # of batches; an unsigned varint of one more than 126 has one byte
+LENGTHS = np.array([61, 200, 126, 127, 20_000])  # of batches; an unsigned varint of one more than 126 has one byte
 OF = [0, 1, 1, 2, 3]  # the destination of each batch
 
 

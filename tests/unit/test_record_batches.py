@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from matchers.contract.tables import Int32, Int64
 from matchers.index.texts import Texts
 from streaming import publishing
 from streaming.documents.records import Record
@@ -101,8 +102,9 @@ def test_a_warm_worker_compiles_nothing_more() -> None:
     for rows in (whole, whole.slice(1), whole.slice(3), read):
         events = event_columns(rows)
         n = len(events.offset)
-        for kind in (np.int32, np.int64):
-            deliveries = group(np.arange(n).astype(kind), np.arange(n), Texts.of("abc"[:n]), n)
+        indexes: tuple[Int32 | Int64, ...] = (np.arange(n, dtype=np.int32), np.arange(n, dtype=np.int64))
+        for index in indexes:
+            deliveries = group(index, np.arange(n), Texts.of("abc"[:n]), n)
         for version, replay in ((1, None), (None, "replay")):
             headers = event_headers(events, deliveries.event, "events", version, replay)
         names = Texts.of("abc"[:n])

@@ -12,6 +12,7 @@ import pytest
 from matchers.index.snapshot import Snapshot
 from streaming.rows import SUBSCRIPTIONS
 from tests.living import Crash
+from tests.logged import fields_of
 from tests.property.test_living import LaterJob, Sink
 from tests.stage import ALICE, BOB, change
 
@@ -169,4 +170,4 @@ def test_what_compaction_took_is_told(world: World, caplog: pytest.LogCaptureFix
     world.world.compact(())
     world.forget()
     assert world.start() == {"kept": "alice"}
-    assert [r.fields["ids"] for r in caplog.records if "not in their topic any more" in r.message] == [["s"]]  # type: ignore[attr-defined]
+    assert [fields_of(r)["ids"] for r in caplog.records if "not in their topic any more" in r.message] == [["s"]]

@@ -19,6 +19,7 @@ from streaming.rows import (
     Change,
     CompiledSegment,
     ConsumerRecord,
+    DeadLetter,
     Kind,
     MisreadTimes,
     Progress,
@@ -93,4 +94,5 @@ def _plain(row: Row) -> dict[str, Any]:
         return fields | {"counts": row.counts.tolist()}
     if isinstance(row, CompiledSegment | Progress | MisreadTimes):
         return fields
+    assert isinstance(row, DeadLetter | Change | Refusal)
     return fields | {"record": row.record._replace(headers=tuple(row.record.headers))}

@@ -56,7 +56,8 @@ def is_json(value: Any) -> bool:
 
 
 def schema_takes(document: Any) -> bool:
-    return VALIDATOR.is_valid(document)
+    valid: bool = VALIDATOR.is_valid(document)
+    return valid
 
 
 def refusal(document: Any) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_a_jvm_that_is_killed_while_it_starts_may_be_tried_again_and_one_that_en
     submit.chmod(0o755)
     (tmp_path / "a.jar").touch()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    monkeypatch.setattr(session.time, "sleep", lambda s: None)
+    monkeypatch.setattr(time, "sleep", lambda s: None)
     with pytest.raises(JobError, match=reason) as raised:
         session.start("q", "local[1]", {}, tmp_path, tmp_path)
     assert type(raised.value) is error

@@ -15,7 +15,7 @@ from matchers.index.texts import Texts
 from streaming.rows import INPUT
 from streaming.worker import shards
 from streaming.worker.matches import Matched, Matches
-from tests.stage import ALICE, BOB, ListSink, change, event, pipeline, step
+from tests.stage import ALICE, BOB, ListSink, change, event, headers_of, pipeline, step
 
 pytestmark = pytest.mark.kernels
 
@@ -66,7 +66,7 @@ def test_rows_of_all_shards_come_together(seed: int, monkeypatch: pytest.MonkeyP
     for record in changes:
         expected[1, 0, record["offset"]] = record["value"], None, (0, 0), []
 
-    rows = []
+    rows: list[pa.RecordBatch] = []
     for shard in range(n_shards):
         pairs: list[list[tuple[str, str]]] = []
         for row, record in enumerate(events):
@@ -99,7 +99,7 @@ def test_shards_together_deliver_what_one_would(shards: int) -> None:
         step(p, change(i, f"s{i}", ALICE if i % 3 else BOB))
     found = step(p, event(0, {"x": 1}), event(1, b"no event"), event(2, {"x": 1}))
     assert sorted(r.topic for r in found) == ["dead", "to.alice", "to.alice", "to.bob", "to.bob"]
-    ids = {r.topic: json.loads(dict(r.headers)["ce_subscriptionids"]) for r in found if r.topic != "dead"}
+    ids = {r.topic: json.loads(headers_of(r)["ce_subscriptionids"]) for r in found if r.topic != "dead"}
     assert ids == {
         "to.alice": sorted(f"s{i}" for i in range(12) if i % 3),
         "to.bob": sorted(f"s{i}" for i in range(0, 12, 3)),

@@ -135,15 +135,15 @@ def test_a_hundred_topics_that_are_deleted_at_once_do_not_end_the_job(
     broker.install(monkeypatch, lambda producer: producer)
     subscribers = [f"s{n}" for n in range(100)]
     broker.create(Topic(name) for name in ("status", "dead", *map(NAMES.delivery_topic, subscribers)))
-    sink, topics = TransactionalSink("", {}, "q", owner="a"), OutputTopics(broker, 1, 1, create)  # type: ignore[arg-type]
+    sink, topics = TransactionalSink("", {}, "q", owner="a"), OutputTopics(broker, 1, 1, create)  # type: ignore[arg-type]  # a double
     slots: Any = SlotsOn(sink, broker=broker)
     p = WithoutSpark(state(), sink, slots, topics, NAMES, careful=False)
     documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in subscribers]
     for rows in ([change(n, f"id{n}", document) for n, document in enumerate(documents)], [event(0, {"x": 1})]):
-        p(Frame.of(rows, 1_000, slots.stage), 0)  # type: ignore[arg-type]
+        p(Frame.of(rows, 1_000, slots.stage), 0)  # type: ignore[arg-type]  # a double
     broker.delete([NAMES.delivery_topic(subscriber) for subscriber in subscribers])
     broker.deleted.clear()
-    p(Frame.of([event(1, {"x": 1})], 1, slots.stage), 0)  # type: ignore[arg-type]
+    p(Frame.of([event(1, {"x": 1})], 1, slots.stage), 0)  # type: ignore[arg-type]  # a double
     made = sorted(record.topic for record in broker.read() if record.topic != "status")
     assert made == (sorted(map(NAMES.delivery_topic, subscribers)) if create else ["dead"] * 100)
 
@@ -155,7 +155,7 @@ def test_who_was_fenced_lets_the_other_claim_before_it_opens_anything(monkeypatc
     old = TransactionalSink("", {}, "q", owner="a", partitions=PLACES)
     old.publish([], dict.fromkeys(PLACES, 5))
     new = TransactionalSink("", {}, "q", owner="b", partitions=PLACES)
-    monkeypatch.setattr(sink_module.time, "sleep", lambda _: new.committed(PLACES))
+    monkeypatch.setattr(broker, "sleep", lambda _: new.committed(PLACES))
     with pytest.raises(Fenced, match="has taken over"):
         old.publish([], dict.fromkeys(PLACES, 6))
     new.publish([], dict.fromkeys(PLACES, 7))

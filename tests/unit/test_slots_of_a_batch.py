@@ -8,6 +8,7 @@ import pytest
 
 from streaming.driver import pipeline as pipeline_module
 from streaming.driver.pipeline import Pipeline
+from streaming.rows import EVENTS
 from tests.stage import ListSink, change, event, pipeline, step
 
 pytestmark = pytest.mark.kernels
@@ -25,12 +26,17 @@ def with_subscribers(n: int) -> Pipeline:
 
 def slots_after(p: Pipeline, events: int) -> int:
     """The slots of the batch that follows one of so many events."""
-    begin = p.state.positions[0, 0]
+    begin = p.state.positions[EVENTS, 0]
     step(p, *(event(begin + i, {"x": 1}) for i in range(events)))
     slots: Any = p.slots
-    asked = []
+    asked: list[int] = []
     whole = slots.work
-    slots.work = lambda n, *rest: asked.append(n) or whole(n, *rest)
+
+    def work(n: int, *rest: Any) -> Any:
+        asked.append(n)
+        return whole(n, *rest)
+
+    slots.work = work
     step(p, event(begin + events, {"x": 1}))
     slots.work = whole
     return asked[0]

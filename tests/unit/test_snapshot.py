@@ -49,7 +49,9 @@ def check(snapshot: Snapshot, patterns: Patterns, events: list[Any]) -> None:
     for part, removed in zip(snapshot.parts, snapshot.removed, strict=True):
         assert removed.tolist() == sorted(set(removed.tolist()))
         there = np.setdiff1d(np.arange(len(part.segment.ids)), removed)
-        for id, owner in zip(part.segment.ids.at(there), part.segment.notes["subscriber"].at(there), strict=True):  # type: ignore[union-attr]
+        subscribers = part.segment.notes["subscriber"]
+        assert isinstance(subscribers, Texts)
+        for id, owner in zip(part.segment.ids.at(there), subscribers.at(there), strict=True):
             assert id not in owners, "it is there twice"
             owners[id] = owner
     assert owners == {id: f"of-{id}" for id in patterns}
@@ -60,7 +62,8 @@ def check(snapshot: Snapshot, patterns: Patterns, events: list[Any]) -> None:
 @pytest.mark.parametrize("most", [0, 1, 3, 8, 100])
 def test_an_update_never_moves_more_than_it_may(most: int) -> None:
     r = Random(2)
-    snapshot, current = Snapshot(most=most), {}
+    snapshot = Snapshot(most=most)
+    current: Patterns = {}
     for _ in range(60):
         add = {f"s{r.randrange(40)}": {"x": [r.randrange(3)]} for _ in range(r.choice([0, 1, 1, 2, 5]))}
         remove = {f"s{r.randrange(40)}" for _ in range(r.choice([0, 1, 3]))}
@@ -146,7 +149,8 @@ def test_what_is_swapped_in_after_any_updates_answers_as_a_fresh_build(
     history: tuple[int, list[Round], list[dict[str, Any]]],
 ) -> None:
     most, rounds, events = history
-    snapshot, current = Snapshot(most=most), {}
+    snapshot = Snapshot(most=most)
+    current: Patterns = {}
     versions: list[tuple[Snapshot, Patterns]] = []
 
     def change(changes: list[tuple[Patterns, set[str]]], frozen: int) -> None:

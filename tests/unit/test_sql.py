@@ -204,7 +204,7 @@ conditions = st.recursive(
     ),
     max_leaves=5,
 )
-columns = {"n": number_values, "m": number_values, "s": text_values, "t": text_values}
+columns: dict[str, list[Any]] = {"n": number_values, "m": number_values, "s": text_values, "t": text_values}
 rows = st.fixed_dictionaries({}, optional={c: st.sampled_from([*of, None]) for c, of in columns.items()})
 DATABASE = sqlite3.connect(":memory:", check_same_thread=False)
 DATABASE.execute("PRAGMA case_sensitive_like = ON")

@@ -9,6 +9,7 @@ import pytest
 from streaming.errors import OffsetsBeyondEnd
 from streaming.kafka.start_offsets import Beginning, Bounds, with_a_batch
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
+from tests.logged import fields_of
 
 E0, E1, S0 = (EVENTS, 0), (EVENTS, 1), (SUBSCRIPTIONS, 0)
 BOUNDS: Bounds = {E0: (5, 20), E1: (0, 8), S0: (2, 9)}
@@ -53,7 +54,7 @@ def test_a_topic_without_any_committed_offset_was_made_again(
 ) -> None:
     logging.getLogger("sluice").propagate = True
     begin(committed)
-    assert [record.fields["topic"] for record in caplog.records if "made again" in record.message] == [topic]  # type: ignore[attr-defined]
+    assert [fields_of(record)["topic"] for record in caplog.records if "made again" in record.message] == [topic]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from matchers.language.parsing import parse
 from streaming.index import packing
 from streaming.state.restore import scanned_where_unfit
 from streaming.state.store import Manifest, Store
+from tests.logged import fields_of
 
 pytestmark = pytest.mark.kernels
 
@@ -111,10 +112,10 @@ def test_a_version_that_is_saved_again_takes_the_place_of_itself(tmp_path: Path)
     assert [name for name in names(store) if name.startswith("version")] == [f"version-{v:020d}" for v in (20, 30)]
 
 
-SPOILT: dict[str, Callable[[Path], None]] = {
+SPOILT: dict[str, Callable[[Path], object]] = {
     "another byte": spoil,
-    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-64]) and None,
-    "empty": lambda path: path.write_bytes(b"") and None,
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-64]),
+    "empty": lambda path: path.write_bytes(b""),
     "gone": Path.unlink,
 }
 
@@ -218,7 +219,7 @@ def test_a_state_that_another_version_of_sluice_saved_is_not_opened_and_gives_wa
         three_versions(store)
     assert store.load(EMPTY, {0: 30}) is None  # so all of the topic is read
     store.clean()
-    fields = [record.fields for record in caplog.records]
+    fields = [fields_of(record) for record in caplog.records]
     assert [f["file"] for f in fields] == [f"version-{v:020d}" for v in (30, 20)]
     assert all(f["reason"].endswith("was written by another version") for f in fields)
     saved(store, grown(EMPTY, 6, version=40), {})
@@ -333,7 +334,7 @@ def test_without_what_was_refused_no_version_is_used(
     spoil(tmp_path / "refused")
     again = Store(tmp_path)
     assert again.load(EMPTY, {0: 30}) is None
-    assert [record.fields["file"] for record in caplog.records] == ["refused"]  # type: ignore[attr-defined]
+    assert [fields_of(record)["file"] for record in caplog.records] == ["refused"]
     again.forget()
     again.refuse([(0, 33)])
     saved(again, grown(EMPTY, 6, version=32), {})

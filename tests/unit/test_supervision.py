@@ -15,6 +15,7 @@ import pytest
 
 from streaming.process import supervision
 from streaming.process.supervision import Past
+from tests.logged import fields_of
 
 # Each start adds a line to the file and then does what that line of the plan says.
 SCRIPT = """
@@ -157,7 +158,7 @@ def test_while_a_disk_is_full_nothing_is_started_and_once_there_is_room_at_once(
         "the job ended, waiting until it can start",
         "the obstacle is gone, starting the job",
     ]
-    assert caplog.records[1].fields["reason"] == "full"  # type: ignore[attr-defined]
+    assert fields_of(caplog.records[1])["reason"] == "full"
 
 
 def test_a_supervisor_that_waits_for_room_can_be_stopped(tmp_path: Path) -> None:

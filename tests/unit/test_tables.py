@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
@@ -17,7 +16,7 @@ from matchers.index.values import read_documents
 from matchers.kernels import jit
 from matchers.language.lowering import lower
 from matchers.language.parsing import parse
-from tests.algorithms import EXACTLY
+from tests.algorithms import EXACTLY, UNCOMPILED
 
 pytestmark = pytest.mark.kernels
 inf, nan = float("inf"), float("nan")
@@ -89,7 +88,7 @@ def test_what_batches_refuse() -> None:
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_an_index_travels_to_another_process(name: str) -> None:
     matcher = ALGORITHMS[name](table((0, 0, 1, 2), (1, 1, 5, 6)), **EXACTLY[name])
-    events = EventBatch.from_dense([[1.5, nan], [nan, 7], [2, 5]])
+    events = EventBatch.from_dense([[1.5, nan], [nan, 7.0], [2.0, 5.0]])
     expected = matcher.match(events)  # so that what it learned travels too
     found = pickle.loads(pickle.dumps(matcher)).match(events)
     assert (
@@ -121,14 +120,14 @@ def test_dense_events_of_a_table_made_in_bulk(name: str) -> None:
     values[rng.random(values.shape) < 0.1] = nan
     found = ALGORITHMS[name](built, **EXACTLY[name]).match(EventBatch.from_dense(values))
     at = values[:, column]
-    expected = ((at >= low) & (at <= low + 0.5)).all(axis=2)
+    expected = np.all((at >= low) & (at <= low + 0.5), axis=2)
     assert [found.of(e).tolist() for e in range(len(found))] == [np.flatnonzero(row).tolist() for row in expected]
     assert found.offsets.dtype == np.int64
     assert found.subscription.dtype == np.int32
 
 
 # Where loops are not compiled, `auto` takes minutes to measure the others, whose loops it uses.
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "auto" or not numba.config.DISABLE_JIT])
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "auto" or not UNCOMPILED])
 def test_more_matches_than_any_buffer_holds_at_once(name: str) -> None:
     n, events = 20_000, 12
     built = SubscriptionTable.from_intervals([], [], [], [], n_subscriptions=n if name != "naive" else 50, n_columns=0)

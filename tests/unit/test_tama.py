@@ -17,7 +17,8 @@ inf = float("inf")
 
 def covered(first: int, last: int, leaves: int) -> list[int]:
     cells = np.empty(64, np.int64)
-    return cells[: cover(first, last, leaves, cells)].tolist()
+    found: list[int] = cells[: cover(first, last, leaves, cells)].tolist()
+    return found
 
 
 def finest(cell: int, leaves: int) -> range:

@@ -27,6 +27,7 @@ from tests.stage import (
     apply,
     change,
     event,
+    headers_of,
     pipeline,
     published,
     state,
@@ -185,7 +186,7 @@ def test_an_event_that_very_many_match_has_one_delivery_for_each_subscriber(monk
     step(p, *(change(i, f"id{i:03}", {"subscriber": s, "pattern": {"x": [1]}}) for i, s in enumerate(subscribers)))
     found = step(p, event(0, {"x": 1}))
     assert len(sink.transactions) == 2
-    ids = {record.topic: json.loads(dict(record.headers)["ce_subscriptionids"]) for record in found}
+    ids = {record.topic: json.loads(headers_of(record)["ce_subscriptionids"]) for record in found}
     assert len(found) == len(ids) == 40
     assert ids == {f"to.s{n}": [f"id{i:03}" for i in range(n, 300, 40)] for n in range(40)}
 

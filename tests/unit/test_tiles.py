@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numba
 import numpy as np
 import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchingError, SubscriptionTable, flat_file
 from matchers.algorithms import tiles
 from matchers.algorithms.tiles import FAMILY, TILE, Tiles, clustering, load
-from matchers.algorithms.tiles.kernels.matching import FEW_LEFT, arrange, count_matches
+from matchers.algorithms.tiles.kernels.matching import FEW_LEFT, Runs, arrange, count_matches
 from matchers.contract.tables import offsets_of
 from matchers.kernels.vectors import WORDS
+from tests.algorithms import UNCOMPILED
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels
 
 INF = np.inf
 GREATEST = float(np.finfo(float).max)
-MOST = 250 if numba.config.DISABLE_JIT else 1_500  # subscriptions: uncompiled loops take their time
+MOST = 250 if UNCOMPILED else 1_500  # subscriptions: uncompiled loops take their time
 
 
 def table_of(n: int, d: int, rows: list[tuple[int, int, float, float]]) -> SubscriptionTable:
@@ -277,7 +277,7 @@ def test_a_bit_of_an_inner_row_says_that_not_all_values_of_the_cell_hit() -> Non
     for name in SHAPES:
         _, matcher = shape(name)
         a = matcher.arrays
-        for t in np.flatnonzero(a.inner):
+        for t in np.flatnonzero(a.inner).tolist():
             columns = a.row_column[a.row[t] : a.row[t + 1]].tolist()
             for j, u in enumerate(slots(matcher, t)):
                 asked = ranges_of(matcher, u)
@@ -529,7 +529,7 @@ def runs_of(r: np.random.Generator, lengths: list[list[int]], n_ids: int) -> Any
     ids = np.concatenate([ids for _, ids in listed]).astype(np.int32)
     used = np.array([len(listed), len(ids), 0])
     no_sets = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint64))
-    return tiles.Runs(event, begin[:-1], np.append(ids, np.int32(-1)), *no_sets, used)
+    return Runs(event, begin[:-1], np.append(ids, np.int32(-1)), *no_sets, used)
 
 
 @pytest.mark.parametrize("n_ids", [2_000, 100_000])

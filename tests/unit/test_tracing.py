@@ -18,15 +18,17 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Kinds
 
 from config import Settings
+from streaming.documents.trace_context import LOOKED_AT
 from streaming.driver import assembly
 from streaming.driver.isolation import Lost
 from streaming.kafka.broker import free_port
 from streaming.monitoring import tracing
-from streaming.monitoring.reporting import LOOKED_AT, Both, CommittedTransaction, Nobody, Report, Stage
+from streaming.monitoring.reporting import Both, CommittedTransaction, Nobody, Report, Stage
 from streaming.monitoring.tracing import Traces
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Progress, Published, Row
 from streaming.version import VERSION
 from tests.collector import Collector, Span, collector
+from tests.logged import fields_of
 from tests.stage import ALICE, ListSink, Reports, apply, change, event, pipeline, state, step, work
 
 HOME = Path(__file__).resolve().parents[2]
@@ -232,7 +234,7 @@ def header(value: bytes | None, name: str = "traceparent") -> list[dict[str, Any
 
 PARENT = f"00-{SOME_TRACE}-{SOME_SPAN}-01".encode()
 GOOD = header(PARENT)
-BAD = (None, [], header(None), header(b"\xff"), header(b"00-0-0-00"), header(PARENT, "Traceparent"))
+BAD: tuple[Any, ...] = (None, [], header(None), header(b"\xff"), header(b"00-0-0-00"), header(PARENT, "Traceparent"))
 
 
 @pytest.mark.parametrize(
@@ -288,18 +290,26 @@ def test_a_collector_that_refuses_and_then_takes_is_told_of_once_each(
     caplog.set_level(logging.INFO, "sluice")
     receiver.status = status
     with traces(receiver.url) as observer:
-        for n in range(3):
+
+        def batch(n: int) -> None:
             before = receiver.requests
             observer.batch(report(n))
-            until(lambda before=before: receiver.requests > before)
+            until(lambda: receiver.requests > before)
+
+        def taken() -> bool:
+            observer.batch(report(9))
+            return bool(receiver.spans)
+
+        for n in range(3):
+            batch(n)
         until(lambda: lines(caplog))
         receiver.status = 200
-        until(lambda: observer.batch(report(9)) or receiver.spans)
+        until(taken)
         until(lambda: len(lines(caplog)) == 2)
     assert lines(caplog) == [("WARNING", "traces are lost"), ("INFO", "traces are taken again")]
     (warning, _) = [r for r in caplog.records if r.levelno >= logging.INFO]
-    assert warning.fields["endpoint"] == receiver.url  # type: ignore[attr-defined]
-    assert ("Not Found" if status == 404 else "Service Unavailable") in warning.fields["reason"]  # type: ignore[attr-defined]
+    assert fields_of(warning)["endpoint"] == receiver.url
+    assert ("Not Found" if status == 404 else "Service Unavailable") in fields_of(warning)["reason"]
 
 
 def test_a_collector_that_is_not_there_costs_one_warning(
@@ -312,7 +322,7 @@ def test_a_collector_that_is_not_there_costs_one_warning(
         until(lambda: lines(caplog))
         observer.batch(report())
     assert lines(caplog) == [("WARNING", "traces are lost")]
-    assert "refused" in caplog.records[-1].fields["reason"]  # type: ignore[attr-defined]
+    assert "refused" in fields_of(caplog.records[-1])["reason"]
     assert capfd.readouterr() == ("", "")
     assert logging.getLogger("opentelemetry").propagate
 
@@ -339,9 +349,10 @@ def test_what_waits_at_the_end_is_sent(receiver: Collector, monkeypatch: pytest.
 
 
 def test_the_job_tells_traces_of_its_batches_if_it_is_to(receiver: Collector) -> None:
-    monitor: Any = Nobody()
+    nobody = Nobody()
+    monitor: Any = nobody
     with ExitStack() as last:
-        assert assembly.observer(Settings(), monitor, last) is monitor
+        assert assembly.observer(Settings(), monitor, last) is nobody
         settings = Settings.model_validate({"monitoring": {"traces": receiver.url}, "query": {"name": "q"}})
         observer = assembly.observer(settings, monitor, last)
         assert isinstance(observer, Both)

@@ -7,6 +7,7 @@ import pytest
 
 from matchers import SubscriptionTable
 from matchers.algorithms.unique import Unique, rows
+from matchers.kernels import unique as kernels
 from tests.unit.agreement import random_table
 
 pytestmark = pytest.mark.kernels
@@ -78,12 +79,10 @@ def test_slots_are_in_an_order_that_ids_do_not_change() -> None:
 
 
 def test_a_hash_that_several_share_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    from matchers.algorithms import unique as module
-
     def same(first: int, last: int, *arrays: np.ndarray) -> None:
         arrays[-1][first:last] = 7
 
-    monkeypatch.setattr(module.kernels, "hash_rows", same)
+    monkeypatch.setattr(kernels, "hash_rows", same)
     given = [(0, 0, 1.0, 9.0), (1, 0, 1.0, 8.0), (2, 0, 2.0, 8.0), (3, 1, 2.0, 8.0)]
     given += [(s, c, 2.0, 8.0) for s in (4, 5) for c in (1, 2)]
     assert groups(Unique.of(table_of(6, given), 1)) == [[0], [1], [2], [3], [4, 5]]

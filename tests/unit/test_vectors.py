@@ -33,7 +33,7 @@ def constants(out: Any) -> None:
 
 
 @kernel
-def is_full(words: Any, i: int) -> bool:
+def is_full(words: Any, i: int) -> Any:
     return full(load(words, np.uint64(i)))
 
 

@@ -79,7 +79,7 @@ def test_work_that_fails_while_it_waits_stops_the_job() -> None:
 )
 def test_there_is_more_if_a_partition_ends_beyond_the_positions(told: Any, at_the_end: bool) -> None:
     read = state({(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 7})
-    assert _read_to_the_end(lambda: told, read, Settings()) is at_the_end  # type: ignore[arg-type]
+    assert _read_to_the_end(lambda: told, read, Settings()) is at_the_end  # type: ignore[arg-type]  # a double
 
 
 def test_an_event_is_done_before_it_waits() -> None:

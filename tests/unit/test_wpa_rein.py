@@ -238,7 +238,8 @@ def test_the_time_model_is_lemma_1_and_equation_1() -> None:
 FREQUENCY = np.array([300.0, 600.0])  # z = 5 and 10 with 5 levels and 100 buckets, 7.5 on average
 FIRST = np.array([True, False])
 TIMES = UnitTimes(beta_s=2.0, gamma_s=0.5, delta_s=0.25, epsilon_s=0.125)
-SHAPE = {"levels": 5, "buckets": 100}
+LEVELS, BUCKETS = 5, 100
+SHAPE = {"levels": LEVELS, "buckets": BUCKETS}
 
 
 def test_the_improvement_by_lemma_2_is_what_is_not_compared_switched_to_and_traversed() -> None:
@@ -256,7 +257,7 @@ def test_the_improvement_by_lemma_2_is_what_is_not_compared_switched_to_and_trav
     ],
 )
 def test_equation_2_as_it_stands(options: dict[str, float], expected: float) -> None:
-    found = equation_2(TIMES, FREQUENCY, FIRST, 360, 1000, **SHAPE, **options)
+    found = equation_2(TIMES, FREQUENCY, FIRST, 360, 1000, levels=LEVELS, buckets=BUCKETS, **options)
     assert found == pytest.approx(expected)
 
 
