@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +55,7 @@ def test_points_of_the_file_are_not_measured_again(tmp_path: Path, monkeypatch: 
 
 
 def test_a_wrong_answer_ends_with_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True, eq=False)
     class Silent(Matcher):
         algorithms = ("silent",)
 
