@@ -29,6 +29,7 @@ warm: setup ## compile the kernels of a job ahead; without, a job does it beside
 
 demo: setup ## real events through a real broker, checked (ARGS="--json" and others: run_stream.py demo --help)
 	@$(RUN) demo $(ARGS)
+	@$(RUN) warm >&2
 
 test: setup $(TOOLS) check ## every check and every test
 	$(COMPILE)

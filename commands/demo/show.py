@@ -105,7 +105,9 @@ def run(
             status.update("counting again, by the definition")
             status.start()
             expected = _expected(documents, lines, events)
-    return _summary(console, seen, expected, subscriptions)
+            summary = _summary(console, seen, expected, subscriptions)
+            status.update("the job ends, and leaves what makes the next start shorter")
+    return summary
 
 
 @contextlib.contextmanager

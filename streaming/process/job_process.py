@@ -44,6 +44,7 @@ class JobProcess:
         self._log = log
         self._on_line = on_line
         self._start_timeout_s = start_timeout_s
+        self._asked = False  # to stop
 
     def __enter__(self) -> JobProcess:
         try:
@@ -65,8 +66,9 @@ class JobProcess:
         return self._process.pid
 
     def stop(self) -> None:
-        """Ask the job to stop; it ends after the current batch."""
-        if self._process.poll() is None:
+        """Ask the job to stop; it ends after the current batch. It is asked once: a second signal would not wait."""
+        if not self._asked:
+            self._asked = True
             self._process.terminate()
 
     def stopped(self) -> int:
@@ -107,6 +109,7 @@ class JobProcess:
             start_new_session=True,  # so that kill -9 takes all of it
             preexec_fn=die_with_parent,
         )
+        self._asked = False
         self._reader = threading.Thread(target=self._follow, args=(running,), daemon=True)
         self._reader.start()
         deadline = time.monotonic() + self._start_timeout_s
