@@ -1,4 +1,4 @@
-"""How algorithms run in tests: compiled or not, and with which options they list exactly the matches."""
+"""The algorithms as tests run them: compiled or not, and with the options that make their answers exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the job's log lines say beside their messages."""
+"""Read the fields of the job's log lines."""
 
 from __future__ import annotations
 

@@ -296,13 +296,13 @@ def keep_class_archive(jars: Path) -> None:
 
     A JVM that somebody else started, as spark-submit does, is not ours to end.
     """
-    gateway = SparkContext._gateway
+    gateway, archive = SparkContext._gateway, class_archive(jars)
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-    if gateway is None or process is None or not class_archive(jars).written_by(process):
+    if gateway is None or process is None or not archive.written_by(process):
         return
     gateway.shutdown()
     assert process.stdin is not None
     process.stdin.close()  # it ends when this does
     with suppress(subprocess.TimeoutExpired):
         process.wait(EXIT_TIMEOUT_S)
-        class_archive(jars).keep()
+        archive.keep()

@@ -54,7 +54,8 @@ class ClassArchive:
     @cached_property
     def _file(self) -> Path:
         jars = [jar for directory in self.directories for jar in sorted(directory.glob("*.jar"))]
-        files = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in (Path(java()).resolve(), *jars)]
+        stats = [(str(file), file.stat()) for file in (Path(java()).resolve(), *jars)]
+        files = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
         return self.directories[0] / f"classes-{zlib.crc32(repr(files).encode()):08x}.jsa"
 
     @property

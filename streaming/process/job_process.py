@@ -109,7 +109,6 @@ class JobProcess:
             start_new_session=True,  # so that kill -9 takes all of it
             preexec_fn=die_with_parent,
         )
-        self._asked = False
         self._reader = threading.Thread(target=self._follow, args=(running,), daemon=True)
         self._reader.start()
         deadline = time.monotonic() + self._start_timeout_s

@@ -53,7 +53,7 @@ def costing(clock: Clock, **seconds: float) -> comat.Builder:
 
 
 def asked(built: comat.Comat) -> tuple[list[int], list[int]]:
-    """How many events the counting and the marking algorithm were given, each time."""
+    """The number of events in each call of the counting and of the marking algorithm."""
     counting, marking = built.algorithms
     assert isinstance(counting, Costing)
     assert isinstance(marking, Costing)

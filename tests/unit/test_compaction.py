@@ -74,7 +74,7 @@ def compactor_of(state: State) -> Compactor:
 
 
 def worked(state: State, *pools: Later) -> bool:
-    """What these pools were given to do is done, then a step."""
+    """Do the work that waits in these pools, then a step of the state; always true, for `until`."""
     for pool in pools:
         pool.work()
     state.step()

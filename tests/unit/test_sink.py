@@ -148,13 +148,17 @@ def test_a_hundred_topics_that_are_deleted_at_once_do_not_end_the_job(
     assert made == (sorted(map(NAMES.delivery_topic, subscribers)) if create else ["dead"] * 100)
 
 
-def test_who_was_fenced_lets_the_other_claim_before_it_opens_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+def fenced(monkeypatch: pytest.MonkeyPatch) -> tuple[kafka_double.Broker, TransactionalSink, TransactionalSink]:
+    """A broker, a sink that has committed, and one that has fenced it and not claimed the offsets yet."""
     broker = kafka_double.Broker()
     broker.install(monkeypatch, lambda producer: producer)
-    monkeypatch.setattr(sink_module, "TAKEOVER_S", 60.0)
     old = TransactionalSink("", {}, "q", owner="a", partitions=PLACES)
     old.publish([], dict.fromkeys(PLACES, 5))
-    new = TransactionalSink("", {}, "q", owner="b", partitions=PLACES)
+    return broker, old, TransactionalSink("", {}, "q", owner="b", partitions=PLACES)
+
+
+def test_who_was_fenced_lets_the_other_claim_before_it_opens_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, old, new = fenced(monkeypatch)
     monkeypatch.setattr(broker, "sleep", lambda _: new.committed(PLACES))
     with pytest.raises(Fenced, match="has taken over"):
         old.publish([], dict.fromkeys(PLACES, 6))
@@ -163,12 +167,7 @@ def test_who_was_fenced_lets_the_other_claim_before_it_opens_anything(monkeypatc
 
 
 def test_who_was_fenced_goes_on_if_nobody_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = kafka_double.Broker()
-    broker.install(monkeypatch, lambda producer: producer)
-    monkeypatch.setattr(sink_module, "TAKEOVER_S", 0.2)
-    old = TransactionalSink("", {}, "q", owner="a", partitions=PLACES)
-    old.publish([], dict.fromkeys(PLACES, 5))
-    TransactionalSink("", {}, "q", owner="b", partitions=PLACES)
+    _, old, _ = fenced(monkeypatch)
     with pytest.raises(Aborted):
         old.publish([], dict.fromkeys(PLACES, 6))
     old.publish([], dict.fromkeys(PLACES, 6))

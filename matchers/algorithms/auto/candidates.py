@@ -34,7 +34,7 @@ SPARSE = 10  # attributes of a table for one of an event
 
 @dataclass(frozen=True)
 class Kind:
-    """What can be said of a table without an index."""
+    """What is known of a table before an index is built."""
 
     matched: float  # share of the subscriptions that an event satisfies, of as many attributes as there are
     sparse: float  # attributes that there are, for one of a subscription
@@ -43,7 +43,7 @@ class Kind:
     def of(cls, table: SubscriptionTable) -> Kind:
         sizes = event_sizes(table)
         sample = sampled(table, LOOKED_AT)
-        matches = scan.build(sample).read_only().match(drawn(sample, sizes[-1]).part(0, LOOKED_AT))
+        matches = CANDIDATES["scan"](sample).match(drawn(sample, sizes[-1]).part(0, LOOKED_AT))
         share = len(matches.subscription) / max(len(matches) * sample.n_subscriptions, 1)
         return cls(share, sizes[-1] / sizes[0])
 

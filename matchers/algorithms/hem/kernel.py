@@ -243,7 +243,7 @@ def begin_block(
         bits = marks[e]
         lacking[e] += used
         if lacking[e] * words <= 2 * touched[e] + words:
-            for w in range(words):
+            for w in range(words):  # a slice would take two seconds more to compile, for the message of its error
                 bits[w] = gone[b * words + w]
             some_lack |= lacking[e] > 0
             continue

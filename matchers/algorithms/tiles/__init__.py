@@ -159,9 +159,8 @@ class Tiles(Matcher):
             words = aligned(len(arrays.words), np.uint64)
             words[:] = arrays.words
             arrays = arrays._replace(words=words)
-        for array in arrays:
-            array.flags.writeable = False  # as `build` leaves them: for others all kernels would be compiled again
         self.__dict__.update(state | {"arrays": arrays})
+        self.read_only()
 
 
 def load(path: Path, *, threads: int = 1) -> Tiles:
@@ -293,10 +292,8 @@ def build(
         high=high,
         **_ids_of(unique, clusters.order),
     )
-    for array in arrays:
-        array.flags.writeable = False
     matched = float(clusters.matched @ np.diff(unique.id_start))
-    return Tiles(arrays, table.n_subscriptions, matched, threads)
+    return Tiles(arrays, table.n_subscriptions, matched, threads).read_only()
 
 
 def _by_pivot(clusters: Tiling) -> Tiling:
