@@ -48,7 +48,7 @@ def chosen(
         return lambda table: Timed(table, us, growth, attribute, clock)
 
     builds = {name: timed(*times) for name, times in algorithms.items()}
-    return choosing.choose(table, builds, clock, attributes, batch)
+    return list(choosing.choose(table, builds, clock, attributes, batch))
 
 
 def test_what_grows_less_is_chosen_for_a_large_table_though_it_is_behind_on_both_samples() -> None:
@@ -84,6 +84,22 @@ def test_events_that_come_alone_may_have_another_algorithm_than_those_in_batches
     assert (known.batch, known.algorithm) == (1_024, "long")
 
 
+def test_of_two_that_are_built_the_whole_table_decides_and_who_gains_nothing_on_it_is_dropped() -> None:
+    """On the samples each is ahead for events of some sizes. `dense` is slow where they end."""
+    clock, table, before = Clock(), uniform_table(30_000, 40, 4, 0.3), choosing.SAMPLES[-1]
+    found = choosing.choose(
+        table,
+        {
+            "sparse": lambda t: Timed(t, 0.0, 0.0, 1.0, clock),
+            "dense": lambda t: Timed(t, 20.0 if t.n_subscriptions <= before else 100.0, 0.0, 0.0, clock),
+        },
+        clock,
+    )
+    assert {choice.algorithm for choice in found} == {"sparse"}
+    assert len(set(map(id, found.values()))) == 1
+    assert [round(choice.us) for choice in found] == [4, 9, 19, 40] * len(choosing.BATCHES)
+
+
 def test_where_the_size_of_events_is_known_one_algorithm_is_chosen_for_it() -> None:
     table, sparse, dense = uniform_table(3_000, 40, 4, 0.3), (0.0, 0.0, 1.0), (15.0, 0.0, 0.0)
     assert [c.algorithm for c in chosen(table, 14, sparse=sparse, dense=dense)] == ["sparse"]
@@ -116,7 +132,8 @@ def test_who_is_far_behind_on_the_small_sample_is_not_asked_about_the_large_one(
     table = uniform_table(30_000, 4, 2, 0.3)
     choosing.choose(table, {"fast": build("fast", 1.0), "slow": build("slow", 5.0)}, clock)
     tiny, (small, large) = choosing.TINY, choosing.SAMPLES
-    assert built == [("fast", tiny), ("slow", tiny), ("fast", small), ("slow", small), ("fast", large)]
+    samples = [("fast", tiny), ("slow", tiny), ("fast", small), ("slow", small), ("fast", large)]
+    assert built == [*samples, ("fast", 30_000)]
 
 
 def test_no_further_algorithm_is_measured_when_the_time_is_up() -> None:
@@ -157,7 +174,7 @@ def test_a_table_not_much_longer_than_the_small_sample_is_measured_itself() -> N
         return Timed(table, 1.0, 0.0, 0.0, Clock())
 
     choosing.choose(uniform_table(2 * choosing.SAMPLES[0], 4, 2, 0.3), {"any": build}, Clock())
-    assert built == [choosing.TINY, 2 * choosing.SAMPLES[0]]
+    assert built == [choosing.TINY, *[2 * choosing.SAMPLES[0]] * 2]
 
 
 def test_a_call_that_takes_long_is_not_repeated() -> None:
@@ -216,11 +233,12 @@ def test_a_tiny_table_is_scanned(n: int) -> None:
 def test_the_reason_is_one_log_line_of_which_updates_make_none(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(auto, "choose", lambda *_: [Choice(1, 1.0, "scan", 1.0)])
+    table = uniform_table(candidates.FEW + 1, 3, 2, 0.3)
+    monkeypatch.setattr(auto, "choose", lambda *_: {Choice(1, 1.0, "scan", 1.0): ALGORITHMS["scan"].build(table)})
     with caplog.at_level(logging.INFO, "sluice.matching"):
         auto.build(uniform_table(candidates.FEW, 3, 2, 0.3))
         assert caplog.messages == []
-        built = auto.build(uniform_table(candidates.FEW + 1, 3, 2, 0.3))
+        built = auto.build(table)
     assert caplog.messages == [built.reason]
 
 
@@ -242,12 +260,21 @@ def test_a_longer_table_has_those_compiled_that_may_be_far_ahead(
     assert candidates.asked(uniform_table(candidates.FEW + 1, attributes, predicates, width)) == names
 
 
+@pytest.mark.filterwarnings("error")
+def test_ranges_as_wide_as_all_doubles_are_measured_without_a_warning() -> None:
+    ends = np.tile([[-1.7e308, 1.7e308], [1.0, 2.0]], (50, 1))
+    built = auto.build(
+        SubscriptionTable.from_intervals(range(100), [0] * 100, *ends.T, n_subscriptions=100, n_columns=1)
+    )
+    assert built.match(EventBatch.from_dense([[1.5]])).of(0).tolist() == list(range(100))
+
+
 def test_what_was_measured_for_few_holds_for_others_of_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = []
 
-    def choose(table: SubscriptionTable, *_: object) -> list[Choice]:
+    def choose(table: SubscriptionTable, *_: object) -> dict[Choice, Matcher]:
         measured.append(table.n_subscriptions)
-        return [Choice(1, 1.0, "scan", 1.0)]
+        return {Choice(1, 1.0, "scan", 1.0): Timed(table, 1.0, 0.0, 0.0, Clock())}
 
     monkeypatch.setattr(auto, "choose", choose)
     monkeypatch.setattr(auto, "asked", lambda _: ["tiles", "scan"])
@@ -275,8 +302,8 @@ def test_the_reason_tells_the_algorithm_of_each_case() -> None:
 
 
 def test_the_reason_tells_what_is_known_of_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "choose", lambda *_: [Choice(64, 2.4, "scan", 3.5)])
     table = uniform_table(candidates.FEW + 1, 3, 2, 0.3)
+    monkeypatch.setattr(auto, "choose", lambda *_: {Choice(64, 2.4, "scan", 3.5): ALGORITHMS["scan"].build(table)})
     assert auto.build(table, attributes=2.41, batch=57.3).about == (
         "scan (3.5 us) for events in batches of 64; 2,001 subscriptions of 2 of 3 attributes each; events: 2.41 "
         "attributes each, 57 at once"

@@ -113,34 +113,34 @@ def build(
     for name, value in (("attributes of an event", attributes), ("events of a batch", batch)):
         if value is not None and not value > 0:
             raise MatchingError(f"{name} must be above 0, not {value}")
-    choices = _choices(table, attributes, batch, clock)
-    reason = _reason(table, choices) + _like(attributes, batch)
+    found = _choices(table, attributes, batch, clock)
+    reason = _reason(table, list(found)) + _like(attributes, batch)
     log.log(logging.DEBUG if table.n_subscriptions <= FEW else logging.INFO, reason)  # one update, one table of few
-    names = dict.fromkeys(choice.algorithm for choice in choices)
-    matchers = {name: CANDIDATES[name](table) for name in names}
-    return Auto(tuple(choices), tuple(matchers[choice.algorithm] for choice in choices), reason)
+    return Auto(tuple(found), tuple(found.values()), reason)
 
 
 def _choices(
     table: SubscriptionTable, attributes: float | None, batch: float | None, clock: Callable[[], float]
-) -> list[Choice]:
+) -> dict[Choice, Matcher]:
     names = ["scan"] if table.n_subscriptions <= TINY else asked(table)
     if len(names) == 1:
-        return [Choice(1, 1.0, names[0], np.nan)]
+        return {Choice(1, 1.0, names[0], np.nan): CANDIDATES[names[0]](table)}
     builds = {name: CANDIDATES[name] for name in names}
     if table.n_subscriptions > FEW:
         return choose(table, builds, clock, attributes, batch)
     kind = (*names, *_kind(table), *(value and _rounded(np.array([value])) for value in (attributes, batch)))
-    if (choices := _chosen.get(kind)) is None:
-        choices = choose(table, builds, clock, attributes, batch)
-        while len(_chosen) >= KINDS:
-            _chosen.pop(next(iter(_chosen)), None)
-        _chosen[kind] = choices
-    return choices
+    if (choices := _chosen.get(kind)) is not None:
+        matchers = {name: builds[name](table) for name in dict.fromkeys(choice.algorithm for choice in choices)}
+        return {choice: matchers[choice.algorithm] for choice in choices}
+    found = choose(table, builds, clock, attributes, batch)
+    while len(_chosen) >= KINDS:
+        _chosen.pop(next(iter(_chosen)), None)
+    _chosen[kind] = list(found)
+    return found
 
 
 def _kind(table: SubscriptionTable) -> tuple[float, ...]:
-    with np.errstate(invalid="ignore"):  # from infinite to infinite
+    with np.errstate(invalid="ignore", over="ignore"):  # between infinities, and from the least to the greatest double
         width = np.nan_to_num(table.high - table.low, posinf=np.inf, neginf=-np.inf)
     return table.n_subscriptions.bit_length(), table.n_columns, _rounded(table.needed), _rounded(width)
 

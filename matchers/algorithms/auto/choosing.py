@@ -6,7 +6,8 @@
 Each is asked about events that come alone, few at once, and many; of few attributes, and of many (drawing.py). Who is
 far behind everywhere on the small sample is not asked about the large one. When the time is up, those that were not
 asked about the large one are taken to grow like the others. A table not much longer than the small sample is measured
-itself.
+itself. Where two or three indexes are built, they are then compared in turns, on the whole table, so that neither a
+wrong extrapolation nor a disturbed moment decides which of them matches.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ BEHIND = 4.0  # times slower than the fastest: not asked again
 PAYS = np.log(1.2) ** 2  # one case a fifth faster pays for one more index
 CALL_S = 0.006  # for all calls of a round, about
 MOST_S = 1.2  # of the processor, from which on nothing more is begun
+COMPARING_S = 0.3  # likewise, for those that are built
 
 
 @dataclass(frozen=True)
@@ -51,20 +53,24 @@ def choose(
     clock: Clock,
     attributes: float | None = None,
     batch: float | None = None,
-) -> list[Choice]:
+) -> dict[Choice, Matcher]:
     """A choice for each batch and size of events, ascending, of three algorithms at most, of two for a large table.
 
     `attributes` and `batch`: what events have and come in on average, where that is known.
     """
     batches = BATCHES if batch is None else (min(BATCHES, key=lambda known: abs(np.log(known / batch))),)
     sizes = event_sizes(table) if attributes is None else [attributes]
-    seconds = _Measuring(table, batches, sizes, clock).seconds(builds)
-    names = list(builds)
-    algorithms = _several(seconds, 2 if table.n_subscriptions > SAMPLES[-1] else 3)
-    return [
-        Choice(*case, names[a], float(seconds[a, i]) * 1e6)
-        for i, (case, a) in enumerate(zip(product(batches, sizes), algorithms, strict=True))
-    ]
+    measuring = _Measuring(table, batches, sizes, clock)
+    seconds = measuring.seconds(builds)
+    several = sorted(set(_several(seconds, 2 if table.n_subscriptions > SAMPLES[-1] else 3)))
+    names, seconds = [list(builds)[i] for i in several], seconds[several]
+    matchers = [builds[name](table) for name in names]
+    if len(names) > 1:
+        seconds = measuring.compared(matchers, seconds)
+    return {
+        Choice(*case, names[i], float(seconds[i, number]) * 1e6): matchers[i]
+        for number, (case, i) in enumerate(zip(product(batches, sizes), _several(seconds, len(names)), strict=True))
+    }
 
 
 def _several(seconds: Float64, most: int) -> list[int]:
@@ -109,7 +115,7 @@ class _Measuring:
         """[algorithms, cases]: seconds for an event with the whole table; infinite for those that are far behind."""
         self._load(builds.values())
         self.end = self.clock() + MOST_S
-        self.events = [drawn(self.large, size) for size in self.sizes]
+        self.cases = list(product(self.batches, [drawn(self.large, size) for size in self.sizes]))
         if self.n <= 2 * SAMPLES[0]:
             return self._of(self.large, list(builds.values()))
         large, small = self.large, sampled(self.large, SAMPLES[0])
@@ -125,6 +131,24 @@ class _Measuring:
         reckoned[asked[~known]] = before[~known] * np.exp(np.log(whole / before[known]).mean(axis=0))
         return reckoned
 
+    def compared(self, matchers: Sequence[Matcher], predicted: Float64) -> Float64:
+        """[matchers, cases]: seconds for an event with the whole table, measured in turns; as predicted where one is
+        far ahead of all others."""
+        near = predicted <= BEHIND * predicted.min(axis=0)
+        near[:, near.sum(axis=0) == 1] = False
+        seconds, end = np.where(near, np.inf, predicted), self.clock() + COMPARING_S
+        alone = [matcher.alone() for matcher in matchers]
+        for number in range(ROUNDS):
+            for case in np.flatnonzero(near.any(axis=0)):
+                batch, events = self.cases[case]
+                calls = _calls(batch, events, predicted[near[:, case], case].max())
+                for i in np.flatnonzero(near[:, case]).tolist():
+                    match = alone[i] if batch == 1 else matchers[i].match
+                    seconds[i, case] = min(seconds[i, case], self._taken(match, calls))
+            if number and self.clock() > end:  # the first round loads and warms
+                break
+        return seconds
+
     def _load(self, builds: Iterable[Build]) -> None:
         """Have the kernels in this process, so that no time is that of loading or compiling them."""
         tiny = sampled(self.large, TINY)
@@ -136,34 +160,42 @@ class _Measuring:
 
     def _of(self, table: SubscriptionTable, builds: Sequence[Build]) -> Float64:
         """[algorithms, cases]: seconds for an event with this table, at least of the first."""
-        seconds = np.full((len(builds), len(self.batches) * len(self.events)), np.inf)
+        seconds = np.full((len(builds), len(self.cases)), np.inf)
         for taken, build in zip(seconds, builds, strict=True):
             if self.clock() > self.end and np.isfinite(seconds).any():
                 break
             matcher = build(table)
-            for case, (batch, events) in enumerate(product(self.batches, self.events)):
-                before = taken[case - len(self.events)] if case >= len(self.events) else 0.0
+            for case, (batch, events) in enumerate(self.cases):
+                before = taken[case - len(self.sizes)] if case >= len(self.sizes) else 0.0
                 taken[case] = self._case(matcher, batch, events, before, seconds[:, case].min())
         return seconds
 
     def _case(self, matcher: Matcher, batch: int, events: EventBatch, before: float, fastest: float) -> float:
         """Seconds for an event, without the first call; `before` are those in smaller batches."""
         match = matcher.alone() if batch == 1 else matcher.match
-        most = int(CALL_S / max(before, 1e-9))  # events
-        n = batch if batch <= BATCHES[1] else min(max(most, BATCHES[1]), batch, len(events))
-        end = min(CALLS.get(batch, 1) * n, len(events) // n * n)
-        calls = [events.part(at, at + n) for at in range(0, end, n)]
-        few, began = min(n, TINY), self.clock()
-        match(calls[0].part(0, few))
+        calls = _calls(batch, events, before)
+        few, began = calls[0].part(0, min(len(calls[0]), TINY)), self.clock()
+        match(few)
         now = self.clock()
-        calls = calls[: max(int(CALL_S * few / (n * max(now - began, 1e-9))), 1)]
+        calls = calls[: max(int(CALL_S * len(few) / (len(calls[0]) * max(now - began, 1e-9))), 1)]
         least, stop = np.inf, min(self.end, now + CALL_S)
         for _ in range(ROUNDS):
-            began = self.clock()
-            for call in calls:
-                match(call)
-            now = self.clock()
-            least = min(least, max(now - began, 1e-9) / (len(calls) * n))
-            if least > BEHIND * fastest or now > stop:
+            least = min(least, self._taken(match, calls))
+            if least > BEHIND * fastest or self.clock() > stop:
                 break
         return least
+
+    def _taken(self, match: Callable[[EventBatch], object], calls: Sequence[EventBatch]) -> float:
+        """Seconds for an event."""
+        began = self.clock()
+        for call in calls:
+            match(call)
+        return max(self.clock() - began, 1e-9) / (len(calls) * len(calls[0]))
+
+
+def _calls(batch: int, events: EventBatch, seconds: float) -> list[EventBatch]:
+    """Events for calls of a round that take CALL_S together, or less, if an event takes so many seconds."""
+    most = int(CALL_S / max(seconds, 1e-9))  # events
+    n = batch if batch <= BATCHES[1] else min(max(most, BATCHES[1]), batch, len(events))
+    end = min(max(most, n), CALLS.get(batch, 1) * n, len(events)) // n * n
+    return [events.part(at, at + n) for at in range(0, end, n)]
