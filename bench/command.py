@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,10 +18,11 @@ from rich.text import Text
 from bench.errors import BenchError
 from bench.matching import memory, printing
 from bench.matching.candidates import candidates
-from bench.matching.choices import EXACT, SIZES, WORKLOADS, compare
+from bench.matching.choices import BATCHES, EXACT, SIZES, WORKLOADS, compare, grid
 from bench.matching.measure import Effort
 from bench.matching.turns import measure_in_turns
 from bench.papers import PAPERS, tables
+from bench.papers.points import of_sweeps
 from bench.papers.sweeps import Outcome, figures, run
 from bench.system.load import Load
 from bench.workloads.distributions import Distribution
@@ -215,9 +215,7 @@ def matchers(
         absent = [] if algorithms else [name for name in ALGORITHMS if name not in {*runnable(), *names}]
         typer.echo(printing.markdown(measured, absent), nl=False)
     else:
-        out = Console()
-        out.width = out.width if out.is_terminal else max(out.width, 140)  # a pipe has room
-        printing.show(measured, out)
+        printing.show(measured, _wide())
     raise typer.Exit(0 if all(measurement.checked for measurement in measured) else 1)
 
 
@@ -289,35 +287,52 @@ def choices(
     sizes: Annotated[str, typer.Option("--sizes", help="Comma-separated numbers of subscriptions.")] = ",".join(
         map(str, SIZES)
     ),
+    sweeps: Annotated[
+        str | None,
+        typer.Option("--sweeps", help=f"Instead, the workloads of these papers' experiments: {','.join(PAPERS)}."),
+    ] = None,
+    scale: Annotated[float, typer.Option(help="Share of the subscriptions of --sweeps.")] = 0.01,
     algorithms: Annotated[
         str | None, typer.Option("--algorithms", "-a", help="Comma-separated names; all exact ones if left out.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="CSV file.")] = Path("choices.csv"),
 ) -> None:
-    """Compare auto with the best of all exact algorithms on a grid: one event, 64 and 1,024 at once.
+    """Compare auto and tiles with the best of all exact algorithms on a grid: one event, 64 and 1,024 at once.
 
     Rows are appended to the file; points that it has are not measured again. Exit code 1 if an answer is wrong.
     """
-    names = list(WORKLOADS) if workloads is None else [name.strip() for name in workloads.split(",")]
-    compared = EXACT if algorithms is None else [name.strip() for name in algorithms.split(",")]
+    names, compared, papers = _names(workloads, WORKLOADS), _names(algorithms, EXACT), _names(sweeps, PAPERS)
     with _wrong_flags(), _progress() as tell:
-        for name, there in [*((name, WORKLOADS) for name in names), *((name, ALGORITHMS) for name in compared)]:
-            if name not in there:
-                raise BenchError(f"unknown name {name!r}; {known(name, there)}")
+        for there, asked in ((WORKLOADS, names), (ALGORITHMS, compared), (PAPERS, papers)):
+            for name in asked:
+                if name not in there:
+                    raise BenchError(f"unknown name {name!r}; {known(name, there)}")
         if not all(size.strip().isdecimal() and int(size) for size in sizes.split(",")):
             raise BenchError(
                 f"sizes cannot be {sizes!r}; they are numbers of subscriptions from 1 on, such as 100,1000"
             )
         rows: list[dict[str, Any]] = [*tables.read(out)]
         done = {(row["workload"], row["asked"]) for row in rows}
-        for n, name in product(map(int, sizes.split(",")), names):
+        points = grid(names, map(int, sizes.split(","))) if sweeps is None else of_sweeps(papers, scale, BATCHES[-1])
+        for name, n, scenario in points:
             if (name, str(n)) in done:
                 continue
             tell(f"{name}, {n:,} subscriptions")
-            rows += [{"asked": str(n), **row.as_data()} for row in compare(name, n, compared)]
+            rows += [{"asked": str(n), **row.as_data()} for row in compare(name, scenario, compared)]
             tables.write_rows(out, rows)
-    printing.show_choices(rows, Console())
+    printing.show_choices(rows, _wide())
     raise typer.Exit(0 if all(str(row["checked"]) == "True" for row in rows) else 1)
+
+
+def _wide() -> Console:
+    """The terminal; a pipe has room for wide tables."""
+    console = Console()
+    console.width = console.width if console.is_terminal else max(console.width, 140)
+    return console
+
+
+def _names(text: str | None, every: Iterable[str]) -> list[str]:
+    return list(every) if text is None else [name.strip() for name in text.split(",")]
 
 
 @app.command()

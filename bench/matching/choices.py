@@ -1,34 +1,36 @@
-"""`auto` against the best of all exact algorithms, on a grid of workloads, sizes and batches.
+"""`auto` and `tiles` against the best of all exact algorithms, on many workloads, with one event at a time and in
+batches.
 
 Measured is matching alone, without reading events, by the processor time of all threads: an event alone the way
 `Index.match` takes (`Matcher.alone`), batches by `Matcher.match`. Rounds are interleaved and the least of each
-algorithm counts. An algorithm that is far behind in a round is not measured again. Answers are compared with those of
-`scan`.
+algorithm counts. An algorithm that is far behind in a round is not measured again. The answer of each algorithm's first
+call is compared with that of `scan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
+from math import nan
 from time import perf_counter, process_time
-
-import numpy as np
 
 from bench.workloads.event_bus import EventBus
 from bench.workloads.filters import Filters
 from bench.workloads.prepared import Prepared, Scenario
 from bench.workloads.synthetic import Workload
-from matchers import ALGORITHMS, EventBatch, Matcher
+from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher
 from matchers.algorithms import runnable
 from matchers.contract.matcher import AdaptiveMatcher
 
-CHOOSER = "auto"
+CHOOSER, OURS = "auto", "tiles"
 BATCHES = (1, 64, 1_024)
 SIZES = (10, 100, 1_000, 10_000, 100_000)
 EXACT = [name for name in runnable() if not (a := ALGORITHMS[name]).approximate and not a.definition and not a.chooses]
 ROUNDS = 5
 CALLS_S = 0.005  # of an algorithm in a round, at least
 BEHIND = 2.0  # times slower than the fastest: not asked again
+FAR = 10.0  # likewise after the first call, when nothing is warm
 SETTLING_S = 2.0
 
 _INTERVALS = Workload(events=BATCHES[-1])
@@ -59,8 +61,11 @@ class Compared:
     chosen: str  # algorithms
     build_s: float  # of `auto`, its decision included
     us: float  # of an event with `auto`
+    tiles_us: float  # NaN where `tiles` was not asked
     best: str
     best_us: float
+    rival: str  # the best of those that are neither `auto` nor `tiles`
+    rival_us: float
     checked: bool
 
     @property
@@ -71,9 +76,14 @@ class Compared:
         return asdict(self) | {"ratio": self.ratio}
 
 
-def compare(workload: str, subscriptions: int, algorithms: list[str]) -> Iterator[Compared]:
+def grid(workloads: Iterable[str], sizes: Iterable[int]) -> Iterator[tuple[str, int, Scenario]]:
+    """A name, the number of subscriptions asked for, and a workload of about as many."""
+    for n, name in product(sizes, workloads):
+        yield name, n, WORKLOADS[name](n)
+
+
+def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterator[Compared]:
     """For each of BATCHES. Raises BenchError."""
-    scenario = WORKLOADS[workload](subscriptions)
     small, prepared = scenario.small().prepared(), scenario.prepared()
     events = prepared.encoded(0, len(prepared))
     matchers = {}
@@ -83,17 +93,15 @@ def compare(workload: str, subscriptions: int, algorithms: list[str]) -> Iterato
         matchers[name] = _settled(ALGORITHMS[name](prepared.table), prepared)
         build_s = perf_counter() - begin
     wanted = matchers["scan"].match(events)
+    chosen = ", ".join(matchers[CHOOSER].algorithms)  # type: ignore[attr-defined]
     for batch in BATCHES:
-        us, right = _times(matchers, events, batch), True
-        for matcher in matchers.values():
-            found = matcher.match(events.part(0, batch))
-            right &= np.array_equal(found.subscription, wanted.subscription[: wanted.offsets[batch]])
-            right &= np.array_equal(found.offsets, wanted.offsets[: batch + 1])
-        best = min((name for name in us if name != CHOOSER), key=us.__getitem__)
-        chosen = ", ".join(matchers[CHOOSER].algorithms)  # type: ignore[attr-defined]
-        matches = len(wanted.subscription) / len(wanted)
-        measured = us[CHOOSER], best, us[best]
-        yield Compared(workload, prepared.table.n_subscriptions, batch, matches, chosen, build_s, *measured, right)
+        us, right = _times(matchers, events, batch, wanted)
+        others = {name: us[name] for name in us if name != CHOOSER}
+        best = min(others, key=others.__getitem__)
+        rival = min((name for name in others if name != OURS), key=others.__getitem__)
+        n, matches = prepared.table.n_subscriptions, len(wanted.subscription) / len(wanted)
+        times = us[CHOOSER], us.get(OURS, nan), best, us[best], rival, us[rival]
+        yield Compared(workload, n, batch, matches, chosen, build_s, *times, right)
 
 
 def _compile(matcher: Matcher, small: Prepared) -> None:
@@ -109,25 +117,37 @@ def _settled(matcher: Matcher, prepared: Prepared) -> Matcher:
     return matcher
 
 
-def _times(matchers: Mapping[str, Matcher], events: EventBatch, batch: int) -> dict[str, float]:
-    """Microseconds for an event."""
+def _times(
+    matchers: Mapping[str, Matcher], events: EventBatch, batch: int, wanted: MatchBatch
+) -> tuple[dict[str, float], bool]:
+    """Microseconds for an event by algorithm, and whether all answers were right."""
     calls = [events.part(at, at + batch) for at in range(0, min(len(events), 16 * batch), batch)]
     ways = {name: matcher.alone() if batch == 1 else matcher.match for name, matcher in matchers.items()}
-    least = dict.fromkeys(ways, np.inf)
-    for number in range(ROUNDS + 1):
-        fastest = min(least.values())
+    first = [wanted.of(e).tolist() for e in range(batch)]
+    right, least = True, {}
+    for name, match in ways.items():
+        began = process_time()
+        found = match(calls[0])
+        least[name] = 1e6 * (process_time() - began) / batch
+        listed = [found.of(e) for e in range(batch)] if isinstance(found, MatchBatch) else [found]
+        right &= [sorted(positions.tolist()) for positions in listed] == first
+    for number in range(ROUNDS):
+        limit = (BEHIND if number else FAR) * min(least.values())
         for name, match in ways.items():
-            if number > 1 and name != CHOOSER and least[name] > BEHIND * fastest:
-                continue
-            done, spent = 0, 0.0
-            while spent < CALLS_S:
-                for call in calls:
-                    began = process_time()
-                    match(call)
-                    spent += process_time() - began
-                    done += batch
-                    if spent > CALLS_S and done >= batch * min(len(calls), 4):
-                        break
-            if number:  # round 0 loads and warms
-                least[name] = min(least[name], 1e6 * spent / done)
-    return least
+            if name == CHOOSER or least[name] <= limit:
+                least[name] = min(least[name], _us(match, calls, batch))
+    return least, right
+
+
+def _us(match: Callable[[EventBatch], object], calls: Sequence[EventBatch], batch: int) -> float:
+    """Microseconds for an event, of as many calls as CALLS_S has room for."""
+    done, spent = 0, 0.0
+    while spent < CALLS_S:
+        for call in calls:
+            began = process_time()
+            match(call)
+            spent += process_time() - began
+            done += batch
+            if spent > CALLS_S and done >= batch * min(len(calls), 4):
+                break
+    return 1e6 * spent / done

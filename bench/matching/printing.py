@@ -32,9 +32,12 @@ def markdown(measured: Sequence[Measurement], absent: Sequence[str] = ()) -> str
 
 
 def show_choices(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
-    """Print a row for each point (`choices.Compared`), then in how many `auto` is how far behind."""
-    table = _table("workload", "subscriptions", "batch", "matches", "auto us", "best us", "ratio")
-    for name in ("best", "auto chose", "checked"):
+    """Print a row for each point (`choices.Compared`), then in how many `auto` is how far behind, and the better of
+    `auto` and `tiles` how far ahead of all others."""
+    table = _table(
+        "workload", "subscriptions", "batch", "matches", "auto us", "tiles us", "best us", "ratio", "rival us"
+    )
+    for name in ("best", "rival", "auto chose", "checked"):
         table.add_column(name, no_wrap=True)
     for row in rows:
         right = str(row["checked"]) == "True"
@@ -42,16 +45,19 @@ def show_choices(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
             row["workload"],
             f"{int(row['subscriptions']):,}",
             f"{int(row['batch']):,}",
-            *(f"{float(row[name]):,.3g}" for name in ("matches", "us", "best_us")),
+            *(f"{float(row[name]):,.3g}" for name in ("matches", "us", "tiles_us", "best_us")),
             f"{float(row['ratio']):.2f}",
             *(row["best"], row["chosen"], Text("yes" if right else "WRONG", "" if right else "bold red")),
         )
     out.print(table)
+    if not rows:
+        return
     ratios = sorted(float(row["ratio"]) for row in rows)
     within = [f"{sum(ratio <= limit for ratio in ratios)} within {limit:g}" for limit in (1.1, 1.25, 1.5, 2.0)]
-    out.print(
-        f"{len(ratios)} points, {', '.join(within)} times the best; the worst {ratios[-1]:.2f}" if rows else "none"
-    )
+    out.print(f"{len(ratios)} points, auto {', '.join(within)} times the best; the worst {ratios[-1]:.2f}")
+    leads = [float(row["rival_us"]) / min(float(row["us"]), float(row["tiles_us"])) for row in rows]
+    ahead = [f"{sum(lead >= limit for lead in leads)} by {limit:g} times or more" for limit in (1.0, 2.0, 5.0, 10.0)]
+    out.print(f"auto or tiles ahead of all others at {', '.join(ahead)}")
 
 
 def _times(measured: Sequence[Measurement]) -> Table:

@@ -15,10 +15,12 @@ import run_stream
 from bench import command
 from bench.matching import choices
 from bench.matching.choices import Compared
+from bench.workloads.prepared import Scenario
+from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, SubscriptionTable
 from matchers.contract.tables import Int32
 
-POINT = Compared("hem", 30, 64, 1.5, "tiles, hem", 0.1, 2.2, "tiles", 2.0, True)
+POINT = Compared("hem", 30, 64, 1.5, "tiles, hem", 0.1, 2.2, 2.0, "tiles", 2.0, "hem", 5.0, True)
 
 
 def run(*arguments: str) -> Result:
@@ -41,17 +43,35 @@ def test_each_point_has_the_best_and_what_auto_takes(tmp_path: Path) -> None:
 def test_points_of_the_file_are_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def compare(workload: str, n: int, algorithms: list[str]) -> Iterator[Compared]:
+    def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterator[Compared]:
+        n = scenario.prepared().table.n_subscriptions
         asked.append((workload, n))
-        yield replace(POINT, workload=workload, subscriptions=n + 1)  # about as many as asked for
+        yield replace(POINT, workload=workload, subscriptions=n)
 
     monkeypatch.setattr(command, "compare", compare)
     out = ("--out", str(tmp_path / "choices.csv"))
     assert run("--workloads", "hem", "--sizes", "30", *out).exit_code == 0
-    result = run("--workloads", "hem,pcm", "--sizes", "30,50", *out)
-    assert asked == [("hem", 30), ("pcm", 30), ("hem", 50), ("pcm", 50)]
-    assert "4 points, 4 within 1.1" in result.output
+    result = run("--workloads", "hem,rein", "--sizes", "30,50", *out)
+    assert asked == [("hem", 30), ("rein", 30), ("hem", 50), ("rein", 50)]
+    assert "4 points, auto 4 within 1.1" in result.output
     assert "the worst 1.10" in result.output
+    assert "auto or tiles ahead of all others at 4 by 1 times or more, 4 by 2" in result.output
+
+
+def test_the_workloads_of_papers_are_compared_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Workload] = {}
+
+    def compare(workload: str, scenario: Workload, algorithms: list[str]) -> Iterator[Compared]:
+        asked[workload] = scenario
+        yield replace(POINT, workload=workload)
+
+    monkeypatch.setattr(command, "compare", compare)
+    result = run("--sweeps", "hem,rein", "--scale", "0.01", "--out", str(tmp_path / "choices.csv"))
+    assert result.exit_code == 0, result.output
+    assert {name.split("-")[0] for name in asked} == {"hem", "rein"}
+    assert len(set(asked.values())) == len(asked) > 50
+    assert asked["hem-3 0"].events == choices.BATCHES[-1]
+    assert asked["hem-3 0"].subscriptions == 10_000
 
 
 def test_a_wrong_answer_ends_with_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,6 +99,7 @@ def test_a_wrong_answer_ends_with_exit_code_1(tmp_path: Path, monkeypatch: pytes
     [
         (["--workloads", "ham"], "unknown name 'ham'"),
         (["-a", "tilse"], "unknown name 'tilse'"),
+        (["--sweeps", "hen"], "unknown name 'hen'"),
         (["--sizes", "0"], "sizes cannot be '0'; they are numbers"),
     ],
 )
