@@ -3,8 +3,8 @@ batches.
 
 Measured is matching alone, without reading events, by the processor time of all threads: an event alone the way
 `Index.match` takes (`Matcher.alone`), batches by `Matcher.match`. Rounds are interleaved and the least of each
-algorithm counts. An algorithm that is far behind in a round is not measured again. The answer of each algorithm's first
-call is compared with that of `scan`.
+algorithm counts. An algorithm that is far behind in a round is not measured again. The answers of each algorithm to all
+events, and of its first call, are compared with those of `scan`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import nan
 from time import perf_counter, process_time
+
+import numpy as np
 
 from bench.workloads.event_bus import EventBus
 from bench.workloads.filters import Filters
@@ -93,6 +95,7 @@ def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterato
         matchers[name] = _settled(ALGORITHMS[name](prepared.table), prepared)
         build_s = perf_counter() - begin
     wanted = matchers["scan"].match(events)
+    agree = all(_same(matcher.match(events), wanted) for matcher in matchers.values())  # and all of it is in memory
     chosen = ", ".join(matchers[CHOOSER].algorithms)  # type: ignore[attr-defined]
     for batch in BATCHES:
         us, right = _times(matchers, events, batch, wanted)
@@ -101,7 +104,11 @@ def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterato
         rival = min((name for name in others if name != OURS), key=others.__getitem__)
         n, matches = prepared.table.n_subscriptions, len(wanted.subscription) / len(wanted)
         times = us[CHOOSER], us.get(OURS, nan), best, us[best], rival, us[rival]
-        yield Compared(workload, n, batch, matches, chosen, build_s, *times, right)
+        yield Compared(workload, n, batch, matches, chosen, build_s, *times, agree and right)
+
+
+def _same(found: MatchBatch, wanted: MatchBatch) -> bool:
+    return np.array_equal(found.offsets, wanted.offsets) and np.array_equal(found.subscription, wanted.subscription)
 
 
 def _compile(matcher: Matcher, small: Prepared) -> None:
