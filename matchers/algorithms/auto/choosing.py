@@ -33,7 +33,7 @@ ROUNDS = 5  # of which the least time counts
 BEHIND = 4.0  # times slower than the fastest: not asked again
 PAYS = np.log(1.2) ** 2  # one case a fifth faster pays for one more index
 CALL_S = 0.006  # for all calls of a round, about
-MOST_S = 1.2  # of the processor, from which on nothing more is begun
+MOST_S = 1.0  # of the processor, from which on nothing more is begun
 COMPARING_S = 0.3  # likewise, for those that are built
 
 
