@@ -16,7 +16,9 @@ import pytest
 from matchers import ALGORITHMS, EventBatch, MatchingError, SubscriptionTable, flat_file
 from matchers.algorithms import tiles
 from matchers.algorithms.tiles import FAMILY, TILE, Tiles, clustering, load
-from matchers.algorithms.tiles.kernels.matching import FEW_LEFT, Runs, arrange, count_matches
+from matchers.algorithms.tiles.kernels.matching import FEW_LEFT
+from matchers.algorithms.tiles.kernels.runs import Runs, arrange, count_matches
+from matchers.algorithms.tiles.runs import room_for
 from matchers.contract.tables import offsets_of
 from matchers.kernels.vectors import WORDS
 from tests.algorithms import UNCOMPILED
@@ -461,8 +463,8 @@ def test_more_matches_than_expected_find_room(n: int, monkeypatch: pytest.Monkey
         given.append(matches)
         return make(matches, runs, sets)
 
-    make = tiles._runs
-    monkeypatch.setattr(tiles, "_runs", watched)
+    make = room_for
+    monkeypatch.setattr(tiles, "room_for", watched)
     same = [(s, 0, 0.5, 0.5005) for s in range(200)]
     table = table_of(400, 1, [*same, *((s, 0, s / 400, s / 400 + 0.0005) for s in range(200, 400))])
     matcher = tiles.build(table, tile=8)
