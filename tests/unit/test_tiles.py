@@ -357,7 +357,8 @@ def test_tiles_and_inner_rows_save_verifying() -> None:
 
 
 @pytest.mark.parametrize("n", [70, 200])  # by tiles, by events
-def test_threads_share_the_work_and_change_nothing(n: int) -> None:
+def test_threads_share_the_work_and_change_nothing(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "BY_EVENTS", 100)
     table = random_table(np.random.default_rng(8), 200, 6)
     one, two = (tiles.build(table, tile=4, fewest=1, threads=threads) for threads in (1, 2))
     events = single_valued(table, n)

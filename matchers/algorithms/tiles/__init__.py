@@ -33,7 +33,7 @@ from matchers.algorithms.tiles.kernels.sparse import ColumnIndex, Slots
 from matchers.algorithms.tiles.layout import Layout
 from matchers.algorithms.tiles.model import expected, expected_by_columns
 from matchers.algorithms.tiles.quantiles import Quantiles
-from matchers.algorithms.tiles.runs import listed, room_for
+from matchers.algorithms.tiles.runs import listed, room_for, united
 from matchers.algorithms.unique import Unique, rows
 from matchers.contract.held import Held
 from matchers.contract.matcher import Matcher
@@ -45,6 +45,7 @@ TILE = 64 * WORDS  # subscriptions
 FAMILY = 16  # tiles of a parent
 MOST_EVENTS = 8_192  # laid out at once
 LAID_OUT = 1 << 25  # bytes that events take, laid out
+BY_EVENTS = 2_048  # of each thread, from which on threads share the events of a batch rather than the tiles
 ALONE = 2  # events that are matched one by one rather than laid out side by side
 MUCH = 200  # matches of an event, from which on it is laid out even if it is alone
 ROOM = 1 << 23  # matches that are kept before they are arranged, unless one event may have more
@@ -93,15 +94,14 @@ class Tiles(Matcher):
         if self.threads == 1:
             return self._match_some(events, counters, (0, n), (0, parents))
         own = [np.zeros_like(counters) for _ in range(self.threads)]
-        tasks: list[Callable[[], MatchBatch]]
-        if n >= LANES * self.threads:  # by events
-            ranges = shares(n, self.threads)
-            tasks = [partial(self._match_some, events, c, r, (0, parents)) for c, r in zip(own, ranges, strict=False)]
+        if n >= BY_EVENTS * self.threads:
+            some = shares(n, self.threads)
+            tasks = [partial(self._match_some, events, c, r, (0, parents)) for c, r in zip(own, some, strict=False)]
             result = MatchBatch.joined(run(tasks))
-        else:  # by tiles
-            ranges = shares(parents, self.threads)
-            tasks = [partial(self._match_some, events, c, (0, n), r) for c, r in zip(own, ranges, strict=False)]
-            result = _united(run(tasks))
+        else:  # so each reads only its own tiles from memory
+            some = shares(parents, self.threads)
+            tasks = [partial(self._match_some, events, c, (0, n), r) for c, r in zip(own, some, strict=False)]
+            result = united(run(tasks), self.arrays.id, self.arrays.id_start, self.n_subscriptions)
         counters += np.sum(own, axis=0)
         return result
 
@@ -259,14 +259,6 @@ def _alone(arrays: Arrays, values: int) -> Alone:
         np.empty(2 * WORDS, np.uint64),
         np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.int32),
     )
-
-
-def _united(parts: list[MatchBatch]) -> MatchBatch:
-    """The matches of the same events with different subscriptions."""
-    event = np.concatenate([np.repeat(np.arange(len(part)), np.diff(part.offsets)) for part in parts])
-    subscription = np.concatenate([part.subscription for part in parts])
-    order = np.lexsort((subscription, event))
-    return MatchBatch(offsets_of(np.bincount(event, minlength=len(parts[0]))), subscription[order])
 
 
 def build(
