@@ -31,11 +31,14 @@ class _Kept:
         pass
 
 
-def indexed(algorithm: str, options: Mapping[str, Any]) -> State:
-    """A state of made-up subscriptions. Raises MatchingError, and TypeError for options that the algorithm lacks."""
+def indexed(algorithm: str, options: Mapping[str, Any], *, sparse: bool = False) -> State:
+    """A state of made-up subscriptions, with the same fields or, if sparse, with a field each.
+
+    Raises MatchingError, and TypeError for options that the algorithm lacks.
+    """
     state = State(Snapshot(0, algorithm, options), _Kept, {})
     (work,) = state.work()
-    changes = rows(MANY if ALGORITHMS[algorithm].chooses else 2 * WORTHWHILE, 0)
+    changes = rows(MANY if ALGORITHMS[algorithm].chooses else 2 * WORTHWHILE, 0, sparse=sparse)
     made = unpacked(pa.Table.from_batches(work(changes.to_batches()), PACKED))
     state.apply([row._replace(segment=0) if isinstance(row, Change) else row for row in made], {})
     return state
@@ -54,17 +57,21 @@ def rehearse(state: State) -> None:
 def run(algorithm: str, options: Mapping[str, Any] | None = None) -> None:
     """Index and match with an algorithm. Raises what `indexed` raises."""
     rehearse(indexed(algorithm, options or {}))
+    if not ALGORITHMS[algorithm].chooses:  # what it chooses from is rehearsed too
+        rehearse(indexed(algorithm, options or {}, sparse=True))  # algorithms may have other kernels for these
 
 
-def rows(changes: int, events: int) -> pa.Table:
+def rows(changes: int, events: int, *, sparse: bool = False) -> pa.Table:
     """Made-up records of both topics (rows.INPUT)."""
     row = {"partition": NOWHERE, "offset": 0, "timestamp": 0}
     written = [
-        row | {"source": SUBSCRIPTIONS, "key": b"%d" % i, "value": orjson.dumps(_document(i))} for i in range(changes)
+        row | {"source": SUBSCRIPTIONS, "key": b"%d" % i, "value": orjson.dumps(_document(i, sparse))}
+        for i in range(changes)
     ]
     happened = [row | {"source": EVENTS, "value": b"{}"}] * events
     return pa.Table.from_pylist(written + happened, schema=INPUT)
 
 
-def _document(i: int) -> dict[str, Any]:
-    return {"subscriber": "nobody", "pattern": {"text": ["a"], "number": [{"numeric": [">", i]}]}}
+def _document(i: int, sparse: bool) -> dict[str, Any]:
+    above = [{"numeric": [">", i]}]
+    return {"subscriber": "nobody", "pattern": {f"number {i}": above} if sparse else {"text": ["a"], "number": above}}

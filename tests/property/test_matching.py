@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from matchers import ALGORITHMS, EventBatch, Index, Interfaces, SubscriptionTable
+from matchers.algorithms.tiles import sparse
 from matchers.language import naive
 from matchers.language.parsing import parse
 from matchers.library import FEW
@@ -96,6 +99,14 @@ def test_every_algorithm_does_what_the_table_promises(table: dict[str, Any], bat
     ]
     for name, (algorithm, options) in SMALL.items():
         assert listed(ALGORITHMS[algorithm](built, **options).match(events)) == expected, name
+
+
+@given(table=tables(), batch=batches())
+def test_tiles_match_by_columns_alone_what_the_table_promises(table: dict[str, Any], batch: dict[str, Any]) -> None:
+    built, events = SubscriptionTable.from_intervals(**table), EventBatch.from_values(**batch)
+    with patch.multiple(sparse, FEW=inf, SPARSE=1e6):
+        matcher = ALGORITHMS["tiles"](built)
+        assert listed(matcher.match(events)) == listed(ALGORITHMS["naive"](built).match(events))
 
 
 @given(table=tables(), batch=batches(), interfaces=st.lists(st.integers(0, 3), min_size=9, max_size=9))

@@ -102,6 +102,12 @@ def test_an_algorithm_that_chooses_has_to_choose() -> None:
     assert len(rehearsal.indexed("scan", {}).snapshot) < 100 < 2_000 < rehearsal.MANY
 
 
+def test_sparse_subscriptions_are_rehearsed_too() -> None:
+    """Or else the first batch of sparse events would wait for a compiler."""
+    (part,) = rehearsal.indexed("tiles", {}, sparse=True).snapshot.parts
+    assert len(part.matcher.by_columns.slot)  # type: ignore[attr-defined]
+
+
 @pytest.mark.usefixtures("cache")
 def test_the_command_says_what_there_is_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "compile", lambda stages, options, pool, done: done(ahead.Compiled("scan", 7, 1.5)))

@@ -16,7 +16,9 @@ import pytest
 from matchers import ALGORITHMS, EventBatch, MatchingError, SubscriptionTable, flat_file
 from matchers.algorithms import tiles
 from matchers.algorithms.tiles import FAMILY, TILE, Tiles, clustering, load
-from matchers.algorithms.tiles.kernels.matching import FEW_LEFT, Runs, arrange, count_matches
+from matchers.algorithms.tiles.kernels.matching import FEW_LEFT
+from matchers.algorithms.tiles.kernels.runs import Runs, arrange, count_matches
+from matchers.algorithms.tiles.runs import room_for
 from matchers.contract.tables import offsets_of
 from matchers.kernels.vectors import WORDS
 from tests.algorithms import UNCOMPILED
@@ -355,7 +357,8 @@ def test_tiles_and_inner_rows_save_verifying() -> None:
 
 
 @pytest.mark.parametrize("n", [70, 200])  # by tiles, by events
-def test_threads_share_the_work_and_change_nothing(n: int) -> None:
+def test_threads_share_the_work_and_change_nothing(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "BY_EVENTS", 100)
     table = random_table(np.random.default_rng(8), 200, 6)
     one, two = (tiles.build(table, tile=4, fewest=1, threads=threads) for threads in (1, 2))
     events = single_valued(table, n)
@@ -461,8 +464,8 @@ def test_more_matches_than_expected_find_room(n: int, monkeypatch: pytest.Monkey
         given.append(matches)
         return make(matches, runs, sets)
 
-    make = tiles._runs
-    monkeypatch.setattr(tiles, "_runs", watched)
+    make = room_for
+    monkeypatch.setattr(tiles, "room_for", watched)
     same = [(s, 0, 0.5, 0.5005) for s in range(200)]
     table = table_of(400, 1, [*same, *((s, 0, s / 400, s / 400 + 0.0005) for s in range(200, 400))])
     matcher = tiles.build(table, tile=8)

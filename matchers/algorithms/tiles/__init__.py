@@ -5,6 +5,8 @@ subscriptions so that most of them are never looked at (`clustering.py`), filter
 at a time, in registers, for a whole batch of events before the next tile (`kernels/matching.py`), and verifies the few
 candidates on the exact bounds, so that it has neither false positives nor false negatives.
 
+Where subscriptions and events have few of many columns, it asks for columns before it asks for values (`sparse.py`).
+
 matchers/README.md tells how it works with a picture, its cost model and measurements.
 """
 
@@ -21,13 +23,17 @@ import numpy as np
 
 from matchers import flat_file
 from matchers.algorithms.pool import run, shares
+from matchers.algorithms.tiles import sparse
 from matchers.algorithms.tiles.clustering import Ranges, Tiling, tiling
 from matchers.algorithms.tiles.kernels import layout as layout_kernels
 from matchers.algorithms.tiles.kernels import matching
-from matchers.algorithms.tiles.kernels.matching import Alone, Arrays, Batch, Runs, Single
+from matchers.algorithms.tiles.kernels.matching import Alone, Arrays, Batch, Single
+from matchers.algorithms.tiles.kernels.runs import TILES
+from matchers.algorithms.tiles.kernels.sparse import ColumnIndex, Slots
 from matchers.algorithms.tiles.layout import Layout
-from matchers.algorithms.tiles.model import expected
+from matchers.algorithms.tiles.model import expected, expected_by_columns
 from matchers.algorithms.tiles.quantiles import Quantiles
+from matchers.algorithms.tiles.runs import listed, room_for, united
 from matchers.algorithms.unique import Unique, rows
 from matchers.contract.held import Held
 from matchers.contract.matcher import Matcher
@@ -39,10 +45,13 @@ TILE = 64 * WORDS  # subscriptions
 FAMILY = 16  # tiles of a parent
 MOST_EVENTS = 8_192  # laid out at once
 LAID_OUT = 1 << 25  # bytes that events take, laid out
+BY_EVENTS = 2_048  # of each thread, from which on threads share the events of a batch rather than the tiles
 ALONE = 2  # events that are matched one by one rather than laid out side by side
 MUCH = 200  # matches of an event, from which on it is laid out even if it is alone
 ROOM = 1 << 23  # matches that are kept before they are arranged, unless one event may have more
 SETS = 1 << 20  # the same of precise tiles, all that an event has in one
+A_TILE = 10  # candidates take as long as a tile, where columns tell more of an event than its values do
+COLUMNS = "columns_"  # begins the names of these arrays in a file
 COUNTERS = ("tiles tested", "tiles passed", "rows read", "candidates", "verified")
 
 
@@ -51,12 +60,13 @@ class Tiles(Matcher):
     """Immutable, of flat arrays: can be saved, mapped into memory and shared."""
 
     arrays: Arrays
+    by_columns: ColumnIndex  # of all slots, or of none
     n_subscriptions: int
     matched: float  # how many of them an event is thought to match
     threads: int
 
     def memory_bytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays)
+        return sum(array.nbytes for array in (*self.arrays, *self.by_columns))
 
     def match(self, events: EventBatch) -> MatchBatch:
         return self._match(events, np.zeros(len(COUNTERS), np.int64))
@@ -67,28 +77,55 @@ class Tiles(Matcher):
         matches = len(self._match(events, counters).subscription)
         n = max(len(events), 1)
         measured = dict(zip(COUNTERS, (counters / n).tolist(), strict=True)) | {"matches": matches / n}
-        modelled = {f"{name}, by the model": value for name, value in expected(self.arrays, events).items()}
+        by_columns = len(self.by_columns.slot) and not counters[TILES]
+        modelled = expected_by_columns(self.by_columns, events) if by_columns else expected(self.arrays, events)
         share = self.arrays.slot[-1] / (TILE * max(len(self.arrays.local), 1))
+        modelled = {f"{name}, by the model": value for name, value in modelled.items()}
         return (
             measured | modelled | {"share of places used": float(share), "bytes of rows": self.arrays.words.nbytes / n}
         )
 
     def _match(self, events: EventBatch, counters: Int64) -> MatchBatch:
+        if len(events.column) <= len(events) * sparse.most_values(self.by_columns):
+            found = self._match_sparse(events, counters)
+            if found is not None:
+                return found
         n, parents = len(events), len(self.arrays.parent) - 1
         if self.threads == 1:
             return self._match_some(events, counters, (0, n), (0, parents))
         own = [np.zeros_like(counters) for _ in range(self.threads)]
-        tasks: list[Callable[[], MatchBatch]]
-        if n >= LANES * self.threads:  # by events
-            ranges = shares(n, self.threads)
-            tasks = [partial(self._match_some, events, c, r, (0, parents)) for c, r in zip(own, ranges, strict=False)]
+        if n >= BY_EVENTS * self.threads:
+            some = shares(n, self.threads)
+            tasks = [partial(self._match_some, events, c, r, (0, parents)) for c, r in zip(own, some, strict=False)]
             result = MatchBatch.joined(run(tasks))
-        else:  # by tiles
-            ranges = shares(parents, self.threads)
-            tasks = [partial(self._match_some, events, c, (0, n), r) for c, r in zip(own, ranges, strict=False)]
-            result = _united(run(tasks))
+        else:  # so each reads only its own tiles from memory
+            some = shares(parents, self.threads)
+            tasks = [partial(self._match_some, events, c, (0, n), r) for c, r in zip(own, some, strict=False)]
+            result = united(run(tasks), self.arrays.id, self.arrays.id_start, self.n_subscriptions)
         counters += np.sum(own, axis=0)
         return result
+
+    def _match_sparse(self, events: EventBatch, counters: Int64) -> MatchBatch | None:
+        """None where tiles are faster."""
+        given = self.by_columns, self._slots, self.n_subscriptions, self._worth
+        ranges = shares(len(events), min(self.threads, max(len(events) // LANES, 1)))
+        if len(ranges) == 1:
+            return sparse.match(events, ranges[0], *given, counters)
+        own = [np.zeros_like(counters) for _ in ranges]
+        found = run([partial(sparse.match, events, r, *given, c) for r, c in zip(ranges, own, strict=True)])
+        counters += np.sum(own, axis=0)
+        parts = [part for part in found if part is not None]
+        return MatchBatch.joined(parts) if len(parts) == len(found) else None
+
+    @property
+    def _worth(self) -> int:
+        """Candidates of an event whose columns were asked for, up to which this was faster than the tiles are."""
+        return A_TILE * len(self.arrays.local)
+
+    @property
+    def _slots(self) -> Slots:
+        a = self.arrays
+        return Slots(a.start, a.range, a.low, a.high, a.id_start, a.id)
 
     def _match_some(
         self, events: EventBatch, counters: Int64, some: tuple[int, int], parents: tuple[int, int]
@@ -106,7 +143,7 @@ class Tiles(Matcher):
             room = min(room, int((last - first) * (4 * self.matched + 64)))
             size = int(min(most, max(room / (2 * self.matched + 1), 1)))
         sets = size * precise
-        runs = _runs(room, room, sets)
+        runs = room_for(room, room, sets)
         values = events.arrays
         together = last - first > ALONE or self.matched > MUCH
         batch = _batch(-(-most // LANES) * LANES, d) if together else None
@@ -124,32 +161,48 @@ class Tiles(Matcher):
             if not done:  # too many matches for the room: once more with more room or fewer events
                 if room < most_room:
                     room = most_room
-                    runs = _runs(room, room, sets)
+                    runs = room_for(room, room, sets)
                 else:
                     size = max((end - first) // 8, 1)
                 continue
-            offsets = np.zeros(end - first + 1, np.int64)
-            matching.count_matches(runs, self.arrays.id_start, offsets)
-            out = np.empty(int(offsets[-1]), np.int32)  # by numpy, which uses huge pages
-            matching.arrange(runs, self.arrays.id, self.arrays.id_start, self.n_subscriptions, offsets, out)
-            parts.append(MatchBatch(offsets, out))
+            parts.append(listed(runs, end - first, self.arrays.id, self.arrays.id_start, self.n_subscriptions))
             first = end
         return parts[0] if len(parts) == 1 else MatchBatch.joined(parts)
 
     def alone(self) -> Callable[[EventBatch], Int32]:
-        if self.threads > 1 or self.matched > MUCH:
-            return super().alone()
-        runs = _runs(self.n_subscriptions, 1, 0)
-        alone = _alone(self.arrays, 0)
-        held = Held(Single(self.arrays, alone, runs, np.ones(1, bool), np.zeros(len(COUNTERS), np.int64)))
-        return lambda event: matching.match_single(event.offsets, event.column, event.value, held)
+        together = super().alone()
+        prefers = self.threads > 1 or self.matched > MUCH
+        sparse_up_to = sparse.most_values(self.by_columns)
+        if prefers and sparse_up_to < 0:
+            return together
+        single = Single(
+            self.arrays,
+            self.by_columns,
+            self._slots,
+            sparse_up_to,
+            self._worth,
+            sparse.columns_for(1, len(self.arrays.begin)),
+            _alone(self.arrays, 0),
+            room_for(self.n_subscriptions, 1, 0),
+            np.ones(1, bool),
+            np.zeros(len(COUNTERS), np.int64),
+        )
+        held = Held(single)
+
+        def match(event: EventBatch) -> Int32:
+            if prefers and len(event.column) > sparse_up_to:
+                return together(event)
+            found: Int32 = matching.match_single(event.offsets, event.column, event.value, held)
+            return found
+
+        return match
 
     def save(self, path: Path) -> None:
         """As one file, for `load`. Raises OSError."""
         flat_file.write(
             path,
             {"algorithm": "tiles", "subscriptions": self.n_subscriptions, "matched": self.matched},
-            self.arrays._asdict(),
+            self.arrays._asdict() | {COLUMNS + name: array for name, array in self.by_columns._asdict().items()},
         )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -171,9 +224,11 @@ def load(path: Path, *, threads: int = 1) -> Tiles:
     if threads < 1:
         raise MatchingError("tiles: threads from 1")
     about, arrays = flat_file.read(path)
-    if about.get("algorithm") != "tiles" or arrays.keys() != set(Arrays._fields):
+    known = {*Arrays._fields, *(COLUMNS + name for name in ColumnIndex._fields)}
+    if about.get("algorithm") != "tiles" or arrays.keys() != known:
         raise MatchingError(f"{path}: is no index of tiles")
-    return Tiles(Arrays(**arrays), about["subscriptions"], about["matched"], threads)
+    by_columns = ColumnIndex(*(arrays.pop(COLUMNS + name) for name in ColumnIndex._fields))
+    return Tiles(Arrays(**arrays), by_columns, about["subscriptions"], about["matched"], threads)
 
 
 def _batch(n: int, d: int) -> Batch:
@@ -194,18 +249,6 @@ def _batch(n: int, d: int) -> Batch:
     )
 
 
-def _runs(matches: int, runs: int, sets: int) -> Runs:
-    return Runs(
-        np.empty(runs, np.int32),
-        np.empty(runs, np.int64),
-        np.empty(matches, np.int32),
-        np.empty(sets, np.int32),
-        np.empty(sets, np.int64),
-        np.empty(sets * WORDS, np.uint64),
-        np.zeros(3, np.int64),
-    )
-
-
 def _alone(arrays: Arrays, values: int) -> Alone:
     d = len(arrays.begin)
     return Alone(
@@ -216,14 +259,6 @@ def _alone(arrays: Arrays, values: int) -> Alone:
         np.empty(2 * WORDS, np.uint64),
         np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.int32),
     )
-
-
-def _united(parts: list[MatchBatch]) -> MatchBatch:
-    """The matches of the same events with different subscriptions."""
-    event = np.concatenate([np.repeat(np.arange(len(part)), np.diff(part.offsets)) for part in parts])
-    subscription = np.concatenate([part.subscription for part in parts])
-    order = np.lexsort((subscription, event))
-    return MatchBatch(offsets_of(np.bincount(event, minlength=len(parts[0]))), subscription[order])
 
 
 def build(
@@ -293,7 +328,7 @@ def build(
         **_ids_of(unique, clusters.order),
     )
     matched = float(clusters.matched @ np.diff(unique.id_start))
-    return Tiles(arrays, table.n_subscriptions, matched, threads).read_only()
+    return Tiles(arrays, sparse.column_index(in_tiles.hulls()), table.n_subscriptions, matched, threads).read_only()
 
 
 def _by_pivot(clusters: Tiling) -> Tiling:

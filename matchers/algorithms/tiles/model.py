@@ -9,6 +9,8 @@ from a to b:
 
 In a row a predicate reaches as far as the row's cells do; in a column without a row it is the hull that counts if the
 tile tests it, and nothing if not. Candidates are reckoned for some of the tiles only, evenly chosen.
+
+Of sparse events the candidates are all subscriptions that are filed under columns that an event has.
 """
 
 from __future__ import annotations
@@ -18,10 +20,13 @@ from numpy.typing import NDArray
 
 from matchers.algorithms.tiles.kernels.matching import Arrays
 from matchers.algorithms.tiles.kernels.quantiles import cells_of
+from matchers.algorithms.tiles.kernels.sparse import ColumnIndex
 from matchers.contract.tables import EventBatch, Float64, Int64
 from matchers.kernels.vectors import WORDS
 
 SAMPLE = 64  # tiles
+PLACES = 1 << 12  # of subscriptions filed by columns
+EVENTS = 1 << 10  # sparse ones
 
 
 def expected(index: Arrays, events: EventBatch) -> dict[str, float]:
@@ -40,6 +45,23 @@ def expected(index: Arrays, events: EventBatch) -> dict[str, float]:
         "rows read": float((passed * np.diff(index.row)).sum()),
         "candidates": candidates * tiles / max(len(chosen), 1),
     }
+
+
+def expected_by_columns(by_columns: ColumnIndex, events: EventBatch) -> dict[str, float]:
+    """The same of sparse events, of which the columns matter that they have together."""
+    n, d = min(len(events), EVENTS), len(by_columns.pair_start) - 2
+    known = (events.column < d) & (events.offsets[n] > np.arange(len(events.column)))
+    has = np.zeros((d + 1, n), bool)
+    has[d] = True  # no column
+    has[events.column[known], np.repeat(np.arange(len(events)), np.diff(events.offsets))[known]] = True
+    places = len(by_columns.slot)
+    chosen = np.unique(np.linspace(0, max(places - 1, 0), min(PLACES, places)).astype(np.int64))
+    pair = np.searchsorted(by_columns.begin, chosen, "right") - 1
+    first = np.searchsorted(by_columns.pair_start, pair, "right") - 1
+    of_pair = has[first] & has[by_columns.second[pair]]
+    found = np.count_nonzero(of_pair & has[by_columns.third[chosen]] & has[by_columns.fourth[chosen]])
+    candidates = found / max(n, 1) * places / max(len(chosen), 1)
+    return {"tiles passed": 0.0, "rows read": 0.0, "candidates": candidates}
 
 
 class _Spread:

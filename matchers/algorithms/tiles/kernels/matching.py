@@ -38,6 +38,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.algorithms.tiles.kernels.quantiles import quantile_cell
+from matchers.algorithms.tiles.kernels.runs import (
+    CANDIDATES,
+    PASSED,
+    ROWS,
+    TILES,
+    VERIFIED,
+    Runs,
+    arrange,
+    count_matches,
+)
+from matchers.algorithms.tiles.kernels.sparse import MATCHED, ColumnIndex, Room, Slots, match_sparse
 from matchers.kernels.events import Events
 from matchers.kernels.jit import borrower, inlined, inner, kernel
 from matchers.kernels.rows import clear, lay_out
@@ -61,9 +72,6 @@ CANDIDATES_AT_ONCE = 1024  # so many wait for memory before they are verified
 FEW_LEFT = 8  # candidates in a precise tile, up to which they are verified rather than looked up in inner rows
 TILES_AHEAD = 4  # of which the rows are asked for, when one event is matched
 EVENTS_OF_A_ROW = 24  # that pass a tile, from which on they need nearly all of its rows
-RUN = 32  # matches that are sorted by insertion
-
-TILES, PASSED, ROWS, CANDIDATES, VERIFIED = range(5)  # counters
 
 
 class Arrays(NamedTuple):
@@ -124,22 +132,6 @@ class Passed(NamedTuple):
     tile: Any  # int64
     event: Any  # [N + 4] int32
     n: Any  # int64
-
-
-class Runs(NamedTuple):
-    """Matches as they are found: run r is of event event[r], its subscriptions at id[begin[r]] up to the next.
-
-    In a precise tile they are sets instead; there is room for one of each event and such a tile.
-    """
-
-    event: Any  # int32
-    begin: Any  # int64
-    id: Any  # int32
-    set_event: Any  # int32: set r is of event set_event[r], its bits from 8 * r on,
-    set_at: Any  # int64: of which bit j is the subscription at set_at[r] + j of the index's `id`; if some share a slot
-    #              it is below 0, and bit j is all those of slot j - 1 - set_at[r]
-    set: Any  # uint64
-    used: Any  # [3] int64: runs, ids, sets
 
 
 @borrower
@@ -806,87 +798,15 @@ def _row_offset(
     return np.int64(offset[np.uint64(edge_start[c] + cell - 1)])
 
 
-@borrower
-def count_matches(runs: Runs, id_start: Any, offsets: Any) -> None:
-    """Fill the offsets[N + 1] of a MatchBatch, which are 0."""
-    event, begin, n, m = runs.event, runs.begin, runs.used[0], runs.used[1]
-    sets, set_event, set_at = runs.set, runs.set_event, runs.set_at
-    for r in range(n):
-        offsets[event[r] + 1] += (begin[r + 1] if r + 1 < n else m) - begin[r]
-    for r in range(runs.used[2]):
-        count = 0
-        for w in range(WORDS):
-            word = sets[r * WORDS + w]
-            if set_at[r] >= 0:
-                count += ones(word)
-                continue
-            while word != np.uint64(0):
-                u = (w << 6) + np.int64(lowest(word)) - 1 - set_at[r]
-                count += id_start[u + 1] - id_start[u]
-                word &= word - np.uint64(1)
-        offsets[set_event[r] + 1] += count
-    for e in range(offsets.shape[0] - 1):
-        offsets[e + 1] += offsets[e]
-
-
-@kernel
-def arrange(runs: Runs, ids: Any, id_start: Any, n_ids: int, offsets: Any, out: Any) -> None:
-    """Turn runs and sets into the subscriptions of a MatchBatch with these offsets."""
-    event, begin, id, n, m = runs.event, runs.begin, runs.id, runs.used[0], runs.used[1]
-    sets, set_event, set_at, n_sets = runs.set, runs.set_event, runs.set_at, runs.used[2]
-    n_events = offsets.shape[0] - 1
-    at = offsets[:-1].copy()
-    for r in range(n_sets):
-        to = at[set_event[r]]
-        for w in range(WORDS):
-            word = sets[r * WORDS + w]
-            if set_at[r] >= 0:
-                first = set_at[r] + (w << 6)
-                while word != np.uint64(0):
-                    out[to] = ids[first + np.int64(lowest(word))]
-                    to += 1
-                    word &= word - np.uint64(1)
-            while word != np.uint64(0):
-                u = (w << 6) + np.int64(lowest(word)) - 1 - set_at[r]
-                for k in range(id_start[u], id_start[u + 1]):
-                    out[to] = ids[k]
-                    to += 1
-                word &= word - np.uint64(1)
-        at[set_event[r]] = to
-    for r in range(n):
-        to = at[event[r]]
-        for i in range(begin[r], begin[r + 1] if r + 1 < n else m):
-            out[to] = id[i]
-            to += 1
-        at[event[r]] = to
-    bits = np.zeros(0, np.uint64)
-    spare = np.empty(0, np.int32)
-    for e in range(n_events):
-        b, end = offsets[e], offsets[e + 1]
-        sorted_end = b + 1
-        while sorted_end < end and out[sorted_end] > out[sorted_end - 1]:
-            sorted_end += 1
-        if sorted_end >= end:
-            continue
-        if sorted_end - b < end - sorted_end:
-            sorted_end = b
-        left = end - sorted_end
-        if spare.shape[0] < left:
-            spare = np.empty(left, np.int32)
-        if left <= 48 or left * 2048 < n_ids:
-            _sort(out, sorted_end, end, spare)
-        else:
-            if bits.shape[0] == 0:
-                bits = np.zeros((n_ids + 63) >> 6, np.uint64)
-            _by_bits(out, sorted_end, end, bits)
-        if sorted_end > b:
-            _merge(out, b, sorted_end, end, spare)
-
-
 class Single(NamedTuple):
     """An index, and what `match_single` needs besides."""
 
     tiles: Arrays
+    by_columns: ColumnIndex
+    slots: Slots
+    most_values: int  # values of an event, up to which it is tried by its columns
+    most: int  # candidates that this may have
+    room: Room
     alone: Alone  # without room for the cells of an event
     runs: Runs  # with room for one run, of all subscriptions
     chosen: Any  # [1] bool: True
@@ -896,66 +816,17 @@ class Single(NamedTuple):
 @kernel
 def match_single(offsets: Any, column: Any, value: Any, held: Any) -> Any:
     """The subscriptions, ascending, that a batch of one event satisfies; a held `Single`."""
-    index, room, runs, chosen, counters = held.arrays
-    cell = np.empty(column.shape[0], np.uint16)
-    alone = Alone(room.first, room.last, cell, room.passed, room.found, room.candidate)
+    index, by_columns, slots, most_values, most, room, alone, runs, chosen, counters = held.arrays
+    events = Events(offsets, column, value)
     runs.used[:] = 0
-    parents = (np.int64(0), np.int64(index.parent.shape[0] - 1))
-    match_alone(0, 1, chosen, Events(offsets, column, value), parents, index, alone, runs, counters)
+    sparse = column.shape[0] <= most_values
+    if not sparse or match_sparse(0, 1, events, by_columns, slots, room, most, runs, counters) != MATCHED:
+        cell = np.empty(column.shape[0], np.uint16)
+        alone = Alone(alone.first, alone.last, cell, alone.passed, alone.found, alone.candidate)
+        parents = (np.int64(0), np.int64(index.parent.shape[0] - 1))
+        match_alone(0, 1, chosen, events, parents, index, alone, runs, counters)
     of_event = np.zeros(2, np.int64)
     count_matches(runs, index.id_start, of_event)
     out = np.empty(of_event[1], np.int32)
     arrange(runs, index.id, index.id_start, runs.id.shape[0], of_event, out)  # not all subscriptions have an id here
     return out
-
-
-@inlined
-def _sort(out: Any, begin: int, end: int, spare: Any) -> None:
-    """Sort runs by insertion and merge them: as fast as the sort of numba, which takes a second to compile."""
-    for run in range(begin, end, RUN):
-        for i in range(run + 1, min(run + RUN, end)):
-            x = out[i]
-            j = i
-            while j > run and out[j - 1] > x:
-                out[j] = out[j - 1]
-                j -= 1
-            out[j] = x
-    width = RUN
-    while width < end - begin:
-        for run in range(begin, end - width, 2 * width):
-            _merge(out, run, run + width, min(run + 2 * width, end), spare)
-        width *= 2
-
-
-@inner
-def _by_bits(out: Any, begin: int, end: int, bits: Any) -> None:
-    """Sort different numbers by marking them in a map of all, which must be empty and is left so."""
-    for i in range(begin, end):
-        x = np.uint64(out[i])
-        bits[x >> np.uint64(6)] |= np.uint64(1) << (x & np.uint64(63))
-    m = begin
-    for w in range(bits.shape[0]):
-        word = bits[w]
-        bits[w] = np.uint64(0)
-        while word != np.uint64(0):
-            out[m] = (w << 6) + np.int64(lowest(word))
-            m += 1
-            word &= word - np.uint64(1)
-
-
-@inner
-def _merge(out: Any, begin: int, middle: int, end: int, spare: Any) -> None:
-    """Merge two ascending parts from the back, the second one from a copy."""
-    n = end - middle
-    for i in range(n):
-        spare[i] = out[middle + i]
-    i, j = middle - 1, n - 1
-    for m in range(end - 1, begin - 1, -1):
-        if j < 0:
-            break
-        if i >= begin and out[i] > spare[j]:
-            out[m] = out[i]
-            i -= 1
-        else:
-            out[m] = spare[j]
-            j -= 1

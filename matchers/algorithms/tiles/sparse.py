@@ -1,0 +1,99 @@
+"""Match sparse events by their columns: subscriptions are filed under four of theirs (`kernels/sparse.py`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from matchers.algorithms.tiles.clustering import Ranges
+from matchers.algorithms.tiles.kernels.sparse import (
+    AT_ONCE,
+    CANDIDATES_AT_ONCE,
+    NO_ROOM,
+    TOO_MANY,
+    ColumnIndex,
+    Room,
+    Slots,
+    match_sparse,
+)
+from matchers.algorithms.tiles.runs import listed, room_for
+from matchers.contract.tables import EventBatch, Int64, MatchBatch
+from matchers.kernels.vectors import WORDS, aligned
+
+FILED = 4  # columns
+FEW = 1 / 8  # of all columns, that subscriptions constrain on average
+SPARSE = 1 / 4  # of all columns, that an event has at most
+LAID_OUT = 1 << 22  # bytes that the columns of events take
+MATCHES = 64  # of an event, for which there is room at first
+
+
+def column_index(hulls: Ranges) -> ColumnIndex:
+    """Of all slots, if these constrain few of the columns; else of none.
+
+    A slot is filed under those of its columns that the fewest slots constrain.
+    """
+    n, d = len(hulls.start) - 1, len(hulls.n_cells)
+    if len(hulls.column) > FEW * d * n:
+        n = 0
+    filed = np.full((FILED, n), d, np.int32)
+    if n:
+        rarity = np.empty(d, np.int64)
+        rarity[np.argsort(np.bincount(hulls.column, minlength=d), kind="stable")] = np.arange(d)
+        rare_first = np.argsort(hulls.owner * np.int64(d) + rarity[hulls.column])
+        place = np.arange(len(hulls.column)) - hulls.start[hulls.owner]
+        rarest = place < FILED
+        filed[place[rarest], hulls.owner[rarest]] = hulls.column[rare_first[rarest]]
+    slot = np.lexsort(filed[::-1])
+    first, second, third, fourth = (columns[slot] for columns in filed)
+    new = np.ones(n, bool)
+    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    begin = np.flatnonzero(new)
+    pair_start = np.searchsorted(first[begin], np.arange(d + 2))
+    return ColumnIndex(pair_start, second[begin], np.append(begin, n), third, fourth, slot.astype(np.int32))
+
+
+def most_values(by_columns: ColumnIndex) -> int:
+    """Of an event that is sparse; below 0 where no event is matched by its columns."""
+    return int(SPARSE * (len(by_columns.pair_start) - 2)) if len(by_columns.slot) else -1
+
+
+def match(
+    events: EventBatch,
+    some: tuple[int, int],
+    by_columns: ColumnIndex,
+    slots: Slots,
+    n_subscriptions: int,
+    worth: int,
+    counters: Int64,
+) -> MatchBatch | None:
+    """The matches of a range of events. None if they have more candidates each than it is worth to verify."""
+    first, last = some
+    d = len(by_columns.pair_start) - 2
+    most = min(last - first, max(8 * LAID_OUT // (d + 1), AT_ONCE))
+    room, runs = columns_for(most, d), room_for(MATCHES * most, MATCHES * most, 0)
+    parts = []
+    while first < last:
+        end = min(first + most, last)
+        runs.used[:] = 0
+        enough = worth * (end - first)
+        outcome = match_sparse(first, end, events.arrays, by_columns, slots, room, enough, runs, counters)
+        if outcome == TOO_MANY:
+            return None
+        if outcome == NO_ROOM:
+            runs = room_for(2 * len(runs.id), 2 * len(runs.id), 0)
+            continue
+        parts.append(listed(runs, end - first, slots.id, slots.id_start, n_subscriptions))
+        first = end
+    return parts[0] if len(parts) == 1 else MatchBatch.joined(parts)
+
+
+def columns_for(n: int, d: int) -> Room:
+    """Room for the columns of n events."""
+    lacking = aligned((d + 1) * -(-n // AT_ONCE) * WORDS, np.uint64)
+    lacking[:] = ~np.uint64(0)
+    return Room(
+        lacking,
+        np.zeros(d + 2, np.int32),
+        np.zeros(d + 1, bool),
+        np.empty(WORDS, np.uint64),
+        np.empty(CANDIDATES_AT_ONCE + AT_ONCE, np.uint64),
+    )
