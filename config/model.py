@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -23,6 +23,18 @@ def _of_a_collector(address: str) -> str:
     return address
 
 
+def _path_of_file_url(checkpoint: str) -> str:
+    """Of the URL of a directory the path, anything else as it is. Raises ValueError."""
+    if not checkpoint.lower().startswith("file:"):
+        return checkpoint
+    url = urlsplit(checkpoint)
+    if url.netloc not in ("", "localhost") or not url.path.startswith("/") or url.query or url.fragment:
+        raise ValueError(
+            "give a path, or file:// and a path from the root, without a host and with %3F and %23 for ? and #"
+        )
+    return unquote(url.path)
+
+
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -30,7 +42,7 @@ class Section(BaseModel):
 class Query(Section):
     name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")] = "sluice"
     """Name of the job: its transactional id and consumer group. Two jobs on one cluster need two names."""
-    checkpoint: str = "checkpoint"
+    checkpoint: Annotated[str, AfterValidator(_path_of_file_url)] = "checkpoint"
     """Directory of the saved state, or its URL (hdfs://, s3a://, ...). Used by one job at a time, of one name only."""
 
 

@@ -34,6 +34,10 @@ class Unsettled(JobError):
     retry = True
 
 
+class ExecutorLost(Unsettled):
+    """Spark ran a task again, since the executor of its first attempt was lost, or was silent for too long."""
+
+
 class ClaimFailed(JobError):
     """The job was fenced before it had claimed the committed offsets, and no other job has claimed them since: an older
     one of its name still ran, or the broker ended its transaction."""

@@ -56,7 +56,7 @@ class KafkaClusterInfo:
             [group], include_authorized_operations=True, request_timeout=TIMEOUT_S
         )
         try:
-            return rights_of(futures[group].result(TIMEOUT_S).authorized_operations or ())
+            return rights_of(futures[group].result(2 * TIMEOUT_S).authorized_operations or ())
         except KafkaException as error:
             return Rights() if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED else None
 
@@ -71,7 +71,7 @@ class KafkaClusterInfo:
         """The broker's reason for refusing to create a topic, or ""."""
         futures = self._admin.create_topics([NewTopic(topic, 1)], validate_only=True, request_timeout=TIMEOUT_S)
         try:
-            futures[topic].result(TIMEOUT_S)
+            futures[topic].result(2 * TIMEOUT_S)
         except KafkaException as error:
             return str(error.args[0].str())
         return ""
@@ -93,7 +93,7 @@ class KafkaClusterInfo:
             {at: OffsetSpec.max_timestamp() for at in partitions}, request_timeout=TIMEOUT_S
         ).values():
             try:
-                times.append(future.result(TIMEOUT_S).timestamp)
+                times.append(future.result(2 * TIMEOUT_S).timestamp)
             except KafkaException:
                 continue
         return max((ms for ms in times if ms >= 0), default=None)
@@ -107,7 +107,7 @@ class KafkaClusterInfo:
     def _configs(self, of: ConfigResource) -> Mapping[str, str] | None:
         try:
             configs: dict[str, Any] = self._admin.describe_configs([of], request_timeout=TIMEOUT_S)[of].result(
-                TIMEOUT_S
+                2 * TIMEOUT_S
             )
         except KafkaException:
             return None

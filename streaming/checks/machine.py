@@ -118,7 +118,7 @@ def _pinned_jars(pins: Path, conf: str) -> list[str]:
 def checkpoint(location: str, query: str) -> Finding:
     if not is_local(location):
         return Finding("checkpoint", SKIPPED, f"{location} is not on this machine")
-    directory = Path(location.removeprefix("file://")).resolve()
+    directory = Path(location).resolve()
     there = _nearest(directory)
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         mend = f"give the job's user the right to write there (now it is user {os.getuid()}), or set query.checkpoint"

@@ -35,7 +35,7 @@ from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota, Wants, wan
 from streaming.driver.rereading import Misread, misread
 from streaming.driver.slots import Slots
 from streaming.driver.time_limit import TimeLimit
-from streaming.errors import BrokerUnreachable, SparkFailed, Unsettled, of_worker
+from streaming.errors import BrokerUnreachable, ExecutorLost, SparkFailed, Unsettled, of_worker
 from streaming.index import notes
 from streaming.kafka.sink import Aborted, Offsets
 from streaming.kafka.start_offsets import warn_deleted
@@ -268,7 +268,7 @@ class Pipeline:
                 if not isinstance(error, Unsettled) or patience.ends(self.state.positions != before):
                     raise
                 log.warning("a task could not publish, trying again", reason=str(error))
-                report.counts["transactions_aborted"] += 1
+                report.counts["transactions_aborted"] += not isinstance(error, ExecutorLost)
                 patience.pause()
                 continue
             missing = self._took(report, rows)
@@ -335,7 +335,7 @@ class Pipeline:
                 if not exact and misread(str(error)):
                     raise Misread(BEYOND_SPARK) from error
                 cause = of_worker(str(error)) or lost(str(error)) or error
-                report.counts["workers_lost"] += isinstance(cause, Lost)
+                report.counts["workers_lost"] += isinstance(cause, Lost | ExecutorLost)
                 raise cause from error
 
     def _in_time(self, report: Report, answers: DataFrame) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ CODE = Path(__file__).resolve().parents[2]
 log = logger("sluice.job")
 
 ATTEMPTS = 3  # at starting the JVM
+SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # in names; Spark's own default
 EXIT_TIMEOUT_S = 60.0  # of a JVM that archives its classes
 REAPED_S = 1.0  # so long after its last connection broke, a process that has ended may not look so
 LOG = CODE / "config" / "log4j2.properties"
@@ -99,6 +101,9 @@ CLUSTER = {
     "spark.executorEnv.NUMBA_CACHE_DIR": "",
     # Spark would keep each file that executors fetch, in a second copy, until the application ends.
     "spark.files.useFetchCache": "false",
+    # Spark looks so often for executors that have been silent for `spark.network.timeout`: by default every minute, in
+    # which a batch waits for one that hangs.
+    "spark.network.timeoutInterval": "10s",
 }
 
 
@@ -135,12 +140,11 @@ def _created(config: Mapping[str, str]) -> SparkSession:
     option, but a wrong option fails every time.
 
     A job calls it in a thread: in the main one Spark would replace the handler of SIGINT by one that cancels jobs."""
-    builder = SparkSession.builder
-    for name, value in config.items():
-        builder = builder.config(name, value)
+    shown = SparkConf(loadDefaults=False).setAll([item for item in config.items() if not SECRET.search(item[0])])
     for attempt in range(ATTEMPTS):
         try:
-            return builder.getOrCreate()
+            SparkContext._ensure_initialized(conf=shown)  # the JVM's arguments, which every user of the host can see
+            return SparkSession.builder.config(map=dict(config)).getOrCreate()
         except PySparkRuntimeError as error:
             if (code := exit_code(error)) is None:
                 raise

@@ -86,15 +86,18 @@ class Topics:
             TopicCollection(list(names)), request_timeout=TIMEOUT_S
         ).items():
             try:
-                future.result(TIMEOUT_S)
+                with self._answering_in_time():
+                    future.result(2 * TIMEOUT_S)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise translate(error.args[0], f"the topic {name} cannot be used") from None
 
     def check_group(self, name: str) -> None:
-        """Raises Forbidden. librdkafka itself would wait for an answer about a group that the user may not see."""
+        """Raises Forbidden and BrokerUnreachable. librdkafka itself would wait for an answer about a group that the
+        user may not see."""
         try:
-            self._admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+            with self._answering_in_time():
+                self._admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(2 * TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                 raise translate(error.args[0], f"the group {name} cannot be used") from None
@@ -129,22 +132,26 @@ class Topics:
         return rights
 
     def create(self, topics: Iterable[Topic]) -> dict[str, str]:
-        """Create the missing topics; returns the reason for each that could not be created."""
+        """Create the missing topics; returns the reason for each that could not be created.
+
+        Raises BrokerUnreachable."""
         failed = {}
         wanted = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in topics]
         for begin in range(0, len(wanted), MAX_PER_REQUEST):
             some = wanted[begin : begin + MAX_PER_REQUEST]
             for name, future in self._admin.create_topics(some, operation_timeout=TIMEOUT_S).items():
                 try:
-                    future.result(TIMEOUT_S)
+                    with self._answering_in_time():
+                        future.result(2 * TIMEOUT_S)
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         failed[name] = error.args[0].str()
         return failed
 
     def delete(self, topics: Iterable[str]) -> None:
-        for future in self._admin.delete_topics(list(topics), operation_timeout=TIMEOUT_S).values():
-            future.result(TIMEOUT_S)
+        with self._answering("that topics are deleted"):
+            for future in self._admin.delete_topics(list(topics), operation_timeout=TIMEOUT_S).values():
+                future.result(2 * TIMEOUT_S)
 
     def ends(self, names: Iterable[str], timeout_s: float) -> dict[tuple[str, int], int]:
         """The offsets at which reading would end now, by topic and partition: before the first open transaction.
@@ -185,9 +192,15 @@ class Topics:
     @contextmanager
     def _answering(self, what: str) -> Iterator[None]:
         try:
-            yield
+            with self._answering_in_time():
+                yield
         except KafkaException as error:
             raise translate(error.args[0], f"the broker at {self._address} does not say {what}") from error
+
+    @contextmanager
+    def _answering_in_time(self) -> Iterator[None]:
+        try:
+            yield
         except TimeoutError:
             raise BrokerUnreachable(f"the broker at {self._address} does not answer") from None
 

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -17,11 +18,13 @@ from streaming.errors import CheckpointInUse, NotRunning
 OWNER = "owner"
 SCRATCH = "scratch"  # a link to the directory of the job that runs
 MONITORING = "monitoring"  # where that job answers
+URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")  # hdfs:/a is one too
 ROOM_BYTES = 1 << 20  # with less, a start is not worth a try
 
 
 def is_local(location: str) -> bool:
-    return "://" not in location or location.startswith("file://")
+    """Whether it is a path: the URL of a directory here is one by now (`config.model`)."""
+    return URL.match(location) is None
 
 
 def obstacle(location: str) -> str:
@@ -157,7 +160,7 @@ def clear(location: str) -> None:
 
 
 def _directory(location: str) -> Path:
-    return Path(location.removeprefix("file://")).resolve()
+    return Path(location).resolve()
 
 
 def _write(file: Path, text: str) -> None:

@@ -32,6 +32,7 @@ from streaming.process.checkpoint import check_owner
 from streaming.state import refusals
 
 OWNER, VERSION, REFUSED = "owner-", "version-", "refused-"
+LACKING = ("UnsupportedFileSystem", "ClassNotFound", "NoClassDefFound")  # Java: there is no package
 AT_ONCE = 8  # downloads: an object store answers each of them slowly
 
 
@@ -88,10 +89,10 @@ class Directory:
             yield
         except Py4JJavaError as error:
             reason = error.java_exception.toString()
-            if "UnsupportedFileSystem" in reason or "ClassNotFound" in reason:
+            if any(sign in reason for sign in LACKING):
                 raise JobError(
-                    f"query.checkpoint = {self.url}: {reason}; give Spark the package of this file system, as "
-                    "hadoop-aws for s3a://"
+                    f"query.checkpoint = {self.url}: {reason}; give Spark the package of this file system and "
+                    "what that needs, as hadoop-aws and the bundle of Amazon's SDK for s3a://"
                 ) from None
             raise StorageFailed(f"{self.url}: {reason}") from None
         except (Py4JError, ConnectionError) as error:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from streaming.errors import TopicMissing, Unsettled
+from streaming.errors import ExecutorLost, TopicMissing, Unsettled
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted
 from streaming.publishing.slot import Committed, Slot
@@ -41,11 +41,11 @@ class Task:
 
     @classmethod
     def of(cls, publication: Publication, false_positives: float) -> Task:
-        """The present task. Raises Unsettled in all attempts at it but the first: that one may be at work, or have
+        """The present task. Raises ExecutorLost in all attempts at it but the first: that one may be at work, or have
         published."""
         context = TaskContext.get()
         if context is not None and context.attemptNumber():
-            raise Unsettled(f"attempt {context.attemptNumber()} at a task: only the first may publish")
+            raise ExecutorLost("an executor was lost with its task, and only the first attempt at a task may publish")
         number = context.partitionId() if context is not None else 0
         client = _client(publication.bootstrap_servers, tuple(publication.options.items()))
         return cls(publication, false_positives, number, client)

@@ -6,8 +6,9 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from confluent_kafka import Producer
@@ -17,7 +18,7 @@ from kafka.admin import KafkaAdminClient
 from streaming.kafka.topics import Topics
 from streaming.publishing.sweep import slot_name
 from tests.faults.cluster import WORKERS, SparkCluster
-from tests.faults.processes import below, kill
+from tests.faults.processes import Process, below, ended, kill
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.test_job import job, lines, records, subscription
 
@@ -25,6 +26,7 @@ PARTITIONS = 4
 LARGE = 1_000  # events of a partition: of a small batch there is only one task
 START_S = 300.0  # on a machine that has to compile the kernels first
 HELD_UP_S = 2.0  # a batch takes less, unless one of its tasks does not end
+SILENT_S = 30  # then an executor is lost to Spark
 MORE = 20_000  # subscriptions, more than parts without a file may have together, in however many batches they come
 
 pytestmark = pytest.mark.timeout(560)
@@ -50,9 +52,8 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
         return Counter((event["x"], event["n"]) for event in events)
 
     with SparkCluster(tmp_path / "spark") as spark:
-        flags = {"spark.master": spark.master, **spark.flags}.items()
-        assignments = (part for name, value in flags for part in ("--set", f"{name}={value}"))
-        with job(sluice, *assignments, fresh=True) as running:
+        flags = assignments(spark)
+        with job(sluice, *flags, fresh=True) as running:
             running.until("running", lambda: any(line["event"] == "running" for line in running.lines), START_S)
 
             def done() -> bool:
@@ -113,7 +114,7 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
             after_batches("retired", lambda: bool(now := spark.mapped()) and not first & now)
 
             # An executor is lost while its task is under way.
-            jvm = next(process for process in spark.executors() if "java" in process.command.split("\0")[0])
+            jvm = jvms(spark)[0]
             workers = below(jvm.pid)
             for worker in workers:
                 worker.send(signal.SIGSTOP)
@@ -131,6 +132,59 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
             running.until("delivered by those that are left", lambda: delivered("dora").total() >= of_dora.total())
             assert delivered("dora") == of_dora
             running.until("right", right)
+
+
+def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
+    sluice: CommandLine, kafka: str, tmp_path: Path
+) -> None:
+    """It is there, and connected, but nothing of it answers."""
+    sluice("topics", "create", "--partitions", "1")
+    sluice("subscribe", stdin=lines(subscription("s1", "alice", x=[1])))
+    sent = 0
+
+    def produce() -> None:
+        nonlocal sent
+        sluice("produce", stdin=lines({"x": 1, "n": sent}, {"x": 1, "n": sent + 1}))
+        sent += 2
+
+    def delivered() -> list[int]:
+        return sorted(json.loads(record.value)["n"] for record in records(kafka, f"{sluice.name}.to.alice"))
+
+    with SparkCluster(tmp_path / "spark") as spark:
+        silence = {"spark.options.spark.network.timeout": f"{SILENT_S}s", "matching.algorithm": "scan"}
+        with job(sluice, *assignments(spark, silence), fresh=True) as running:
+            running.until("running", lambda: any(line["event"] == "running" for line in running.lines), START_S)
+            produce()
+            running.until("delivered", lambda: len(delivered()) == sent, START_S)
+            running.until("two", lambda: len(jvms(spark)) == WORKERS)
+            hanging = jvms(spark)[0]
+            hanging.send(signal.SIGSTOP)
+
+            def is_held_up() -> bool:
+                """Each batch is a single task, of either executor."""
+                produce()
+                time.sleep(HELD_UP_S)
+                return running.total("events") < sent
+
+            running.until("held up", is_held_up)
+            running.until("delivered by the other", lambda: len(delivered()) >= sent, START_S)
+            assert delivered() == list(range(sent))
+            running.until("counted", lambda: running.total("workers_lost") > 0)
+            assert running.total("transactions_aborted") == 0
+            assert any("Executor heartbeat timed out" in line for line in running.other)
+            assert ended([hanging], START_S)
+            running.until("replaced", lambda: len(jvms(spark)) == WORKERS)
+
+
+def assignments(spark: SparkCluster, settings: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """The flags for a job on this cluster."""
+    flags = {"spark.master": spark.master, **spark.flags, **settings}
+    return [part for name, value in flags.items() for part in ("--set", f"{name}={value}")]
+
+
+def jvms(spark: SparkCluster) -> list[Process]:
+    """Those of the executors."""
+    return [process for process in spark.executors() if "java" in process.command.split("\0")[0]]
 
 
 def slots_of(kafka: str, query: str, topic: str) -> set[int]:

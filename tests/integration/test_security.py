@@ -76,7 +76,9 @@ def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(use
     users.as_("registrar", "subscribe", "--id", "s1", "--subscriber", "alice", "--pattern", '{"x": [1]}')
     config = users.flags_of("job")
     assert SECRET in Path(config[1]).read_text()
-    with job(users, *config, fresh=True) as first:
+    of_a_store = f'[spark.options]\n"spark.hadoop.fs.s3a.secret.key" = "{SECRET}"\n'
+    with_a_store = users.file("store", Path(config[1]).read_text() + of_a_store)
+    with job(users, *with_a_store, fresh=True) as first:
         first.running()
         users.as_("producer", "produce", stdin='{"x": 1}\nno JSON\n')
         first.until("done with the events", lambda: first.total("events") == 2)

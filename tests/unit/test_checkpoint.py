@@ -17,6 +17,14 @@ from streaming.errors import CheckpointInUse, StorageFailed
 from streaming.process import checkpoint
 
 
+@pytest.mark.parametrize(
+    ("location", "local"),
+    [("checkpoint", True), ("/a/b:c", True), ("a:/b", True), ("s3a://bucket/a", False), ("hdfs:/a", False)],
+)
+def test_a_location_with_a_scheme_is_not_on_this_machine(location: str, local: bool) -> None:
+    assert checkpoint.is_local(location) == local
+
+
 def left_by_a_killed_job(location: Path) -> Path:
     """A scratch directory whose job never came to its end."""
     location.mkdir()
@@ -36,11 +44,10 @@ def test_scratch_goes_with_the_job_and_what_a_killed_one_left_goes_with_the_next
     assert list((tmp_path / "c").iterdir()) == []
 
 
-@pytest.mark.parametrize("prefix", ["", "file://"])
-def test_what_a_killed_job_left_can_be_cleared(tmp_path: Path, prefix: str) -> None:
+def test_what_a_killed_job_left_can_be_cleared(tmp_path: Path) -> None:
     killed = left_by_a_killed_job(tmp_path / "c")
     for _ in range(2):  # there may be nothing to clear
-        checkpoint.clear(f"{prefix}{tmp_path}/c")
+        checkpoint.clear(str(tmp_path / "c"))
         assert not killed.exists()
         assert list((tmp_path / "c").iterdir()) == []
 

@@ -226,7 +226,7 @@ def test_a_checkpoint_is_writable_and_of_this_query(tmp_path: Path) -> None:
     directory.mkdir(0o700)
     for text, state in ((json.dumps({"query": "sluice"}), OK), ('{"query": "other"}', FAILURE), ("[]", FAILURE)):
         (directory / "query.json").write_text(text)
-        assert machine.checkpoint(f"file://{directory}", "sluice").state == state
+        assert machine.checkpoint(str(directory), "sluice").state == state
     (directory / "query.json").unlink()
     directory.chmod(0o777)
     assert machine.checkpoint(str(directory), "sluice").state == WARNING

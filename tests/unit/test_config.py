@@ -152,6 +152,28 @@ def test_traces_go_to_a_whole_address_without_secrets(address: str, good: bool) 
             load(flags=flags)
 
 
+@pytest.mark.parametrize(
+    ("checkpoint", "path"),
+    [
+        ("/data/checkpoint", "/data/checkpoint"),
+        ("file:///data/checkpoint", "/data/checkpoint"),
+        ("file:/data/checkpoint", "/data/checkpoint"),
+        ("FILE://localhost/data/checkpoint", "/data/checkpoint"),
+        ("file:///data/my%20checkpoint%23", "/data/my checkpoint#"),
+        ("/data/my%20checkpoint", "/data/my%20checkpoint"),
+        ("hdfs:///data/checkpoint", "hdfs:///data/checkpoint"),
+    ],
+)
+def test_a_checkpoint_by_the_url_of_a_directory_is_that_directory(checkpoint: str, path: str) -> None:
+    assert load(flags={"query.checkpoint": checkpoint}).query.checkpoint == path
+
+
+@pytest.mark.parametrize("url", ["file://data/checkpoint", "file:checkpoint", "file://", "file:///a?b", "file:///a#b"])
+def test_a_url_that_is_no_directory_here_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"query\.checkpoint.*give a path, or file:// and a path"):
+        load(flags={"query.checkpoint": url})
+
+
 def test_a_topic_may_begin_like_the_prefix_where_no_topic_is_made_of_that() -> None:
     load(flags={"deliveries.layout": "shared", "dead_letters.topic": "deliveries.dead"})
     load(flags={"deliveries.prefix": "x" * 49, "deliveries.topic": "events"})

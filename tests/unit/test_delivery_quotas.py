@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from streaming.documents.records import NO_TIMESTAMP, Record
 from streaming.driver import pipeline as pipeline_module
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.quotas import REMEMBERED, DeliveryQuota
-from streaming.errors import Unsettled
+from streaming.errors import ExecutorLost, Unsettled
 from streaming.rows import EVENTS
 from streaming.worker import publishing
 from tests.stage import (
@@ -137,21 +139,41 @@ def test_a_transaction_that_is_tried_again_is_counted_once() -> None:
     assert deliveries(p, 1_000, 1_000) == ["alice", OVER]
 
 
+@pytest.mark.parametrize(
+    ("error", "counted"),
+    [(ExecutorLost("with its task"), "workers_lost"), (Unsettled("fenced"), "transactions_aborted")],
+)
+def test_a_task_that_an_executor_took_with_it_counts_as_lost_and_not_as_aborted(
+    error: Unsettled, counted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = limited(0)
+    p.observer = reports = Reports()
+    publish = Slots.publish
+    answers: Iterator[Callable[..., Any]] = iter([partial(raising, error), publish])
+    monkeypatch.setattr(Slots, "publish", lambda *given: next(answers)(*given))
+    assert deliveries(p, 1_000) == ["alice"]
+    (report,) = reports.seen
+    assert {name: report.counts[name] for name in ("workers_lost", "transactions_aborted") if report.counts[name]} == {
+        counted: 1
+    }
+
+
 def test_a_batch_of_which_a_part_was_published_before_a_task_was_fenced_is_counted_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Arrow's batches have four events, so the first four are committed."""
     p = limited(6)
     publish = Slots.publish
-    answers = iter([publish, fenced, publish, publish])
+    fenced = partial(raising, Unsettled("fenced"))
+    answers: Iterator[Callable[..., Any]] = iter([publish, fenced, publish, publish])
     monkeypatch.setattr(Slots, "publish", lambda *given: next(answers)(*given))
     assert deliveries(p, *[1_000] * 8) == ["alice"] * 6 + [OVER] * 2
     monkeypatch.undo()
     assert deliveries(p, 1_000, 2_000) == [OVER, "alice"]
 
 
-def fenced(*_: Any) -> Any:
-    raise Unsettled("fenced")
+def raising(error: Unsettled, *_: Any) -> Any:
+    raise error
 
 
 def test_a_topic_that_is_made_meanwhile_costs_nobody_a_delivery() -> None:

@@ -5,18 +5,47 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from matchers.index.snapshot import Part, Snapshot
-from streaming.errors import Fenced
-from streaming.state.remote import Copy
+from streaming.errors import Fenced, JobError
+from streaming.state.remote import Copy, Directory
 from streaming.state.store import Store
 from tests.unit.test_store import EMPTY, grown, saved
 
 
 class Killed(BaseException):
     pass
+
+
+class Raised(Py4JJavaError):  # type: ignore[misc]  # py4j has no types
+    """By Spark's JVM."""
+
+    def __init__(self, exception: str) -> None:
+        self.java_exception = SimpleNamespace(toString=lambda: exception)
+
+
+@pytest.mark.parametrize(
+    ("exception", "later"),
+    [
+        ('org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "gs"', False),
+        ("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found", False),
+        ("java.lang.NoClassDefFoundError: software/amazon/awssdk/auth/credentials/AwsCredentialsProvider", False),
+        ("java.net.ConnectException: listObjects() on s3a://bucket/sluice/state: Connection refused", True),
+    ],
+)
+def test_a_file_system_that_spark_lacks_will_not_come_but_one_that_fails_may_answer_later(
+    exception: str, later: bool
+) -> None:
+    directory = Directory.__new__(Directory)
+    directory.url = "s3a://bucket/sluice"
+    with pytest.raises(JobError, match="s3a://bucket/sluice: ") as raised, directory._failing():
+        raise Raised(exception)
+    assert raised.value.retry == later
+    assert ("give Spark the package" in str(raised.value)) != later
 
 
 @dataclass
