@@ -4,9 +4,9 @@ Ours. No algorithm is the best everywhere: `tiles` is ahead where an event satis
 where it satisfies percents of all, `be_tree` and `ocm` where events have few of many attributes, `scan` where there is
 hardly anything to match. The best one depends on widths, skew, sizes, the events that come at once and the machine, so
 candidates (candidates.py) are measured on samples of the table (choosing.py), which takes a second or two however long
-the table is. Two or three are built, if no single one is fast for events of all sizes that come alone and together; each
-batch goes to the one that was faster for the like of it. Where it is known what events are like, as in a job that has seen
-many, one is measured and built for these.
+the table is. Two or three are built, if no single one is fast for events of all sizes that come alone and together;
+each batch goes to the one that was faster for the like of it. Where it is known what events are like, as in a job that
+has seen many, one is measured and built for these.
 
 A table of TINY subscriptions at most is scanned. Tables of FEW are built with each update of an index in service: what
 was measured for one holds for all of its kind in this process.
