@@ -52,7 +52,7 @@ from matchers.algorithms.scan.kernel import Table
 from matchers.algorithms.sff import kernel as sff_kernel
 from matchers.algorithms.tama import kernel as tama_kernel
 from matchers.algorithms.tama import updates as tama_updates
-from matchers.algorithms.tiles.kernels.matching import Arrays
+from matchers.algorithms.tiles.kernels.arrays import Arrays
 from matchers.algorithms.tiles.kernels.sparse import ColumnIndex
 from matchers.algorithms.wpa_rein import kernel as wpa_rein_kernel
 from matchers.algorithms.wpa_rein.precision import Precision

@@ -125,6 +125,14 @@ def _both_compiled(typing_context: Any, a: Any, b: Any) -> Any:
     return _row(_row, _row), lambda context, builder, signature, arguments: builder.and_(*arguments)
 
 
+def _invert(row: Any) -> Any:
+    return ~row
+
+
+def _invert_compiled(typing_context: Any, row: Any) -> Any:
+    return _row(_row), lambda context, builder, signature, arguments: builder.not_(arguments[0])
+
+
 def _full(row: Any) -> bool:
     return bool((row == np.uint64(2**64 - 1)).all())
 
@@ -221,6 +229,7 @@ load: Any = _load if _PLAIN else intrinsic(_load_compiled)
 store: Any = _store if _PLAIN else intrinsic(_store_compiled)
 either: Any = _either if _PLAIN else intrinsic(_either_compiled)
 both: Any = _both if _PLAIN else intrinsic(_both_compiled)
+invert: Any = _invert if _PLAIN else intrinsic(_invert_compiled)
 full: Any = _full if _PLAIN else intrinsic(_full_compiled)
 within: Any = _within if _PLAIN else intrinsic(_within_compiled)
 lowest: Any = _lowest if _PLAIN else intrinsic(_lowest_compiled)

@@ -13,7 +13,7 @@ from matchers import flat_file
 from matchers.errors import MatchingError
 from matchers.index import stored
 
-_FORMAT = 11  # of what is in the files; any other is not read
+_FORMAT = 12  # of what is in the files; any other is not read
 
 T = TypeVar("T")
 

@@ -6,6 +6,7 @@ at a time, in registers, for a whole batch of events before the next tile (`kern
 candidates on the exact bounds, so that it has neither false positives nor false negatives.
 
 Where subscriptions and events have few of many columns, it asks for columns before it asks for values (`sparse.py`).
+Where events match percents of all, it asks about 512 of them at once, subscription by subscription (`dense.py`).
 
 matchers/README.md tells how it works with a picture, its cost model and measurements.
 """
@@ -23,15 +24,17 @@ import numpy as np
 
 from matchers import flat_file
 from matchers.algorithms.pool import run, shares
-from matchers.algorithms.tiles import sparse
+from matchers.algorithms.tiles import dense, sparse
 from matchers.algorithms.tiles.clustering import Ranges, Tiling, tiling
+from matchers.algorithms.tiles.kernels import dense as dense_kernel
 from matchers.algorithms.tiles.kernels import layout as layout_kernels
 from matchers.algorithms.tiles.kernels import matching
-from matchers.algorithms.tiles.kernels.matching import Alone, Arrays, Batch, Single
+from matchers.algorithms.tiles.kernels.arrays import CANDIDATES_AT_ONCE, Arrays, Batch
+from matchers.algorithms.tiles.kernels.matching import Alone, Single
 from matchers.algorithms.tiles.kernels.runs import TILES
 from matchers.algorithms.tiles.kernels.sparse import ColumnIndex, Slots
 from matchers.algorithms.tiles.layout import Layout
-from matchers.algorithms.tiles.model import expected, expected_by_columns
+from matchers.algorithms.tiles.model import expected, expected_by_columns, expected_by_events
 from matchers.algorithms.tiles.quantiles import Quantiles
 from matchers.algorithms.tiles.runs import listed, room_for, united
 from matchers.algorithms.unique import Unique, rows
@@ -61,6 +64,7 @@ class Tiles(Matcher):
 
     arrays: Arrays
     by_columns: ColumnIndex  # of all slots, or of none
+    dense_from: int  # events of a batch, from which on they are matched subscription by subscription
     n_subscriptions: int
     matched: float  # how many of them an event is thought to match
     threads: int
@@ -77,8 +81,12 @@ class Tiles(Matcher):
         matches = len(self._match(events, counters).subscription)
         n = max(len(events), 1)
         measured = dict(zip(COUNTERS, (counters / n).tolist(), strict=True)) | {"matches": matches / n}
-        by_columns = len(self.by_columns.slot) and not counters[TILES]
-        modelled = expected_by_columns(self.by_columns, events) if by_columns else expected(self.arrays, events)
+        if not counters[TILES] and self._sparse(events):
+            modelled = expected_by_columns(self.by_columns, events)
+        elif not counters[TILES] and self._by_events(len(events)):
+            modelled = expected_by_events(self.arrays, events)
+        else:
+            modelled = expected(self.arrays, events)
         share = self.arrays.slot[-1] / (TILE * max(len(self.arrays.local), 1))
         modelled = {f"{name}, by the model": value for name, value in modelled.items()}
         return (
@@ -86,7 +94,7 @@ class Tiles(Matcher):
         )
 
     def _match(self, events: EventBatch, counters: Int64) -> MatchBatch:
-        if len(events.column) <= len(events) * sparse.most_values(self.by_columns):
+        if self._sparse(events):
             found = self._match_sparse(events, counters)
             if found is not None:
                 return found
@@ -127,6 +135,14 @@ class Tiles(Matcher):
         a = self.arrays
         return Slots(a.start, a.range, a.low, a.high, a.id_start, a.id)
 
+    def _sparse(self, events: EventBatch) -> bool:
+        """Whether they are first matched by their columns."""
+        return len(events.column) <= len(events) * sparse.most_values(self.by_columns)
+
+    def _by_events(self, n: int) -> bool:
+        """Whether so many events are asked about subscription by subscription, and not tile by tile."""
+        return n >= max(self.dense_from, ALONE + 1)
+
     def _match_some(
         self, events: EventBatch, counters: Int64, some: tuple[int, int], parents: tuple[int, int]
     ) -> MatchBatch:
@@ -134,9 +150,10 @@ class Tiles(Matcher):
         first, last = some
         d = len(self.arrays.begin)
         most = min(last - first, max(LAID_OUT // (14 * max(d, 1)), LANES), MOST_EVENTS)
+        by_events = self._by_events(last - first)
         most_room = max(self.n_subscriptions, min(ROOM, (last - first) << 14))
         room = most_room
-        precise = int(np.count_nonzero(self.arrays.inner))
+        precise = -(-len(self.arrays.start) // TILE) if by_events else int(np.count_nonzero(self.arrays.inner))
         if precise:
             size = min(most, max(SETS // precise, 1))
         else:  # few matches: memory that is new costs more than these
@@ -146,7 +163,7 @@ class Tiles(Matcher):
         runs = room_for(room, room, sets)
         values = events.arrays
         together = last - first > ALONE or self.matched > MUCH
-        batch = _batch(-(-most // LANES) * LANES, d) if together else None
+        batch = _batch(most, self.arrays.edge_start if by_events else None, d) if together else None
         alone = _alone(self.arrays, len(values.column))
         parts = []
         while first < last:
@@ -201,7 +218,12 @@ class Tiles(Matcher):
         """As one file, for `load`. Raises OSError."""
         flat_file.write(
             path,
-            {"algorithm": "tiles", "subscriptions": self.n_subscriptions, "matched": self.matched},
+            {
+                "algorithm": "tiles",
+                "dense_from": self.dense_from,
+                "subscriptions": self.n_subscriptions,
+                "matched": self.matched,
+            },
             self.arrays._asdict() | {COLUMNS + name: array for name, array in self.by_columns._asdict().items()},
         )
 
@@ -228,10 +250,13 @@ def load(path: Path, *, threads: int = 1) -> Tiles:
     if about.get("algorithm") != "tiles" or arrays.keys() != known:
         raise MatchingError(f"{path}: is no index of tiles")
     by_columns = ColumnIndex(*(arrays.pop(COLUMNS + name) for name in ColumnIndex._fields))
-    return Tiles(Arrays(**arrays), by_columns, about["subscriptions"], about["matched"], threads)
+    return Tiles(Arrays(**arrays), by_columns, about["dense_from"], about["subscriptions"], about["matched"], threads)
 
 
-def _batch(n: int, d: int) -> Batch:
+def _batch(most: int, edge_start: Int64 | None, d: int) -> Batch:
+    """Room for so many events in d columns; with rows of events if these are to be matched by them."""
+    at_once = LANES if edge_start is None else dense_kernel.AT_ONCE
+    n = -(-most // at_once) * at_once
     return Batch(
         aligned(d * n, np.uint16),
         np.zeros(n * d, np.uint16),
@@ -244,8 +269,11 @@ def _batch(n: int, d: int) -> Batch:
         np.zeros(n + 4, np.int32),
         aligned((n + 4) * WORDS, np.uint64),
         np.zeros(n + 4, np.int32),
-        np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.uint64),
-        np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.uint64),
+        np.empty(CANDIDATES_AT_ONCE + TILE, np.uint64),
+        np.empty(CANDIDATES_AT_ONCE + TILE, np.uint64),
+        aligned(0 if edge_start is None else dense.rows(edge_start) * WORDS, np.uint64),
+        aligned(0 if edge_start is None else TILE * WORDS, np.uint64),
+        np.empty(64, np.uint64),
     )
 
 
@@ -257,7 +285,7 @@ def _alone(arrays: Arrays, values: int) -> Alone:
         np.empty(values, np.uint16),
         np.empty(len(arrays.local), np.int32),
         np.empty(2 * WORDS, np.uint64),
-        np.empty(matching.CANDIDATES_AT_ONCE + TILE, np.int32),
+        np.empty(CANDIDATES_AT_ONCE + TILE, np.int32),
     )
 
 
@@ -328,7 +356,8 @@ def build(
         **_ids_of(unique, clusters.order),
     )
     matched = float(clusters.matched @ np.diff(unique.id_start))
-    return Tiles(arrays, sparse.column_index(in_tiles.hulls()), table.n_subscriptions, matched, threads).read_only()
+    by_columns, dense_from = sparse.column_index(in_tiles.hulls()), dense.worth_from(laid_out.ns, arrays)
+    return Tiles(arrays, by_columns, dense_from, table.n_subscriptions, matched, threads).read_only()
 
 
 def _by_pivot(clusters: Tiling) -> Tiling:

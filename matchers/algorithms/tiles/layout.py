@@ -29,6 +29,7 @@ class Layout:
     tests: Tests
     rows: Rows
     words: NDArray[np.uint64]
+    ns: float  # what all tiles take an event, on average
 
     @classmethod
     def of(cls, ranges: Ranges, tiles: Tiling, fewest: int, bounds: tuple[Float64, Float64], threads: int) -> Layout:
@@ -42,7 +43,7 @@ class Layout:
         most = min(d, MOST_ROWS)
         column, low, shift, length = (np.zeros((n, most), t) for t in (np.int32, np.uint16, np.uint8, np.int32))
         n_rows, n_local = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        planned = Plan(column, low, shift, length, n_rows, n_local, np.zeros(n, bool))
+        planned = Plan(column, low, shift, length, n_rows, n_local, np.zeros(n, bool), np.zeros(n))
         over(
             n,
             threads,
@@ -59,7 +60,7 @@ class Layout:
         at = outer[:-1] + np.repeat(before[:-1], n_rows)
         rows = Rows(row, row[:-1] + n_local, column, low, shift, length, at, inner)
         over(n, threads, lambda a, b: kernels.fill(a, b, tiles.begin, predicates, bounds, cells, rows, words))
-        return cls(cells, tests, rows, words)
+        return cls(cells, tests, rows, words, float(planned.ns.sum()))
 
     def tests_with(self, parent: Int64) -> tuple[Int64, OneByOne]:
         """The tests of parents and then all those of tiles, one behind the other; before them [P + 1] where those of

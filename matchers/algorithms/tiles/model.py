@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.algorithms.tiles.kernels.matching import Arrays
+from matchers.algorithms.tiles.kernels.arrays import Arrays
 from matchers.algorithms.tiles.kernels.quantiles import cells_of
 from matchers.algorithms.tiles.kernels.sparse import ColumnIndex
 from matchers.contract.tables import EventBatch, Float64, Int64
@@ -45,6 +45,22 @@ def expected(index: Arrays, events: EventBatch) -> dict[str, float]:
         "rows read": float((passed * np.diff(index.row)).sum()),
         "candidates": candidates * tiles / max(len(chosen), 1),
     }
+
+
+def expected_by_events(index: Arrays, events: EventBatch) -> dict[str, float]:
+    """The same where subscriptions are asked one by one: without tests, and with the cells of predicates themselves."""
+    spread, slots = _Spread(index, events), len(index.start) - 1
+    chosen = np.unique(np.linspace(0, max(slots - 1, 0), min(PLACES, slots)).astype(np.int64))
+    candidates = sum(_match(index, spread, int(u)) for u in chosen)
+    return {"tiles passed": 0.0, "rows read": 0.0, "candidates": candidates * slots / max(len(chosen), 1)}
+
+
+def _match(index: Arrays, spread: _Spread, u: int) -> float:
+    begin, last = int(index.start[u]), int(index.start[u + 1])
+    column, low, high = (index.range[3 * begin + k : 3 * last : 3].astype(np.int64) for k in range(3))
+    new = np.append(True, column[1:] != column[:-1])[: len(column)]
+    share = np.bincount(np.cumsum(new) - 1, spread.between(column, low, high)) if len(column) else np.ones(0)
+    return float(np.minimum(share, 1.0).prod())
 
 
 def expected_by_columns(by_columns: ColumnIndex, events: EventBatch) -> dict[str, float]:

@@ -20,6 +20,7 @@ from matchers.kernels.vectors import LANES, WORDS
 MOST_TESTS = 6
 WIDEST = 0.98  # share of the events that a hull may admit and still be worth a test
 ROW_NS, VERIFY_NS = 0.6, 8.0  # measured; only their ratio matters
+CANDIDATE_NS = 32.0  # where many match: with its part of the list
 LEAST_CELLS, MOST_CELLS = 16, 64  # of a row
 NEAR = 30 << 10  # bytes that the rows of a tile should take, so that they mostly stay in the nearest cache
 MANY_LEFT = 1 / 128  # of a tile that an event is left with as candidates, from which on the tile becomes precise
@@ -53,6 +54,7 @@ class Plan(NamedTuple):
     n: Any  # [T] int64: how many rows there are
     n_local: Any  # [T] int64: how many of them are local
     precise: Any  # [T] bool: it gets inner rows
+    ns: Any  # [T] float64: what the tile takes an event, on average
 
 
 class Rows(NamedTuple):
@@ -91,7 +93,7 @@ def plan(
     start, column, low, high, _ = predicates
     n_cells, spread, n_coarse, _ = cells
     test_column, test_low, test_width, n_tests = tests
-    row_column, row_low, row_shift, row_length, n_rows, n_local, precise = rows
+    row_column, row_low, row_shift, row_length, n_rows, n_local, precise, ns = rows
     d = n_cells.shape[0]
     count, reach, share = np.zeros(d, np.int64), np.zeros(d), np.zeros(d)
     origin = np.zeros(d, np.int64)  # of a column in `spread`
@@ -169,6 +171,10 @@ def plan(
             if turn == 0:
                 n_local[t] = r
         precise[t] = survive > MANY_LEFT * m and n_rows[t] > 0
+        ns[t] = (1 + int(precise[t])) * n_rows[t] * ROW_NS + survive * CANDIDATE_NS
+        for i in range(k):
+            c = test_column[t, i]
+            ns[t] *= spread[origin[c] + greatest[c]] - spread[origin[c] + least[c] - 1]
         for j in range(n):
             count[columns[j]] = 0
 

@@ -1,0 +1,32 @@
+"""Whether tiles are worth it, or a batch is matched subscription by subscription (`kernels/dense.py`)."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from matchers.algorithms.tiles.kernels.arrays import Arrays
+from matchers.algorithms.tiles.kernels.dense import AT_ONCE
+from matchers.contract.tables import Int64
+from matchers.kernels.vectors import WORDS
+
+FEW = 2_048  # subscriptions, which tiles match soon enough
+PREDICATE_NS, ROW_NS = 4.0, 12.0  # to ask 512 events or less, and to fill a row
+TURN_NS = 0.1  # a subscription, for an event
+LARGEST = 1 << 25  # bytes of rows
+NEVER = 1 << 62
+
+
+def rows(edge_start: Int64) -> int:
+    """How many rows of events the cells of all columns have."""
+    return int(edge_start[-1]) + 2 * (len(edge_start) - 1)
+
+
+def worth_from(ns: float, index: Arrays) -> int:
+    """From so many events of a batch on, if tiles take an event so long."""
+    slots = len(index.start) - 1
+    n_rows = rows(index.edge_start)
+    saved = ns - TURN_NS * slots
+    if slots < FEW or saved <= 0.0 or n_rows * 8 * WORDS > LARGEST:
+        return NEVER
+    from_ = ceil((PREDICATE_NS * len(index.low) + ROW_NS * n_rows) / saved)
+    return from_ if from_ <= AT_ONCE else NEVER
