@@ -261,7 +261,11 @@ def lay_out_attributes(event: int, events: Events, attributes: Any, value: Any) 
 
 @kernel
 def opindex_in_lanes(base: int, events: Events, lists: Partitions, bits: Any) -> None:
-    """Match the events of a chunk, none with arrays, partition by partition: bits[e] are those of event base + e."""
+    """Match the events of a chunk, none with arrays, partition by partition: bits[e] are those of event base + e.
+
+    The first 64 events of all partitions come first, then the next ones: where all events have all attributes, their
+    values are sorted once, and not again for each partition.
+    """
     place, subscription, needed = lists.place, lists.subscription, lists.needed
     offsets = events.offsets
     n_events = bits.shape[0]
@@ -280,11 +284,12 @@ def opindex_in_lanes(base: int, events: Events, lists: Partitions, bits: Any) ->
     value = np.empty(n_columns, np.float64)
     before = having[:0]
     n = 0
-    for pivot in range(n_columns):
-        low_place, size = place[pivot], place[pivot + 1] - place[pivot]
-        if size == 0:
-            continue
-        for at in range(begins[pivot], begins[pivot + 1], LANES):
+    for first in range(0, n_events, LANES):
+        for pivot in range(n_columns):
+            low_place, size = place[pivot], place[pivot + 1] - place[pivot]
+            at = begins[pivot] + first
+            if size == 0 or at >= begins[pivot + 1]:
+                continue
             events_in = having[at : min(at + LANES, begins[pivot + 1])]
             if events_in.shape[0] < NARROW:
                 counters = lines.view(np.int8)[:size]
