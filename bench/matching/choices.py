@@ -15,8 +15,7 @@ from itertools import product
 from math import nan
 from time import perf_counter, process_time
 
-import numpy as np
-
+from bench.matching import answers
 from bench.workloads.event_bus import EventBus
 from bench.workloads.filters import Filters
 from bench.workloads.prepared import Prepared, Scenario
@@ -95,20 +94,16 @@ def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterato
         matchers[name] = _settled(ALGORITHMS[name](prepared.table), prepared)
         build_s = perf_counter() - begin
     wanted = matchers["scan"].match(events)
-    agree = all(_same(matcher.match(events), wanted) for matcher in matchers.values())  # and all of it is in memory
+    others = (matcher for name, matcher in matchers.items() if name != "scan")
+    agree = all(answers.compare(matcher.match(events), wanted).same for matcher in others)  # and all are in memory
     chosen = ", ".join(matchers[CHOOSER].algorithms)  # type: ignore[attr-defined]
     for batch in BATCHES:
         us, right = _times(matchers, events, batch, wanted)
-        others = {name: us[name] for name in us if name != CHOOSER}
-        best = min(others, key=others.__getitem__)
-        rival = min((name for name in others if name != OURS), key=others.__getitem__)
+        best = min((name for name in us if name != CHOOSER), key=us.__getitem__)
+        rival = min((name for name in us if name not in (CHOOSER, OURS)), key=us.__getitem__)
         n, matches = prepared.table.n_subscriptions, len(wanted.subscription) / len(wanted)
         times = us[CHOOSER], us.get(OURS, nan), best, us[best], rival, us[rival]
         yield Compared(workload, n, batch, matches, chosen, build_s, *times, agree and right)
-
-
-def _same(found: MatchBatch, wanted: MatchBatch) -> bool:
-    return np.array_equal(found.offsets, wanted.offsets) and np.array_equal(found.subscription, wanted.subscription)
 
 
 def _compile(matcher: Matcher, small: Prepared) -> None:
@@ -130,14 +125,15 @@ def _times(
     """Microseconds for an event by algorithm, and whether all answers were right."""
     calls = [events.part(at, at + batch) for at in range(0, min(len(events), 16 * batch), batch)]
     ways = {name: matcher.alone() if batch == 1 else matcher.match for name, matcher in matchers.items()}
-    first = [wanted.of(e).tolist() for e in range(batch)]
     right, least = True, {}
     for name, match in ways.items():
         began = process_time()
         found = match(calls[0])
         least[name] = 1e6 * (process_time() - began) / batch
-        listed = [found.of(e) for e in range(batch)] if isinstance(found, MatchBatch) else [found]
-        right &= [sorted(positions.tolist()) for positions in listed] == first
+        if isinstance(found, MatchBatch):
+            right &= answers.compare(found, wanted).same
+        else:
+            right &= sorted(found.tolist()) == wanted.of(0).tolist()
     for number in range(ROUNDS):
         limit = (BEHIND if number else FAR) * min(least.values())
         for name, match in ways.items():

@@ -37,6 +37,9 @@ def test_each_point_has_the_best_and_what_auto_takes(tmp_path: Path) -> None:
     assert points == [(name, 30, batch) for name in ("hem", "event-bus") for batch in choices.BATCHES]
     assert {row["best"] for row in rows} <= {"scan", "counting"}
     assert {(row["chosen"], row["checked"]) for row in rows} == {("scan", "True")}
+    lines = result.output.splitlines()
+    head, row = (next(line for line in lines if line.startswith(word)) for word in ("workload", "hem"))
+    assert row.index("yes") == head.index("checked")  # each value stands below its name
     assert all(float(row["ratio"]) == pytest.approx(float(row["us"]) / float(row["best_us"])) for row in rows)
 
 
