@@ -12,7 +12,7 @@ import pytest
 from matchers import EventBatch, SubscriptionTable
 from matchers.algorithms import tiles
 from matchers.algorithms.tiles import Tiles, sparse
-from matchers.algorithms.tiles.kernels.sparse import CANDIDATES_AT_ONCE
+from matchers.algorithms.tiles.kernels.arrays import CANDIDATES_AT_ONCE
 from tests.algorithms import UNCOMPILED
 from tests.unit.agreement import agrees
 

@@ -26,10 +26,9 @@ from matchers import flat_file
 from matchers.algorithms.pool import run, shares
 from matchers.algorithms.tiles import dense, sparse
 from matchers.algorithms.tiles.clustering import Ranges, Tiling, tiling
-from matchers.algorithms.tiles.kernels import dense as dense_kernel
 from matchers.algorithms.tiles.kernels import layout as layout_kernels
 from matchers.algorithms.tiles.kernels import matching
-from matchers.algorithms.tiles.kernels.arrays import CANDIDATES_AT_ONCE, Arrays, Batch
+from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, CANDIDATES_AT_ONCE, Arrays, Batch
 from matchers.algorithms.tiles.kernels.matching import Alone, Single
 from matchers.algorithms.tiles.kernels.runs import TILES
 from matchers.algorithms.tiles.kernels.sparse import ColumnIndex, Slots
@@ -188,9 +187,9 @@ class Tiles(Matcher):
 
     def alone(self) -> Callable[[EventBatch], Int32]:
         together = super().alone()
-        prefers = self.threads > 1 or self.matched > MUCH
+        as_batch = self.threads > 1 or self.matched > MUCH
         sparse_up_to = sparse.most_values(self.by_columns)
-        if prefers and sparse_up_to < 0:
+        if as_batch and sparse_up_to < 0:
             return together
         single = Single(
             self.arrays,
@@ -207,7 +206,7 @@ class Tiles(Matcher):
         held = Held(single)
 
         def match(event: EventBatch) -> Int32:
-            if prefers and len(event.column) > sparse_up_to:
+            if as_batch and len(event.column) > sparse_up_to:
                 return together(event)
             found: Int32 = matching.match_single(event.offsets, event.column, event.value, held)
             return found
@@ -255,7 +254,7 @@ def load(path: Path, *, threads: int = 1) -> Tiles:
 
 def _batch(most: int, edge_start: Int64 | None, d: int) -> Batch:
     """Room for so many events in d columns; with rows of events if these are to be matched by them."""
-    at_once = LANES if edge_start is None else dense_kernel.AT_ONCE
+    at_once = LANES if edge_start is None else AT_ONCE
     n = -(-most // at_once) * at_once
     return Batch(
         aligned(d * n, np.uint16),

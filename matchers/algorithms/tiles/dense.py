@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from matchers.algorithms.tiles.kernels.arrays import Arrays
-from matchers.algorithms.tiles.kernels.dense import AT_ONCE
+from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, Arrays
 from matchers.contract.tables import Int64
 from matchers.kernels.vectors import WORDS
 
@@ -17,7 +16,7 @@ NEVER = 1 << 62
 
 
 def rows(edge_start: Int64) -> int:
-    """How many rows of events the cells of all columns have."""
+    """The number of rows of events: a column has one for each of its cells, and one more."""
     return int(edge_start[-1]) + 2 * (len(edge_start) - 1)
 
 

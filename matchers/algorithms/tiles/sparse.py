@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from matchers.algorithms.tiles.clustering import Ranges
+from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, CANDIDATES_AT_ONCE
 from matchers.algorithms.tiles.kernels.sparse import (
-    AT_ONCE,
-    CANDIDATES_AT_ONCE,
     NO_ROOM,
     TOO_MANY,
     ColumnIndex,

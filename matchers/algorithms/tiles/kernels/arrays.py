@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from matchers.kernels.vectors import LANES, WORDS
+
+AT_ONCE = WORDS * LANES  # events of a row of bits, and subscriptions of a set
 CANDIDATES_AT_ONCE = 1024  # so many wait for memory before they are verified
 
 

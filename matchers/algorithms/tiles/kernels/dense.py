@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from matchers.algorithms.tiles.kernels.arrays import Arrays, Batch
+from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, Arrays, Batch
 from matchers.algorithms.tiles.kernels.runs import CANDIDATES, VERIFIED, Runs
 from matchers.kernels.jit import inlined, inner
 from matchers.kernels.vectors import (
@@ -40,8 +40,6 @@ from matchers.kernels.vectors import (
     ones,
     store,
 )
-
-AT_ONCE = WORDS * LANES  # events of a row, and subscriptions of a set
 
 
 @inner

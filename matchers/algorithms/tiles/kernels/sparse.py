@@ -24,13 +24,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, CANDIDATES_AT_ONCE
 from matchers.algorithms.tiles.kernels.runs import CANDIDATES, VERIFIED, Runs
 from matchers.kernels.events import Events
 from matchers.kernels.jit import borrower, inlined, inner
-from matchers.kernels.vectors import LANES, WORDS, either, full, load, lowest, prefetch, store
+from matchers.kernels.vectors import WORDS, either, full, load, lowest, prefetch, store
 
-AT_ONCE = WORDS * LANES  # events of a row
-CANDIDATES_AT_ONCE = 1024  # so many wait for memory before they are verified
 TRIED = 1 / 64  # of the candidates that are worth it; these tell how many there will be
 MATCHED, NO_ROOM, TOO_MANY = range(3)  # candidates
 
@@ -47,7 +46,7 @@ class ColumnIndex(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """What candidates are verified with and listed by: fields of `matching.Arrays`."""
+    """The fields of `Arrays` that verify candidates and list their subscriptions."""
 
     start: Any
     range: Any
