@@ -93,8 +93,8 @@ def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterato
         begin = perf_counter()
         matchers[name] = _settled(ALGORITHMS[name](prepared.table), prepared)
         build_s = perf_counter() - begin
-    wanted = matchers["scan"].match(events)
-    others = (matcher for name, matcher in matchers.items() if name != "scan")
+    scan, *others = matchers.values()
+    wanted = scan.match(events)
     agree = all(answers.compare(matcher.match(events), wanted).same for matcher in others)  # and all are in memory
     chosen = ", ".join(matchers[CHOOSER].algorithms)  # type: ignore[attr-defined]
     for batch in BATCHES:
