@@ -150,18 +150,17 @@ def test_where_columns_leave_too_many_candidates_tiles_match() -> None:
 
 
 def test_candidates_are_verified_some_at_a_time_and_results_find_room() -> None:
-    table, matcher, events = crowded(300)
-    given = matcher.by_columns, matcher._slots, table.n_subscriptions
+    _, matcher, events = crowded(300)
     counters = np.zeros(len(tiles.COUNTERS), np.int64)
     expected = matcher.match(events)
     for matches in (sparse.MATCHES, 1):
         with patch.object(sparse, "MATCHES", matches):
-            found = sparse.match(events, (0, 100), *given, 300, counters)
+            found = sparse.match(events, (0, 100), D, matcher._filed, 300, counters)
         assert found is not None
         assert found.subscription.tolist() == expected.subscription.tolist()
         assert found.offsets.tolist() == expected.offsets.tolist()
     assert counters[tiles.COUNTERS.index("candidates")] >= 100 * 300 > 10 * CANDIDATES_AT_ONCE
-    assert sparse.match(events, (0, 100), *given, 200, counters) is None
+    assert sparse.match(events, (0, 100), D, matcher._filed, 200, counters) is None
 
 
 def test_batches_of_several_chunks_leave_nothing_to_the_next() -> None:

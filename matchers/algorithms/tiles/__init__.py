@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from matchers.algorithms.tiles.kernels import matching
 from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, CANDIDATES_AT_ONCE, Arrays, Batch
 from matchers.algorithms.tiles.kernels.matching import Alone, Single
 from matchers.algorithms.tiles.kernels.runs import TILES
-from matchers.algorithms.tiles.kernels.sparse import ColumnIndex, Slots
+from matchers.algorithms.tiles.kernels.sparse import ColumnIndex, Filed, Slots, columns_for
 from matchers.algorithms.tiles.layout import Layout
 from matchers.algorithms.tiles.model import expected, expected_by_columns, expected_by_events
 from matchers.algorithms.tiles.quantiles import Quantiles
@@ -114,7 +114,7 @@ class Tiles(Matcher):
 
     def _match_sparse(self, events: EventBatch, counters: Int64) -> MatchBatch | None:
         """None where tiles are faster."""
-        given = self.by_columns, self._slots, self.n_subscriptions, self._worth
+        given = len(self.by_columns.pair_start) - 2, self._filed, self._worth
         ranges = shares(len(events), min(self.threads, max(len(events) // LANES, 1)))
         if len(ranges) == 1:
             return sparse.match(events, ranges[0], *given, counters)
@@ -128,6 +128,10 @@ class Tiles(Matcher):
     def _worth(self) -> int:
         """Candidates of an event whose columns were asked for, up to which this was faster than the tiles are."""
         return A_TILE * len(self.arrays.local)
+
+    @cached_property
+    def _filed(self) -> Any:
+        return Held(Filed(self.by_columns, self._slots, self.n_subscriptions))
 
     @property
     def _slots(self) -> Slots:
@@ -197,7 +201,7 @@ class Tiles(Matcher):
             self._slots,
             sparse_up_to,
             self._worth,
-            sparse.columns_for(1, len(self.arrays.begin)),
+            columns_for(1, len(self.by_columns.pair_start) - 2),
             _alone(self.arrays, 0),
             room_for(self.n_subscriptions, 1, 0),
             np.ones(1, bool),
@@ -225,6 +229,9 @@ class Tiles(Matcher):
             },
             self.arrays._asdict() | {COLUMNS + name: array for name, array in self.by_columns._asdict().items()},
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A vector that crosses the border of a cache line takes two loads, and unpickled arrays begin anywhere."""

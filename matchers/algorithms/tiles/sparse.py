@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from matchers.algorithms.tiles.clustering import Ranges
-from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, CANDIDATES_AT_ONCE
-from matchers.algorithms.tiles.kernels.sparse import (
-    NO_ROOM,
-    TOO_MANY,
-    ColumnIndex,
-    Room,
-    Slots,
-    match_sparse,
-)
-from matchers.algorithms.tiles.runs import listed, room_for
+from matchers.algorithms.tiles.kernels.arrays import AT_ONCE
+from matchers.algorithms.tiles.kernels.sparse import ColumnIndex, match_filed
 from matchers.contract.tables import EventBatch, Int64, MatchBatch
-from matchers.kernels.vectors import WORDS, aligned
 
 FILED = 4  # columns
 FEW = 1 / 8  # of all columns, that subscriptions constrain on average
@@ -56,43 +49,18 @@ def most_values(by_columns: ColumnIndex) -> int:
 
 
 def match(
-    events: EventBatch,
-    some: tuple[int, int],
-    by_columns: ColumnIndex,
-    slots: Slots,
-    n_subscriptions: int,
-    worth: int,
-    counters: Int64,
+    events: EventBatch, some: tuple[int, int], d: int, filed: Any, worth: int, counters: Int64
 ) -> MatchBatch | None:
-    """The matches of a range of events. None if they have more candidates each than it is worth to verify."""
+    """The matches of a range of events with a held `Filed` of d columns. None if they have more than about `worth`
+    candidates each, which are not worth it to verify."""
     first, last = some
-    d = len(by_columns.pair_start) - 2
-    most = min(last - first, max(8 * LAID_OUT // (d + 1), AT_ONCE))
-    room, runs = columns_for(most, d), room_for(MATCHES * most, MATCHES * most, 0)
+    most = max(8 * LAID_OUT // (d + 1), AT_ONCE)
     parts = []
-    while first < last:
-        end = min(first + most, last)
-        runs.used[:] = 0
-        enough = worth * (end - first)
-        outcome = match_sparse(first, end, events.arrays, by_columns, slots, room, enough, runs, counters)
-        if outcome == TOO_MANY:
+    for begin in range(first, last, most):
+        end = min(begin + most, last)
+        matches, candidates = MATCHES * (end - begin), worth * (end - begin)
+        few, *found = match_filed(begin, end, *events.arrays, filed, candidates, matches, counters)
+        if not few:
             return None
-        if outcome == NO_ROOM:
-            runs = room_for(2 * len(runs.id), 2 * len(runs.id), 0)
-            continue
-        parts.append(listed(runs, end - first, slots.id, slots.id_start, n_subscriptions))
-        first = end
+        parts.append(MatchBatch(*found))
     return parts[0] if len(parts) == 1 else MatchBatch.joined(parts)
-
-
-def columns_for(n: int, d: int) -> Room:
-    """Room for the columns of n events."""
-    lacking = aligned((d + 1) * -(-n // AT_ONCE) * WORDS, np.uint64)
-    lacking[:] = ~np.uint64(0)
-    return Room(
-        lacking,
-        np.zeros(d + 2, np.int32),
-        np.zeros(d + 1, bool),
-        np.empty(WORDS, np.uint64),
-        np.empty(CANDIDATES_AT_ONCE + AT_ONCE, np.uint64),
-    )

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, CANDIDATES_AT_ONCE
-from matchers.algorithms.tiles.kernels.runs import CANDIDATES, VERIFIED, Runs
+from matchers.algorithms.tiles.kernels.runs import CANDIDATES, VERIFIED, Runs, arrange, count_matches
 from matchers.kernels.events import Events
-from matchers.kernels.jit import borrower, inlined, inner
+from matchers.kernels.jit import borrower, inlined, inner, kernel
 from matchers.kernels.vectors import WORDS, either, full, load, lowest, prefetch, store
 
 TRIED = 1 / 64  # of the candidates that are worth it; these tell how many there will be
@@ -56,6 +56,14 @@ class Slots(NamedTuple):
     id: Any
 
 
+class Filed(NamedTuple):
+    """What batches of sparse events are matched with."""
+
+    by_columns: ColumnIndex
+    slots: Slots
+    n_subscriptions: int
+
+
 class Room(NamedTuple):
     """For N events in A columns, as it is here between calls; W words are what N bits take, rounded up to rows."""
 
@@ -64,6 +72,49 @@ class Room(NamedTuple):
     known: Any  # [A + 1] bool, False: whether a column is among these
     found: Any  # [8] uint64: what is left of a row
     candidate: Any  # [CANDIDATES_AT_ONCE + 512] uint64: event and slot
+
+
+@kernel
+def match_filed(
+    first: int, last: int, offsets: Any, column: Any, value: Any, held: Any, most: int, matches: int, counters: Any
+) -> tuple[bool, Any, Any]:
+    """Whether they have no more than about `most` candidates, and the offsets and subscriptions of the `MatchBatch` of
+    the events first .. last, of no use if not; `matches` is how many there is room for at first.
+
+    All that a call needs is made here, as a small batch takes less time than some calls do. A held `Filed`.
+    """
+    by_columns, slots, n_subscriptions = held.arrays
+    events, n = Events(offsets, column, value), last - first
+    room = columns_for(n, by_columns.pair_start.shape[0] - 2)
+    no_sets = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint64)
+    outcome, runs_at = NO_ROOM, np.zeros(3, np.int64)
+    runs = Runs(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32), *no_sets, runs_at)
+    while outcome == NO_ROOM:
+        runs = Runs(
+            np.empty(matches, np.int32), np.empty(matches, np.int64), np.empty(matches, np.int32), *no_sets, runs_at
+        )
+        outcome = match_sparse(first, last, events, by_columns, slots, room, most, runs, counters)
+        matches *= 2
+    of_event = np.zeros(n + 1, np.int64)
+    count_matches(runs, slots.id_start, of_event)
+    subscription = np.empty(of_event[n], np.int32)
+    arrange(runs, slots.id, slots.id_start, n_subscriptions, of_event, subscription)
+    return outcome == MATCHED, of_event, subscription
+
+
+@kernel
+def columns_for(n: int, d: int) -> Room:
+    """Room for the columns of n events in d columns."""
+    size = (d + 1) * ((n + AT_ONCE - 1) // AT_ONCE) * WORDS
+    words = np.full(size + WORDS, ~np.uint64(0), np.uint64)
+    begin = (64 - words.ctypes.data % 64) % 64 // 8  # a row is a cache line
+    return Room(
+        words[begin : begin + size],
+        np.zeros(d + 2, np.int32),
+        np.zeros(d + 1, np.bool_),
+        np.empty(WORDS, np.uint64),
+        np.empty(CANDIDATES_AT_ONCE + AT_ONCE, np.uint64),
+    )
 
 
 @borrower
