@@ -2,16 +2,17 @@
 batches.
 
 Measured is matching alone, without reading events, by the processor time of all threads: an event alone the way
-`Index.match` takes (`Matcher.alone`), batches by `Matcher.match`. Rounds are interleaved and the least of each
-algorithm counts. An algorithm that is far behind in a round is not measured again. The answers of each algorithm to all
-events, and of its first call, are compared with those of `scan`.
+`Index.match` takes (`Matcher.alone`), batches by `Matcher.match`. What `auto` learns from the first events that come,
+it has learnt before. Rounds are interleaved and the least of each algorithm counts. An algorithm that is far behind in
+a round is not measured again. The answers of each algorithm to all events, and of its first call, are compared with
+those of `scan`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import product
+from itertools import cycle, islice, product
 from math import nan
 from time import perf_counter, process_time
 
@@ -33,6 +34,7 @@ CALLS_S = 0.005  # of an algorithm in a round, at least
 BEHIND = 2.0  # times slower than the fastest: not asked again
 FAR = 10.0  # likewise after the first call, when nothing is warm
 SETTLING_S = 2.0
+LESSONS = {1: 100, 64: 15, 1_024: 15}  # calls from which `auto` learns, by their events
 
 _INTERVALS = Workload(events=BATCHES[-1])
 WORKLOADS: Mapping[str, Callable[[int], Scenario]] = {
@@ -91,8 +93,9 @@ def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterato
     for name in dict.fromkeys(["scan", *algorithms, CHOOSER]):
         _compile(ALGORITHMS[name](small.table), small)
         begin = perf_counter()
-        matchers[name] = _settled(ALGORITHMS[name](prepared.table), prepared)
+        matchers[name] = ALGORITHMS[name](prepared.table)
         build_s = perf_counter() - begin
+        _settle(matchers[name], prepared)
     scan, *others = matchers.values()
     wanted = scan.match(events)
     agree = all(answers.compare(matcher.match(events), wanted).same for matcher in others)  # and all are in memory
@@ -112,11 +115,10 @@ def _compile(matcher: Matcher, small: Prepared) -> None:
     matcher.alone()(events.part(0, 1))
 
 
-def _settled(matcher: Matcher, prepared: Prepared) -> Matcher:
+def _settle(matcher: Matcher, prepared: Prepared) -> None:
     end = perf_counter() + SETTLING_S
     while isinstance(matcher, AdaptiveMatcher) and not matcher.settled and perf_counter() < end:
         matcher.match(prepared.training())
-    return matcher
 
 
 def _times(
@@ -134,6 +136,8 @@ def _times(
             right &= answers.compare(found, wanted).same
         else:
             right &= sorted(found.tolist()) == wanted.of(0).tolist()
+    for call in islice(cycle(calls), LESSONS[batch]):
+        ways[CHOOSER](call)
     for number in range(ROUNDS):
         limit = (BEHIND if number else FAR) * min(least.values())
         for name, match in ways.items():

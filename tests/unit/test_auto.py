@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,7 @@ from matchers import ALGORITHMS, EventBatch, Interfaces, MatchBatch, Matcher, Ma
 from matchers.algorithms import auto
 from matchers.algorithms.auto import candidates, choosing, drawing
 from matchers.algorithms.auto.choosing import Choice
+from matchers.algorithms.auto.trial import TURNS, TURNS_ALONE, Trial
 from tests.algorithms import UNCOMPILED
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
@@ -215,6 +217,15 @@ def test_of_large_events_few_are_drawn_and_measured(attributes: int) -> None:
     assert {round(choice.us, 3) for choice in found} == {1.0}
 
 
+def test_the_largest_events_have_attributes_that_no_subscription_has() -> None:
+    table = SubscriptionTable.from_intervals([0, 1], [3, 5], [1.0, 2.0], [1.0, 2.0], n_subscriptions=2, n_columns=9)
+    assert drawing.event_sizes(table)[-1] == 9
+    wanted = {1: 1, 2: 2, 4: 4, 9: 9, 20: 9}
+    assert {size: int(np.diff(drawing.drawn(table, size).offsets).mean()) for size in wanted} == wanted
+    event = drawing.drawn(table, 4).part(0, 1)
+    assert {3, 5} < set(event.column.tolist())
+
+
 def test_a_sample_has_subscriptions_of_all_parts_of_the_table() -> None:
     table = uniform_table(1_000, 5, 2, 0.3)
     sample = drawing.sampled(table, 10)
@@ -321,6 +332,94 @@ def test_each_batch_is_matched_where_its_events_belong() -> None:
         built.match(EventBatch.from_dense(np.ones((n, attributes))))
         assert wanted.clock.now > before
     built.forward(EventBatch.from_dense(np.empty((0, 0))), Interfaces.from_ids([0] * 5, 1))
+
+
+def two_near(clocks: tuple[Clock, Clock], batches: tuple[int, ...] = (64,)) -> auto.Auto:
+    """By the first choice the slower."""
+    table = uniform_table(1_000, 1, 1, 0.5)
+    choices = tuple(Choice(batch, 1, "slow", 1, near=("fast",)) for batch in batches)
+    slow, fast = Timed(table, 9.0, 0.0, 0.0, clocks[0]), Timed(table, 1.0, 0.0, 0.0, clocks[1])
+    return auto.Auto((*choices, Choice(9_999, 1, "fast", 1)), (*[slow] * len(batches), fast), "")
+
+
+def test_real_events_decide_between_those_that_are_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("matchers.algorithms.auto.Trial", lambda ways, turns: Trial(ways, turns, clock))
+    built = two_near((clock, clock))
+    events = EventBatch.from_dense(np.ones((100, 1)))
+    assert not built.settled
+    built.match(events.part(0, 0))  # no event tells nothing
+    learnt = built.learnt
+    for n in range(1, 2 * TURNS + 1):
+        assert not built.settled
+        built.match(events)
+        assert built.learnt == learnt + n
+    assert built.settled
+    before = clock.now
+    built.match(events)
+    assert clock.now - before == pytest.approx(100 * 1e-6)
+    assert built.learnt == learnt + 2 * TURNS
+
+
+def test_a_cold_first_call_does_not_decide() -> None:
+    clock = Clock()
+
+    def cold(events: EventBatch) -> str:
+        clock.now += 1.0 if not clock.now else 1e-6
+        return "cold"
+
+    def other(events: EventBatch) -> str:
+        clock.now += 2e-6
+        return "other"
+
+    trial = Trial([cold, other], TURNS, clock)
+    event = EventBatch.from_dense([[1.0]])
+    assert [trial(event) for _ in range(2 * TURNS + 3)] == ["cold", "other"] * TURNS + ["cold"] * 3
+
+
+def test_events_alone_decide_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("matchers.algorithms.auto.Trial", lambda ways, turns: Trial(ways, turns, clock))
+    built = two_near((clock, clock), (1, 64))
+    alone, event = built.alone(), EventBatch.from_dense([[1.0]])
+    for _ in range(2 * TURNS_ALONE):
+        alone(event)
+    before = clock.now
+    alone(event)
+    assert clock.now - before == pytest.approx(1e-6)
+    assert not built.settled  # of batches nothing is known
+
+
+def test_interfaces_are_found_by_what_was_the_fastest() -> None:
+    slow, fast = Clock(), Clock()
+    built = two_near((slow, fast))
+    built._cases[0].trials[0].fastest = 1
+    built.forward(EventBatch.from_dense([[1.0]]), Interfaces.from_ids([0] * 1_000, 1))
+    assert (slow.now, fast.now > 0) == (0.0, True)
+
+
+def test_each_process_learns_for_itself() -> None:
+    table = uniform_table(candidates.FEW + 1, 3, 2, 0.3)
+    scan, hem = (candidates.CANDIDATES[name](table) for name in ("scan", "hem"))
+    choices = (Choice(1, 3, "scan", 1.0, near=("hem",)), Choice(64, 3, "hem", 1.0, near=("scan",)))
+    built = auto.Auto(choices, (scan, hem), "")
+    events = random_batch(np.random.default_rng(1), 3, 3)
+    for _ in range(2 * TURNS):
+        built.match(events)
+    assert built.settled
+    other = pickle.loads(pickle.dumps(built))
+    assert not other.settled
+    assert other.match(events).subscription.tolist() == built.match(events).subscription.tolist()
+
+
+def test_those_near_are_named_with_a_choice_unless_the_table_is_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = chosen(uniform_table(3_000, 40, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(25.0, 0.0, 0.0))
+    assert [choice.near for choice in found] == [(), ("dense",), ("dense",), ("sparse",)]
+    near = {Choice(1, 1.0, "scan", 1.0, near=("hem",)): Timed(uniform_table(9, 3, 2, 0.3), 1.0, 0.0, 0.0, Clock())}
+    monkeypatch.setattr(auto, "choose", lambda *_: near)
+    monkeypatch.setattr(auto, "asked", lambda _: ["hem", "scan"])
+    monkeypatch.setattr(auto, "_chosen", {})
+    assert [choice.near for choice in auto.build(uniform_table(candidates.FEW, 3, 2, 0.3)).choices] == [()]
 
 
 def test_an_event_alone_goes_the_short_way_of_what_was_chosen() -> None:

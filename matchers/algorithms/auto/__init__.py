@@ -5,8 +5,9 @@ where it satisfies percents of all, `be_tree` and `ocm` where events have few of
 hardly anything to match. The best one depends on widths, skew, sizes, the events that come at once and the machine, so
 candidates (candidates.py) are measured on samples of the table (choosing.py), which takes a second or two however long
 the table is. Two or three are built, if no single one is fast for events of all sizes that come alone and together;
-each batch goes to the one that was faster for the like of it. Where it is known what events are like, as in a job that
-has seen many, one is measured and built for these.
+each batch goes to the one that was faster for the like of it. The first events that come are matched by each in turns,
+and may say otherwise (trial.py). Where it is known what events are like, as in a job that has seen many, one is
+measured and built for these.
 
 A table of TINY subscriptions at most is scanned. Tables of FEW are built with each update of an index in service: what
 was measured for one holds for all of its kind in this process.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import groupby, pairwise
 from math import inf, log2, sqrt
@@ -29,8 +30,9 @@ from numpy.typing import NDArray
 
 from matchers.algorithms.auto.candidates import CANDIDATES, FEW, asked
 from matchers.algorithms.auto.choosing import Choice, choose
+from matchers.algorithms.auto.trial import TURNS, TURNS_ALONE, Trial
 from matchers.contract.interfaces import Interfaces
-from matchers.contract.matcher import Matcher
+from matchers.contract.matcher import AdaptiveMatcher, Matcher
 from matchers.contract.tables import EventBatch, Int32, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
 
@@ -41,8 +43,21 @@ KINDS = 256  # that are kept, of tables of few
 _chosen: dict[tuple[object, ...], list[Choice]] = {}  # by kind
 
 
+@dataclass(frozen=True)
+class _Cases:
+    """Those of about so many events at once."""
+
+    end: float  # the most events
+    ends: list[float]  # the most attributes of an event, of each but the last
+    matchers: list[list[Matcher]]  # of each, those that may be the fastest
+    trials: list[Trial[MatchBatch]]  # of these
+
+    def of(self, events: EventBatch) -> int:
+        return bisect_left(self.ends, len(events.column) / max(len(events), 1))
+
+
 @dataclass(frozen=True, eq=False)
-class Auto(Matcher):
+class Auto(AdaptiveMatcher):
     choices: tuple[Choice, ...]  # ascending by batch, then by the attributes of an event
     matchers: tuple[Matcher, ...]  # of each choice
     reason: str
@@ -57,43 +72,53 @@ class Auto(Matcher):
         return list(dict.fromkeys(choice.algorithm for choice in self.choices))
 
     def match(self, events: EventBatch) -> MatchBatch:
-        return self._for(events).match(events)
+        cases = self._like(events)
+        return cases.trials[cases.of(events)](events)
 
     def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
-        return self._for(events).forward(events, interfaces)
+        cases = self._like(events)
+        case = cases.of(events)
+        return cases.matchers[case][cases.trials[case].fastest].forward(events, interfaces)
 
     def alone(self) -> Callable[[EventBatch], Int32]:
-        _, ends, matchers = self._cases[0]
-        made = {id(matcher): matcher.alone() for matcher in matchers}
-        functions = [made[id(matcher)] for matcher in matchers]
-        if len(made) == 1:
-            return functions[0]
-        return lambda event: functions[bisect_left(ends, len(event.column))](event)
+        cases = self._cases[0]
+        ways = {id(matcher): matcher.alone() for several in cases.matchers for matcher in several}
+        if len(ways) == 1:
+            return next(iter(ways.values()))
+        trials = [Trial([ways[id(matcher)] for matcher in several], TURNS_ALONE) for several in cases.matchers]
+        return lambda event: trials[bisect_left(cases.ends, len(event.column))](event)
 
-    def _for(self, events: EventBatch) -> Matcher:
-        """The matcher of the choice nearest to these events, as a ratio: first by their number, then by attributes."""
-        n = len(events)
-        case = 0
-        while n > self._cases[case][0]:
-            case += 1
-        _, ends, matchers = self._cases[case]
-        return matchers[bisect_left(ends, len(events.column) / max(n, 1))]
+    @property
+    def learnt(self) -> int:
+        return -sum(trial.left for cases in self._cases for trial in cases.trials)
+
+    @property
+    def settled(self) -> bool:
+        """Whether all trials that events have begun are over."""
+        trials = [trial for cases in self._cases for trial in cases.trials if trial.turns]
+        begun = [trial for trial in trials if trial.left < trial.turns]
+        return all(trial.left <= 0 for trial in begun or trials)
+
+    def _like(self, events: EventBatch) -> _Cases:
+        """The cases of the choices nearest to the number of these events, as a ratio."""
+        at = 0
+        while len(events) > self._cases[at].end:
+            at += 1
+        return self._cases[at]
 
     @cached_property
-    def _cases(self) -> list[tuple[float, list[float], list[Matcher]]]:
-        """By batch: the most events, and the matchers with the most attributes of each but the last."""
-        at = {
-            choice.batch: [i for i, c in enumerate(self.choices) if c.batch == choice.batch] for choice in self.choices
-        }
-        most = [*(sqrt(a * b) for a, b in pairwise(at)), inf]
-        return [
-            (
-                end,
-                [sqrt(self.choices[a].attributes * self.choices[b].attributes) for a, b in pairwise(of)],
-                [self.matchers[i] for i in of],
-            )
-            for end, of in zip(most, at.values(), strict=True)
-        ]
+    def _cases(self) -> list[_Cases]:
+        """By the number of events."""
+        built = {choice.algorithm: matcher for choice, matcher in zip(self.choices, self.matchers, strict=True)}
+        by_batch = {batch: list(some) for batch, some in groupby(self.choices, key=lambda choice: choice.batch)}
+        most = [*(sqrt(a * b) for a, b in pairwise(by_batch)), inf]
+        cases = []
+        for end, choices in zip(most, by_batch.values(), strict=True):
+            ends = [sqrt(a.attributes * b.attributes) for a, b in pairwise(choices)]
+            matchers = [[built[name] for name in (choice.algorithm, *choice.near)] for choice in choices]
+            trials = [Trial([matcher.match for matcher in several], TURNS) for several in matchers]
+            cases.append(_Cases(end, ends, matchers, trials))
+        return cases
 
     def __getstate__(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
@@ -128,11 +153,12 @@ def _choices(
     builds = {name: CANDIDATES[name] for name in names}
     if table.n_subscriptions > FEW:
         return choose(table, builds, clock, attributes, batch)
+    # The next update builds another one, so nothing is gained by a trial.
     kind = (*names, *_kind(table), *(value and _rounded(np.array([value])) for value in (attributes, batch)))
     if (choices := _chosen.get(kind)) is not None:
         matchers = {name: builds[name](table) for name in dict.fromkeys(choice.algorithm for choice in choices)}
         return {choice: matchers[choice.algorithm] for choice in choices}
-    found = choose(table, builds, clock, attributes, batch)
+    found = {replace(choice, near=()): m for choice, m in choose(table, builds, clock, attributes, batch).items()}
     while len(_chosen) >= KINDS:
         _chosen.pop(next(iter(_chosen)), None)
     _chosen[kind] = list(found)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from matchers.algorithms import be_tree, counting, hem, ocm, scan, tama, tiles
 from matchers.algorithms.auto.drawing import drawn, event_sizes, sampled
 from matchers.algorithms.be_tree import kernel as be_tree_kernel
@@ -37,7 +39,7 @@ class Kind:
     """What is known of a table before an index is built."""
 
     matched: float  # share of the subscriptions that an event satisfies, of as many attributes as there are
-    sparse: float  # attributes that there are, for one of a subscription
+    sparse: float  # attributes that some subscription has, for one of each
 
     @classmethod
     def of(cls, table: SubscriptionTable) -> Kind:
@@ -45,7 +47,7 @@ class Kind:
         sample = sampled(table, LOOKED_AT)
         matches = CANDIDATES["scan"](sample).match(drawn(sample, sizes[-1]).part(0, LOOKED_AT))
         share = len(matches.subscription) / max(len(matches) * sample.n_subscriptions, 1)
-        return cls(share, sizes[-1] / sizes[0])
+        return cls(share, np.count_nonzero(np.bincount(table.column)) / sizes[0])
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ class Choice:
     attributes: float
     algorithm: str
     us: float  # of an event
+    near: tuple[str, ...] = ()  # others that are built and not far behind: real events may tell otherwise
 
 
 def choose(
@@ -67,10 +68,12 @@ def choose(
     matchers = [builds[name](table) for name in names]
     if len(names) > 1:
         seconds = measuring.compared(matchers, seconds)
-    return {
-        Choice(*case, names[i], float(seconds[i, number]) * 1e6): matchers[i]
-        for number, (case, i) in enumerate(zip(product(batches, sizes), _several(seconds, len(names)), strict=True))
-    }
+    best = _several(seconds, len(names))
+    found = {}
+    for case, i, of_case in zip(product(batches, sizes), best, seconds.T, strict=True):
+        near = [names[j] for j in {*best} - {i} if of_case[j] <= BEHIND * of_case[i]]
+        found[Choice(*case, names[i], float(of_case[i]) * 1e6, tuple(near))] = matchers[i]
+    return found
 
 
 def _several(seconds: Float64, most: int) -> list[int]:

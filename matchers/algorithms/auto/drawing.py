@@ -1,9 +1,10 @@
 """Draw a sample of a table, and events that could come to it.
 
-An event has an attribute as often as predicates have it. Its value is an interval's own if that is one value, else half
-of them lie anywhere in the attribute's domain, a quarter within an interval and a quarter at an end of one, so that
-texts, lists and skew occur as they will in events. A table does not tell how many attributes an event has, so there are
-events of several sizes, from as many attributes as a subscription has to all there are.
+An event has an attribute as often as predicates have it; attributes that no predicate has come last. Its value is an
+interval's own if that is one value, else half of them lie anywhere in the attribute's domain, a quarter within an
+interval and a quarter at an end of one, so that texts, lists and skew occur as they will in events. A table does not
+tell how many attributes an event has, so there are events of several sizes, from as many attributes as a subscription
+has to all there are.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ LEAST = 64  # events
 
 
 def event_sizes(table: SubscriptionTable) -> list[float]:
-    """Attributes of an event: as few as a subscription has, all, and between, where these are far from each other."""
-    few, most = max(float(table.needed.mean()), 1.0), float(max(int(np.count_nonzero(np.bincount(table.column))), 1))
+    """Attributes of an event: as few as a subscription has, all columns, and between, where these are far apart."""
+    few, most = max(float(table.needed.mean()), 1.0), float(max(table.n_columns, 1))
     if most < 2 * few:
         return [most]
     return [float(size) for size in np.geomspace(few, most, SIZES)]
@@ -34,7 +35,8 @@ def drawn(table: SubscriptionTable, size: float, seed: int = 1) -> EventBatch:
     if not len(of):
         return EventBatch.from_dense(np.empty((EVENTS, 0)))
     wanted = min(max(round(size), 1), len(used))
-    n = int(np.clip(VALUES // wanted, LEAST, EVENTS))
+    others = _others(used, table.n_columns, max(round(size) - wanted, 0))
+    n = int(np.clip(VALUES // (wanted + len(others)), LEAST, EVENTS))
     if wanted < len(used):  # the least of exponential times at rates of the predicates: drawn without replacement
         time = r.exponential(size=(n, len(used))) / predicates
         which = np.sort(np.argpartition(time, wanted - 1, axis=1)[:, :wanted], axis=1).ravel()
@@ -52,7 +54,19 @@ def drawn(table: SubscriptionTable, size: float, seed: int = 1) -> EventBatch:
     t = r.random(len(at))
     t = np.where(~anywhere & (r.random(len(at)) < 0.5), np.round(t), t)
     value = (1 - t) * low + t * high
-    return EventBatch.from_values(event, used[which], value, n_events=n, n_columns=table.n_columns)
+    return EventBatch.from_values(
+        np.concatenate((event, np.repeat(np.arange(n), len(others)))),
+        np.concatenate((used[which], np.tile(others, n))),
+        np.concatenate((value, np.zeros(n * len(others)))),
+        n_events=n,
+        n_columns=table.n_columns,
+    )
+
+
+def _others(used: Int32, n_columns: int, n: int) -> Int32:
+    """About n columns besides those that are used, or all: events have attributes that nobody asks for, too."""
+    left = np.setdiff1d(np.arange(n_columns, dtype=np.int32), used)
+    return left[:: max(len(left) // n, 1)][:n] if n else left[:0]
 
 
 def _domains(table: SubscriptionTable, columns: Int32) -> tuple[Float64, Float64]:

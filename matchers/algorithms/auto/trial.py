@@ -1,0 +1,50 @@
+"""Match the first events that come by several matchers in turns, and all others by the fastest of them.
+
+What a table's own events are like is not known when its indexes are built. Where two of these took about as long on the
+events that were drawn, the real ones decide: each matches TURNS batches, and the least median of the times counts, for
+a first call is cold and a single event tells little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from time import thread_time
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from matchers.contract.tables import EventBatch
+
+Result = TypeVar("Result")
+
+TURNS = 5  # of each, in batches
+TURNS_ALONE = 32  # of each, for single events
+
+
+class Trial(Generic[Result]):
+    """`trial(events)` is what one of `ways` returns, of which the first is thought to be the fastest.
+
+    Several threads may call it: then one way may have a turn more and another a turn less.
+    """
+
+    def __init__(
+        self, ways: Sequence[Callable[[EventBatch], Result]], turns: int, clock: Callable[[], float] = thread_time
+    ) -> None:
+        self.ways, self.clock = ways, clock
+        self.fastest = 0
+        self.turns = self.left = turns * len(ways) if len(ways) > 1 else 0  # of all
+        self._calls = count()
+        self._seconds: list[list[float]] = [[] for _ in ways]  # of an event, in each turn
+
+    def __call__(self, events: EventBatch) -> Result:
+        if self.left <= 0 or not len(events):
+            return self.ways[self.fastest](events)
+        way = next(self._calls) % len(self.ways)
+        began = self.clock()
+        result = self.ways[way](events)
+        self._seconds[way].append((self.clock() - began) / len(events))
+        self.left -= 1
+        if self.left <= 0:
+            self.fastest = int(np.argmin([np.median(seconds) for seconds in self._seconds]))
+        return result
