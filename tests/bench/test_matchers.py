@@ -18,7 +18,7 @@ import run_stream
 from bench.errors import BenchError
 from bench.matching.answers import Answer, compare
 from bench.matching.candidates import Candidate
-from bench.matching.measure import Effort, measure
+from bench.matching.measure import AT_ONCE, Effort, measure
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.algorithms import runnable
@@ -374,6 +374,22 @@ def test_every_event_that_is_timed_is_checked(monkeypatch: pytest.MonkeyPatch, c
     assert (slow.checked, counting.checked, spoiled.checked) == (True, True, False)
     assert slow.checked_by == spoiled.checked_by == by
     assert counting.checked_by == ("scan" if by == "scan" else "scan on 10 events")
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_scan_answers_few_events_at_once_unless_it_is_measured(monkeypatch: pytest.MonkeyPatch, asked: bool) -> None:
+    """With ten million subscriptions one batch of 8,192 takes it half an hour."""
+    scan, sizes = ALGORITHMS["scan"], set[int]()
+
+    class Seen(Spoiled):
+        def match(self, batch: EventBatch) -> MatchBatch:
+            sizes.add(len(batch))
+            return self.inner.match(batch)
+
+    monkeypatch.setitem(ALGORITHMS, "scan", Algorithm(lambda table: Seen(scan(table), list)))
+    measure(SMALL, [Candidate("counting"), *[Candidate("scan")] * asked], Effort(0.0, 1, batch=20))
+    of_compiling = {len(SMALL.small().prepared())}
+    assert max(sizes - of_compiling) == (20 if asked else AT_ONCE)
 
 
 @dataclass(frozen=True, eq=False)

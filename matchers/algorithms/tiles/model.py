@@ -8,7 +8,8 @@ from a to b:
     candidates      sum over subscriptions of the product over their predicates of P(column, its row's cells)
 
 In a row a predicate reaches as far as the row's cells do; in a column without a row it is the hull that counts if the
-tile tests it, and nothing if not. Candidates are reckoned for some of the tiles only, evenly chosen.
+tile tests it, and nothing if not. Candidates are reckoned for some of the tiles only, chosen evenly by how many events
+pass them, since most come from few of the tiles.
 
 Of sparse events the candidates are all subscriptions that are filed under columns that an event has.
 """
@@ -38,12 +39,12 @@ def expected(index: Arrays, events: EventBatch) -> dict[str, float]:
     shares = spread.between(index.test_column[first:], low, low + index.test_width[first:])
     passed = np.ones(tiles)
     np.multiply.at(passed, np.repeat(np.arange(tiles), tests), shares)
-    chosen = np.unique(np.linspace(0, max(tiles - 1, 0), min(SAMPLE, tiles)).astype(np.int64))
-    candidates = sum(_candidates(index, spread, int(t)) for t in chosen)
+    total = np.cumsum(passed)
+    chosen = np.searchsorted(total, (np.arange(SAMPLE) + 0.5) / SAMPLE * total[-1]) if passed.any() else []
     return {
         "tiles passed": float(passed.sum()),
         "rows read": float((passed * np.diff(index.row)).sum()),
-        "candidates": candidates * tiles / max(len(chosen), 1),
+        "candidates": sum(_candidates(index, spread, int(t)) / passed[t] * total[-1] / SAMPLE for t in chosen),
     }
 
 
