@@ -4,7 +4,7 @@ The attributes lie side by side on a line, each as long as its weight. Those dra
 
     start:   0    1    2    3    4        drawn: 1       x = 1.4 of 3: 1 lies at or below, so 2.4, attribute 2
 
-Cost: O(k * k + k log d) per row of k. No row of d numbers is ever made.
+Cost: O(k * k + k log d) per row of k, but of all attributes there is nothing to draw. No row of d numbers is ever made.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ def draw_attributes(offsets: Any, uniform: Any, start: Any, out: Any) -> None:
     n_attributes = start.shape[0] - 1
     for r in range(offsets.shape[0] - 1):
         begin = offsets[r]
+        if offsets[r + 1] - begin == n_attributes:
+            out[begin : offsets[r + 1]] = np.arange(n_attributes)
+            continue
         left = start[n_attributes]
         for end in range(begin, offsets[r + 1]):
             x = uniform[end] * max(left, 0.0)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bench.errors import BenchError
+from bench.workloads import attributes
 from bench.workloads.distributions import Distribution
 from bench.workloads.synthetic import ROWS, Workload
 from matchers import SubscriptionTable
@@ -103,6 +104,14 @@ def test_an_event_has_all_attributes_or_as_many_as_asked_for() -> None:
     events = replace(SMALL, event_size=5).batch()
     assert np.diff(events.offsets).tolist() == [5] * 60
     assert all(len(set(events.column[b : b + 5])) == 5 for b in events.offsets[:-1])
+
+
+def test_all_attributes_are_drawn_at_once_however_skewed() -> None:
+    """The weights of most are lost in the sum of all, and each was sought for as long as there were others."""
+    start = attributes.line(np.arange(1.0, 3_001.0, dtype=np.float64) ** -5.0)
+    rows = attributes.drawn(np.random.default_rng(1), np.array([0, 3_000, 3_002, 6_002]), start)
+    assert rows[:3_000].tolist() == rows[3_002:].tolist() == list(range(3_000))
+    assert rows[3_000] < rows[3_001]
 
 
 def test_weights_decide_which_attributes_are_drawn() -> None:
