@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -344,7 +345,7 @@ def two_near(clocks: tuple[Clock, Clock], batches: tuple[int, ...] = (64,)) -> a
 
 def test_real_events_decide_between_those_that_are_near(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr("matchers.algorithms.auto.Trial", lambda ways, turns: Trial(ways, turns, clock))
+    monkeypatch.setattr("matchers.algorithms.auto.Trial", partial(Trial, clock=clock))
     built = two_near((clock, clock))
     events = EventBatch.from_dense(np.ones((100, 1)))
     assert not built.settled
@@ -372,19 +373,20 @@ def test_a_cold_first_call_does_not_decide() -> None:
         clock.now += 2e-6
         return "other"
 
-    trial = Trial([cold, other], TURNS, clock)
+    trial = Trial([cold, other], TURNS, clock=clock)
     event = EventBatch.from_dense([[1.0]])
     assert [trial(event) for _ in range(2 * TURNS + 3)] == ["cold", "other"] * TURNS + ["cold"] * 3
 
 
 def test_events_alone_decide_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr("matchers.algorithms.auto.Trial", lambda ways, turns: Trial(ways, turns, clock))
+    monkeypatch.setattr("matchers.algorithms.auto.Trial", partial(Trial, clock=clock))
     built = two_near((clock, clock), (1, 64))
     alone, event = built.alone(), EventBatch.from_dense([[1.0]])
     for _ in range(2 * TURNS_ALONE):
         alone(event)
     before = clock.now
+    monkeypatch.setattr(Trial, "__call__", None)  # it is out of the way
     alone(event)
     assert clock.now - before == pytest.approx(1e-6)
     assert not built.settled  # of batches nothing is known

@@ -19,7 +19,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby, pairwise
 from math import inf, log2, sqrt
 from time import thread_time
@@ -85,8 +85,14 @@ class Auto(AdaptiveMatcher):
         ways = {id(matcher): matcher.alone() for several in cases.matchers for matcher in several}
         if len(ways) == 1:
             return next(iter(ways.values()))
-        trials = [Trial([ways[id(matcher)] for matcher in several], TURNS_ALONE) for several in cases.matchers]
-        return lambda event: trials[bisect_left(cases.ends, len(event.column))](event)
+        functions: list[Callable[[EventBatch], Int32]] = []
+        for i, several in enumerate(cases.matchers):
+            first, *others = [ways[id(matcher)] for matcher in several]
+            # Once it is over, a trial would cost a twentieth of what some events take.
+            trial = Trial([first, *others], TURNS_ALONE, partial(functions.__setitem__, i))
+            functions.append(trial if others else first)
+        ends = cases.ends
+        return lambda event: functions[bisect_left(ends, len(event.column))](event)
 
     @property
     def learnt(self) -> int:

@@ -25,13 +25,17 @@ TURNS_ALONE = 32  # of each, for single events
 class Trial(Generic[Result]):
     """`trial(events)` is what one of `ways` returns, of which the first is thought to be the fastest.
 
-    Several threads may call it: then one way may have a turn more and another a turn less.
+    `over` is told the fastest. Several threads may call it: then one way may have a turn more and another a turn less.
     """
 
     def __init__(
-        self, ways: Sequence[Callable[[EventBatch], Result]], turns: int, clock: Callable[[], float] = thread_time
+        self,
+        ways: Sequence[Callable[[EventBatch], Result]],
+        turns: int,
+        over: Callable[[Callable[[EventBatch], Result]], None] = lambda _: None,
+        clock: Callable[[], float] = thread_time,
     ) -> None:
-        self.ways, self.clock = ways, clock
+        self.ways, self.over, self.clock = ways, over, clock
         self.fastest = 0
         self.turns = self.left = turns * len(ways) if len(ways) > 1 else 0  # of all
         self._calls = count()
@@ -47,4 +51,5 @@ class Trial(Generic[Result]):
         self.left -= 1
         if self.left <= 0:
             self.fastest = int(np.argmin([np.median(seconds) for seconds in self._seconds]))
+            self.over(self.ways[self.fastest])
         return result
