@@ -90,6 +90,7 @@ class Check:
         With `changes_end`, it is the last window: the job has ended, and committed the changes before these offsets.
         """
         end, last = np.array(events_end, np.int64), changes_end is not None
+        assert (end >= self._events_begin).all(), "committed offsets went back"
         begins = self._statuses[:, 4:]
         chosen = (
             np.full(len(begins), True) if last else (begins < end).any(axis=1) | (begins == living.NEVER).all(axis=1)

@@ -36,9 +36,16 @@ CHUNK = 500_000  # records at most that are collected, so that those of a first 
 WAITING = 8  # chunks before the check; while there are more, nothing is read
 NICE = 10
 AT_ONCE = 1_000
-IDLE_S = 0.01  # so much is added to a latency at most
-# Of a reader that is behind; librdkafka's own bounds are 100,000 records and 64 MB of each partition.
-QUEUE = {"queued_min_messages": 10_000, "queued_max_messages_kbytes": 4_096}
+IDLE_S = 0.01
+# The broker answers every 30 ms, and not whenever one of hundreds of topics has a record: that would cost it more than
+# the job does. With IDLE_S it is what a latency has too much, at most. The bounds of the queue are those of a reader
+# that is behind; librdkafka's own are 100,000 records and 64 MB of each partition.
+FETCH = {
+    "fetch_wait_max_ms": 30,
+    "fetch_min_bytes": 10_000_000,
+    "queued_min_messages": 10_000,
+    "queued_max_messages_kbytes": 4_096,
+}
 
 _check: Check  # in the process of the check
 
@@ -56,6 +63,15 @@ def check(chunk: Chunk, events_end: Sequence[int] | None, changes_end: Sequence[
     if events_end is not None:
         _check.close(events_end, changes_end)
     return _check.found.as_data()
+
+
+def committed(group: Consumer, places: list[TopicPartition]) -> list[int]:
+    """Of a partition of which nothing was committed, 0."""
+    found = group.committed(places, TIMEOUT_S)
+    for place in found:
+        if place.error is not None:
+            raise KafkaException(place.error)
+    return [max(0, place.offset) for place in found]
 
 
 @dataclass(frozen=True)
@@ -125,7 +141,7 @@ class Reader:
 
     def _reading(self) -> Iterator[bool]:
         """Read on and on; says each time whether nothing came."""
-        consumer = self._cluster.reader(fetch_wait_max_ms=100, auto_offset_reset="error", **QUEUE)
+        consumer = self._cluster.reader(auto_offset_reset="error", **FETCH)
         try:
             consumer.assign([TopicPartition(*at, 0) for at in self._reached])
             while True:
@@ -165,17 +181,14 @@ class Reader:
         return self._minute[1] + float(second)
 
     def _window(self, last: bool) -> Window:
-        events_end = self._committed(self._sources)
+        events_end = committed(self._group, self._sources)
         futures = self._admin.list_offsets(
             {TopicPartition(*at): OffsetSpec.latest() for at in self._reached},
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             request_timeout=TIMEOUT_S,
         )
         ends = {(tp.topic, tp.partition): future.result(2 * TIMEOUT_S).offset for tp, future in futures.items()}
-        return Window(events_end, self._committed(self._changes) if last else None, ends)
-
-    def _committed(self, places: list[TopicPartition]) -> list[int]:
-        return [max(0, place.offset) for place in self._group.committed(places, TIMEOUT_S)]
+        return Window(events_end, committed(self._group, self._changes) if last else None, ends)
 
     def _hand_over(self, window: Window | None) -> None:
         ends = (window.events_end, window.changes_end) if window else (None, None)

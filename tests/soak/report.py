@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tests.soak.growth import Growth, of_samples
 from tests.soak.run import Outcome
 from tests.soak.sampling import JOB
@@ -151,9 +153,9 @@ def _lines(axes: Axes, label: str, at: Sequence[float], series: Mapping[str, Seq
 
 
 def _logarithmic(axes: Axes) -> None:
-    axes.set_ylim(bottom=1)
+    values = [v for drawn in axes.lines for v in np.asarray(drawn.get_ydata(), float).tolist() if v > 0]
+    axes.set_ylim(min(values, default=1) / 2, 5 * max(values, default=1))
     axes.set_yscale("log")
-    axes.set_ylim(top=axes.get_ylim()[1] * 3)
 
 
 def _title(outcome: Outcome) -> str:

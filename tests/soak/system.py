@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
@@ -21,13 +22,14 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S, Topic
 from tests.faults.job import HOME, SupervisedJob
+from tests.soak.reader import committed
 from tests.soak.sampling import kinds, logs_on_disk, on_disk, taken
 
 NAME = "soak"
 PARTITIONS = 2
 START_TIMEOUT_S = 3_600.0
 CHECK_TIMEOUT_S = 1_800.0  # of all that waits for the check at the end
-SAMPLE_TIMEOUT_S = 30.0
+SAMPLE_TIMEOUT_S = 120.0  # a reader that waits for the check does not answer
 LOOK_EVERY_MS = 15_000
 
 
@@ -42,12 +44,13 @@ class Progress:
 
 
 class System:
-    """`with System(load, flags, retention_minutes) as system`: entered when all subscriptions are in force. Nothing is
-    left of it afterwards."""
+    """`with System(load, flags, retention_minutes, window_s) as system`: entered when all subscriptions are in force,
+    `start_s` says after what. Nothing is left of it afterwards."""
 
     def __init__(self, load: Load, flags: Mapping[str, str], retention_minutes: float, window_s: float) -> None:
         self._load, self._flags, self._window_s = load, flags, window_s
         self._retention_ms = round(60_000 * retention_minutes)
+        self.start_s: dict[str, float] = {}
 
     def __enter__(self) -> System:
         with ExitStack() as stack:
@@ -85,9 +88,13 @@ class System:
         self._children = stack.enter_context(ExitStack())
         generator = Child("bench.system.generator", {**where, "partitions": PARTITIONS})
         self.generator = self._children.enter_context(generator)
+        began = time.monotonic()
         self.generator.wait_for("subscriptions")
+        self.start_s["subscriptions_written"] = round(time.monotonic() - began, 1)
+        began = time.monotonic()
         self.job = stack.enter_context(SupervisedJob(flags, self.directory / "job.log", temporary))
         self.job.wait_for("running", lambda: bool(self.job.lines("running")), START_TIMEOUT_S)
+        self.start_s["job_running"] = round(time.monotonic() - began, 1)
         task = {
             **where,
             "group": NAME,
@@ -96,8 +103,10 @@ class System:
             "prefix": None if settings.deliveries.layout == "shared" else settings.deliveries.prefix,
             "window_s": self._window_s,
         }
+        began = time.monotonic()
         self.reader = stack.enter_context(Child("tests.soak.reader", task))
         self.job.wait_for("read", lambda: bool(self._checked("windows")), START_TIMEOUT_S)
+        self.start_s["subscriptions_read"] = round(time.monotonic() - began, 1)
         self.log = Log(self.job.log)
 
     def check(self) -> None:
@@ -107,10 +116,10 @@ class System:
         self.reader.check()
 
     def progress(self) -> Progress:
-        committed = [max(0, place.offset) for place in self._consumer.committed(self._places, TIMEOUT_S)]
+        done = committed(self._consumer, self._places)
         ends = [self._consumer.get_watermark_offsets(place, TIMEOUT_S)[1] for place in self._places]
         n = PARTITIONS
-        return Progress(sum(ends[:n]), sum(committed[:n]), sum(ends[n:]), sum(committed[n:]))
+        return Progress(sum(ends[:n]), sum(done[:n]), sum(ends[n:]), sum(done[n:]))
 
     def sample(self) -> dict[str, Any]:
         """What all take now, and what the reader and the job's log say of the time since the last sample."""
@@ -200,10 +209,11 @@ class Log:
 
 def _retention(ms: int) -> dict[str, str]:
     """The broker's defaults, which hold for events and for the deliveries' topics, which the job creates. A segment can
-    be deleted or compacted once it is closed, so they are closed twice in that time."""
+    be deleted or compacted once it is closed, so they are closed twice in that time, and not all at once."""
     return {
         "log.retention.ms": str(ms),
         "log.roll.ms": str(ms // 2),
+        "log.roll.jitter.ms": str(ms // 4),
         "log.retention.check.interval.ms": str(min(LOOK_EVERY_MS, ms)),
     }
 
