@@ -17,36 +17,37 @@ PROCESS_SERIES = ("memory_mb", "threads", "descriptors")
 
 @dataclass(frozen=True)
 class Growth:
-    name: str
+    of: str  # a kind of process, disk, latency, ...
+    figure: str
     level: float  # the median of the second half
     per_hour: float
     flat: bool | None  # None if the run was too short to say
 
     def words(self) -> str:
         if self.flat is None:
-            return "too short to say"
+            return "too short"
         if self.flat:
             return "flat"
-        return f"{'grows' if self.per_hour > 0 else 'falls'} by {abs(self.per_hour):,.3g} per hour"
+        return f"{'grows' if self.per_hour > 0 else 'falls'} by {abs(self.per_hour):,.3g}/h"
 
     def as_data(self) -> dict[str, Any]:
         """JSON."""
         return {name: round(x, 3) if isinstance(x, float) else x for name, x in asdict(self).items()}
 
 
-def growth(name: str, at_s: Sequence[float], values: Sequence[float | None]) -> Growth:
+def growth(of: str, figure: str, at_s: Sequence[float], values: Sequence[float | None]) -> Growth:
     """Of a series with gaps. Neighbours are not independent, as caches fill and garbage is collected in rounds; so the
     means of stretches decide."""
     points = [(t, v) for t, v in zip(at_s, values, strict=True) if v is not None]
     half = np.array(points[len(points) // 2 :], float).reshape(-1, 2)
     if len(half) < 2 * LEAST:
-        return Growth(name, float(np.median(half[:, 1])) if len(half) else 0.0, 0.0, None)
+        return Growth(of, figure, float(np.median(half[:, 1])) if len(half) else 0.0, 0.0, None)
     t, v = np.array([part.mean(axis=0) for part in np.array_split(half, min(MEANS, len(half) // 2))]).T
     slope, start = np.polyfit(t - t[0], v, 1)
     spread = np.sqrt(((v - start - slope * (t - t[0])) ** 2).sum() / (len(t) - 2) / ((t - t.mean()) ** 2).sum())
     level, rise = float(np.median(half[:, 1])), abs(slope) * (half[-1, 0] - half[0, 0])
     flat = bool(abs(slope) <= SURE * spread or rise <= SMALL * abs(level))
-    return Growth(name, level, float(slope) * 3600, flat)
+    return Growth(of, figure, level, float(slope) * 3600, flat)
 
 
 def of_samples(samples: Sequence[Mapping[str, Any]]) -> Iterator[Growth]:
@@ -55,12 +56,12 @@ def of_samples(samples: Sequence[Mapping[str, Any]]) -> Iterator[Growth]:
     for kind in _names(samples, "processes"):
         for name in PROCESS_SERIES:
             values = [sample["processes"].get(kind, {}) for sample in samples]
-            yield growth(f"{kind} {name}", at_s, [v[name] if v.get("processes") else None for v in values])
+            yield growth(kind, name, at_s, [v[name] if v.get("processes") else None for v in values])
     for kind in _names(samples, "disk_mb"):
-        yield growth(f"disk {kind}_mb", at_s, [sample["disk_mb"].get(kind) for sample in samples])
+        yield growth("disk", f"{kind}_mb", at_s, [sample["disk_mb"].get(kind) for sample in samples])
     for q in ("p50", "p99", "max"):
-        yield growth(f"latency {q}_ms", at_s, [sample["latency_ms"][q] for sample in samples])
-    yield growth("lag events", at_s, [sample["lag"] for sample in samples])
+        yield growth("latency", f"{q}_ms", at_s, [sample["latency_ms"][q] for sample in samples])
+    yield growth("lag", "events", at_s, [sample["lag"] for sample in samples])
 
 
 def _names(samples: Sequence[Mapping[str, Any]], what: str) -> list[str]:

@@ -88,15 +88,17 @@ def verdicts(outcome: Outcome) -> Iterator[str]:
         yield f"ms from event to reader: {', '.join(f'{name} {ms}' for name, ms in outcome.latency_ms.items())}"
     if outcome.restarts:
         yield f"the job was restarted {outcome.restarts} times"
-    yield from _growth(list(of_samples(outcome.samples)))
+    yield from growth_lines(list(of_samples(outcome.samples)))
 
 
-def _growth(found: Sequence[Growth]) -> Iterator[str]:
-    """The flat ones together, the others each."""
-    yield from (f"{g.name:26} {g.words()}, at {g.level:,.0f}" for g in found if g.flat is False)
-    for words in ("flat", "too short to say"):
-        if names := [g.name for g in found if g.words() == words]:
-            yield f"{words}: {', '.join(names)}"
+def growth_lines(found: Sequence[Growth]) -> Iterator[str]:
+    """For each process, the disk and so on what it takes, the median of the second half, and whether that grows."""
+    if found and all(g.flat is None for g in found):
+        yield "growth: too short to say"
+        return
+    for of in dict.fromkeys(g.of for g in found):
+        figures = [g for g in found if g.of == of]
+        yield f"{of:12}" + "; ".join(f"{g.figure.replace('_', ' ')} {g.level:,.0f} {g.words()}" for g in figures)
 
 
 def draw(outcome: Outcome, file: Path) -> None:

@@ -29,7 +29,7 @@ HOURS = np.array(AT_S) / 3600
     ],
 )
 def test_growth_is_told_from_noise(values: Any, per_hour: float | None) -> None:
-    found = growth("x", AT_S, values.tolist())
+    found = growth("x", "y", AT_S, values.tolist())
     if per_hour is None:
         assert found.words() == "flat", found
     else:
@@ -39,13 +39,13 @@ def test_growth_is_told_from_noise(values: Any, per_hour: float | None) -> None:
 
 
 def test_of_a_few_samples_nothing_is_said() -> None:
-    assert growth("x", AT_S[:10], [float(n) for n in range(10)]).words() == "too short to say"
-    assert growth("x", [], []).flat is None
+    assert growth("x", "y", AT_S[:10], [float(n) for n in range(10)]).words() == "too short"
+    assert growth("x", "y", [], []).flat is None
 
 
 def test_gaps_do_not_matter() -> None:
     values = [float(n) if n % 3 else None for n in range(720)]
-    assert growth("x", AT_S, values).per_hour == pytest.approx(360, rel=0.01)
+    assert growth("x", "y", AT_S, values).per_hour == pytest.approx(360, rel=0.01)
 
 
 def sample(n: int) -> dict[str, Any]:
@@ -58,9 +58,9 @@ def sample(n: int) -> dict[str, Any]:
 
 
 def test_every_series_has_its_verdict() -> None:
-    found = {one.name: one.words() for one in of_samples([sample(n) for n in range(200)])}
+    found = {f"{one.of} {one.figure}": one.words() for one in of_samples([sample(n) for n in range(200)])}
     assert found == {
-        "driver memory_mb": "grows by 360 per hour",
+        "driver memory_mb": "grows by 360/h",
         "driver threads": "flat",
         "driver descriptors": "flat",
         "compaction memory_mb": "flat",
@@ -69,6 +69,6 @@ def test_every_series_has_its_verdict() -> None:
         "disk events_mb": "flat",
         "latency p50_ms": "flat",
         "latency p99_ms": "flat",
-        "latency max_ms": "too short to say",
+        "latency max_ms": "too short",
         "lag events": "flat",
     }

@@ -68,8 +68,10 @@ def test_the_exit_code_and_the_words_say_what_was_wrong(fields: dict[str, Any], 
 
 def test_growth_is_told_but_no_failure() -> None:
     told = list(verdicts(outcome()))
-    assert "driver memory_mb           grows by 360 per hour, at 470" in told
-    assert next(text for text in told if text.startswith("flat: ")).startswith("flat: JVM memory_mb, JVM threads")
+    assert "driver      memory mb 470 grows by 360/h; threads 20 flat; descriptors 40 flat" in told
+    assert "disk        events mb 10 flat; checkpoint mb 5 flat" in told
+    assert outcome().exit_code == 0
+    assert list(verdicts(outcome(samples=[sample(0)])))[-1] == "growth: too short to say"
 
 
 def test_a_line_is_as_wide_as_its_head_and_has_the_worst_latency_of_its_minute() -> None:
