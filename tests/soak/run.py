@@ -121,18 +121,20 @@ def _watch(system: System, outcome: Outcome, seen: Seen, every_s: float) -> None
 
 
 def _finish(system: System, outcome: Outcome) -> None:
+    """If the job does not stop, only what was checked by then counts."""
     system.stop_generator()
-    if (code := system.stop_job()) and outcome.failure is None:
-        outcome.failure = f"told to stop, the job ended with exit code {code}:\n{system.job.last_lines()}"
     try:
+        if (code := system.stop_job()) and outcome.failure is None:
+            outcome.failure = f"told to stop, the job ended with exit code {code}:\n{system.job.last_lines()}"
         system.stop_reader()
-    finally:
-        report = system.reader.report
-        outcome.checked = report.get("checked", {})
-        outcome.all_checked = "done" in report
-        outcome.latency_ms = report.get("overall_ms", {})
-        outcome.restarts = system.restarts()
-        outcome.dead_letters = system.dead_letters()
+    except (Failed, JobError) as error:
+        outcome.failure = outcome.failure or str(error)
+    report = system.reader.report
+    outcome.checked = report.get("checked", {})
+    outcome.all_checked = "done" in report
+    outcome.latency_ms = report.get("overall_ms", {})
+    outcome.restarts = system.restarts()
+    outcome.dead_letters = system.dead_letters()
 
 
 class _Samples:
