@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from bench.system import check as living
 from bench.system.check import Answer, Changes, Deliveries, Events, Statuses
 from bench.system.load import Load
+from streaming.latencies import Latencies
 from tests.faults.check import missing_of
 from tests.soak.records import (
+    CHANGE_TIME,
     CHECKSUM,
     IDS,
     KINDS,
@@ -31,6 +33,7 @@ from tests.soak.records import (
     PARTITION,
     STATUS_OFFSET,
     STATUS_PARTITION,
+    STATUS_TIME,
     SUBSCRIBER,
     VERSION,
     Chunk,
@@ -38,6 +41,7 @@ from tests.soak.records import (
     Int64,
 )
 
+BEGINS = STATUS_TIME + 1  # columns of the offsets from which a status counts
 SHOWN = 10  # mistakes that are described
 
 
@@ -50,6 +54,7 @@ class Found:
     changes: int = 0
     answer: Answer = field(default_factory=lambda: Answer(*[0] * 9))
     out_of_order: int = 0  # deliveries behind one of a later event of the same partition, to the same subscriber
+    in_force: Latencies = field(default_factory=Latencies)  # ms from a change to its status, but for a first start's
     details: list[str] = field(default_factory=list)  # of the first mistakes
 
     @property
@@ -58,8 +63,8 @@ class Found:
 
     def as_data(self) -> dict[str, Any]:
         """JSON."""
-        own = {name: value for name, value in asdict(self).items() if name != "answer"}
-        return {**own, **self.answer.as_data(), "right": self.right}
+        own = {name: value for name, value in asdict(self).items() if name not in ("answer", "in_force")}
+        return {**own, **self.answer.as_data(), "in_force_ms": self.in_force.summary(), "right": self.right}
 
 
 class Check:
@@ -73,7 +78,7 @@ class Check:
         self._last = np.full(load.subscribers * event_partitions, -1)  # offset delivered, by subscriber and partition
         self._deliveries = np.zeros((0, 6), np.int64)
         self._ids = np.zeros(0, np.int32)
-        self._statuses = np.zeros((0, 4 + event_partitions), np.int64)
+        self._statuses = np.zeros((0, BEGINS + event_partitions), np.int64)
         self._changes: list[list[Int32]] = [[] for _ in range(change_partitions)]
 
     def take(self, chunk: Chunk) -> None:
@@ -91,7 +96,7 @@ class Check:
         """
         end, last = np.array(events_end, np.int64), changes_end is not None
         assert (end >= self._events_begin).all(), "committed offsets went back"
-        begins = self._statuses[:, 4:]
+        begins = self._statuses[:, BEGINS:]
         chosen = (
             np.full(len(begins), True) if last else (begins < end).any(axis=1) | (begins == living.NEVER).all(axis=1)
         )
@@ -101,6 +106,7 @@ class Check:
         changes = _changes(carried, window)
         events = self._drawn.until(end)
         shifted = self._shifted(statuses, changes, len(carried), end)
+        self._add_in_force(statuses, shifted.change[len(carried) :], changes)
         deliveries = self._deliveries_of(events, end, last)
         answer = living.check(changes, shifted, events, deliveries)
         if not answer.right:
@@ -114,26 +120,31 @@ class Check:
         """Those up to the last with one of the statuses, by partition."""
         window = []
         for p, begin in enumerate(self._changes_begin.tolist()):
-            rows = np.concatenate([*self._changes[p], np.zeros((0, 7), np.int32)])
+            rows = np.concatenate([*self._changes[p], np.zeros((0, CHANGE_TIME + 1), np.int32)])
             own = statuses[statuses[:, STATUS_PARTITION] == p, STATUS_OFFSET]
             end = int(own.max(initial=-1)) + 1 if changes_end is None else changes_end[p]
             window.append(rows[: max(0, end - begin)])
             self._changes[p] = [rows[len(window[-1]) :].copy()]
         return window
 
+    def _add_in_force(self, statuses: Int64, change: Int64, changes: Changes) -> None:
+        timed = (change >= 0) & (statuses[:, BEGINS:] > 0).any(axis=1)
+        ms = statuses[timed, STATUS_TIME] - changes.timestamp[change[timed]]
+        self.found.in_force.extend(np.maximum(ms, 0).astype(np.float64))
+
     def _shifted(self, statuses: Int64, changes: Changes, carried: int, end: Int64) -> Statuses:
         """The statuses of what is in force before the window, and then its own. One is not accepted if it lets its
         change be in force before the window, or in one partition before its end and in another one behind."""
         sizes = np.diff(changes.start)
         sizes[0] -= carried
-        partition, offset, kind, version = statuses[:, :4].T
+        partition, offset, kind, version = statuses[:, :STATUS_TIME].T
         known = (partition >= 0) & (partition < len(sizes))
         partition = np.where(known, partition, 0)
         place = offset - self._changes_begin[partition]
         known &= (place >= 0) & (place < sizes[partition])
         change = np.where(known, changes.start[partition] + np.where(partition == 0, carried, 0) + place, -1)
         withdrawn = changes.subscriber[change] < 0 if len(changes.id) else np.zeros(len(change), np.bool_)
-        begins, refused = statuses[:, 4:], kind == KINDS["refused"]
+        begins, refused = statuses[:, BEGINS:], kind == KINDS["refused"]
         torn = (begins < self._events_begin).any(axis=1) | ((begins < end).any(axis=1) & (begins > end).any(axis=1))
         accepted = (kind == np.where(withdrawn, KINDS["withdrawn"], KINDS["accepted"])) & ~torn
         begins = np.where(refused[:, None], living.NEVER, np.maximum(begins - self._events_begin, 0))
@@ -244,7 +255,9 @@ class _InForce:
     """The subscriptions in force, by the number of their id."""
 
     def __init__(self, load: Load) -> None:
-        self._rows = np.full((load.ids, 7), -1, np.int32)  # as `change_of` has them; of a withdrawn one subscriber -1
+        self._rows = np.full(
+            (load.ids, CHANGE_TIME + 1), -1, np.int32
+        )  # the last change; a withdrawal has subscriber -1
 
     @property
     def n(self) -> int:
@@ -264,4 +277,5 @@ def _changes(carried: Int32, window: Sequence[Int32]) -> Changes:
     rows = np.concatenate(parts)
     start = np.append(0, np.cumsum([len(part) for part in parts]))
     id, subscriber, symbol = (np.ascontiguousarray(column) for column in rows.T[:3])
-    return Changes(start, id, subscriber, symbol, rows[:, (3, 5)], rows[:, (4, 6)], np.zeros(len(rows), np.int64))
+    times = rows[:, CHANGE_TIME].astype(np.int64)
+    return Changes(start, id, subscriber, symbol, rows[:, (3, 5)], rows[:, (4, 6)], times)

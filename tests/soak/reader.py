@@ -108,7 +108,7 @@ class Reader:
         self._reached = {(topic, p): 0 for topic in topics for p in range(there[topic])}
         self._group = Consumer(cluster.client(group_id=group, enable_auto_commit=False))
         self._admin = AdminClient(cluster.client())
-        self._records = Records(len(self._sources), len(self._changes))
+        self._records = Records(len(self._sources), len(self._changes), int(time.time() * 1000))
         self._read, self._ms, self._latencies = 0, array("d"), Latencies()
         self._minute = b"", 0.0  # of the last delivery's event, and when it began
         settings = load, len(self._sources), len(self._changes)
@@ -163,9 +163,9 @@ class Reader:
             return
         self._reached[topic, partition] = offset + 1
         if topic == self._status_topic:
-            self._records.status(message.value())
+            self._records.status(message.value(), message.timestamp()[1])
         elif topic == self._subscriptions_topic:
-            self._records.change(partition, message.key(), message.value())
+            self._records.change(partition, message.key(), message.value(), message.timestamp()[1])
         else:
             headers = dict(message.headers())
             subscriber = message.key() if self._prefix is None else topic.removeprefix(self._prefix).encode()

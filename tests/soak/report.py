@@ -84,8 +84,12 @@ def verdicts(outcome: Outcome) -> Iterator[str]:
         rates = f"{w['events'] / w['seconds']:,.0f} events/s and {w['changes'] / w['seconds']:,.0f} changes/s"
         late = "never" if outcome.drain_s is None else f"{outcome.drain_s:,.1f} s after the last of them"
         yield f"{'sustained' if outcome.sustained else 'NOT SUSTAINED'}: {rates} written, done {late}"
-    if outcome.latency_ms:
-        yield f"ms from event to reader: {', '.join(f'{name} {ms}' for name, ms in outcome.latency_ms.items())}"
+    for what, times in (
+        ("event to reader", outcome.latency_ms),
+        ("change to in force", checked.get("in_force_ms", {})),
+    ):
+        if times:
+            yield f"ms from {what}: {', '.join(f'{name} {ms}' for name, ms in times.items())}"
     if outcome.restarts:
         yield f"the job was restarted {outcome.restarts} times"
     yield from growth_lines(list(of_samples(outcome.samples)))

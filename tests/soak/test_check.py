@@ -19,6 +19,7 @@ from tests.soak.records import Records
 TOY = Load(subscriptions=60, symbols=5, subscribers=4, matches=3.0)
 PARTITIONS = 2  # of both topics
 EVENTS, CHANGES = 20, 6  # in a batch
+BEGAN_MS = 1_800_000_000_000  # a change is written each millisecond, and a batch of them answered 40 ms after the last
 
 
 @dataclass
@@ -50,7 +51,7 @@ class Status:
     def put(self, records: Records) -> None:
         change = {"partition": self.partition, "offset": self.offset}
         rest = {"status": self.status, "version": self.version, "in_force_from": self.in_force_from}
-        records.status(orjson.dumps({"change": change, **rest}))
+        records.status(orjson.dumps({"change": change, **rest}), BEGAN_MS + self.version + 40)
 
 
 @dataclass
@@ -58,9 +59,10 @@ class Change:
     partition: int
     key: bytes
     value: bytes | None
+    timestamp_ms: int
 
     def put(self, records: Records) -> None:
-        records.change(self.partition, self.key, self.value)
+        records.change(self.partition, self.key, self.value, self.timestamp_ms)
 
 
 @dataclass
@@ -106,7 +108,7 @@ class Job:
         in_force_from = {str(q): offset for q, offset in enumerate(self.events)}
         for key, value in changes:
             partition = key[-1] % PARTITIONS
-            changed.append(Change(partition, key, value))
+            changed.append(Change(partition, key, value, BEGAN_MS + sum(self.changes)))
             status = "withdrawn" if value is None else "accepted"
             statuses.append(Status(partition, self.changes[partition], status, 0, in_force_from))
             self.changes[partition] += 1
@@ -131,7 +133,7 @@ def checked(history: list[Step], seed: int = 1) -> Found:
 def closed(history: list[Step], seed: int = 1) -> tuple[Check, list[int]]:
     """The check at the end, and what it held after each window. A window ends with some step, and the reader is further
     by then."""
-    r, check, records = Random(seed), Check(TOY, PARTITIONS, PARTITIONS), Records(PARTITIONS, PARTITIONS)
+    r, check, records = Random(seed), Check(TOY, PARTITIONS, PARTITIONS), Records(PARTITIONS, PARTITIONS, BEGAN_MS)
     read, held = 0, []
     changes = [sum(isinstance(x, Change) and x.partition == p for s in history for x in s.records) for p in (0, 1)]
     for number, step in enumerate(history):
@@ -166,6 +168,7 @@ def test_a_history_without_mistakes_is_right_wherever_windows_end(history: list[
     assert found.changes == 60 + 30 * CHANGES
     deliveries = sum(isinstance(one, Delivery) for step in history for one in step.records)
     assert found.answer.expected == found.answer.delivered == deliveries > 500
+    assert (sum(found.in_force.counts.values()), found.in_force.max_ms) == (30 * CHANGES, 40 + CHANGES)
 
 
 def of(history: list[Step], kind: type, n: int) -> tuple[list[Any], int]:
