@@ -37,9 +37,8 @@ WAITING = 8  # chunks before the check; while there are more, nothing is read
 NICE = 10
 AT_ONCE = 1_000
 IDLE_S = 0.01
-# The broker answers every 30 ms, and not whenever one of hundreds of topics has a record: that would cost it more than
-# the job does. With IDLE_S it is what a latency has too much, at most. The bounds of the queue are those of a reader
-# that is behind; librdkafka's own are 100,000 records and 64 MB of each partition.
+# The broker collects records of all topics for 30 ms. With IDLE_S that is what a latency has too much, at most. The
+# queue is bounded for a reader that is behind; librdkafka's own bounds are 100,000 records and 64 MB of each partition.
 FETCH = {
     "fetch_wait_max_ms": 30,
     "fetch_min_bytes": 10_000_000,
