@@ -39,6 +39,8 @@ def main() -> int:
     for file in (given.json, given.picture):
         if file and not file.absolute().parent.is_dir():
             arguments.error(f"there is no directory {file.absolute().parent}")
+    if wrong := [text for text in given.set if "=" not in text]:
+        arguments.error(f"--set {wrong[0]} has no value")
     outcome = Outcome(load, dict(text.split("=", 1) for text in given.set), given.retention)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
@@ -47,15 +49,21 @@ def main() -> int:
     def tell(text: str) -> None:
         print(f"{time.monotonic() - began:6.0f} s  {text}", flush=True)
 
-    run(outcome, tell, Lines(outcome))
+    try:
+        run(outcome, tell, Lines(outcome))
+    finally:
+        _write(outcome, given.json, given.picture)
+    return outcome.exit_code
+
+
+def _write(outcome: Outcome, json: Path | None, picture: Path | None) -> None:
+    if json:
+        json.write_bytes(orjson.dumps(outcome.as_data(), option=orjson.OPT_INDENT_2) + b"\n")
     print()
     for text in verdicts(outcome):
         print(text)
-    if given.json:
-        given.json.write_bytes(orjson.dumps(outcome.as_data(), option=orjson.OPT_INDENT_2) + b"\n")
-    if given.picture:
-        draw(outcome, given.picture)
-    return outcome.exit_code
+    if picture:
+        draw(outcome, picture)
 
 
 class Lines:

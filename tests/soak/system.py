@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -105,7 +105,7 @@ class System:
         }
         began = time.monotonic()
         self.reader = stack.enter_context(Child("tests.soak.reader", task))
-        self.job.wait_for("read", lambda: bool(self._checked("windows")), START_TIMEOUT_S)
+        self._wait_for_reader("read", lambda: bool(self._checked("windows")), START_TIMEOUT_S)
         self.start_s["subscriptions_read"] = round(time.monotonic() - began, 1)
         self.log = Log(self.job.log)
 
@@ -128,7 +128,7 @@ class System:
         of_kind = kinds(self.job.pid, self.broker.pid, self.generator.pid, self.reader.pid)
         processes = {kind: taken(pids).as_data() for kind, pids in of_kind.items()}
         disk = self._on_disk()
-        self.job.wait_for("a sample of the reader", lambda: "sample" in self.reader.report, SAMPLE_TIMEOUT_S)
+        self._wait_for_reader("sampled", lambda: "sample" in self.reader.report, SAMPLE_TIMEOUT_S)
         checked = {"checked": {name: self._checked(name) for name in ("windows", "events")}}
         return {
             "processes": processes,
@@ -153,6 +153,13 @@ class System:
 
     def dead_letters(self) -> int:
         return sum(end for _, _, end in self.cluster.topics().offsets(self.settings.dead_letters.topic))
+
+    def _wait_for_reader(self, what: str, condition: Callable[[], bool], timeout_s: float) -> None:
+        def reported() -> bool:
+            self.reader.check()
+            return condition()
+
+        self.job.wait_for(what, reported, timeout_s)
 
     def _checked(self, name: str) -> int:
         return int(self.reader.report.get("checked", {}).get(name, 0))
