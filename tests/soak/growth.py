@@ -12,7 +12,7 @@ MEANS = 12  # the half is divided into so many; a saw whose teeth are shorter is
 LEAST = 4  # with fewer nothing is said
 SURE = 3.0  # standard errors
 SMALL = 0.02  # of the level: who rises less in the half is flat, however surely
-PROCESS_SERIES = ("memory_mb", "threads", "descriptors")
+PROCESS_SERIES = ("resident_mb", "threads", "descriptors")  # PSS moves with what other programs share
 
 
 @dataclass(frozen=True)

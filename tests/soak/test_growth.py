@@ -49,9 +49,9 @@ def test_gaps_do_not_matter() -> None:
 
 
 def sample(n: int) -> dict[str, Any]:
-    processes = {"driver": {"processes": 1, "memory_mb": 300.0 + n, "threads": 20, "descriptors": 40}}
+    processes = {"driver": {"processes": 1, "resident_mb": 300.0 + n, "threads": 20, "descriptors": 40}}
     if n % 2:
-        processes["compaction"] = {"processes": n % 4 // 2, "memory_mb": 50.0, "threads": 2, "descriptors": 9}
+        processes["compaction"] = {"processes": n % 4 // 2, "resident_mb": 50.0, "threads": 2, "descriptors": 9}
     latency_ms = {"p50": 100.0, "p99": 200.0, "max": None}
     disk_mb = {"events": 10.0}
     return {"at_s": 10.0 * n, "processes": processes, "disk_mb": disk_mb, "latency_ms": latency_ms, "lag": 500}
@@ -60,10 +60,10 @@ def sample(n: int) -> dict[str, Any]:
 def test_every_series_has_its_verdict() -> None:
     found = {f"{one.of} {one.figure}": one.words() for one in of_samples([sample(n) for n in range(200)])}
     assert found == {
-        "driver memory_mb": "grows by 360/h",
+        "driver resident_mb": "grows by 360/h",
         "driver threads": "flat",
         "driver descriptors": "flat",
-        "compaction memory_mb": "flat",
+        "compaction resident_mb": "flat",
         "compaction threads": "flat",
         "compaction descriptors": "flat",
         "disk events_mb": "flat",

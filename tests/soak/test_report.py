@@ -25,7 +25,10 @@ def sample(n: int) -> dict[str, Any]:
         **rates,
         "lag": 1_234,
         "latency_ms": {"p50": 100.0, "p99": 200.0, "max": 300.0 + n},
-        "processes": {**dict.fromkeys(("JVM", "broker", "check"), taken), "driver": taken | {"memory_mb": 200.0 + n}},
+        "processes": {
+            **dict.fromkeys(("JVM", "broker", "check"), taken),
+            "driver": taken | {"memory_mb": 200.0 + n, "resident_mb": 200.0 + n},
+        },
         "disk_mb": {"events": 10.0, "checkpoint": 5.0},
     }
 
@@ -68,7 +71,7 @@ def test_the_exit_code_and_the_words_say_what_was_wrong(fields: dict[str, Any], 
 
 def test_growth_is_told_but_no_failure() -> None:
     told = list(verdicts(outcome()))
-    assert "driver      memory mb 470 grows by 360/h; threads 20 flat; descriptors 40 flat" in told
+    assert "driver      resident mb 470 grows by 360/h; threads 20 flat; descriptors 40 flat" in told
     assert "disk        events mb 10 flat; checkpoint mb 5 flat" in told
     assert outcome().exit_code == 0
     assert list(verdicts(outcome(samples=[sample(0)])))[-1] == "growth: too short to say"
