@@ -17,7 +17,7 @@ TIMEOUT ?= 300
 TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup warm demo test test-quick test-long test-faults fuzz fuzz-job check format lock audit image test-containers package clean
+.PHONY: help setup warm demo test test-quick test-long test-faults test-soak fuzz fuzz-job check format lock audit image test-containers package clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -49,6 +49,9 @@ fuzz: setup $(TOOLS) ## corrupted patterns, events, answers of brokers and saved
 
 test-faults: setup $(TOOLS) ## the real job under load during FAULTS faults (SEED=, JSON=file, ARGS=)
 	$(BIN)/python -m tests.faults --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON)) $(ARGS)
+
+test-soak: setup $(TOOLS) ## the real job under a steady load for HOURS, checked and measured (JSON=, PICTURE=, ARGS=)
+	$(BIN)/python -m tests.soak --hours $(or $(HOURS),2) $(if $(JSON),--json $(JSON)) $(if $(PICTURE),--picture $(PICTURE)) $(ARGS)
 
 fuzz-job: setup $(TOOLS) ## corrupted records into both topics of the running job, for MINUTES
 	$(BIN)/python -m tests.faults.spoiling --minutes $(or $(MINUTES),10)

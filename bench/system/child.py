@@ -1,4 +1,4 @@
-"""Run a module of this package as a process: its task arrives as JSON, its progress leaves as JSON lines."""
+"""Run a module as a process: its task arrives as JSON, its progress leaves as JSON lines."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ STOP_TIMEOUT_S = 60.0
 
 
 class Child:
-    """`with Child("generator", task) as child`; it ends when its standard input does, and with us in any case."""
+    """`with Child("bench.system.generator", task) as child`; it ends when its standard input does, and with us in any
+    case."""
 
     def __init__(self, module: str, task: Mapping[str, Any]) -> None:
-        self._module = module
-        self._command = [sys.executable, "-m", f"bench.system.{module}", orjson.dumps(task).decode()]
+        self._name = module.rpartition(".")[2]
+        self._command = [sys.executable, "-m", module, orjson.dumps(task).decode()]
         self.report: dict[str, Any] = {}  # the last word on each thing
 
     def __enter__(self) -> Child:
@@ -65,14 +66,14 @@ class Child:
             time.sleep(0.05)
         return self.report[what]
 
-    def end(self) -> None:
+    def end(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Close its standard input, wait until it ends, and read its last reports."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(STOP_TIMEOUT_S)
+            self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise JobError(f"the {self._module} did not end within {STOP_TIMEOUT_S:.0f} s") from None
+            raise JobError(f"the {self._name} did not end within {timeout_s:.0f} s") from None
         self._reader.join()
         if self._process.returncode:
             self._failed()
@@ -83,7 +84,7 @@ class Child:
             self._failed()
 
     def _failed(self) -> None:
-        raise JobError(f"the {self._module} ended with exit code {self._process.returncode}")
+        raise JobError(f"the {self._name} ended with exit code {self._process.returncode}")
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.errors import BenchError
+
+Int64 = NDArray[np.int64]
 
 DOMAIN = 1_000_000  # of the numbers
 LETTERS = 100  # of a note
@@ -60,6 +63,11 @@ class Load:
         """The width of a range."""
         return max(1, round(DOMAIN * sqrt(self.matches * self.symbols / self.subscriptions)))
 
+    @property
+    def ids(self) -> int:
+        """The number of different ids."""
+        return self.subscriptions + max(100, self.subscriptions // 10)
+
     def first(self) -> Iterator[tuple[bytes, bytes]]:
         """(id, document) of each subscription that exists before the job starts."""
         documents = self._documents(np.random.default_rng([self.seed, 0]))
@@ -72,7 +80,7 @@ class Load:
         """
         rng = np.random.default_rng([self.seed, 1])
         documents = self._documents(rng)
-        ids = np.arange(self.subscriptions + max(100, self.subscriptions // 10))
+        ids = np.arange(self.ids)
         alive = self.subscriptions
         while True:
             kinds, again = rng.integers(3, size=BLOCK).tolist(), (rng.random(BLOCK) < AGAIN).tolist()
@@ -93,19 +101,16 @@ class Load:
 
     def events(self) -> Iterator[bytes]:
         """An endless sequence of events."""
+        for _, _, values in self.event_blocks():
+            yield from values
+
+    def event_blocks(self) -> Iterator[tuple[Int64, Int64, Iterator[bytes]]]:
+        """The same by blocks: symbols [N], numbers [N, 4] (price, volume, bid, ask), and the events as bytes."""
         rng = np.random.default_rng([self.seed, 2])
         letters = rng.integers(ord("a"), ord("z"), size=BLOCK + LETTERS, dtype=np.uint8, endpoint=True).tobytes()
         while True:
             symbols, numbers = rng.integers(self.symbols, size=BLOCK), rng.integers(DOMAIN, size=(BLOCK, 4))
-            begins = rng.integers(BLOCK, size=BLOCK)
-            for symbol, (price, volume, bid, ask), at in zip(
-                *(a.tolist() for a in (symbols, numbers, begins)), strict=True
-            ):
-                note = letters[at : at + LETTERS]
-                yield (
-                    b'{"symbol":"S%d","price":%d,"volume":%d,"bid":%d,"ask":%d,"note":"%b"}'
-                    % (symbol, price, volume, bid, ask, note)
-                )
+            yield symbols, numbers, _events(symbols, numbers, rng.integers(BLOCK, size=BLOCK), letters)
 
     def _documents(self, rng: np.random.Generator) -> Iterator[bytes]:
         """An endless sequence of documents without ids."""
@@ -121,6 +126,15 @@ class Load:
                     b'"volume":[{"numeric":[">=",%d,"<",%d]}]}}'
                     % (subscriber, symbol, price, price + width, volume, volume + width)
                 )
+
+
+def _events(symbols: Int64, numbers: Int64, begins: Int64, letters: bytes) -> Iterator[bytes]:
+    for symbol, (price, volume, bid, ask), at in zip(*(a.tolist() for a in (symbols, numbers, begins)), strict=True):
+        note = letters[at : at + LETTERS]
+        yield (
+            b'{"symbol":"S%d","price":%d,"volume":%d,"bid":%d,"ask":%d,"note":"%b"}'
+            % (symbol, price, volume, bid, ask, note)
+        )
 
 
 def _written(number: int, document: bytes) -> tuple[bytes, bytes]:

@@ -93,14 +93,14 @@ def run(load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice"
             "partitions": PARTITIONS,
             "subscriptions_topic": settings.subscriptions.topic,
         }
-        with Child("generator", {**here.where(), **wanted}) as generator:
+        with Child("bench.system.generator", {**here.where(), **wanted}) as generator:
             generator.wait_for("subscriptions")
             tell(f"{load.subscriptions:,} subscriptions are on their topic; {system} starts")
             began = time.monotonic()
             with SYSTEMS[system](here) as job:
                 start_s = time.monotonic() - began
                 tell(f"it runs, after {start_s:,.1f} s")
-                with Child("follower", {**here.where(), "topics": here.deliveries()}) as follower:
+                with Child("bench.system.follower", {**here.where(), "topics": here.deliveries()}) as follower:
                     others = {"broker": here.broker, "generator": generator.pid, "follower": follower.pid}
                     with Usage(job.pid, others) as usage:
                         generator.go()

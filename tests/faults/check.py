@@ -63,7 +63,7 @@ def check(reading: Reading, ends: Ends, gone: Sequence[Gone], load: Load, spread
     listed, deliveries = reading.as_deliveries(events)
     answer = living.check(changes, statuses, events, deliveries)
     due = living.expected(changes, statuses, living.answers(changes, statuses, events), events)
-    missing = list(_missing(due, deliveries, events))
+    missing = list(missing_of(due, deliveries, events))
     lost = [one for one in missing if not any(g.holds(*one) for g in gone)]
     disorder = [d for own in reading.deliveries.values() for d in out_of_order(own)]
     every = reading.rubbish | {at: reading.strange[at] for at in aside}
@@ -120,7 +120,7 @@ def wrong_dead_letters(rubbish: Mapping[Origin, tuple[bytes | None, bytes | None
     return found
 
 
-def _missing(due: Expected, deliveries: Deliveries, events: Events) -> Iterator[tuple[int, int, int]]:
+def missing_of(due: Expected, deliveries: Deliveries, events: Events) -> Iterator[tuple[int, int, int]]:
     """(subscriber, partition, offset)"""
     keys = np.setdiff1d(due.key, deliveries.event * due.subscribers + deliveries.subscriber)
     for key in keys.tolist():

@@ -1,0 +1,10 @@
+"""The real job under a steady load for hours: every delivery checked, and what it takes of the machine over time.
+
+    generator ──► broker ──► supervised job ──► broker ──► reader ──► check
+                    ▲               ▲                         ▲
+                    └───────────────┴──────── sampling ───────┘
+
+`make test-soak` runs it. `system` starts the parts, `reader` is the process that reads all deliveries, `records` their
+way to `check`, `sampling` says what the processes take, `run` is the course, `growth` the verdict on each series, and
+`report` what is shown of it. Load, generator and the definition of what is right are those of `bench.system`.
+"""

@@ -1,0 +1,89 @@
+"""Records on their way from the reader to the check, as arrays of numbers."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from bench.system.check import NEVER
+from tests.faults.reading import change_of
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+KINDS = {"accepted": 0, "withdrawn": 1, "refused": 2}
+# Columns of a delivery, whose ids are in another array, of a status, before the offsets from which it counts, and of a
+# change, before its subscriber and pattern.
+PARTITION, OFFSET, SUBSCRIBER, VERSION, CHECKSUM, IDS = range(6)
+STATUS_PARTITION, STATUS_OFFSET, STATUS_KIND, STATUS_VERSION, STATUS_TIME = range(5)
+CHANGE_TIME = 7  # behind the columns of `change_of`
+
+
+class Chunk(NamedTuple):
+    """What was read since the last chunk, each in the order of its log."""
+
+    deliveries: Int64  # [D, 6]
+    ids: Int32  # [I] of the deliveries, one after the other
+    statuses: Int64  # [T, 5 + Q] for Q partitions of the events topic
+    changes: Sequence[Int32]  # [C, 8] by partition
+
+
+class Records:
+    """Collects the records of a chunk. Times are milliseconds since `began_ms`, so that four bytes hold them."""
+
+    def __init__(self, event_partitions: int, change_partitions: int, began_ms: int) -> None:
+        self._began_ms = began_ms
+        self._event_partitions = event_partitions
+        self._change_partitions = change_partitions
+        self._clear()
+
+    def _clear(self) -> None:
+        self._deliveries, self._ids, self._statuses = array("q"), array("i"), array("q")
+        self._changes = [array("i") for _ in range(self._change_partitions)]
+
+    def __len__(self) -> int:
+        """The number of deliveries, statuses and changes."""
+        numbers = (self._deliveries, 6), (self._statuses, 5 + self._event_partitions), *((c, 8) for c in self._changes)
+        return sum(len(rows) // width for rows, width in numbers)
+
+    def delivery(self, subscriber: bytes, headers: Mapping[str, bytes], value: bytes) -> None:
+        _, partition, offset = headers["ce_id"].rsplit(b"-", 2)
+        ids = orjson.loads(headers["ce_subscriptionids"])
+        version, checksum = int(headers["ce_matchversion"]), crc32(value)
+        self._deliveries.extend((int(partition), int(offset), int(subscriber[1:]), version, checksum, len(ids)))
+        self._ids.extend([int(id[1:]) for id in ids])
+
+    def status(self, value: bytes, timestamp_ms: int) -> None:
+        """A refused change is in force nowhere."""
+        document = orjson.loads(value)
+        change, kind = document["change"], KINDS[document["status"]]
+        begins = document.get("in_force_from", {})
+        refused = kind == KINDS["refused"]
+        version, time_ms = -1 if refused else document["version"], timestamp_ms - self._began_ms
+        self._statuses.extend((change["partition"], change["offset"], kind, version, time_ms))
+        self._statuses.extend(NEVER if refused else begins.get(str(q), 0) for q in range(self._event_partitions))
+
+    def change(self, partition: int, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
+        self._changes[partition].extend(change_of(key, value))
+        self._changes[partition].append(timestamp_ms - self._began_ms)
+
+    def taken(self) -> Chunk:
+        """All that was collected; it is forgotten here."""
+        chunk = Chunk(
+            _rows(self._deliveries, 6),
+            np.array(self._ids, np.int32),
+            _rows(self._statuses, 5 + self._event_partitions),
+            [_rows(changes, 8) for changes in self._changes],
+        )
+        self._clear()
+        return chunk
+
+
+def _rows(numbers: array[int], columns: int) -> Any:
+    return np.array(numbers).reshape(-1, columns)

@@ -1,0 +1,91 @@
+"""What the processes of a run take: memory, threads, descriptors, processor time; and the bytes on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.faults.processes import PROC, Tree, below
+
+MB = 1e6
+_TICKS = os.sysconf("SC_CLK_TCK")
+JOB = ("driver", "JVM", "workers", "compaction", "supervisor")
+
+
+@dataclass
+class Taken:
+    """By all processes of one kind. What several share counts in equal parts for each (Linux's PSS)."""
+
+    processes: int = 0
+    memory_mb: float = 0.0
+    resident_mb: float = 0.0  # what several share counts for each
+    threads: int = 0
+    descriptors: int = 0
+    cpu_s: float = 0.0  # of those that run now
+
+    def as_data(self) -> dict[str, float]:
+        return {name: round(value, 2) for name, value in asdict(self).items()}
+
+
+def kinds(supervisor: int, broker: int, generator: int, reader: int) -> dict[str, list[int]]:
+    """The processes of a run by kind."""
+    tree = Tree.of(supervisor)
+    job = {
+        "driver": [p.pid for p in tree.drivers],
+        "JVM": [p.pid for p in tree.jvms],
+        "workers": [p.pid for p in (*tree.daemons, *tree.workers)],
+        "compaction": [p.pid for p in tree.pool],
+    }
+    known = {pid for pids in job.values() for pid in pids}
+    rest = [supervisor, *(p.pid for p in tree.everything if p.pid not in known)]
+    check = [p.pid for p in below(reader)]
+    return {**job, "supervisor": rest, "broker": [broker], "generator": [generator], "reader": [reader], "check": check}
+
+
+def taken(pids: Sequence[int]) -> Taken:
+    """One that has ended meanwhile takes nothing."""
+    total = Taken()
+    for pid in pids:
+        try:
+            stat = (PROC / str(pid) / "stat").read_text()
+            fields = stat[stat.rindex(")") + 2 :].split()
+            memory = _memory(pid)
+            descriptors = len(os.listdir(PROC / str(pid) / "fd"))
+        except (OSError, ValueError):
+            continue
+        total.processes += 1
+        total.memory_mb += memory.get("Pss", 0) / 1000
+        total.resident_mb += memory.get("Rss", 0) / 1000
+        total.threads += int(fields[17])
+        total.descriptors += descriptors
+        total.cpu_s += (int(fields[11]) + int(fields[12])) / _TICKS
+    return total
+
+
+def _memory(pid: int) -> dict[str, float]:
+    """In kB of 1,000 bytes."""
+    lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()[1:]
+    return {name: int(rest.split()[0]) * 1.024 for name, _, rest in (line.partition(":") for line in lines)}
+
+
+def on_disk(directory: Path) -> float:
+    """MB of blocks of all files in it; what is written sparsely counts as far as it was written."""
+    blocks = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                blocks += (Path(folder) / name).lstat().st_blocks
+            except OSError:
+                continue  # it has just been deleted
+    return blocks * 512 / MB
+
+
+def logs_on_disk(data: Path, groups: Mapping[str, str]) -> dict[str, float]:
+    """MB of a broker's partitions by the first of `groups`, prefixes by name, that fits; what fits none is `broker`."""
+    found = dict.fromkeys([*groups, "broker"], 0.0)
+    for entry in data.iterdir():
+        name = next((name for name, prefix in groups.items() if entry.name.startswith(prefix)), "broker")
+        found[name] += on_disk(entry) if entry.is_dir() else 0.0
+    return found
