@@ -33,6 +33,7 @@ class SupervisedJob:
     """
 
     def __init__(self, flags: Mapping[str, str], log: Path, scratch: Path) -> None:
+        self.flags = flags
         given = {**flags, "log.format": "json"}
         assignments = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
         self._command = [sys.executable, str(HOME / "run_stream.py"), "run", "--supervise", *assignments]

@@ -16,7 +16,7 @@ from streaming.publishing.slot import Slot
 from streaming.publishing.sweep import slot_name
 from tests.faults import rubbish
 from tests.faults.check import Gone
-from tests.faults.job import Failed
+from tests.faults.job import Failed, SupervisedJob
 from tests.faults.processes import Process, Tree, ended, kill, of_pid
 from tests.faults.system import TRANSACTION_TIMEOUT_S, System
 
@@ -26,6 +26,11 @@ SETTLED_S = 0.5  # without a commit, no answer to one is on its way any more
 RUBBISH = 200  # records, to each topic
 EARLY_S = 2.0
 TOPICS = 10  # that are deleted at once
+CROWD = 1_000  # subscribers
+SPOILED = 3  # files
+ALGORITHMS = ("scan", "counting", "tiles", "auto")
+NO_QUOTA, AMPLE_QUOTA = "0", "1000000"  # deliveries/s
+ENDS_HANGING_WITHIN_S = 240.0
 # Of records. In microseconds the first, the fourth and the fifth are beyond 64 bits; -1 is how Kafka says "none"; then
 # the first millisecond of 10000, and the last before the Gregorian calendar.
 TIMESTAMPS_MS = (-9_223_372_036_854_776, -1, 1, 2**62, -(2**62), 253_402_300_800_000, -12_219_292_800_001)
@@ -57,6 +62,18 @@ def worker(system: System, r: Random) -> float:
     """kill -9 of one of Spark's Python workers."""
     kill([r.choice(_running(system).workers)])
     return 0.0
+
+
+def hang(system: System, r: Random) -> float:
+    """A Python worker stands still for ever, until the job has killed it."""
+    began = time.monotonic()
+    hanging = r.choice(_running(system).workers)
+    hanging.send(signal.SIGSTOP)
+    try:
+        system.job.wait_for("rid of a worker that hangs", lambda: not hanging.alive(), ENDS_HANGING_WITHIN_S)
+    finally:
+        hanging.send(signal.SIGCONT)
+    return time.monotonic() - began
 
 
 def daemon(system: System, r: Random) -> float:
@@ -118,6 +135,21 @@ def broker(system: System, r: Random) -> float:
     return time.monotonic() - began
 
 
+def broker_disk(system: System, r: Random) -> float:
+    """The broker's disk is full. It ends by itself, or is killed then, and comes back once there is room."""
+    began = time.monotonic()
+    system.log_disk.fill()
+    try:
+        until = began + r.uniform(3.0, 6.0)
+        while system.broker.running() and time.monotonic() < until:
+            time.sleep(0.05)
+        system.broker.kill()
+    finally:
+        system.log_disk.free()
+    system.broker.restart()
+    return time.monotonic() - began
+
+
 def pause(system: System, r: Random) -> float:
     """The driver and its JVM stand still for longer than a transaction may last."""
     tree = _running(system)
@@ -150,10 +182,25 @@ def zombie(system: System, r: Random) -> float:
         system.job.wait_for("committed", lambda: sum(committed().values()) > before, TAKES_OVER_WITHIN_S)
 
     _stopped([*([itself] if itself else []), *_running(system).everything], take_over)
-    system.job.wait_for("rid of the older job", lambda: first.exit_code() is not None, TAKES_OVER_WITHIN_S)
-    if first.exit_code() != 1 or "has taken over" not in first.log.read_text(errors="replace"):
-        raise Failed(f"the older job ended with exit code {first.exit_code()}, not as fenced:\n{first.last_lines()}")
+    _fenced(system, first)
     return 0.0
+
+
+def rival(system: System, r: Random) -> float:
+    """Another job of this name starts on a checkpoint of its own while the first is at work: the first must end as the
+    older one. The other is the job from then on."""
+    first = system.job
+    system.job = system.start(system.flags())
+    _fenced(system, first)
+    return 0.0
+
+
+def settings(system: System, r: Random) -> float:
+    """The job is told to stop, and started with another algorithm, and with or without a quota that nobody reaches."""
+    began = time.monotonic()
+    algorithm, quota = r.choice(ALGORITHMS), r.choice([NO_QUOTA, AMPLE_QUOTA])
+    system.start_again({"matching.algorithm": algorithm, "quotas.deliveries_per_second": quota})
+    return time.monotonic() - began
 
 
 def disk(system: System, r: Random) -> float:
@@ -167,6 +214,32 @@ def disk(system: System, r: Random) -> float:
     return time.monotonic() - began
 
 
+def disk_read_only(system: System, r: Random) -> float:
+    """The file system of the checkpoint can only be read when the job starts again after a kill, and for some time
+    after."""
+    began = time.monotonic()
+    try:
+        _between(system, lambda: system.disk.writable(False))
+        time.sleep(r.uniform(10.0, 20.0))
+    finally:
+        system.disk.writable(True)
+    return time.monotonic() - began
+
+
+def checkpoint_spoiled(system: System, r: Random) -> float:
+    """A byte of some of the checkpoint's files is another when the job starts again after a kill."""
+
+    def spoil() -> None:
+        files = [path for path in sorted(system.job.checkpoint.rglob("*")) if path.is_file() and path.stat().st_size]
+        for path in r.sample(files, min(SPOILED, len(files))):
+            content = bytearray(path.read_bytes())
+            content[r.randrange(len(content))] ^= r.randrange(1, 256)
+            path.write_bytes(content)
+
+    _between(system, spoil)
+    return 0.0
+
+
 def checkpoint(system: System, r: Random) -> float:
     """The checkpoint is deleted under the running job, which is killed then."""
     shutil.rmtree(system.job.checkpoint, ignore_errors=True)
@@ -177,16 +250,7 @@ def checkpoint(system: System, r: Random) -> float:
 
 def checkpoint_between(system: System, r: Random) -> float:
     """The checkpoint is deleted after the job was killed and before it starts again."""
-    supervisor = of_pid(system.job.pid)
-    assert supervisor is not None
-
-    def delete() -> None:
-        gone = system.job.tree().everything
-        kill(gone)
-        ended(gone, ENDS_WITHIN_S)
-        shutil.rmtree(system.job.checkpoint)
-
-    _stopped([supervisor], delete)
+    _between(system, lambda: shutil.rmtree(system.job.checkpoint))
     return 0.0
 
 
@@ -200,6 +264,19 @@ def topics(system: System, r: Random) -> float:
     """The topics of ten subscribers are deleted at once."""
     _delete(system, r.sample(range(system.load.subscribers), TOPICS))
     return 0.0
+
+
+def crowd(system: System, r: Random) -> float:
+    """A thousand subscribers appear, each with all events of a symbol, and leave again. Then their topics go."""
+    began = time.monotonic()
+    newcomers = range(system.load.subscribers, system.load.subscribers + CROWD)
+    system.writing.subscribe(newcomers)
+    system.settle()
+    time.sleep(r.uniform(1.0, 3.0))
+    system.writing.withdraw(newcomers)
+    system.settle()
+    system.forget(newcomers)
+    return time.monotonic() - began
 
 
 def partitions(system: System, r: Random) -> float:
@@ -275,6 +352,27 @@ def poison(system: System, r: Random) -> float:
     return 0.0
 
 
+def _fenced(system: System, first: SupervisedJob) -> None:
+    """Wait until the older job has ended as such."""
+    system.job.wait_for("rid of the older job", lambda: first.exit_code() is not None, TAKES_OVER_WITHIN_S)
+    if first.exit_code() != 1 or "has taken over" not in first.log.read_text(errors="replace"):
+        raise Failed(f"the older job ended with exit code {first.exit_code()}, not as fenced:\n{first.last_lines()}")
+
+
+def _between(system: System, what: Callable[[], object]) -> None:
+    """Done after the job was killed and before it starts again."""
+    supervisor = of_pid(system.job.pid)
+    assert supervisor is not None
+
+    def kill_and_do() -> None:
+        gone = system.job.tree().everything
+        kill(gone)
+        ended(gone, ENDS_WITHIN_S)
+        what()
+
+    _stopped([supervisor], kill_and_do)
+
+
 def _stopped(processes: Sequence[Process], meanwhile: Callable[[], object]) -> float:
     began = time.monotonic()
     for process in processes:
@@ -308,20 +406,27 @@ KINDS: dict[str, Kind] = {
     "jvm": jvm,
     "job": job,
     "worker": worker,
+    "hang": hang,
     "daemon": daemon,
     "compactor": compactor,
     "early": early,
     "executor": executor,
     "broker": broker,
+    "broker-disk": broker_disk,
     "pause": pause,
     "straggler": straggler,
     "twin": twin,
     "zombie": zombie,
+    "rival": rival,
+    "settings": settings,
     "disk": disk,
+    "disk-read-only": disk_read_only,
     "checkpoint": checkpoint,
     "checkpoint-between": checkpoint_between,
+    "checkpoint-spoiled": checkpoint_spoiled,
     "topic": topic,
     "topics": topics,
+    "crowd": crowd,
     "partitions": partitions,
     "slow": slow,
     "drop": drop,
@@ -338,5 +443,6 @@ def possible(kinds: Sequence[str], system: System) -> tuple[list[str], dict[str,
     if system.spark is None:
         left_out["executor"] = "there are executors on a cluster only (--cluster)"
     if not system.disk.mounted:
-        left_out["disk"] = "this machine lets us mount no file system"
+        mounting = dict.fromkeys(("disk", "disk-read-only", "broker-disk"), "this machine lets us mount no file system")
+        left_out |= mounting
     return [k for k in kinds if k not in left_out], {k: left_out[k] for k in kinds if k in left_out}

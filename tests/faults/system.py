@@ -33,10 +33,12 @@ from tests.faults.writing import Writing
 
 NAME = "faults"
 PARTITIONS = 2
-DISK_MB = 64
+DISK_MB, LOG_DISK_MB = 64, 2_048  # of checkpoints, and of the broker
 TRANSACTION_TIMEOUT_S = 8
 START_TIMEOUT_S = 300.0  # the first time, kernels may have to be compiled
 CATCH_UP_TIMEOUT_S = 240.0
+CLOSED_WITHIN_S = 20.0
+CHUNK = 1 << 16  # bytes; a write that does not fit takes what does
 LOOKS, LOOK_AGAIN_S = 5, 1.0  # what was committed may become visible a moment later
 
 # Our own clients: librdkafka's way to begin anew when no broker is left (the default, "rebootstrap") has left producers
@@ -76,11 +78,14 @@ class System:
     def _enter(self, stack: ExitStack) -> None:
         self.directory = Path(mkdtemp(prefix="sluice-faults-"))
         stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
-        self.disk = stack.enter_context(Disk(self.directory / "disk"))
+        self.disk = stack.enter_context(Disk(self.directory / "disk", DISK_MB))
+        self.log_disk = stack.enter_context(Disk(self.directory / "log", LOG_DISK_MB))
         direct, proxied = free_port(), free_port()
         self.proxy = stack.enter_context(Proxy(proxied))
         properties = _listeners(direct, proxied, self.proxy.port, free_port())
-        self.broker = stack.enter_context(EmbeddedBroker(HOME / "jars", port=direct, properties=properties))
+        self.broker = stack.enter_context(
+            EmbeddedBroker(HOME / "jars", self.log_disk.path / "kafka", port=direct, properties=properties)
+        )
         self.cluster = Cluster(self.broker.bootstrap_servers, CLIENT)
         self.spark = stack.enter_context(SparkCluster(self.directory / "spark")) if self._on_cluster else None
         flags = self.flags()
@@ -113,10 +118,16 @@ class System:
         return own | ({"spark.master": self.spark.master, **self.spark.flags} if self.spark else {})
 
     def start(self, flags: Mapping[str, str]) -> SupervisedJob:
-        log = self.directory / f"{Path(flags['query.checkpoint']).name}.log"
+        log = self.directory / f"job{len(self.jobs)}.log"
         job = self._jobs.enter_context(SupervisedJob(flags, log, self.directory))
         self.jobs.append(job)
         return job
+
+    def start_again(self, flags: Mapping[str, str]) -> None:
+        """Stop the job in order, and start it with other flags on the same checkpoint."""
+        if code := self.job.stopped():
+            raise Failed(f"told to stop, the job ended with exit code {code}:\n{self.job.last_lines()}")
+        self.job = self.start({**self.job.flags, **flags})
 
     def tree(self) -> Tree:
         """The processes of the job."""
@@ -125,10 +136,14 @@ class System:
     def caught_up(self, began_s: float) -> Outage:
         """Wait until all that is written by now is committed; `began_s` (monotonic) is when the fault did."""
         ended_s = time.monotonic()
-        target = self.commits.ends()
-        self.job.wait_for("caught up", lambda: self._behind(target) == 0, CATCH_UP_TIMEOUT_S)
+        self.settle()
         now = time.monotonic()
         return Outage(self.commits.longest_gap_s(began_s, now), now - ended_s)
+
+    def settle(self) -> None:
+        """Wait until all that is written by now is committed."""
+        target = self.commits.ends()
+        self.job.wait_for("caught up", lambda: self._behind(target) == 0, CATCH_UP_TIMEOUT_S)
 
     def checked(self) -> Found:
         """Of what is committed by now."""
@@ -156,8 +171,7 @@ class System:
         their statuses would have one version, which does not say which of them is the later."""
         names = (self.settings.events.topic, self.settings.subscriptions.topic)
         with self.writing.changes_held():
-            target = self.commits.ends()
-            self.job.wait_for("caught up", lambda: self._behind(target) == 0, CATCH_UP_TIMEOUT_S)
+            self.settle()
             more = self.reading.partitions + 1
             admin = AdminClient(self.cluster.client())
             for future in admin.create_partitions([NewPartitions(name, more) for name in names]).values():
@@ -167,21 +181,30 @@ class System:
             self.reading.added()
             self.writing.added()
 
+    def forget(self, subscribers: Iterable[int]) -> None:
+        """Read the topics of those that have no subscription any more, and delete them."""
+        self.reading.advance()
+        names = [self.reading.topic_of(subscriber) for subscriber in subscribers]
+        self.cluster.topics().delete(names)
+        for name in names:
+            self.reading.deleted(name)
+
     def _behind(self, target: Mapping[tuple[str, int], int]) -> int:
         committed = self.commits.committed()
         return sum(max(0, end - committed[at]) for at, end in target.items())
 
 
 class Disk:
-    """A small file system of its own for the checkpoints, where this machine lets us mount one; else a directory."""
+    """A file system of its own, of so many MB, where this machine lets us mount one; else a directory."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mb: int) -> None:
         self.path = path
+        self.mb = mb
         self.mounted = False
 
     def __enter__(self) -> Disk:
         self.path.mkdir(parents=True)
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(self.path)]
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={self.mb}m", "tmpfs", str(self.path)]
         try:
             self.mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
         except OSError:
@@ -195,13 +218,22 @@ class Disk:
     def fill(self) -> None:
         with (self.path / "filled").open("wb", buffering=0) as file:
             try:
-                while file.write(b"\0" * 4096):
+                while file.write(b"\0" * CHUNK):
                     pass
             except OSError:
                 return
 
     def free(self) -> None:
         (self.path / "filled").unlink()
+
+    def writable(self, yes: bool) -> None:
+        """Let the file system be written to, or only read, once no file is open for writing."""
+        how = ["mount", "-o", f"remount,bind,{'rw' if yes else 'ro'}", str(self.path)]
+        deadline = time.monotonic() + CLOSED_WITHIN_S
+        while (done := subprocess.run(how, capture_output=True, check=False, text=True)).returncode:
+            if time.monotonic() > deadline:
+                raise Failed(done.stderr)
+            time.sleep(0.05)  # processes that were killed may still close theirs
 
 
 def _listeners(direct: int, proxied: int, proxy: int, controller: int) -> dict[str, str]:

@@ -10,9 +10,11 @@ from itertools import islice
 from typing import Any
 
 from bench.system.generator import TICK_S, Writer
-from bench.system.load import Load
+from bench.system.load import DOMAIN, Load
 from streaming.kafka.clients import Cluster
 
+BEYOND = 1_000_000  # the ids of the load
+ALL = b'[{"numeric":[">=",0,"<",%d]}]' % DOMAIN
 PATIENT = {"message.timeout.ms": "900000"}  # a broker may be away for long, and nothing may be given up
 
 
@@ -71,6 +73,27 @@ class Writing:
                     self._writer.write(self._events_topic, key, value, number % self.spread[-1][1])
                 else:
                     self._writer.write(self._subscriptions_topic, key, value)
+
+    def subscribe(self, subscribers: Iterable[int]) -> None:
+        """Each to all events of a symbol."""
+        self._change(
+            (
+                number,
+                b'{"id":"s%d","subscriber":"r%d","pattern":{"symbol":["S%d"],"price":%b,"volume":%b}}'
+                % (BEYOND + number, number, number % self._load.symbols, ALL, ALL),
+            )
+            for number in subscribers
+        )
+
+    def withdraw(self, subscribers: Iterable[int]) -> None:
+        """What they subscribed to."""
+        self._change((number, None) for number in subscribers)
+
+    def _change(self, changes: Iterable[tuple[int, bytes | None]]) -> None:
+        with self._turn:
+            for number, document in changes:
+                self._writer.write(self._subscriptions_topic, b"s%d" % (BEYOND + number), document)
+            self._writer.finish()
 
     @contextmanager
     def changes_held(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.job import SupervisedJob
-from tests.faults.system import Disk
+from tests.faults.system import DISK_MB, Disk
 from tests.integration.conftest import CommandLine
 
 START_S = 240.0
@@ -19,7 +19,7 @@ def test_a_job_that_finds_its_disk_full_starts_once_there_is_room(sluice: Comman
     sluice("topics", "create")
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as scratch,  # tmp_path is too long for sockets
-        Disk(tmp_path / "disk") as disk,
+        Disk(tmp_path / "disk", DISK_MB) as disk,
     ):
         if not disk.mounted:
             pytest.skip("this machine lets us mount no file system")
