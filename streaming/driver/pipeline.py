@@ -265,6 +265,7 @@ class Pipeline:
                 rows = self._stage(report, exact, batch, n, publication)
             except Exception as error:
                 self._reached(self.slots.settle(self._own()))
+                report.counts["unreported"] += sum(self.state.positions.values()) - sum(before.values())
                 if not isinstance(error, Unsettled) or patience.ends(self.state.positions != before):
                     raise
                 log.warning("a task could not publish, trying again", reason=str(error))

@@ -26,6 +26,11 @@ COUNTED = (
     ("sluice_workers_lost", "workers_lost", "Times that workers died on a batch, or were killed because they hung."),
     ("sluice_workers_hung", "workers_hung", "Times that workers were killed because they hung."),
     ("sluice_transactions_aborted", "transactions_aborted", "Aborted attempts at a transaction."),
+    (
+        "sluice_events_unreported",
+        "unreported",
+        "Events committed by tasks that were lost before they reported, by offsets: no other counter has them.",
+    ),
     ("sluice_slot_transactions", "slot_transactions", "Transactions that tasks committed, each in a slot."),
     ("sluice_published_bytes", "published_bytes", "Record batches that tasks published, as brokers store them."),
     (

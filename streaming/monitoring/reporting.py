@@ -25,6 +25,7 @@ COUNTED = (
     "workers_lost",
     "workers_hung",
     "transactions_aborted",
+    "unreported",
     "deleted_unread",
     "slot_transactions",
     "published_bytes",

@@ -8,9 +8,9 @@
     state           version, subscriptions, parts, bytes, joining, joins, joins_s (their p50, p95, p99, max), index (the
                     algorithm of the longest part, and why it was chosen); null while it is restored
     totals          since the start: batches, events, read_bytes, matched, matches, deliveries, undecodable, changes,
-                    refused, over_quota, workers_lost, workers_hung (among them), transactions_aborted,
-                    deleted_unread, slot_transactions (that tasks committed), published_bytes (by tasks: record
-                    batches, as brokers store them)
+                    refused, over_quota, workers_lost, workers_hung (among them), transactions_aborted, unreported
+                    (events committed by tasks whose reports are lost), deleted_unread, slot_transactions (that tasks
+                    committed), published_bytes (by tasks: record batches, as brokers store them)
     dead_letters    since the start, by reason; those of which there are none are left out
     publish_errors  since the start, by name: errors that passed while tasks published
     rates           of the last minute: events_per_s, deliveries_per_s

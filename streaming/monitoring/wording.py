@@ -30,6 +30,7 @@ TOTALS = {
     "workers_lost": "workers lost",
     "workers_hung": "workers that hung",
     "transactions_aborted": "transactions aborted",
+    "unreported": "events of lost tasks",
     "deleted_unread": "events deleted unread",
     "slot_transactions": "transactions of tasks",
 }

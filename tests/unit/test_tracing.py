@@ -197,6 +197,7 @@ def test_the_root_says_what_the_batch_did(receiver: Collector) -> None:
         "sluice.workers_lost": 1,
         "sluice.workers_hung": 0,
         "sluice.transactions_aborted": 3,
+        "sluice.unreported": 0,
         "sluice.deleted_unread": 0,
         "sluice.slot_transactions": 1,
         "sluice.published_bytes": 100,
