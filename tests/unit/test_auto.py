@@ -245,10 +245,10 @@ def test_a_tiny_table_is_scanned(n: int) -> None:
 def test_the_reason_is_one_log_line_of_which_updates_make_none(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    table = uniform_table(candidates.FEW + 1, 3, 2, 0.3)
+    table = uniform_table(auto.OFTEN + 1, 3, 2, 0.3)
     monkeypatch.setattr(auto, "choose", lambda *_: {Choice(1, 1.0, "scan", 1.0): ALGORITHMS["scan"].build(table)})
     with caplog.at_level(logging.INFO, "sluice.matching"):
-        auto.build(uniform_table(candidates.FEW, 3, 2, 0.3))
+        auto.build(uniform_table(auto.OFTEN, 3, 2, 0.3))
         assert caplog.messages == []
         built = auto.build(table)
     assert caplog.messages == [built.reason]

@@ -39,6 +39,7 @@ from matchers.errors import MatchingError
 log = logging.getLogger("sluice.matching")
 
 TINY = 64  # subscriptions
+OFTEN = 8_192  # subscriptions: a job under many changes builds a part of so many every few seconds
 KINDS = 256  # that are kept, of tables of few
 _chosen: dict[tuple[object, ...], list[Choice]] = {}  # by kind
 
@@ -146,7 +147,7 @@ def build(
             raise MatchingError(f"{name} must be above 0, not {value}")
     found = _choices(table, attributes, batch, clock)
     reason = _reason(table, list(found)) + _like(attributes, batch)
-    log.log(logging.DEBUG if table.n_subscriptions <= FEW else logging.INFO, reason)  # one update, one table of few
+    log.log(logging.DEBUG if table.n_subscriptions <= OFTEN else logging.INFO, reason)
     return Auto(tuple(found), tuple(found.values()), reason)
 
 
