@@ -55,6 +55,8 @@ log = logger("sluice.job")
 # How often Spark asks Kafka for offsets while there is nothing to do. Otherwise a batch follows the last one at once.
 IDLE = "20 milliseconds"
 ASK_EVERY_S = 0.02  # where the topics end, after a batch
+SAY_AFTER_S = 5.0  # what a stop waits for
+WITHOUT_WAITING = "a second signal ends the job at once; what is not committed is repeated by the next one"
 
 
 @dataclass(frozen=True)
@@ -322,5 +324,8 @@ class _Batches:
 
     def _refuse(self) -> None:
         """Wait for the current batch and refuse all further ones."""
-        with self._turn:
-            self._finished = True
+        if not self._turn.acquire(timeout=SAY_AFTER_S):
+            log.warning("the batch in hand is not done yet, waiting for it", instead=WITHOUT_WAITING)
+            self._turn.acquire()
+        self._finished = True
+        self._turn.release()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from concurrent.futures import Future
 from typing import Any
 
@@ -53,6 +55,22 @@ def test_who_stops_the_job_need_not_wait_for_a_record() -> None:
     waiting.join(60)
     assert not waiting.is_alive()
     assert batches.failure is None
+
+
+def test_who_stops_the_job_is_told_that_a_batch_takes_long(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(job, "SAY_AFTER_S", 0.0)
+    batches = _Batches(pipeline(ListSink()))
+    refusing = threading.Thread(target=batches._refuse)
+    with caplog.at_level(logging.WARNING, "sluice.job"), batches.held():
+        refusing.start()
+        while not caplog.records:
+            time.sleep(0.001)
+        assert refusing.is_alive()
+    refusing.join(60)
+    assert caplog.messages == ["the batch in hand is not done yet, waiting for it"]
+    assert batches._finished
 
 
 def test_work_that_fails_while_it_waits_stops_the_job() -> None:
