@@ -23,6 +23,7 @@ def main() -> int:
     arguments.add_argument("--seed", type=int, default=None, help="of what breaks when; by default another each time")
     arguments.add_argument("--kinds", default="", help=f"only these, separated by commas: {', '.join(KINDS)}")
     arguments.add_argument("--cluster", action="store_true", help="on a Spark cluster of its own")
+    arguments.add_argument("--replicated", action="store_true", help="three brokers, with three replicas of all topics")
     arguments.add_argument("--json", type=Path, help="a file for the outcome")
     given = arguments.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that is to be stopped
@@ -37,7 +38,7 @@ def main() -> int:
 
     tell(f"seed {seed}")
     try:
-        with System(LOAD, {"matching.algorithm": "scan"}, given.cluster) as system:
+        with System(LOAD, {"matching.algorithm": "scan"}, given.cluster, given.replicated) as system:
             tell("the job runs")
             kinds, left_out = possible(asked, system)
             for kind, reason in left_out.items():
@@ -53,9 +54,12 @@ def main() -> int:
 
 
 def show(outcome: Outcome) -> None:
-    print(f"\n{'kind':14}{'n':>4}{'p50 s':>8}{'p95 s':>8}{'max s':>8}   without a commit of new events")
+    print("\nseconds without a commit of new events; the job's own are those that the fault itself did not last")
+    print(f"{'kind':20}{'n':>4}{'p50':>8}{'p95':>8}{'max':>8}{'own p50':>10}{'own p95':>10}{'own max':>10}")
     for kind, row in outcome.by_kind():
-        print(f"{kind:14}{row['n']:4}{row['p50_s']:8.1f}{row['p95_s']:8.1f}{row['max_s']:8.1f}")
+        outages, recoveries = row["outage"].values(), row["recovery"].values()
+        figures = "".join(f"{s:8.1f}" for s in outages) + "".join(f"{s:10.1f}" for s in recoveries)
+        print(f"{kind:20}{row['n']:4}{figures}")
     found = outcome.found
     if found is None:
         return

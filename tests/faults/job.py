@@ -17,8 +17,8 @@ import orjson
 from streaming.process import checkpoint
 from streaming.process.child import die_with_parent
 from tests.faults.processes import Tree, below, ended, kill
+from tests.release import HOME
 
-HOME = Path(__file__).resolve().parents[2]
 STOP_TIMEOUT_S = 60.0
 LINES = 60  # of a log, that are shown
 
@@ -29,14 +29,14 @@ class Failed(Exception):
 
 class SupervisedJob:
     """`with SupervisedJob(flags, log, scratch) as job`; nothing is left of it. `flags` are settings, by dotted name;
-    temporary files go below `scratch`.
+    temporary files go below `scratch`; the code is that of `home`.
     """
 
-    def __init__(self, flags: Mapping[str, str], log: Path, scratch: Path) -> None:
+    def __init__(self, flags: Mapping[str, str], log: Path, scratch: Path, home: Path = HOME) -> None:
         self.flags = flags
         given = {**flags, "log.format": "json"}
         assignments = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
-        self._command = [sys.executable, str(HOME / "run_stream.py"), "run", "--supervise", *assignments]
+        self._command = [sys.executable, str(home / "run_stream.py"), "run", "--supervise", *assignments]
         self.checkpoint = Path(flags["query.checkpoint"])
         self.log = log
         self._scratch = scratch

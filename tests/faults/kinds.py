@@ -18,6 +18,7 @@ from tests.faults import rubbish
 from tests.faults.check import Gone
 from tests.faults.job import Failed, SupervisedJob
 from tests.faults.processes import Process, Tree, ended, kill, of_pid
+from tests.faults.proxy import Proxy
 from tests.faults.system import TRANSACTION_TIMEOUT_S, System
 
 ENDS_WITHIN_S = 20.0
@@ -31,6 +32,7 @@ SPOILED = 3  # files
 ALGORITHMS = ("scan", "counting", "tiles", "auto")
 NO_QUOTA, AMPLE_QUOTA = "0", "1000000"  # deliveries/s
 ENDS_HANGING_WITHIN_S = 240.0
+BROKER_PAUSE_S = (3.0, 15.0)  # the controller misses a broker after 9 s
 # Of records. In microseconds the first, the fourth and the fifth are beyond 64 bits; -1 is how Kafka says "none"; then
 # the first millisecond of 10000, and the last before the Gregorian calendar.
 TIMESTAMPS_MS = (-9_223_372_036_854_776, -1, 1, 2**62, -(2**62), 253_402_300_800_000, -12_219_292_800_001)
@@ -66,14 +68,13 @@ def worker(system: System, r: Random) -> float:
 
 def hang(system: System, r: Random) -> float:
     """A Python worker stands still for ever, until the job has killed it."""
-    began = time.monotonic()
     hanging = r.choice(_running(system).workers)
     hanging.send(signal.SIGSTOP)
     try:
         system.job.wait_for("rid of a worker that hangs", lambda: not hanging.alive(), ENDS_HANGING_WITHIN_S)
     finally:
         hanging.send(signal.SIGCONT)
-    return time.monotonic() - began
+    return 0.0
 
 
 def daemon(system: System, r: Random) -> float:
@@ -127,33 +128,51 @@ def executor(system: System, r: Random) -> float:
 
 
 def broker(system: System, r: Random) -> float:
-    """kill -9 of the broker, which comes back with what is on its disk."""
+    """kill -9 of a broker, which comes back with what is on its disk."""
     began = time.monotonic()
-    system.broker.kill()
+    victim = r.choice(system.brokers)
+    victim.kill()
     time.sleep(r.uniform(0.0, 8.0))
-    system.broker.restart()
+    victim.restart()
     return time.monotonic() - began
 
 
 def broker_disk(system: System, r: Random) -> float:
     """The broker's disk is full. It ends by itself, or is killed then, and comes back once there is room."""
+    assert system.log_disk is not None
+    [victim] = system.brokers
     began = time.monotonic()
     system.log_disk.fill()
     try:
         until = began + r.uniform(3.0, 6.0)
-        while system.broker.running() and time.monotonic() < until:
+        while victim.running() and time.monotonic() < until:
             time.sleep(0.05)
-        system.broker.kill()
+        victim.kill()
     finally:
         system.log_disk.free()
-    system.broker.restart()
+    victim.restart()
     return time.monotonic() - began
+
+
+def broker_pause(system: System, r: Random) -> float:
+    """A broker stands still: sometimes so long that its controller takes it for dead, and transactions time out."""
+    victim = of_pid(r.choice(system.brokers).pid)
+    assert victim is not None
+    return _stopped([victim], lambda: time.sleep(r.uniform(*BROKER_PAUSE_S)))
 
 
 def pause(system: System, r: Random) -> float:
     """The driver and its JVM stand still for longer than a transaction may last."""
     tree = _running(system)
     return _stopped([*tree.drivers, *tree.jvms], lambda: time.sleep(1.5 * TRANSACTION_TIMEOUT_S))
+
+
+def freeze(system: System, r: Random) -> float:
+    """One process of the job stands still for longer than a transaction may last: the driver, its JVM, the one that
+    forks workers, or one that compacts."""
+    tree = _running(system)
+    frozen = r.choice([*tree.drivers, *tree.jvms, *tree.daemons, *tree.pool])
+    return _stopped([frozen], lambda: time.sleep(1.5 * TRANSACTION_TIMEOUT_S))
 
 
 def straggler(system: System, r: Random) -> float:
@@ -200,6 +219,18 @@ def settings(system: System, r: Random) -> float:
     began = time.monotonic()
     algorithm, quota = r.choice(ALGORITHMS), r.choice([NO_QUOTA, AMPLE_QUOTA])
     system.start_again({"matching.algorithm": algorithm, "quotas.deliveries_per_second": quota})
+    return time.monotonic() - began
+
+
+def upgrade(system: System, r: Random) -> float:
+    """Another version of the code goes on: it starts on a checkpoint of its own while the older one is at work, or on
+    that one's checkpoint once it has been told to stop."""
+    began = time.monotonic()
+    system.change_version()
+    if r.choice((True, False)):
+        rival(system, r)
+    else:
+        system.start_again({})
     return time.monotonic() - began
 
 
@@ -317,17 +348,17 @@ def _delete(system: System, subscribers: Sequence[int]) -> None:
 
 def slow(system: System, r: Random) -> float:
     """Between the job and the broker each piece of data takes 200 ms."""
-    return _proxied(system, lambda: system.proxy.slow(0.2, 2e6), 10.0)
+    return _proxied(system, lambda proxy: proxy.slow(0.2, 2e6), 10.0)
 
 
 def drop(system: System, r: Random) -> float:
     """All connections between the job and the broker are cut."""
-    return _proxied(system, system.proxy.drop, 0.0)
+    return _proxied(system, Proxy.drop, 0.0)
 
 
 def blackhole(system: System, r: Random) -> float:
     """Connections to the broker stay open, and nothing comes through."""
-    return _proxied(system, system.proxy.blackhole, r.uniform(3.0, 10.0))
+    return _proxied(system, Proxy.blackhole, r.uniform(3.0, 10.0))
 
 
 def burst(system: System, r: Random) -> float:
@@ -385,9 +416,10 @@ def _stopped(processes: Sequence[Process], meanwhile: Callable[[], object]) -> f
     return time.monotonic() - began
 
 
-def _proxied(system: System, what: Callable[[], None], for_s: float) -> float:
+def _proxied(system: System, what: Callable[[Proxy], None], for_s: float) -> float:
+    assert system.proxy is not None
     began = time.monotonic()
-    what()
+    what(system.proxy)
     try:
         time.sleep(for_s)
     finally:
@@ -413,12 +445,15 @@ KINDS: dict[str, Kind] = {
     "executor": executor,
     "broker": broker,
     "broker-disk": broker_disk,
+    "broker-pause": broker_pause,
     "pause": pause,
+    "freeze": freeze,
     "straggler": straggler,
     "twin": twin,
     "zombie": zombie,
     "rival": rival,
     "settings": settings,
+    "upgrade": upgrade,
     "disk": disk,
     "disk-read-only": disk_read_only,
     "checkpoint": checkpoint,
@@ -442,6 +477,9 @@ def possible(kinds: Sequence[str], system: System) -> tuple[list[str], dict[str,
     left_out = {}
     if system.spark is None:
         left_out["executor"] = "there are executors on a cluster only (--cluster)"
+    if system.proxy is None:
+        alone = dict.fromkeys(("slow", "drop", "blackhole", "broker-disk"), "with one broker only (no --replicated)")
+        left_out |= alone
     if not system.disk.mounted:
         mounting = dict.fromkeys(("disk", "disk-read-only", "broker-disk"), "this machine lets us mount no file system")
         left_out |= mounting

@@ -27,6 +27,11 @@ class Fault:
     caught_up_s: float
     right: bool
 
+    @property
+    def recovery_s(self) -> float:
+        """Of the outage, what is the job's own."""
+        return max(0.0, self.outage_s - self.held_s)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -54,11 +59,21 @@ class Outcome:
             "faults": [asdict(fault) for fault in self.faults],
         }
 
-    def by_kind(self) -> Iterator[tuple[str, dict[str, float]]]:
+    def by_kind(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Outages and recoveries, of all faults too."""
         for kind in sorted({fault.kind for fault in self.faults}):
-            outages = [fault.outage_s for fault in self.faults if fault.kind == kind]
-            p50, p95 = (round(float(q), 2) for q in np.quantile(outages, (0.5, 0.95)))
-            yield kind, {"n": len(outages), "p50_s": p50, "p95_s": p95, "max_s": round(max(outages), 2)}
+            yield kind, _figures([fault for fault in self.faults if fault.kind == kind])
+        if self.faults:
+            yield "all", _figures(self.faults)
+
+
+def _figures(faults: Sequence[Fault]) -> dict[str, Any]:
+    figures: dict[str, Any] = {"n": len(faults)}
+    for name in ("outage", "recovery"):
+        seconds = [getattr(fault, f"{name}_s") for fault in faults]
+        p50, p95, longest = (round(float(q), 2) for q in np.quantile(seconds, (0.5, 0.95, 1.0)))
+        figures[name] = {"p50_s": p50, "p95_s": p95, "max_s": longest}
+    return figures
 
 
 def drawn(r: Random, kinds: Sequence[str], faults: int) -> list[str]:
@@ -101,6 +116,6 @@ def _line(number: int, of: int, fault: Fault, found: Found) -> str:
     verdict = "right" if found.right else "WRONG " + "; ".join(found.details)
     held = f" ({fault.held_s:.1f} s of them the fault itself)" if fault.held_s else ""
     return (
-        f"{number:3} of {of}  {fault.kind:12} {fault.outage_s:6.1f} s without a commit{held}, "
+        f"{number:3} of {of}  {fault.kind:18} {fault.outage_s:6.1f} s without a commit{held}, "
         f"{answer.delivered:,} of {answer.expected:,} deliveries: {verdict}"
     )

@@ -29,9 +29,10 @@ from streaming.kafka.topics import TIMEOUT_S
 from tests import workloads
 from tests.faults import rubbish
 from tests.faults.commits import Commits
-from tests.faults.job import HOME, Failed, SupervisedJob
+from tests.faults.job import Failed, SupervisedJob
 from tests.faults.reading import Origin
 from tests.fuzz import hostile, spoiled
+from tests.release import HOME
 
 PARTITIONS = 2
 PER_S = 300.0  # records, of both topics together

@@ -18,21 +18,24 @@ from bench.system.load import Load
 from config import Settings
 from config import load as load_settings
 from streaming.kafka import layout
-from streaming.kafka.broker import LOOPBACK, EmbeddedBroker, free_port
+from streaming.kafka.broker import LOOPBACK, EmbeddedBroker, EmbeddedCluster, free_port
 from streaming.kafka.clients import Cluster
 from streaming.kafka.retention import DAY_MS
 from streaming.kafka.topics import TIMEOUT_S, Topic
 from tests.faults.check import Found, Gone, check
 from tests.faults.cluster import SparkCluster
 from tests.faults.commits import Commits
-from tests.faults.job import HOME, Failed, SupervisedJob
+from tests.faults.job import Failed, SupervisedJob
 from tests.faults.processes import Tree
 from tests.faults.proxy import Proxy
 from tests.faults.reading import Reading
 from tests.faults.writing import Writing
+from tests.release import HOME, release
 
 NAME = "faults"
 PARTITIONS = 2
+REPLICAS = 3  # of all topics, where there are three brokers
+OTHER_VERSION = "0.1.1"
 DISK_MB, LOG_DISK_MB = 64, 2_048  # of checkpoints, and of the broker
 TRANSACTION_TIMEOUT_S = 8
 START_TIMEOUT_S = 300.0  # the first time, kernels may have to be compiled
@@ -56,12 +59,21 @@ class Outage:
 
 
 class System:
-    """`with System(load, flags) as system`: entered when the job runs. Nothing is left of it afterwards."""
+    """`with System(load, flags) as system`: entered when the job runs. Nothing is left of it afterwards.
 
-    def __init__(self, load: Load, flags: Mapping[str, str], on_cluster: bool = False) -> None:
+    With `on_cluster` it has a Spark cluster, and with `replicated` three brokers, without a proxy and a disk of theirs.
+    """
+
+    def __init__(
+        self, load: Load, flags: Mapping[str, str], on_cluster: bool = False, replicated: bool = False
+    ) -> None:
         self.load = load
         self._flags = flags
         self._on_cluster = on_cluster
+        self._replicas = REPLICAS if replicated else 1
+        self.home = HOME  # of the code
+        self.proxy: Proxy | None = None
+        self.log_disk: Disk | None = None
         self.gone: list[Gone] = []
         self.jobs: list[SupervisedJob] = []
         self._numbers = itertools.count()
@@ -79,18 +91,13 @@ class System:
         self.directory = Path(mkdtemp(prefix="sluice-faults-"))
         stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
         self.disk = stack.enter_context(Disk(self.directory / "disk", DISK_MB))
-        self.log_disk = stack.enter_context(Disk(self.directory / "log", LOG_DISK_MB))
-        direct, proxied = free_port(), free_port()
-        self.proxy = stack.enter_context(Proxy(proxied))
-        properties = _listeners(direct, proxied, self.proxy.port, free_port())
-        self.broker = stack.enter_context(
-            EmbeddedBroker(HOME / "jars", self.log_disk.path / "kafka", port=direct, properties=properties)
-        )
-        self.cluster = Cluster(self.broker.bootstrap_servers, CLIENT)
+        self.brokers = self._replicated(stack) if self._replicas > 1 else [self._alone(stack)]
+        self.cluster = Cluster(",".join(broker.bootstrap_servers for broker in self.brokers), CLIENT)
         self.spark = stack.enter_context(SparkCluster(self.directory / "spark")) if self._on_cluster else None
         flags = self.flags()
         self.settings = load_settings(flags=flags)
-        failed = self.cluster.topics().create(_kept(layout.topics(self.settings, PARTITIONS, 1), self.settings))
+        topics = _kept(layout.topics(self.settings, PARTITIONS, self._replicas), self.settings)
+        failed = self.cluster.topics().create(topics)
         assert not failed, failed
         self.reading = Reading(Cluster(self.cluster.bootstrap_servers, IMPATIENT), self.settings, PARTITIONS)
         names = self.settings.events.topic, self.settings.subscriptions.topic
@@ -106,22 +113,45 @@ class System:
             "at work", lambda: any(self.commits.events_of(self.commits.seen[-1]).values()), START_TIMEOUT_S
         )
 
+    def _alone(self, stack: ExitStack) -> EmbeddedBroker:
+        """A broker with its own disk, which the job reaches by the proxy."""
+        disk = self.log_disk = stack.enter_context(Disk(self.directory / "log", LOG_DISK_MB))
+        direct, proxied = free_port(), free_port()
+        proxy = self.proxy = stack.enter_context(Proxy(proxied))
+        properties = _listeners(direct, proxied, proxy.port, free_port())
+        broker = EmbeddedBroker(HOME / "jars", disk.path / "kafka", port=direct, properties=properties)
+        return stack.enter_context(broker)
+
+    def _replicated(self, stack: ExitStack) -> list[EmbeddedBroker]:
+        cluster = stack.enter_context(EmbeddedCluster(HOME / "jars", self.directory / "kafka"))
+        return list(cluster.brokers.values())
+
     def flags(self) -> dict[str, str]:
         """Of a job on a checkpoint that none has had."""
         own = {
             **self._flags,
             "query.name": NAME,
             "query.checkpoint": str(self.disk.path / f"checkpoint{next(self._numbers)}"),
-            "kafka.bootstrap_servers": f"{LOOPBACK}:{self.proxy.port}",
+            "kafka.bootstrap_servers": f"{LOOPBACK}:{self.proxy.port}"
+            if self.proxy
+            else self.cluster.bootstrap_servers,
+            "deliveries.replication_factor": str(self._replicas),
             "kafka.client.transaction.timeout.ms": str(TRANSACTION_TIMEOUT_S * 1000),
         }
         return own | ({"spark.master": self.spark.master, **self.spark.flags} if self.spark else {})
 
     def start(self, flags: Mapping[str, str]) -> SupervisedJob:
         log = self.directory / f"job{len(self.jobs)}.log"
-        job = self._jobs.enter_context(SupervisedJob(flags, log, self.directory))
+        job = self._jobs.enter_context(SupervisedJob(flags, log, self.directory, self.home))
         self.jobs.append(job)
         return job
+
+    def change_version(self) -> None:
+        """The next job that starts runs the code of the other version."""
+        other = self.directory / "other"
+        if not other.exists():
+            release(other, OTHER_VERSION)
+        self.home = other if self.home == HOME else HOME
 
     def start_again(self, flags: Mapping[str, str]) -> None:
         """Stop the job in order, and start it with other flags on the same checkpoint."""

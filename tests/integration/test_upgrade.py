@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import sys
 import threading
@@ -18,9 +17,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from streaming.process.code_archive import PACKAGES
-from tests.integration.conftest import HOME, CommandLine
+from tests.integration.conftest import CommandLine
 from tests.integration.test_job import Job, job, lines, records, subscription
+from tests.release import release
 
 PER_S = 100
 ENOUGH = 300  # events
@@ -35,12 +34,7 @@ class Release(CommandLine):
         self.name = sluice.name
         self.environment = {**sluice.environment, "SLUICE_QUERY__CHECKPOINT": str(home / "checkpoint")}
         self._home = home
-        home.mkdir()
-        for package in PACKAGES:  # with its compiled kernels, which know their sources by the time of change
-            shutil.copytree(HOME / package, home / package)
-        shutil.copy2(HOME / "run_stream.py", home)
-        shutil.copytree(HOME / "jars" / "spark", home / "jars" / "spark", ignore=shutil.ignore_patterns("classes*"))
-        (home / "streaming" / "version.py").write_text(f'"""The version of Sluice."""\n\nVERSION = "{version}"\n')
+        release(home, version)
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, str(self._home / "run_stream.py"), *arguments]

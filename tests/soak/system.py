@@ -21,7 +21,8 @@ from streaming.kafka import layout
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S, Topic
-from tests.faults.job import HOME, SupervisedJob
+from tests.faults.job import SupervisedJob
+from tests.release import HOME
 from tests.soak.reader import committed
 from tests.soak.sampling import kinds, logs_on_disk, on_disk, taken
 
