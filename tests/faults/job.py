@@ -19,7 +19,7 @@ from streaming.process.child import die_with_parent
 from tests.faults.processes import Tree, below, ended, kill
 from tests.release import HOME
 
-STOP_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 120.0  # the first start on a machine writes the archive of Java's classes at its end
 LINES = 60  # of a log, that are shown
 
 

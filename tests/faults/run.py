@@ -9,7 +9,9 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from confluent_kafka import KafkaException
 
+from streaming.errors import JobError
 from tests.faults.check import Found
 from tests.faults.job import Failed
 from tests.faults.kinds import KINDS
@@ -85,7 +87,8 @@ def drawn(r: Random, kinds: Sequence[str], faults: int) -> list[str]:
 
 
 def run(system: System, kinds: Sequence[str], seed: int, tell: Tell) -> Outcome:
-    """One fault of each of `kinds`. It goes no further than the first from which the system does not come back."""
+    """One fault of each of `kinds`. It goes no further than the first from which the system does not come back. Who is
+    stopped by a signal tells what was seen until then."""
     r = Random(seed)
     faults: list[Fault] = []
     found, failure = None, None
@@ -103,9 +106,12 @@ def run(system: System, kinds: Sequence[str], seed: int, tell: Tell) -> Outcome:
             if not found.right:
                 break
         found = system.finish()
-    except Failed as error:
+    except (Failed, JobError, KafkaException) as error:
         failure = f"{kinds[len(faults)] if len(faults) < len(kinds) else 'the end'}: {error}"
         tell(f"FAILED: {failure}")
+    except (SystemExit, KeyboardInterrupt):
+        failure = "stopped before the end"
+        tell(failure)
     restarts = sum(len(job.lines("the job ended, restarting it")) for job in system.jobs)
     written = {"events": system.writing.events, "changes": system.writing.changes}
     return Outcome(seed, faults, found, restarts, written, failure)

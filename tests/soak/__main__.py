@@ -28,6 +28,7 @@ def main() -> int:
     arguments.add_argument("--events", type=float, default=10_000.0, help="per second")
     arguments.add_argument("--changes", type=float, default=500.0, help="of subscriptions, per second")
     arguments.add_argument("--retention", type=float, default=10.0, help="minutes for which the broker keeps records")
+    arguments.add_argument("--restart", action="store_true", help="stop the job and start it again before the load")
     arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the job")
     arguments.add_argument("--json", type=Path, help="a file for the outcome, with all samples")
     arguments.add_argument("--picture", type=Path, help="a file for the picture")
@@ -41,7 +42,7 @@ def main() -> int:
             arguments.error(f"there is no directory {file.absolute().parent}")
     if wrong := [text for text in given.set if "=" not in text]:
         arguments.error(f"--set {wrong[0]} has no value")
-    outcome = Outcome(load, dict(text.split("=", 1) for text in given.set), given.retention)
+    outcome = Outcome(load, dict(text.split("=", 1) for text in given.set), given.retention, given.restart)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     began = time.monotonic()

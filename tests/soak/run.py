@@ -33,7 +33,8 @@ class Outcome:
     load: Load
     settings: Mapping[str, str]
     retention_minutes: float
-    start_s: dict[str, float] = field(default_factory=dict)  # how long each step took until all was ready
+    restart: bool = False  # the job was stopped and started again before the load
+    start: dict[str, dict[str, float]] = field(default_factory=dict)  # the steps until all was ready: s, MB of the job
     samples: list[dict[str, Any]] = field(default_factory=list)
     written: dict[str, float] = field(default_factory=dict)  # events, changes and seconds, by the generator
     drain_s: float | None = None  # from the last event until the job was done
@@ -74,9 +75,10 @@ def run(outcome: Outcome, tell: Tell, seen: Seen, every_s: float = EVERY_S, wind
     load = outcome.load
     window_s = window_s or WINDOW_S * max(1.0, load.subscriptions / MILLION)
     try:
-        with System(load, outcome.settings, outcome.retention_minutes, window_s) as system:
-            outcome.start_s = system.start_s
-            tell(", ".join(f"{name.replace('_', ' ')} after {s:,.1f} s" for name, s in system.start_s.items()))
+        with System(load, outcome.settings, outcome.retention_minutes, window_s, outcome.restart) as system:
+            outcome.start = system.start
+            for name, step in system.start.items():
+                tell(f"{name.replace('_', ' ')} after {step['s']:,.1f} s, the job had {step['job_mb']:,} MB at most")
             try:
                 _watch(system, outcome, seen, every_s)
             except (Failed, JobError, KafkaException) as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -62,6 +63,30 @@ def taken(pids: Sequence[int]) -> Taken:
         total.descriptors += descriptors
         total.cpu_s += (int(fields[11]) + int(fields[12])) / _TICKS
     return total
+
+
+class Most:
+    """`with Most(pids) as most`: at the end `most.memory_mb` is the most that these processes took together."""
+
+    def __init__(self, pids: Callable[[], Sequence[int]], every_s: float = 1.0) -> None:
+        self._pids, self._every_s = pids, every_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.memory_mb = 0.0
+
+    def __enter__(self) -> Most:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while True:
+            self.memory_mb = max(self.memory_mb, taken(self._pids()).memory_mb)
+            if self._over.wait(self._every_s):
+                return
 
 
 def _memory(pid: int) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -21,10 +21,10 @@ from streaming.kafka import layout
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S, Topic
-from tests.faults.job import SupervisedJob
+from tests.faults.job import Failed, SupervisedJob
 from tests.release import HOME
 from tests.soak.reader import committed
-from tests.soak.sampling import kinds, logs_on_disk, on_disk, taken
+from tests.soak.sampling import Most, kinds, logs_on_disk, on_disk, taken
 
 NAME = "soak"
 PARTITIONS = 2
@@ -45,13 +45,17 @@ class Progress:
 
 
 class System:
-    """`with System(load, flags, retention_minutes, window_s) as system`: entered when all subscriptions are in force,
-    `start_s` says after what. Nothing is left of it afterwards."""
+    """`with System(load, flags, retention_minutes, window_s) as system`: entered when all subscriptions are in force.
+    `start` tells how long each step took, and how much memory the job, at most. With `restart` the job is stopped and
+    started again before the load. Nothing is left of it afterwards."""
 
-    def __init__(self, load: Load, flags: Mapping[str, str], retention_minutes: float, window_s: float) -> None:
-        self._load, self._flags, self._window_s = load, flags, window_s
+    def __init__(
+        self, load: Load, flags: Mapping[str, str], retention_minutes: float, window_s: float, restart: bool = False
+    ) -> None:
+        self._load, self._flags, self._window_s, self._restart = load, flags, window_s, restart
         self._retention_ms = round(60_000 * retention_minutes)
-        self.start_s: dict[str, float] = {}
+        self.start: dict[str, dict[str, float]] = {}
+        self._jobs: list[SupervisedJob] = []
 
     def __enter__(self) -> System:
         with ExitStack() as stack:
@@ -89,13 +93,10 @@ class System:
         self._children = stack.enter_context(ExitStack())
         generator = Child("bench.system.generator", {**where, "partitions": PARTITIONS})
         self.generator = self._children.enter_context(generator)
-        began = time.monotonic()
-        self.generator.wait_for("subscriptions")
-        self.start_s["subscriptions_written"] = round(time.monotonic() - began, 1)
-        began = time.monotonic()
-        self.job = stack.enter_context(SupervisedJob(flags, self.directory / "job.log", temporary))
-        self.job.wait_for("running", lambda: bool(self.job.lines("running")), START_TIMEOUT_S)
-        self.start_s["job_running"] = round(time.monotonic() - began, 1)
+        with self._step("subscriptions_written"):
+            self.generator.wait_for("subscriptions")
+        with self._step("job_running"):
+            self._run_job(stack, flags, temporary, "job.log")
         task = {
             **where,
             "group": NAME,
@@ -104,11 +105,31 @@ class System:
             "prefix": None if settings.deliveries.layout == "shared" else settings.deliveries.prefix,
             "window_s": self._window_s,
         }
-        began = time.monotonic()
-        self.reader = stack.enter_context(Child("tests.soak.reader", task))
-        self._wait_for_reader("read", lambda: bool(self._checked("windows")), START_TIMEOUT_S)
-        self.start_s["subscriptions_read"] = round(time.monotonic() - began, 1)
+        with self._step("subscriptions_read"):
+            self.reader = stack.enter_context(Child("tests.soak.reader", task))
+            self._wait_for_reader("read", lambda: bool(self._checked("windows")), START_TIMEOUT_S)
+        if self._restart:
+            with self._step("job_stopped"):
+                if code := self.job.stopped():
+                    raise Failed(f"told to stop, the job ended with exit code {code}:\n{self.job.last_lines()}")
+            with self._step("job_running_again"):
+                self._run_job(stack, flags, temporary, "job again.log")
         self.log = Log(self.job.log)
+
+    def _run_job(self, stack: ExitStack, flags: Mapping[str, str], temporary: Path, log: str) -> None:
+        self._jobs.append(stack.enter_context(SupervisedJob(flags, self.directory / log, temporary)))
+        self.job.wait_for("running", lambda: bool(self.job.lines("running")), START_TIMEOUT_S)
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        with Most(lambda: [process.pid for job in self._jobs for process in job.tree().everything]) as most:
+            yield
+        self.start[name] = {"s": round(time.monotonic() - began, 1), "job_mb": round(most.memory_mb)}
+
+    @property
+    def job(self) -> SupervisedJob:
+        return self._jobs[-1]
 
     def check(self) -> None:
         """Raises Failed or JobError if a process has ended that should not have."""

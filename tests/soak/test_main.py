@@ -26,7 +26,7 @@ def started(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 def test_a_mistake_of_ours_leaves_what_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(outcome: Outcome, *_: Any) -> None:
-        outcome.start_s["job_running"] = 20.0
+        outcome.start["job_running"] = {"s": 20.0, "job_mb": 900}
         raise RuntimeError
 
     monkeypatch.setattr(command, "run", broken)
@@ -34,7 +34,10 @@ def test_a_mistake_of_ours_leaves_what_was_seen(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(RuntimeError):
         started(monkeypatch, "--json", str(files[0]), "--picture", str(files[1]), "--set", "matching.algorithm=scan")
     data = orjson.loads(files[0].read_bytes())
-    assert (data["start_s"], data["settings"]) == ({"job_running": 20.0}, {"matching.algorithm": "scan"})
+    assert (data["start"], data["settings"]) == (
+        {"job_running": {"s": 20.0, "job_mb": 900}},
+        {"matching.algorithm": "scan"},
+    )
     assert data["right"] is False
     assert files[1].stat().st_size > 1_000
 

@@ -37,7 +37,7 @@ def outcome(**fields: Any) -> Outcome:
     written = {"events": 36_000_000, "changes": 1_800_000, "longest_pause_ms": 9.0, "seconds": 3_600.4}
     right: dict[str, Any] = {"written": written, "drain_s": 1.0, "checked": FOUND, "all_checked": True}
     right["samples"] = [sample(n) for n in range(360)]
-    return Outcome(LOAD, {}, 10.0, {"job_running": 20.0}, **{**right, **fields})
+    return Outcome(LOAD, {}, 10.0, **{**right, **fields})
 
 
 STOPPED = {"stopped": 143, "written": {}, "drain_s": None}

@@ -32,7 +32,7 @@ class Double:
     def __init__(self, late_s: float = 1.0, happens: Callable[[float], None] = lambda _: None) -> None:
         self.now, self._late_s, self._happens = 0.0, late_s, happens
         self.generator, self.reader = Part({}), Part({"checked": RIGHT})
-        self.start_s = {"job_running": 1.0}
+        self.start = {"job_running": {"s": 1.0, "job_mb": 900}}
         self.code: int | Failed = 0
         self.left = False
 

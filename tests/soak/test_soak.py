@@ -29,11 +29,15 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 @pytest.mark.timeout(600)
 def test_everything_is_delivered_right_and_sampled_and_nothing_is_left(directory: Path, tmp_path: Path) -> None:
-    outcome = Outcome(TOY, SCAN, retention_minutes=1.0)
+    outcome = Outcome(TOY, SCAN, retention_minutes=1.0, restart=True)
     told: list[str] = []
     run(outcome, told.append, lambda _: None, every_s=1.0, window_s=2.0)
     data = orjson.loads(orjson.dumps(outcome.as_data()))
     assert outcome.right, told + list(verdicts(outcome))
+    assert [*data["start"]] == [
+        *("subscriptions_written", "job_running", "subscriptions_read", "job_stopped", "job_running_again"),
+    ]
+    assert data["start"]["job_running_again"]["job_mb"] > 100
     assert data["checked"]["events"] == outcome.written["events"] == 1_200
     assert data["checked"]["changes"] == 2_000 + outcome.written["changes"] == 2_120
     assert data["checked"]["delivered"] == data["checked"]["expected"] > 1_000
