@@ -47,8 +47,9 @@ test-long: ## make test with many more random cases
 fuzz: setup $(TOOLS) ## corrupted patterns, events, answers of brokers and saved states, for MINUTES
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
 
-test-faults: setup $(TOOLS) ## the real job under load during FAULTS faults (SEED=, JSON=file, ARGS=)
-	$(BIN)/python -m tests.faults --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON)) $(ARGS)
+test-faults: setup $(TOOLS) ## the real job under load during FAULTS faults (SEED=, JSON=, PICTURE=, ARGS=)
+	$(BIN)/python -m tests.faults --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED)) \
+	    $(if $(JSON),--json $(JSON)) $(if $(PICTURE),--picture $(PICTURE)) $(ARGS)
 
 test-soak: setup $(TOOLS) ## the real job under a steady load for HOURS, checked and measured (JSON=, PICTURE=, ARGS=)
 	$(BIN)/python -m tests.soak --hours $(or $(HOURS),2) $(if $(JSON),--json $(JSON)) $(if $(PICTURE),--picture $(PICTURE)) $(ARGS)

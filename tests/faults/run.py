@@ -58,7 +58,7 @@ class Outcome:
             "restarts": self.restarts,
             "checked": self.found.as_data() if self.found else None,
             "kinds": dict(self.by_kind()),
-            "faults": [asdict(fault) for fault in self.faults],
+            "faults": [asdict(fault) | {"recovery_s": round(fault.recovery_s, 2)} for fault in self.faults],
         }
 
     def by_kind(self) -> Iterator[tuple[str, dict[str, Any]]]:
