@@ -60,6 +60,7 @@ INCOMPLETE: dict[str, tuple[int, str, int, Change]] = {
     "no producer": (2, "InitProducerId", 0, _set(producer_id=-1, producer_epoch=-1)),
     "no next producer": (2, "EndTxn", 0, _set(producer_id=-1, producer_epoch=-1)),
     "no brokers": (2, "Metadata", 0, _set(brokers=[])),
+    "null instead of topics of which none was asked for": (2, "Metadata", 0, _set(topics=None)),
     "no topics": (2, TOPICS, 0, _set(topics=[])),
     "null instead of topics": (2, TOPICS, 0, _set(topics=None)),
     "no partitions": (2, TOPICS, 0, _of_each("topics", _set(partitions=[]))),

@@ -377,7 +377,9 @@ def _missing(metadata: Any, topics: Sequence[str]) -> str | None:
     """What a response does not tell, though it was asked for."""
     if not metadata.brokers:
         return "brokers"
-    told = {topic.name: topic for topic in metadata.topics or ()}
+    if metadata.topics is None:
+        return "topics"
+    told = {topic.name: topic for topic in metadata.topics}
     for name in topics:
         if name not in told:
             return f"the topic {name}"
