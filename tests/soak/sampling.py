@@ -66,13 +66,13 @@ def taken(pids: Sequence[int]) -> Taken:
 
 
 class Most:
-    """`with Most(pids) as most`: at the end `most.memory_mb` is the most that these processes took together."""
+    """`with Most(pids) as most`: at the end `most.memory_mb` is the most that the processes of each kind took."""
 
-    def __init__(self, pids: Callable[[], Sequence[int]], every_s: float = 1.0) -> None:
+    def __init__(self, pids: Callable[[], Mapping[str, Sequence[int]]], every_s: float = 1.0) -> None:
         self._pids, self._every_s = pids, every_s
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
-        self.memory_mb = 0.0
+        self.memory_mb: dict[str, float] = {}
 
     def __enter__(self) -> Most:
         self._thread.start()
@@ -84,7 +84,8 @@ class Most:
 
     def _look(self) -> None:
         while True:
-            self.memory_mb = max(self.memory_mb, taken(self._pids()).memory_mb)
+            for kind, pids in self._pids().items():
+                self.memory_mb[kind] = max(self.memory_mb.get(kind, 0.0), round(taken(pids).memory_mb))
             if self._over.wait(self._every_s):
                 return
 

@@ -123,9 +123,9 @@ class System:
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
         began = time.monotonic()
-        with Most(lambda: [process.pid for job in self._jobs for process in job.tree().everything]) as most:
+        with Most(lambda: {"job": [process.pid for job in self._jobs for process in job.tree().everything]}) as most:
             yield
-        self.start[name] = {"s": round(time.monotonic() - began, 1), "job_mb": round(most.memory_mb)}
+        self.start[name] = {"s": round(time.monotonic() - began, 1), "job_mb": most.memory_mb["job"]}
 
     @property
     def job(self) -> SupervisedJob:
