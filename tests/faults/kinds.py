@@ -223,8 +223,8 @@ def settings(system: System, r: Random) -> float:
 
 
 def upgrade(system: System, r: Random) -> float:
-    """Another version of the code goes on: it starts on a checkpoint of its own while the older one is at work, or on
-    that one's checkpoint once it has been told to stop."""
+    """Another version of the code takes over: with a checkpoint of its own while the older one runs, or with the same
+    checkpoint after the older one was told to stop."""
     began = time.monotonic()
     system.change_version()
     if r.choice((True, False)):

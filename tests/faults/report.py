@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INCHES_WIDE, INCHES_A_KIND, INCHES_MORE = 9.0, 0.24, 1.6
-MARK_S = 15.0  # that 95 % of recoveries should not exceed
+MARK_S = 15.0  # 95 % of recoveries should take no longer
 
 
 def lines(outcome: Outcome) -> Iterator[str]:
-    yield "seconds without a commit of new events; the job's own are those that the fault itself did not last"
+    yield "seconds without a commit of new events; own: without the time for which the fault itself lasted"
     yield f"{'kind':20}{'n':>4}{'p50':>8}{'p95':>8}{'max':>8}{'own p50':>10}{'own p95':>10}{'own max':>10}"
     for kind, row in outcome.by_kind():
         outages, recoveries = row["outage"].values(), row["recovery"].values()
@@ -47,10 +47,10 @@ def draw(data: Mapping[str, Any], file: Path) -> None:
     axes = figure.subplots()
     places = [(row, fault) for row, kind in enumerate(kinds) for fault in by_kind[kind]]
     rows = [row for row, _ in places]
+    axes.plot([f["outage_s"] for _, f in places], rows, "o", color=INK, fillstyle="none", label="in all")
     axes.plot(
-        [f["outage_s"] for _, f in places], rows, "o", color=INK, fillstyle="none", label="with the fault's own time"
+        [_recovery_s(f) for _, f in places], rows, "o", color=OTHERS[2], markersize=4, label="without the fault itself"
     )
-    axes.plot([_recovery_s(f) for _, f in places], rows, "o", color=OTHERS[2], markersize=4, label="the job's own")
     axes.axvline(MARK_S, color=OTHERS[1], linewidth=1, linestyle="--", label=f"{MARK_S:.0f} s")
     axes.set_yticks(range(len(kinds)), [f"{kind} ({len(by_kind[kind])})" for kind in kinds])
     _plain(axes)

@@ -31,7 +31,7 @@ class Fault:
 
     @property
     def recovery_s(self) -> float:
-        """Of the outage, what is the job's own."""
+        """The outage without the time for which the fault itself lasted."""
         return max(0.0, self.outage_s - self.held_s)
 
 
@@ -87,8 +87,8 @@ def drawn(r: Random, kinds: Sequence[str], faults: int) -> list[str]:
 
 
 def run(system: System, kinds: Sequence[str], seed: int, tell: Tell) -> Outcome:
-    """One fault of each of `kinds`. It goes no further than the first from which the system does not come back. Who is
-    stopped by a signal tells what was seen until then."""
+    """One fault of each of `kinds`. It goes no further than the first from which the system does not come back. If a
+    signal stops it, the outcome has what was seen until then."""
     r = Random(seed)
     faults: list[Fault] = []
     found, failure = None, None

@@ -57,7 +57,7 @@ def test_who_stops_the_job_need_not_wait_for_a_record() -> None:
     assert batches.failure is None
 
 
-def test_who_stops_the_job_is_told_that_a_batch_takes_long(
+def test_a_stop_that_waits_for_a_batch_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(job, "SAY_AFTER_S", 0.0)
