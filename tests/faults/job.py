@@ -84,6 +84,11 @@ class SupervisedJob:
         except subprocess.TimeoutExpired:
             raise Failed(f"the job did not stop within {STOP_TIMEOUT_S:.0f} s:\n{self.last_lines()}") from None
 
+    def stop(self) -> None:
+        """Ask it to end in order. Raises Failed unless it does."""
+        if code := self.stopped():
+            raise Failed(f"told to stop, the job ended with exit code {code}:\n{self.last_lines()}")
+
     def check(self) -> None:
         """Raises Failed if even its supervisor has ended."""
         if (code := self.exit_code()) is not None:

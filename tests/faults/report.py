@@ -1,4 +1,4 @@
-"""What a run shows: a row for each kind of fault, what was found, and a picture."""
+"""Report a run: a row for each kind of fault, what was found, and a picture."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def run(n: int) -> Outcome:
 
 
 def _delivered(cluster: Cluster, topic: str, expected: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each subscriber got each event, once as many deliveries are there as should be."""
+    """Wait for as many deliveries as expected, and count how often each subscriber got each event."""
     times = np.zeros_like(expected)
     left = int(expected.sum())
     deadline = time.monotonic() + TIMEOUT_S
