@@ -12,8 +12,8 @@ HYPOTHESIS ?= quick
 LANES ?= few
 ALGORITHMS ?= auto
 COMPILE := $(BIN)/python -m tests.compile_kernels
-# Seconds of a test. One with 5,000 random cases takes minutes, most of them to draw the cases.
-TIMEOUT ?= 300
+# Seconds after which a test counts as hanging. A busy machine takes its time, and 5,000 random cases take minutes.
+TIMEOUT ?= 1800
 TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
@@ -39,6 +39,7 @@ test: setup $(TOOLS) check ## every check and every test
 	$(CHECKED) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
 
 test-quick: setup $(TOOLS) ## unit and property tests, few random cases (a minute and a half once kernels are compiled)
+	$(COMPILE)
 	$(TESTS) --hypothesis-profile=few tests/unit tests/property
 
 test-long: ## make test with many more random cases

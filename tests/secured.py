@@ -25,11 +25,11 @@ from confluent_kafka.admin import (
 )
 
 from streaming.kafka.broker import EmbeddedBroker
+from tests.patience import PATIENCE_S
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "SECURITY.md"
 ADMIN, ADMIN_PASSWORD = "admin", "hunter2-of-the-admin"
 _STORE_PASSWORD = "hunter2-of-the-key-store"
-_WAIT_S = 10.0
 _KINDS = ("topic", "group", "transactional-id")
 
 # The broker's only public listener is called PLAINTEXT and is nothing of the kind. The broker talks to its controller,
@@ -103,17 +103,17 @@ class Secured:
         scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         change = UserScramCredentialUpsertion(name, scram, password.encode())
         for future in self._admin.alter_user_scram_credentials([change]).values():
-            future.result(_WAIT_S)
+            future.result(PATIENCE_S)
 
     def allow(self, rights: Iterable[Right]) -> None:
         for future in self._admin.create_acls([right.binding() for right in rights]).values():
-            future.result(_WAIT_S)
+            future.result(PATIENCE_S)
 
     def withdraw(self, right: Right) -> None:
         own = right.binding()
         fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
         for future in self._admin.delete_acls([AclBindingFilter(*(getattr(own, f) for f in fields))]).values():
-            future.result(_WAIT_S)
+            future.result(PATIENCE_S)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 HOME = Path(__file__).resolve().parents[2]
 IMAGE = "sluice:0.1.0"
 KAFKA = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.3.1")
@@ -19,18 +21,16 @@ PROJECT = "sluice-test"
 COMPOSE = (["docker", "compose"], ["docker-compose"])  # the plugin, or the program that it follows
 KINDS = (["ps", "--all"], ["volume", "ls"], ["network", "ls"])
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def answers(*command: str) -> bool:
     try:
-        return subprocess.run(command, capture_output=True, check=False, timeout=20).returncode == 0
+        return subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_S).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
 
 def docker(*command: str, check: bool = True) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert not check or done.returncode == 0, done.stderr
     return done.stdout
 
@@ -66,7 +66,7 @@ def compose(request: pytest.FixtureRequest) -> Iterator[list[str]]:
 
 
 def test_deliveries_arrive(compose: list[str]) -> None:
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + PATIENCE_S
     consume = ["run", "--rm", "-T", "--no-deps", "sluice", "consume", "trader-01", "--json"]
     while not (found := docker(*compose, *consume, check=False)):  # until the topic is made, it fails
         assert time.monotonic() < deadline, docker(*compose, "logs")

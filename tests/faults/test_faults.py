@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.faults.run import run
 from tests.faults.system import LOAD, System
 
@@ -11,7 +9,6 @@ KINDS = ["driver", "poison", "worker", "twin", "topic", "broker", "drop", "job"]
 SEED = 1
 
 
-@pytest.mark.timeout(1_200)
 def test_the_job_comes_back_by_itself_and_everything_is_delivered_exactly_once() -> None:
     told: list[str] = []
     with System(LOAD, {"matching.algorithm": "scan"}) as system:

@@ -12,8 +12,7 @@ import pytest
 
 from streaming.kafka.broker import LOOPBACK
 from tests.faults.proxy import Proxy
-
-TIMEOUT_S = 10.0
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def _echo(connection: socket.socket) -> None:
 
 
 def connected(proxy: Proxy) -> socket.socket:
-    return socket.create_connection((LOOPBACK, proxy.port), TIMEOUT_S)
+    return socket.create_connection((LOOPBACK, proxy.port), PATIENCE_S)
 
 
 def echoed(connection: socket.socket, data: bytes) -> bytes:
@@ -102,9 +101,9 @@ def test_a_black_hole_holds_back_what_it_takes(echo: int) -> None:
             with pytest.raises(TimeoutError):
                 other.recv(1)
             proxy.pass_on()
-            other.settimeout(TIMEOUT_S)
+            other.settimeout(PATIENCE_S)
             assert other.recv(5) == b"other"
-        connection.settimeout(TIMEOUT_S)
+        connection.settimeout(PATIENCE_S)
         assert connection.recv(6) == b"within"
 
 

@@ -19,6 +19,7 @@ from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topics
 from tests.integration import forked
 from tests.integration.shared_jvm import SHARED
+from tests.patience import PATIENCE_S
 
 SETTINGS = {  # of a broker in a container, which is a cluster
     "NODE_ID": "1",
@@ -152,7 +153,9 @@ def _say(request: pytest.FixtureRequest, what: str) -> None:
 
 def _engine_has_image() -> bool:
     try:
-        found = subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False, timeout=20)
+        found = subprocess.run(
+            ["docker", "image", "inspect", IMAGE], capture_output=True, check=False, timeout=PATIENCE_S
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return found.returncode == 0

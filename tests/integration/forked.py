@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import run_stream
+from tests.patience import PATIENCE_S
 
-TIMEOUT_S = 120.0
 PORT, SECRET = "SLUICE_TEST_GATEWAY_PORT", "SLUICE_TEST_GATEWAY_SECRET"  # of a JVM that a job is to use as its own
 STREAMS = ("stdin", "stdout", "stderr")  # in the order of their descriptors
 
@@ -33,17 +33,17 @@ class Done:
 
 
 def run(arguments: Sequence[str], environment: Mapping[str, str], stdin: str = "") -> Done:
-    """`run_stream.py` with these arguments. Raises TimeoutError after TIMEOUT_S."""
+    """`run_stream.py` with these arguments. Raises TimeoutError after PATIENCE_S."""
     with TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "stdin").write_text(stdin)
         process = _processes.Process(target=_with_files, args=(list(arguments), dict(environment), directory))
         process.start()
-        process.join(TIMEOUT_S)
+        process.join(PATIENCE_S)
         if process.exitcode is None:
             process.kill()
             process.join()
-            raise TimeoutError(f"{' '.join(arguments)}: not done after {TIMEOUT_S} s")
+            raise TimeoutError(f"{' '.join(arguments)}: not done after {PATIENCE_S} s")
         return Done(process.exitcode, *((directory / stream).read_text() for stream in ("stdout", "stderr")))
 
 

@@ -22,9 +22,9 @@ from pyspark.java_gateway import launch_gateway
 
 from streaming.driver.session import LOCAL, LOG, TUNING, class_archive
 from tests.integration import forked
+from tests.patience import PATIENCE_S
 
 JARS = Path(__file__).resolve().parents[2] / "jars" / "spark"
-END_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Jvm:
         if not orderly:
             self.process.kill()
         try:
-            self.process.wait(END_TIMEOUT_S)
+            self.process.wait(PATIENCE_S)
             class_archive(JARS).keep()
         finally:
             self.process.kill()

@@ -7,7 +7,6 @@ from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
@@ -20,7 +19,6 @@ AT_ONCE = 3_000  # events: of so many, the next batch has several tasks
 DAEMON = "\0streaming.worker.daemon\0"
 
 
-@pytest.mark.timeout(300)
 def test_each_source_partition_moves_when_the_driver_knows_of_new_ones(
     sluice: CommandLine, kafka: str, tmp_path: Path
 ) -> None:

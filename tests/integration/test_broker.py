@@ -16,17 +16,21 @@ from streaming.errors import JobError
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import HOME, JARS
+from tests.patience import PATIENCE_S
 
 
 def test_a_broker_started_again_on_its_directory_still_has_its_records(tmp_path: Path) -> None:
     with EmbeddedBroker(JARS, tmp_path) as broker:
         assert Topics(broker.bootstrap_servers, {}).create([Topic("kept")]) == {}
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-        producer.send("kept", b"value").get(30)
+        producer.send("kept", b"value").get(PATIENCE_S)
         producer.close()
     with EmbeddedBroker(JARS, tmp_path) as broker:
         consumer = KafkaConsumer(
-            "kept", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=20_000
+            "kept",
+            bootstrap_servers=broker.bootstrap_servers,
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=1000 * PATIENCE_S,
         )
         assert next(consumer).value == b"value"
         consumer.close()
@@ -58,7 +62,7 @@ def test_a_broker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     (child,) = _children(parent.pid)
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes():
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-import pytest
 from confluent_kafka import Producer
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
@@ -21,15 +20,13 @@ from tests.faults.cluster import WORKERS, SparkCluster
 from tests.faults.processes import Process, below, ended, kill
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.test_job import job, lines, records, subscription
+from tests.patience import PATIENCE_S
 
 PARTITIONS = 4
 LARGE = 1_000  # events of a partition: of a small batch there is only one task
-START_S = 300.0  # on a machine that has to compile the kernels first
 HELD_UP_S = 2.0  # a batch takes less, unless one of its tasks does not end
 SILENT_S = 30  # then an executor is lost to Spark
 MORE = 20_000  # subscriptions, more than parts without a file may have together, in however many batches they come
-
-pytestmark = pytest.mark.timeout(560)
 
 
 def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:
@@ -54,7 +51,7 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
     with SparkCluster(tmp_path / "spark") as spark:
         flags = assignments(spark)
         with job(sluice, *flags, fresh=True) as running:
-            running.until("running", lambda: any(line["event"] == "running" for line in running.lines), START_S)
+            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
 
             def done() -> bool:
                 return running.total("events") >= len(sent)
@@ -153,9 +150,9 @@ def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
     with SparkCluster(tmp_path / "spark") as spark:
         silence = {"spark.options.spark.network.timeout": f"{SILENT_S}s", "matching.algorithm": "scan"}
         with job(sluice, *assignments(spark, silence), fresh=True) as running:
-            running.until("running", lambda: any(line["event"] == "running" for line in running.lines), START_S)
+            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
             produce()
-            running.until("delivered", lambda: len(delivered()) == sent, START_S)
+            running.until("delivered", lambda: len(delivered()) == sent)
             running.until("two", lambda: len(jvms(spark)) == WORKERS)
             hanging = jvms(spark)[0]
             hanging.send(signal.SIGSTOP)
@@ -167,12 +164,12 @@ def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
                 return running.total("events") < sent
 
             running.until("held up", is_held_up)
-            running.until("delivered by the other", lambda: len(delivered()) >= sent, START_S)
+            running.until("delivered by the other", lambda: len(delivered()) >= sent)
             assert delivered() == list(range(sent))
             running.until("counted", lambda: running.total("workers_lost") > 0)
             assert running.total("transactions_aborted") == 0
             assert any("Executor heartbeat timed out" in line for line in running.other)
-            assert ended([hanging], START_S)
+            assert ended([hanging], PATIENCE_S)
             running.until("replaced", lambda: len(jvms(spark)) == WORKERS)
 
 

@@ -28,6 +28,7 @@ from streaming.kafka.topics import Topic, Topics
 from streaming.rows import ConsumerRecord
 from tests.integration.conftest import HOME, CommandLine, but
 from tests.integration.test_job import job, lines, records, subscription
+from tests.patience import PATIENCE_S
 
 VALUE = b'{"x": 1}'
 ALL = Wanted()
@@ -239,7 +240,7 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
             env=sluice.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert done.returncode == 1, done.stderr
@@ -428,7 +429,7 @@ def test_of_two_at_once_the_older_stops_and_each_letter_is_sent_once(sluice: Com
     try:
         assert sluice("dlq", "redrive", "--all-letters") == f"{total - 200} redriven\n200 redriven already\n"
     finally:
-        said, _ = older.communicate("\n", timeout=90)
+        said, _ = older.communicate("\n", timeout=PATIENCE_S)
     assert older.returncode == 1
     assert f"another redrive of query.name = '{sluice.name}' was started, so this one stops" in said
     assert numbers(settings) == list(range(total))

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import CommandLine
 from tests.integration.test_job import Job, job, lines, records, subscription
+from tests.patience import PATIENCE_S
 
 EVERYTHING = subscription("a", "alice", n=[{"exists": True}])
 
@@ -55,7 +56,7 @@ def lost(running: Job) -> list[tuple[int, int, int]]:
 
 def metric(running: Job, name: str) -> float:
     (url,) = {line["monitoring"] for line in running.lines if line["event"] == "running"}
-    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=PATIENCE_S) as answer:
         text = answer.read().decode()
     (value,) = (line.split(" ")[1] for line in text.splitlines() if line.startswith(f"{name} "))
     return float(value)
@@ -63,7 +64,7 @@ def metric(running: Job, name: str) -> float:
 
 def healthy(running: Job) -> int:
     (url,) = {line["monitoring"] for line in running.lines if line["event"] == "running"}
-    with urllib.request.urlopen(f"{url}/health", timeout=10) as answer:
+    with urllib.request.urlopen(f"{url}/health", timeout=PATIENCE_S) as answer:
         return int(answer.status)
 
 

@@ -19,6 +19,7 @@ from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topic
 from tests.integration.conftest import CommandLine, but
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(params=["topic_per_subscriber", "shared"])
@@ -65,7 +66,7 @@ def test_deliveries_show_as_they_come(sluice: CommandLine, settings: Settings) -
         assert late.strip().endswith(" ms")
         assert (version, ids, event) == ("version 7", "s1, s2", '{"x": 1}\n')
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=60) == ("", "")
+        assert process.communicate(timeout=PATIENCE_S) == ("", "")
         assert process.returncode == 0
 
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.integration.conftest import HOME
+from tests.patience import PATIENCE_S
 
 LATENCIES = ("latency_ms", "latency_first_ms")
 
@@ -20,7 +21,7 @@ def test_the_demo_delivers_everything_exactly_once(flags: list[str]) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)

@@ -10,8 +10,8 @@ import pytest
 from tests.faults.job import SupervisedJob
 from tests.faults.system import DISK_MB, Disk
 from tests.integration.conftest import CommandLine
+from tests.patience import PATIENCE_S
 
-START_S = 240.0
 ENDED = "the job ended, waiting until it can start"
 
 
@@ -26,9 +26,9 @@ def test_a_job_that_finds_its_disk_full_starts_once_there_is_room(sluice: Comman
         disk.fill()
         flags = {**sluice.flags(), "query.checkpoint": str(disk.path / "checkpoint")}
         with SupervisedJob(flags, tmp_path / "log", Path(scratch)) as job:
-            job.wait_for("waiting", lambda: bool(job.lines(ENDED)), START_S)
+            job.wait_for("waiting", lambda: bool(job.lines(ENDED)), PATIENCE_S)
             assert "No space left on device; make room there" in job.lines(ENDED)[0]["reason"]
             disk.free()
-            job.wait_for("running", lambda: bool(job.lines("running")), START_S)
+            job.wait_for("running", lambda: bool(job.lines("running")), PATIENCE_S)
             assert len(job.lines(ENDED)) == len(job.lines("the obstacle is gone, starting the job")) == 1
             assert job.stopped() == 0

@@ -7,7 +7,6 @@ import signal
 from typing import Any
 
 import orjson
-import pytest
 
 from streaming.kafka.topics import Topics
 from tests.faults.processes import below, ended, kill
@@ -29,7 +28,7 @@ def test_what_kills_a_worker_is_set_aside_and_the_job_goes_on(sluice: CommandLin
         running.running()
         deadly = {17: "POISON", 60: "POISON too"}
         sluice("produce", stdin=lines(*({"n": n, "text": deadly.get(n, "good")} for n in range(100))))
-        running.until("done with the events", lambda: running.total("events") == 100, 150)
+        running.until("done with the events", lambda: running.total("events") == 100)
         assert numbers(kafka, f"{name}.to.alice") == [n for n in range(100) if n not in deadly]
         letters = records(kafka, f"{name}.dead")
         assert {orjson.loads(letter.value)["n"] for letter in letters} == deadly.keys()
@@ -60,7 +59,6 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost(sluice: Comman
         assert numbers(kafka, f"{name}.to.alice") == list(range(150))
 
 
-@pytest.mark.timeout(600)  # ten times the longest batch
 def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_lost_or_twice(
     sluice: CommandLine, kafka: str
 ) -> None:
@@ -82,7 +80,7 @@ def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_l
         for worker in workers:
             worker.send(signal.SIGSTOP)
         sluice("produce", stdin=lines({"n": many}))
-        running.until("hung", lambda: running.total("workers_hung"), 400)
+        running.until("hung", lambda: running.total("workers_hung"))
         # One of two tasks may have committed before its worker stood still.
         running.until("done", lambda: running.total("events") + running.total("unreported") > many)
         assert ended(workers, 30)
@@ -105,7 +103,7 @@ def test_what_very_many_match_is_delivered_within_the_memory_of_workers(
     with job(sluice, "-s", "spark.worker_memory_mb=110") as running:
         running.running()
         sluice("produce", stdin=lines(*({"n": n} for n in range(events)), {"n": -1}))
-        running.until("done with the events", lambda: running.total("events") == events + 1, 200)
+        running.until("done with the events", lambda: running.total("events") == events + 1)
         assert any(line["event"] == "workers lost" for line in running.lines), "the limit was not met"
         for s in range(3):
             found = records(kafka, f"{name}.to.s{s}")

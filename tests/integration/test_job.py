@@ -22,8 +22,7 @@ from tests.faults.processes import Process, below
 from tests.integration import forked
 from tests.integration.conftest import CommandLine, prefix
 from tests.integration.shared_jvm import SHARED, Jvm
-
-START_S = 90.0
+from tests.patience import PATIENCE_S
 
 
 class Job:
@@ -66,10 +65,10 @@ class Job:
         """What it and its JVM wrote besides log lines."""
         return [*(self._jvm.lines(self._before) if self._jvm else ()), *self._other]
 
-    def until(self, what: str, condition: Any, timeout_s: float = START_S) -> None:
-        deadline = time.monotonic() + timeout_s
+    def until(self, what: str, condition: Any) -> None:
+        deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            assert time.monotonic() < deadline, f"not {what} in {timeout_s} s: {self.lines[-3:]} {self.other[-30:]}"
+            assert time.monotonic() < deadline, f"never {what}: {self.lines[-3:]} {self.other[-30:]}"
             assert self.process.poll() is None or condition(), f"ended before it was {what}: {self.other[-30:]}"
             time.sleep(0.05)
 
@@ -84,8 +83,8 @@ class Job:
     def total(self, field: str) -> int:
         return sum(line[field] for line in self.lines if line["event"] == "batch")
 
-    def ended(self, timeout_s: float = 60.0) -> int:
-        code = self.process.wait(timeout_s)
+    def ended(self) -> int:
+        code = self.process.wait(PATIENCE_S)
         self._thread.join()
         return code
 
@@ -118,7 +117,7 @@ def records(kafka: str, topic: str, least: int = 0) -> list[Any]:
         consumer.seek_to_beginning()
         ends = consumer.end_offsets(parts)
         found: list[Any] = []
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while (
             len(found) < least or any(consumer.position(p) < ends[p] for p in parts)
         ) and time.monotonic() < deadline:
@@ -251,13 +250,11 @@ class Shared:
     topics: Topics
     running: Job
 
-    def produce(self, *events: dict[str, Any], timeout_s: float = START_S) -> None:
+    def produce(self, *events: dict[str, Any]) -> None:
         """Waits until the job is done with them."""
         done = self.running.total("events")
         self.sluice("produce", stdin=lines(*events))
-        self.running.until(
-            "done with the events", lambda: self.running.total("events") == done + len(events), timeout_s
-        )
+        self.running.until("done with the events", lambda: self.running.total("events") == done + len(events))
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +278,7 @@ def test_a_deleted_topic_of_a_subscriber_is_made_again(shared: Shared, kafka: st
     letters = len(records(kafka, f"{name}.dead"))  # of other tests
     shared.topics.delete([f"{name}.to.ben"])
     time.sleep(1)
-    shared.produce({"y": 1, "n": 2}, timeout_s=150)
+    shared.produce({"y": 1, "n": 2})
     assert len(records(kafka, f"{name}.to.ann")) == 2
     assert [r.value for r in records(kafka, f"{name}.to.ben")] == [b'{"y": 1, "n": 2}']
     assert len(records(kafka, f"{name}.dead")) == letters
@@ -303,7 +300,7 @@ def test_deliveries_to_a_deleted_topic_are_dead_letters_where_the_job_may_make_n
         topics.delete([f"{name}.to.ben"])
         time.sleep(1)
         sluice("produce", stdin=lines({"x": 1, "n": 2}))
-        running.until("done with two events", lambda: running.total("events") == 2, timeout_s=150)
+        running.until("done with two events", lambda: running.total("events") == 2)
         assert len(records(kafka, f"{name}.to.ann")) == 2
         (letter,) = records(kafka, f"{name}.dead")
         assert dict(letter.headers)["sluice_reason"] == b"missing_topic"

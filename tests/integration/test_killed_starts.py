@@ -13,10 +13,9 @@ import pytest
 from tests.faults.job import SupervisedJob
 from tests.faults.processes import Process, ended, kill
 from tests.integration.conftest import CommandLine
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-
-START_S = 120.0
 
 
 def launchers(job: SupervisedJob) -> list[Process]:
@@ -56,12 +55,12 @@ def test_what_is_killed_while_it_starts_is_started_again(
         SupervisedJob(sluice.flags(), tmp_path / "log", Path(scratch)) as job,
     ):
         for of, after_s in kills:
-            job.wait_for(f"starting {of.__name__}", lambda of=of: bool(of(job)), START_S)  # type: ignore[misc]  # not inferred
+            job.wait_for(f"starting {of.__name__}", lambda of=of: bool(of(job)), PATIENCE_S)  # type: ignore[misc]  # not inferred
             killed = of(job)
             time.sleep(after_s)
             kill(killed)
             assert ended(killed, 10.0)
-        job.wait_for("running", lambda: bool(job.lines("running")), START_S)
+        job.wait_for("running", lambda: bool(job.lines("running")), PATIENCE_S)
         ends = [line["exit_code"] for line in job.lines("the job ended, restarting it")]
         of_jvms = sum(of is jvms for of, _ in kills)
         assert ends == [75] * of_jvms  # for others the job itself does it again

@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 
 from streaming.process.code_archive import NAME
 from tests.integration.conftest import HOME
+from tests.patience import PATIENCE_S
 
 KUBERNETES = HOME / "deploy" / "kubernetes"
 OPTIONS = tomllib.loads((KUBERNETES / "sluice.toml").read_text())["spark"]["options"]
@@ -44,8 +45,6 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 OF_EXECUTORS = (HOME / "docker" / "entry").read_text().partition("!= executor")[2]
 NEEDED = {*re.findall(r"\$(SPARK_\w+)", OF_EXECUTORS)} - {"SPARK_CLASSPATH"}  # by the image
-
-pytestmark = pytest.mark.timeout(280)
 
 
 class Server(ThreadingHTTPServer):
@@ -128,12 +127,12 @@ def test_spark_asks_for_what_the_role_allows_and_makes_executors_that_the_image_
         with subprocess.Popen(command, cwd=HOME, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
             assert driver.stderr is not None
             try:
-                deadline = time.monotonic() + 120
+                deadline = time.monotonic() + PATIENCE_S
                 while len(server.pods) < 3 or not server.deleted:  # two, and one for that which failed
                     assert driver.poll() is None, driver.stderr.read().decode()[-3000:]
                     assert time.monotonic() < deadline
                     time.sleep(0.1)
-                _, errors = driver.communicate(timeout=120)
+                _, errors = driver.communicate(timeout=PATIENCE_S)
                 assert driver.returncode == 0, errors.decode()[-3000:]
             finally:
                 driver.kill()

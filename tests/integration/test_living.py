@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.integration.conftest import HOME
+from tests.patience import PATIENCE_S
 
 FLAGS = {
     "--subscriptions": "2000",
@@ -50,7 +51,7 @@ def living(directory: Path) -> subprocess.Popen[str]:
 
 def test_every_delivery_is_right_while_subscriptions_change(directory: Path) -> None:
     with living(directory) as process:
-        out, err = process.communicate(timeout=280)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     outcome = json.loads(out)
     checked = outcome["checked"]
@@ -73,7 +74,7 @@ def test_nothing_is_left_of_it_after_ctrl_c(directory: Path) -> None:
         time.sleep(3)  # amid the start of Spark
         assert len(processes_of(directory)) >= 4  # broker, generator, driver and its JVM
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=90)
+        process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert processes_of(directory) == []
     assert list(directory.iterdir()) == []
@@ -111,7 +112,7 @@ def test_each_system_is_measured_and_right(system: str, directory: Path) -> None
         env={**os.environ, "TMPDIR": str(directory)},
         capture_output=True,
         text=True,
-        timeout=290,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]

@@ -17,14 +17,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.collector import Collector, collector
 from tests.integration.conftest import CommandLine
 from tests.integration.test_job import Job, job, lines, records, subscription
+from tests.patience import PATIENCE_S
 
-ENOUGH_S = 20.0  # the broker and Spark are asked every five seconds
 SOME_TRACE, SOME_SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 def ask(url: str) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -143,7 +143,7 @@ def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_p
             return found if asked and not behind and ("sluice_spark_phase_seconds", "addBatch") in found else None
 
         done_at = time.time()
-        running.until("settled", settled, ENOUGH_S)
+        running.until("settled", settled)
         found = scraped(url)
 
         delivered = {who: len(records(kafka, f"{name}.to.{who}")) for who in ("alice", "bob", "carol")}

@@ -10,6 +10,7 @@ import pytest
 
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.topics import Topic, Topics
+from tests.patience import PATIENCE_S
 from tests.spark_double import WithoutSpark
 from tests.stage import NAMES, PUBLICATION, ListSink, SlotsOn, change, event, state, step
 
@@ -19,7 +20,7 @@ def test_every_name_that_is_taken_makes_a_topic(subscriber: str, kafka: str, nam
     outputs = OutputTopics(Topics(kafka, {}), 1, 1, create=True)
     topic = f"{name}.to.{subscriber}"
     assert outputs.missing([topic]) == set()
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE_S
     while topic not in Topics(kafka, {}).partitions():  # the broker knows a moment after it has answered
         assert time.monotonic() < end
         time.sleep(0.1)

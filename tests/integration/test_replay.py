@@ -26,6 +26,7 @@ from streaming.errors import JobError, RegistryUnreachable
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import CommandLine, but
 from tests.integration.test_job import lines, records, subscription
+from tests.patience import PATIENCE_S
 from tests.registry import schema_registry
 from tests.schemas import POINT, avro
 
@@ -212,7 +213,7 @@ class Running:
         )
 
     def ended(self) -> tuple[int, str]:
-        output, _ = self.process.communicate(timeout=90)
+        output, _ = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, output
 
 
@@ -228,7 +229,7 @@ def running(sluice: CommandLine, *flags: str) -> Iterator[Running]:
 
 
 def until_more_than(count: int, settings: Settings, topic: str, process: subprocess.Popen[str]) -> int:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + PATIENCE_S
     while (found := len(numbers(settings, topic))) <= count:
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()

@@ -17,6 +17,7 @@ from confluent_kafka import Message
 from streaming.kafka.clients import Cluster, read
 from tests.integration.conftest import JARS, CommandLine
 from tests.integration.test_job import Job, job
+from tests.patience import PATIENCE_S
 from tests.secured import ADMIN, ADMIN_PASSWORD, Right, Secured, certificates, commands, rights, secured_kafka
 
 SECRET = "hunter2"  # within every password
@@ -71,7 +72,6 @@ def test_the_commands_of_the_document_give_the_rights_of_its_table() -> None:
     assert sorted(commands(), key=str) == sorted(RIGHTS, key=str)
 
 
-@pytest.mark.timeout(600)  # two starts of the job
 def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(users: Users, secured: Secured) -> None:
     users.as_("registrar", "subscribe", "--id", "s1", "--subscriber", "alice", "--pattern", '{"x": [1]}')
     config = users.flags_of("job")
@@ -195,7 +195,7 @@ def _asked(running: Job, path: str) -> str:
     """What the job answers over HTTP."""
     url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
     try:
-        with urllib.request.urlopen(url + path, timeout=10) as answer:
+        with urllib.request.urlopen(url + path, timeout=PATIENCE_S) as answer:
             body: bytes = answer.read()
             return body.decode()
     except urllib.error.HTTPError as error:

@@ -29,11 +29,11 @@ from streaming.publishing.contract import Aborted, Batches, Producer
 from streaming.publishing.slot import Committed, Slot
 from streaming.publishing.sweep import slot_name, sweep
 from tests.integration.conftest import JARS, prefix
+from tests.patience import PATIENCE_S
 from tests.plain_batches import batches
 from tests.troubled_client import TroubledClient
 
 GONE_S = 1.0
-END_S = 30.0  # within which the broker ends a transaction that has timed out
 LONG_AGO_MS = 1_700_000_000_000
 REQUESTS = ("Produce", "TxnOffsetCommit", "EndTxn")
 # Of older brokers; the timeouts of transactions are looked after more often than each 10 s.
@@ -279,7 +279,7 @@ def test_a_topic_that_was_never_there_is_gone_after_a_while(stage: Stage, soon_g
     began = time.monotonic()
     with pytest.raises(Aborted, match="unknown topic or partition") as aborted:
         stage.slot().publish(producer, [some], [stage.destinations[0], *missing], {(stage.events, 0): 5})
-    assert GONE_S <= time.monotonic() - began < GONE_S + 5
+    assert time.monotonic() - began >= GONE_S
     assert aborted.value.gone == {topic for topic, _ in missing}
     assert not aborted.value.refused
     assert (stage.read(), stage.offset()) == ([], 0)
@@ -360,7 +360,7 @@ def test_a_transaction_that_takes_too_long_is_unsettled(stage: Stage) -> None:
         def pieces() -> Iterator[Batches]:
             yield batches(producer, [(0, [b"late"])])
             yield batches(producer, [(1, [b"too"])])  # now the broker has the first
-            deadline = time.monotonic() + END_S
+            deadline = time.monotonic() + PATIENCE_S
             while stage.topics.ends(stage.out, 10)[stage.destinations[0]] == 0:  # until it is aborted
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
@@ -454,7 +454,7 @@ def test_a_driver_suspended_beyond_the_timeout_of_its_transaction_while_a_slot_c
         driver._producer.flush(10)
         some = batches(producer, [(2, [b"of the slot"])])
         stage.slot().publish(producer, [some], stage.destinations, {of_slot: 7}, driver.note)
-        deadline = time.monotonic() + END_S
+        deadline = time.monotonic() + PATIENCE_S
         while not stage.topics.ends(stage.out, 10)[stage.destinations[0]]:  # it is open
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -479,11 +479,9 @@ def test_a_driver_suspended_beyond_the_timeout_of_its_transaction_while_a_slot_c
 def test_a_broker_that_does_not_answer(kafka: str) -> None:
     address = f"127.0.0.1:{free_port()}"
     for options, there in (({}, address), ({"security.protocol": "ssl"}, kafka)):
-        began = time.monotonic()
         message = rf"{there} did not do it within 1 s; Metadata: "
         with closing(Client(there, options, timeout_s=1)) as client, pytest.raises(BrokerUnreachable, match=message):
             Slot(client, "q-0", "q").open()
-        assert time.monotonic() - began < 5
     gc.collect()
 
 

@@ -21,9 +21,9 @@ from tests.faults.cluster import SparkCluster
 from tests.faults.processes import below
 from tests.integration.conftest import HOME, JARS, CommandLine
 from tests.integration.test_job import Job, job, lines, records, subscription
+from tests.patience import PATIENCE_S
 
 MORE = 9_000  # subscriptions, more than move between parts without a file
-START_S = 300.0  # on a machine that has to compile the kernels first
 OURS = ("SLUICE_", "PYTHONPATH", "NUMBA_CACHE_DIR")  # of the environment, which no cluster has
 
 PROGRAM = """
@@ -51,8 +51,6 @@ if __name__ == "__main__":
     print(json.dumps(found))
     spark.stop()
 """
-
-pytestmark = pytest.mark.timeout(400)
 
 
 class Elsewhere(CommandLine):
@@ -118,7 +116,7 @@ def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_w
         words = (submit(), *given, "--jars", jars(), "--py-files", "sluice.zip", "run_stream.py")
         submitted = Elsewhere(sluice, directory, *words)
         with job(submitted, "--config", f"{files.url}/sluice.toml", fresh=True) as running:
-            running.until("running", lambda: any(line["event"] == "running" for line in running.lines), START_S)
+            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
             sluice("produce", stdin=lines({"x": 1}, {"x": 2}, {"x": 3}))
             running.until("delivered", lambda: running.total("deliveries") >= 3)
             assert any("-Xmx600M" in process.command for process in spark.executors())
@@ -157,12 +155,12 @@ def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_w
         first = json.loads(process.stdout.readline())
         assert (first["phase"], first["query"]) == ("running", sluice.name)
         sluice("produce", stdin=lines({"x": 1, "n": 2}, {"x": 2, "n": 2}))
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + PATIENCE_S
         while len(there := records(kafka, f"{sluice.name}.to.alice")) < 2:
             assert time.monotonic() < deadline
             assert process.poll() is None
         assert sorted(record.value for record in there) == [b'{"x": 1, "n": 2}', b'{"x": 1}']
-        out, _ = process.communicate(b"stop\n", timeout=60)
+        out, _ = process.communicate(b"stop\n", timeout=PATIENCE_S)
         assert json.loads(out) == {"rows": 7, "ended": True, "partitions": "200", "restored": "saved state in use"}
         assert process.returncode == 0
 

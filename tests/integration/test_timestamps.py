@@ -151,7 +151,7 @@ def test_changes_of_any_time_at_a_first_start_and_a_poisonous_event_in_a_batch_t
     spoiled[1] = (b"k", json.dumps({"n": 1, "text": "POISON"}), 2**62)
     write(kafka, f"{topics}.events", spoiled)
     with job(sluice, "-s", "spark.options.spark.python.daemon.module=tests.poisonous_daemon") as running:
-        running.until("done with the events", lambda: running.total("events") == 5, 150)
+        running.until("done with the events", lambda: running.total("events") == 5)
         write(kafka, f"{topics}.events", [(None, json.dumps({"m": m}), GOOD_MS) for m in range(len(CHANGES))])
         running.until("done with more events", lambda: running.total("events") == 5 + len(CHANGES))
     assert [n for n, _ in delivered(kafka, topics)] == [0, 2, 3, 4]

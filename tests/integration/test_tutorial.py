@@ -12,17 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from streaming.kafka.broker import free_port
 from tests.documents import Step, pattern, steps
 from tests.integration.conftest import HOME
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 90.0
 READ = ("consume", "dlq list", "dlq show")  # may be asked again: the job needs a moment
 
 
-@pytest.mark.timeout(900)  # forty processes, each with Python's imports, and a job
 def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     tutorial = list(steps("docs/tutorial.md"))
     last = next(i for i, step in enumerate(tutorial) if step.command.startswith("kill"))
@@ -71,7 +68,7 @@ class Shell:
             env=self._environment(),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_S,
             check=False,
         )
         self.last = f"exit code {done.returncode}\n{done.stdout}{done.stderr}"

@@ -13,18 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.integration.conftest import CommandLine
 from tests.integration.test_job import Job, job, lines, records, subscription
+from tests.patience import PATIENCE_S
 from tests.release import release
 
 PER_S = 100
 ENOUGH = 300  # events
-
-pytestmark = pytest.mark.timeout(400)
 
 
 class Release(CommandLine):
@@ -70,7 +68,7 @@ class Load:
 
 def version_of(running: Job) -> str:
     url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
-    with urllib.request.urlopen(f"{url}/status.json", timeout=10) as answer:
+    with urllib.request.urlopen(f"{url}/status.json", timeout=PATIENCE_S) as answer:
         return str(json.load(answer)["job"]["version"])
 
 

@@ -234,7 +234,6 @@ def live(history: History, directory: Path) -> dict[str, int]:
     return seen
 
 
-@pytest.mark.timeout(900)  # a history that fails is shrunk for up to five minutes
 @hypothesis_settings(max_examples=15)
 @given(history=histories())
 def test_every_delivery_is_what_the_definition_says_of_its_version(history: History) -> None:

@@ -27,7 +27,6 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         yield Path(name)
 
 
-@pytest.mark.timeout(600)
 def test_everything_is_delivered_right_and_sampled_and_nothing_is_left(directory: Path, tmp_path: Path) -> None:
     outcome = Outcome(TOY, SCAN, retention_minutes=1.0, restart=True)
     told: list[str] = []

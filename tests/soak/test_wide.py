@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.soak import wide
 
 
-@pytest.mark.timeout(600)
 def test_each_subscriber_gets_an_event_that_all_match_once() -> None:
     outcome = wide.run(701)
     assert outcome.right

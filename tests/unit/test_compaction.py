@@ -30,6 +30,7 @@ from streaming.state.event_averages import LEAST
 from streaming.state.pool import processes
 from streaming.state.state import State
 from streaming.state.store import Store
+from tests.patience import PATIENCE_S
 from tests.stage import ALICE, BOB, Later, Value, apply, change, delivered, event
 
 pytestmark = pytest.mark.kernels
@@ -62,7 +63,7 @@ def started(store: Store, processes: Executor, snapshot: Snapshot = EMPTY, files
 
 
 def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE_S
     while not done():
         assert time.monotonic() < end, "nothing more happens"
         time.sleep(0.002)

@@ -16,6 +16,7 @@ import run_stream
 from offline import files, yaml
 from offline.files import InputError
 from tests.documents import steps
+from tests.patience import PATIENCE_S
 
 HOME = Path(__file__).resolve().parents[2]
 WATCHLIST = str(HOME / "examples" / "watchlist.jsonl")
@@ -574,7 +575,7 @@ def test_the_reference_shows_what_these_commands_print() -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert step.said, step.command

@@ -32,6 +32,7 @@ from streaming.monitoring.view import Lag, Trouble, View
 from streaming.monitoring.web.server import Server
 from streaming.process import checkpoint
 from streaming.process.supervision import TRY_AGAIN
+from tests.patience import PATIENCE_S
 from tests.unit.test_monitoring import ABOUT, HOSTILE, TOPICS, Asked, busy
 
 LEAVES = b"\x1b[?1049l"  # a terminal's other screen; what it showed there last is written again, and stays
@@ -270,7 +271,7 @@ def test_where_no_job_runs_the_exit_code_says_try_again(tmp_path: Path, url: str
 def ends(process: subprocess.Popen[bytes]) -> None:
     """By Ctrl-C, without an error."""
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)  # reads both: a full pipe would hold up the process
+    _, errors = process.communicate(timeout=PATIENCE_S)  # reads both: a full pipe would hold up the process
     assert (process.returncode, errors) == (0, b"")
 
 

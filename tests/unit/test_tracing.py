@@ -29,6 +29,7 @@ from streaming.rows import EVENTS, SUBSCRIPTIONS, Progress, Published, Row
 from streaming.version import VERSION
 from tests.collector import Collector, Span, collector
 from tests.logged import fields_of
+from tests.patience import PATIENCE_S
 from tests.stage import ALICE, ListSink, Reports, apply, change, event, pipeline, state, step, work
 
 HOME = Path(__file__).resolve().parents[2]
@@ -120,7 +121,7 @@ def sent(receiver: Collector, *reports: Report) -> list[Span]:
 
 
 def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
