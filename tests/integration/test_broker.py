@@ -43,6 +43,18 @@ def test_without_a_directory_nothing_is_left_behind() -> None:
     assert not directory.exists()
 
 
+def test_the_index_files_of_a_partition_are_small_enough_for_any_read_ahead(tmp_path: Path) -> None:
+    """Kafka maps both at their full size, and Linux reads around their first entry, up to all of it."""
+    with EmbeddedBroker(JARS, tmp_path) as broker:
+        assert Topics(broker.bootstrap_servers, {}).create([Topic("many")]) == {}
+        partition = tmp_path / "data" / "many-0"
+        deadline = time.monotonic() + 60
+        while len(indexes := [file for file in partition.glob("*.*index") if file.stat().st_size]) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert all(file.stat().st_size <= 262_144 for file in indexes), indexes
+
+
 def test_without_jars_the_error_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="make setup"), EmbeddedBroker(tmp_path):
         pass
