@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,248}$")]
+TopicSetting = Annotated[str, Field(pattern=r"^[a-z][a-z0-9.]*$")]  # its name
 Options = dict[str, str]
 
 
@@ -33,6 +35,24 @@ def _path_of_file_url(checkpoint: str) -> str:
             "give a path, or file:// and a path from the root, without a host and with %3F and %23 for ? and #"
         )
     return unquote(url.path)
+
+
+# Of delivery topics: Kafka maps two index files for each partition, 10 MB each by default, and Linux reads around their
+# first entry as far as the device's read-ahead goes. A segment of 1 GB fits an entry for each 64 kB into 256 kB.
+INDEX_SETTINGS = {"segment.index.bytes": "262144", "index.interval.bytes": "65536"}
+
+
+def _of_a_topic(value: object) -> str:
+    """A topic setting as Kafka reads it. Raises ValueError."""
+    if isinstance(value, Mapping):
+        raise ValueError('put the whole name in quotes, such as "retention.ms" = 86400000')
+    if not isinstance(value, str | int | float):
+        raise ValueError("give a string, a number, true or false")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _with_index_settings(config: dict[str, str]) -> dict[str, str]:
+    return {**INDEX_SETTINGS, **config}
 
 
 class Section(BaseModel):
@@ -99,6 +119,10 @@ class Deliveries(Section):
     """Replicas of created topics."""
     max_bytes: Annotated[int, Field(gt=0)] = 1_000_000
     """Largest delivery, headers included; larger ones become dead letters."""
+    topic_config: Annotated[
+        dict[TopicSetting, Annotated[str, BeforeValidator(_of_a_topic)]], AfterValidator(_with_index_settings)
+    ] = INDEX_SETTINGS
+    """Kafka's settings of created topics, under their own names, besides these two. "" leaves one to the broker."""
 
 
 class Quotas(Section):

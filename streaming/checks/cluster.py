@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding
+from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding, delivery_topics
 from streaming.checks.cluster_info import ClusterInfo
+from streaming.checks.topic_commands import altered
 from streaming.documents.records import MAX_LETTER_BYTES
 from streaming.errors import JobError
 from streaming.kafka import layout
+from streaming.kafka.outputs import trial
 from streaming.kafka.retention import DAY_MS
 from streaming.publishing.sweep import slot_name
 
@@ -19,9 +21,7 @@ if TYPE_CHECKING:
 CREATE = "`run_stream.py topics create` makes it"
 RIGHTS = "SECURITY.md lists the rights, and the commands that give them"
 OVERHEAD_BYTES = 200  # of a batch of one record, and of the record itself
-MOST_DELIVERY_TOPICS = 1_000  # whose rights are asked for
 AHEAD_MS = 5_000
-NO_TOPIC = "sluice-doctor"  # what the name of a delivery topic ends in that is never made
 
 
 def findings(settings: Settings, cluster: ClusterInfo, now_ms: int) -> Iterator[Finding]:
@@ -31,6 +31,7 @@ def findings(settings: Settings, cluster: ClusterInfo, now_ms: int) -> Iterator[
         yield Finding("broker", OK, f"{where} answers; brokers: {cluster.brokers()}, topics: {len(there)}")
         yield _transactions(cluster)
         yield from _topics(settings, cluster, there)
+        yield delivery_topics.finding(settings, cluster, there)
         yield from _rights(settings, cluster, there)
         yield _largest_delivery(settings, cluster, there)
         yield _clock(settings, cluster, there, now_ms)
@@ -61,8 +62,7 @@ def _topics(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
             yield Finding(what, SKIPPED, text, "ask as a user with the right describe_configs")
         elif faults := list(_faults(settings, name, options)):
             state = FAILURE if any(fault[0] == FAILURE for fault in faults) else WARNING
-            wanted = ", ".join(f"{key}={value}" for _, _, key, value in faults)
-            mend = f"kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config {wanted}"
+            mend = altered(settings, {key: value for _, _, key, value in faults}, name)
             yield Finding(what, state, "; ".join(text for _, text, _, _ in faults), mend)
         else:
             yield Finding(what, OK, f"{there[name]} partitions, its settings are right")
@@ -102,8 +102,9 @@ def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
         settings.subscriptions.status_topic: ("WRITE", "READ"),
         settings.dead_letters.topic: ("WRITE",),
     }
-    theirs = [deliveries.topic] if shared else sorted(t for t in there if t.startswith(deliveries.prefix))
-    wanted |= dict.fromkeys(theirs[:MOST_DELIVERY_TOPICS], ("WRITE",))
+    wanted |= dict.fromkeys(
+        delivery_topics.existing(settings, there) or ([deliveries.topic] if shared else []), ("WRITE",)
+    )
     rights = cluster.rights(list(wanted))
     lacking = [
         f"{right.lower()} on the topic {topic}"
@@ -111,7 +112,7 @@ def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
         for right in needed
         if topic in rights and right not in rights[topic]
     ]
-    why = "" if shared or not deliveries.create_topics else cluster.refuses_to_create(f"{deliveries.prefix}{NO_TOPIC}")
+    why = "" if shared or not deliveries.create_topics else cluster.refuses_to_create(trial(settings).name)
     if why:
         lacking.append(f"create on the topics {deliveries.prefix}* ({why})")
     group = cluster.rights_of_group(settings.query.name)
@@ -142,7 +143,10 @@ def _largest_delivery(settings: Settings, cluster: ClusterInfo, there: Mapping[s
     what, deliveries = "largest delivery", settings.deliveries
     shared = deliveries.layout == "shared"
     of_topic = cluster.settings(deliveries.topic) if shared and deliveries.topic in there else None
-    most = int(of_topic["max.message.bytes"]) if of_topic else None if shared else cluster.most_bytes()
+    of_new = layout.delivery_config(settings).get("max.message.bytes")
+    most = (
+        int(of_topic["max.message.bytes"]) if of_topic else None if shared else int(of_new or 0) or cluster.most_bytes()
+    )
     if most is None:
         return Finding(what, SKIPPED, "the broker's limit may not be seen")
     text = f"deliveries.max_bytes is {deliveries.max_bytes:,}, the broker takes {most:,}"

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
-from streaming.kafka.topics import TIMEOUT_S, Rights, rights_of
+from streaming.kafka.topics import TIMEOUT_S, Rights, Topic, rights_of
 from streaming.publishing.connection.client import Client
 from streaming.publishing.connection.rights import refused
 
@@ -28,7 +28,9 @@ class ClusterInfo(Protocol):
     def may_write_transactions(self, transactional_id: str, group: str) -> bool: ...
     def transaction_version(self) -> int: ...
     def refuses_to_create(self, topic: str) -> str: ...
+    def refused_config(self, topic: Topic) -> str: ...
     def settings(self, topic: str) -> Mapping[str, str] | None: ...
+    def settings_of(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]: ...
     def most_bytes(self) -> int | None: ...
     def newest_ms(self, topics: Mapping[str, int]) -> int | None: ...
 
@@ -76,14 +78,25 @@ class KafkaClusterInfo:
             return str(error.args[0].str())
         return ""
 
+    def refused_config(self, topic: Topic) -> str:
+        """The broker's reason for refusing the settings of a topic, or ""."""
+        return self._topics.refused_config(topic)
+
     def settings(self, topic: str) -> Mapping[str, str] | None:
-        return self._configs(ConfigResource(ConfigResource.Type.TOPIC, topic))
+        return self.settings_of([topic]).get(topic)
+
+    def settings_of(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """By topic, without those whose settings may not be seen."""
+        found = self._configs([ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics])
+        return {resource.name: configs for resource, configs in found.items()}
 
     def most_bytes(self) -> int | None:
         """The broker's limit for a batch of records, which holds for topics without their own."""
         broker = min(self._brokers())
-        configs = self._configs(ConfigResource(ConfigResource.Type.BROKER, str(broker)))
-        return int(configs["message.max.bytes"]) if configs and "message.max.bytes" in configs else None
+        for configs in self._configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]).values():
+            if "message.max.bytes" in configs:
+                return int(configs["message.max.bytes"])
+        return None
 
     def newest_ms(self, topics: Mapping[str, int]) -> int | None:
         """The latest timestamp in these topics."""
@@ -104,11 +117,13 @@ class KafkaClusterInfo:
         except KafkaException as error:
             raise translate(error.args[0], "the brokers do not say how many they are") from None
 
-    def _configs(self, of: ConfigResource) -> Mapping[str, str] | None:
-        try:
-            configs: dict[str, Any] = self._admin.describe_configs([of], request_timeout=TIMEOUT_S)[of].result(
-                2 * TIMEOUT_S
-            )
-        except KafkaException:
-            return None
-        return {name: entry.value for name, entry in configs.items() if entry.value is not None}
+    def _configs(self, resources: Sequence[ConfigResource]) -> Mapping[ConfigResource, Mapping[str, str]]:
+        found = {}
+        futures = self._admin.describe_configs(list(resources), request_timeout=TIMEOUT_S) if resources else {}
+        for resource, future in futures.items():
+            try:
+                configs: dict[str, Any] = future.result(2 * TIMEOUT_S)
+            except KafkaException:
+                continue
+            found[resource] = {name: entry.value for name, entry in configs.items() if entry.value is not None}
+        return found

@@ -175,6 +175,12 @@ def memory(driver_bytes: int | None, source: Path = Path("/proc/meminfo")) -> Fi
     return Finding("memory", WARNING, text, "end other processes, or set spark.options.spark.driver.memory lower")
 
 
+def read_ahead_kb(devices: Path = Path("/sys/block")) -> dict[str, int]:
+    """How far Linux reads ahead, by block device; empty where it does not say."""
+    files = devices.glob("*/queue/read_ahead_kb")
+    return {file.parents[1].name: int(file.read_text()) for file in sorted(files)}
+
+
 def _driver_bytes(settings: Settings) -> int | None:
     try:
         from streaming.driver.session import TUNING  # it needs pyspark, which may be missing

@@ -31,7 +31,7 @@ from streaming.errors import JobError
 from streaming.index.parts import RemoteFile, SharedFile
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
-from streaming.kafka.outputs import outputs
+from streaming.kafka.outputs import check_config, outputs
 from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.start_offsets import Beginning, warn_deleted, with_a_batch
 from streaming.kafka.topic_watch import Watch
@@ -93,11 +93,13 @@ def source_topics(settings: Settings) -> dict[Source, str]:
 
 
 def topics(settings: Settings) -> Topics:
-    """The client for topics. Raises JobError if a required one is missing or may not be used."""
+    """The client for topics. Raises JobError if a required one is missing or may not be used, or if the broker refuses
+    the settings of new ones."""
     there = Cluster.of(settings).topics()
     there.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
     there.check_readable_and_writable(settings.subscriptions.status_topic)
     there.check_group(settings.query.name)
+    check_config(settings, there)
     return there
 
 

@@ -30,6 +30,11 @@ def delivery_topic(settings: Settings, subscriber: str) -> str:
     return deliveries.topic if deliveries.layout == "shared" else deliveries.prefix + subscriber
 
 
+def delivery_config(settings: Settings) -> dict[str, str]:
+    """Kafka's settings of a new delivery topic. Those that are "" are left to the broker."""
+    return {name: value for name, value in settings.deliveries.topic_config.items() if value}
+
+
 def delivery_partition(settings: Settings, of_event: int, partitions: int) -> int:
     """The partition of a delivery, given the event's partition and the topic's number of partitions. All deliveries of
     one event partition to one subscriber go to one partition, whatever the keys are, so that they stay in order: in a
@@ -47,11 +52,11 @@ def topics(settings: Settings, partitions: int, replication_factor: int) -> list
     }
     # A dead letter is a record that may have been as large as its topic allowed, and some headers.
     roomy = {"max.message.bytes": "20000000"}
-    configs = {
+    configs: dict[str, tuple[int, dict[str, str]]] = {
         settings.events.topic: (partitions, {}),
         settings.subscriptions.topic: (partitions, compacted),
         settings.subscriptions.status_topic: (1, {"cleanup.policy": "compact"}),
         settings.dead_letters.topic: (1, roomy),
-        settings.deliveries.topic: (partitions, {}),
+        settings.deliveries.topic: (partitions, delivery_config(settings)),
     }
     return [Topic(name, configs[name][0], replication_factor, configs[name][1]) for name in needed(settings)]

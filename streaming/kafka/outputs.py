@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from streaming.errors import JobError
+from streaming.kafka import layout
 from streaming.kafka.topics import Topic, Topics
 from streaming.log import logger
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 log = logger("sluice.outputs")
 
 
+UNUSED = "sluice-check"  # the end of the name of a delivery topic that is never created
 MAX_AGE_S = 300.0  # of what brokers said, without metadata.max.age.ms
 
 
@@ -31,7 +34,23 @@ def outputs(settings: Settings, topics: Topics) -> OutputTopics:
         deliveries.create_topics and not shared,
         prefix=deliveries.topic if shared else deliveries.prefix,
         max_age_s=float(settings.kafka.client.get("metadata.max.age.ms", 1000 * MAX_AGE_S)) / 1000,
+        config=layout.delivery_config(settings),
     )
+
+
+def trial(settings: Settings) -> Topic:
+    """A topic as the job would create it, to ask the broker about. It is never created."""
+    deliveries = settings.deliveries
+    config = layout.delivery_config(settings)
+    return Topic(f"{deliveries.prefix}{UNUSED}", deliveries.partitions, deliveries.replication_factor, config)
+
+
+def check_config(settings: Settings, topics: Topics) -> None:
+    """Raises JobError if the broker refuses the settings of the topics that the job may create: each delivery to a new
+    subscriber would become a dead letter."""
+    deliveries = settings.deliveries
+    if deliveries.create_topics and deliveries.layout != "shared" and (why := topics.refused_config(trial(settings))):
+        raise JobError(f"the broker refuses deliveries.topic_config: {why}")
 
 
 class OutputTopics:
@@ -47,6 +66,7 @@ class OutputTopics:
         create: bool,
         prefix: str = "",
         max_age_s: float = MAX_AGE_S,
+        config: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._topics = topics
         self._partitions = partitions
@@ -54,6 +74,7 @@ class OutputTopics:
         self._create = create
         self._prefix = prefix
         self._max_age_s = max_age_s
+        self._config = config
         self._thread = ThreadPoolExecutor(1, "sluice-topics")
         self._unusual: Mapping[str, int] = {}
         self.refresh()
@@ -65,8 +86,9 @@ class OutputTopics:
         if not unknown:
             return set()
         if self._create:
-            wanted = [Topic(name, self._partitions, self._replication_factor) for name in sorted(unknown)]
-            failed = self._topics.create(wanted)
+            failed = self._topics.create(
+                Topic(name, self._partitions, self._replication_factor, self._config) for name in sorted(unknown)
+            )
             for name, reason in failed.items():
                 log.warning("output topic cannot be made", topic=name, reason=reason)
             there = self._topics.partitions()  # somebody else may have made one of them, with another number

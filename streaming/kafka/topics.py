@@ -148,6 +148,18 @@ class Topics:
                         failed[name] = error.args[0].str()
         return failed
 
+    def refused_config(self, topic: Topic) -> str:
+        """The broker's reason to refuse the settings of a topic, which is not created; "" if it takes them, or refuses
+        the topic for another reason. Raises BrokerUnreachable."""
+        asked = NewTopic(topic.name, topic.partitions, topic.replication_factor, config=dict(topic.config))
+        try:
+            with self._answering_in_time():
+                self._admin.create_topics([asked], validate_only=True)[topic.name].result(TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.INVALID_CONFIG:
+                return str(error.args[0].str())
+        return ""
+
     def delete(self, topics: Iterable[str]) -> None:
         with self._answering("that topics are deleted"):
             for future in self._admin.delete_topics(list(topics), operation_timeout=TIMEOUT_S).values():

@@ -5,18 +5,19 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from config.model import Settings
+from config.model import Kafka, Settings
 from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding, machine
 from streaming.checks.cluster import findings
 from streaming.errors import BrokerUnreachable
 from streaming.kafka import layout
-from streaming.kafka.topics import Rights
+from streaming.kafka.topics import Rights, Topic
 from tests.integration.conftest import HOME
 
 SETTINGS = Settings()
@@ -38,6 +39,7 @@ class Said:
     transactional_ids: tuple[str, ...] = ("sluice", "sluice/0")
     version: int = 2
     create: str = ""
+    config_refusal: str = ""
     most: int | None = 1_048_588
     newest: int | None = NOW_MS
 
@@ -65,9 +67,18 @@ class Said:
         return self.create
 
     def settings(self, topic: str) -> Mapping[str, str] | None:
+        return self.settings_of([topic]).get(topic)
+
+    def settings_of(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         made = {"max.message.bytes": "1048588", "cleanup.policy": "delete"}
-        (own,) = [t.config for t in layout.topics(SHARED, 1, 1) if t.name == topic]
-        return self.configs.get(topic, {**made, **own})
+        own = {t.name: t.config for t in layout.topics(SHARED, 1, 1)}
+        created = layout.delivery_config(SETTINGS)
+        found = {t: self.configs.get(t, {**made, **own.get(t, created)}) for t in topics}
+        return {t: config for t, config in found.items() if config is not None}
+
+    def refused_config(self, topic: Topic) -> str:
+        assert topic.config == layout.delivery_config(SETTINGS)
+        return self.config_refusal
 
     def most_bytes(self) -> int | None:
         return self.most
@@ -77,6 +88,7 @@ class Said:
 
 
 GOOD = Said()
+LARGE = {"segment.index.bytes": "10485760", "index.interval.bytes": "4096"}  # Kafka's defaults
 CASES: dict[str, tuple[Said, str, str, str]] = {
     "no topic": (replace(GOOD, topics={}), "topic events", FAILURE, "does not exist"),
     "subscriptions not compacted": (
@@ -142,6 +154,35 @@ CASES: dict[str, tuple[Said, str, str, str]] = {
         FAILURE,
         "write on the transactional-ids sluice/*",
     ),
+    "settings of topics that the broker does not know": (
+        replace(GOOD, config_refusal="Unknown topic config name: a.b"),
+        "delivery topics",
+        FAILURE,
+        "the broker refuses deliveries.topic_config: Unknown topic config name: a.b",
+    ),
+    "settings of delivery topics unseen": (
+        replace(GOOD, configs={"deliveries.alice": None}),
+        "delivery topics",
+        SKIPPED,
+        "1 exist, whose settings may not be seen",
+    ),
+    "large index files": (
+        replace(GOOD, configs={"deliveries.alice": LARGE}),
+        "delivery topics",
+        WARNING,
+        "1 of 1 differ from deliveries.topic_config, such as deliveries.alice: segment.index.bytes=10485760, "
+        "index.interval.bytes=4096. Kafka maps two index files of that size per partition",
+    ),
+    "large index files of several": (
+        replace(
+            GOOD,
+            topics={**GOOD.topics, "deliveries.bob": 1, "deliveries.carol": 1},
+            configs={"deliveries.alice": {**LARGE, "index.interval.bytes": "65536"}, "deliveries.bob": LARGE},
+        ),
+        "delivery topics",
+        WARNING,
+        "2 of 3 differ from deliveries.topic_config, such as deliveries.alice: segment.index.bytes=10485760.",
+    ),
     "older transactions": (replace(GOOD, version=1), "transactions", WARNING, "three more requests"),
     "a small broker": (replace(GOOD, most=1_000_100), "largest delivery", WARNING, "the broker takes 1,000,100"),
     "an unknown one": (replace(GOOD, most=None), "largest delivery", SKIPPED, "may not be seen"),
@@ -162,6 +203,68 @@ def test_what_is_wrong_with_a_cluster_is_named_and_how_to_mend_it(
     assert one.state == state
     assert text in one.text
     assert one.mend or state == SKIPPED
+
+
+@pytest.mark.parametrize("message", [case[0] for case in CASES.values()], ids=CASES)
+def test_a_remedy_that_changes_topics_can_be_pasted(message: Said) -> None:
+    """Kafka's tool takes one argument of settings, without a space, and needs a broker's address."""
+    remedies = [one.mend for one in findings(SETTINGS, message, NOW_MS) if "--add-config" in one.mend]
+    for remedy in remedies:
+        words = shlex.split(remedy, comments=True)
+        (at,) = [n for n, word in enumerate(words) if word == "--add-config"]
+        assert all("=" in setting for setting in words[at + 1].rstrip(";").split(",")), remedy
+        assert words[at + 2 :] in ([], ["done"]), remedy
+        assert "--bootstrap-server 127.0.0.1:9092 " in remedy
+
+
+def test_all_settings_that_are_wrong_are_in_one_remedy() -> None:
+    message = replace(GOOD, configs={"subscriptions": {}, "deliveries.alice": LARGE})
+    assert found(message)["topic subscriptions"].mend == (
+        "kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --entity-type topics --entity-name subscriptions "
+        "--add-config cleanup.policy=compact,min.compaction.lag.ms=86400000"
+    )
+    assert found(message)["delivery topics"].mend == (
+        "kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --entity-type topics "
+        "--entity-name deliveries.alice --add-config segment.index.bytes=262144,index.interval.bytes=65536"
+    )
+
+
+@pytest.mark.parametrize(
+    ("servers", "local"),
+    [
+        ("127.0.0.1:9092", True),
+        ("localhost:9092,[::1]:9093", True),
+        ("127.0.0.1:9092,kafka:9092", False),
+        ("kafka-2.example:9092", False),
+    ],
+)
+def test_the_read_ahead_of_this_machine_is_told_if_the_broker_is_on_it(
+    servers: str, local: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "read_ahead_kb", lambda: {"vda": 8_192, "vdb": 128})
+    settings = SETTINGS.model_copy(update={"kafka": Kafka(bootstrap_servers=servers)})
+    text = found(replace(GOOD, configs={"deliveries.alice": LARGE}), settings)["delivery topics"].text
+    assert ("(this machine: vda 8,192 kB)" in text) == local
+    assert "vdb" not in text
+
+
+def test_the_read_ahead_of_each_device_is_read(tmp_path: Path) -> None:
+    assert machine.read_ahead_kb(tmp_path) == {}
+    for name, kb in (("vda", 8_192), ("loop0", 128)):
+        (tmp_path / name / "queue").mkdir(parents=True)
+        (tmp_path / name / "queue" / "read_ahead_kb").write_text(f"{kb}\n")
+    assert machine.read_ahead_kb(tmp_path) == {"loop0": 128, "vda": 8_192}
+
+
+def test_the_largest_delivery_may_be_what_new_topics_take() -> None:
+    settings = Settings.model_validate({"deliveries": {"topic_config": {"max.message.bytes": 5_000}}})
+
+    class Taking(Said):
+        def refused_config(self, topic: Topic) -> str:
+            return ""
+
+    one = found(Taking(), settings)["largest delivery"]
+    assert (one.state, one.text) == (WARNING, "deliveries.max_bytes is 1,000,000, the broker takes 5,000")
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, SHARED], ids=lambda s: s.deliveries.layout)

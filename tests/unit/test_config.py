@@ -59,9 +59,40 @@ def test_options_pass_through_under_their_own_names(tmp_path: Path) -> None:
     assert settings.matching.options == {"groups": 4}
 
 
+def test_the_settings_of_delivery_topics_are_added_to_those_of_their_index_files(tmp_path: Path) -> None:
+    text = """[deliveries.topic_config]
+"retention.ms" = 86_400_000
+"min.cleanable.dirty.ratio" = 0.5
+"preallocate" = true
+"compression.type" = "lz4"
+"index.interval.bytes" = ""
+"""
+    settings = load(write(tmp_path, text), {"deliveries.topic_config.retention.bytes": "5"})
+    assert settings.deliveries.topic_config == {
+        "segment.index.bytes": "262144",
+        "index.interval.bytes": "",
+        "retention.ms": "86400000",
+        "min.cleanable.dirty.ratio": "0.5",
+        "preallocate": "true",
+        "compression.type": "lz4",
+        "retention.bytes": "5",
+    }
+    assert Settings.model_validate(settings.model_dump()).model_dump() == settings.model_dump()
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        ("[deliveries]\ntopic_config = 5\n", "deliveries.topic_config = 5: Input should be a valid dictionary"),
+        (
+            "[deliveries.topic_config]\nretention.ms = 1\n",
+            "deliveries.topic_config.retention = {'ms': 1}: Value error, put the whole name in quotes, such as",
+        ),
+        (
+            '[deliveries.topic_config]\n"cleanup.policy" = ["delete"]\n',
+            "deliveries.topic_config.cleanup.policy = ['delete']: Value error, give a string, a number, true or false",
+        ),
+        ('[deliveries.topic_config]\n"retention_ms" = 1\n', "deliveries.topic_config.retention_ms"),
         ("[evnts]\n", "unknown section 'evnts'; did you mean 'events'?"),
         ("[events]\ntopik = 'a'\n", "unknown key events.topik; did you mean 'topic'?"),
         ("events = 5\n", "events is a section, not a value; its keys are topic"),

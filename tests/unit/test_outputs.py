@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from config.model import Settings
 from streaming.errors import BrokerUnreachable
 from streaming.kafka.outputs import OutputTopics
+from streaming.kafka.outputs import outputs as from_settings
 from streaming.kafka.topics import Topic
 
 
@@ -18,6 +20,7 @@ class Topics:
 
     def __init__(self, **partitions: int) -> None:
         self.there = {f"to.{name}": n for name, n in partitions.items()}
+        self.created: list[Topic] = []
         self.lists = 0
         self.fails = False
         self.goes_on = threading.Event()
@@ -32,7 +35,9 @@ class Topics:
         return there
 
     def create(self, topics: Any) -> Mapping[str, str]:
-        self.there |= {topic.name: topic.partitions for topic in topics if isinstance(topic, Topic)}
+        for topic in topics:
+            self.there[topic.name] = topic.partitions
+            self.created.append(topic)
         return {}
 
 
@@ -96,3 +101,13 @@ def test_a_broker_that_does_not_answer_is_asked_again(max_age_s: float) -> None:
     topics.fails = False
     if not max_age_s:
         until(lambda: known.unusual() == {"to.alice": 3})
+
+
+def test_a_new_topic_has_the_settings_of_delivery_topics_and_those_that_are_empty_are_the_brokers() -> None:
+    config = {"retention.ms": 5, "index.interval.bytes": ""}
+    settings = Settings.model_validate(
+        {"deliveries": {"prefix": "to.", "topic_config": config, "partitions": 3, "replication_factor": 2}}
+    )
+    topics: Any = Topics()
+    assert from_settings(settings, topics).missing(["to.alice"]) == set()
+    assert topics.created == [Topic("to.alice", 3, 2, {"segment.index.bytes": "262144", "retention.ms": "5"})]
