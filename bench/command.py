@@ -400,6 +400,10 @@ def system(
     algorithm: Algorithm = "auto",
     deliveries: Layout = "shared",
     set_: Set = None,
+    broker: Annotated[
+        list[str] | None,
+        typer.Option("--broker", help="A property of Kafka's for the broker: name=value; may be repeated."),
+    ] = None,
     directory: Annotated[
         Path | None, typer.Option("--out", help="Directory for system.json, system.md and system.png.")
     ] = None,
@@ -429,11 +433,12 @@ def system(
             matches=matches,
         )
         flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries, **_assigned(set_)}
+        properties = _assigned(broker, "--broker takes name=value")
         if flags["deliveries.layout"] != "shared" and chosen != ["sluice"]:
             raise BenchError("the baselines only support --layout shared")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
     rows = []
-    for row in ramp.ramp(load, chosen, numbers, wanted, flags, lambda what: err.print(Text(what))):
+    for row in ramp.ramp(load, chosen, numbers, wanted, flags, lambda what: err.print(Text(what)), properties):
         rows.append(row)
         if as_json:
             typer.echo(json.dumps(row.as_data()))
@@ -459,13 +464,13 @@ def _numbers(name: str, text: str) -> list[int]:
     return numbers
 
 
-def _assigned(assignments: list[str] | None) -> dict[str, str]:
-    """The settings of the job by name, from `--set` flags."""
+def _assigned(assignments: list[str] | None, takes: str = "--set takes section.key=value") -> dict[str, str]:
+    """Settings by name, from the values of a flag."""
     values = {}
     for assignment in assignments or ():
         name, equals, value = assignment.partition("=")
         if not equals:
-            raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
+            raise typer.BadParameter(f"{takes}, not {assignment!r}")
         values[name.strip()] = value
     return values
 

@@ -62,6 +62,7 @@ def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscr
     _tell(subscriptions=load.subscriptions)
     if not sys.stdin.readline():
         return
+    _tell(began_ms=time.time() * 1000)
     events, changes = enumerate(load.events()), load.changes()
     began = reported_s = before = time.monotonic()
     sent, changed, pause = 0, 0, 0.0

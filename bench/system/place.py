@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from bench.system.child import HOME
@@ -42,18 +43,24 @@ class Place:
 
 
 @contextmanager
-def place(flags: Mapping[str, str], partitions: int = PARTITIONS) -> Iterator[Place]:
-    """Start a broker and create the topics. `flags` are settings of the job, by dotted name."""
-    with TemporaryDirectory(prefix="sluice-living-") as directory, EmbeddedBroker(HOME / "jars") as broker:
+def place(
+    flags: Mapping[str, str], partitions: int = PARTITIONS, broker: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Place]:
+    """Start a broker, with these properties of Kafka's, and create the topics. `flags` are settings of the job, by
+    dotted name."""
+    with (
+        TemporaryDirectory(prefix="sluice-living-") as directory,
+        EmbeddedBroker(HOME / "jars", properties=broker) as kafka,
+    ):
         values = {
             "query.name": "living",
             "query.checkpoint": f"{directory}/checkpoint",
-            "kafka.bootstrap_servers": broker.bootstrap_servers,
+            "kafka.bootstrap_servers": kafka.bootstrap_servers,
         }
         settings = load_settings(flags={**flags, **values})
         cluster = Cluster.of(settings)
         cluster.topics().create(_kept(layout.topics(settings, partitions, 1), settings))
-        yield Place(broker.pid, Path(directory), {**flags, **values}, settings, cluster)
+        yield Place(kafka.pid, Path(directory), {**flags, **values}, settings, cluster)
 
 
 def _kept(topics: Iterable[Topic], settings: Settings) -> Iterable[Topic]:

@@ -1,8 +1,8 @@
 """Find the sustained events per second: one rate after another, each with its own start, until one is too high.
 
-A rate is sustained if the job was done with all of it soon after the last event (LATE_S). The generator and the broker
-work on the same machine; what they take of it is in every row. Latencies are a reader's, of the second half, once all
-is warm. A system other than Sluice that is too slow is stopped: its row is about the events that it was done with.
+`sustained` says when a rate is. The generator and the broker work on the same machine; what they take of it is in every
+row. Latencies are a reader's, of the second half, once all is warm. A system other than Sluice that is too slow is
+stopped: its row is about the events that it was done with.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import Any
 from rich.table import Table
 
 from bench.system.load import Load
-from bench.system.run import Outcome, run
+from bench.system.run import NOTHING, Outcome, run
+from bench.system.sustained import CRITERION
 from bench.system.usage import JOB
 
-LATE_S = 3.0
 QUANTILES = ("p50", "p95", "p99")
+SUSTAINED = {True: "yes", False: "no", None: "short"}
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,11 @@ class Row:
     system: str
     load: Load
     right: bool
-    sustained: bool
-    events_per_second: float  # those that were done, until the last of them was
+    sustained: bool | None  # None if the load was too short to tell
+    events_per_second: float  # done, where the usual latency of the last event does not count; see `sustained`
     deliveries_per_event: float
     latency_ms: Mapping[str, float | None]  # p50, p95, p99, max
+    thirds_ms: tuple[float, float, float] | None  # medians of the thirds of the load
     cpu_us_per_event: Mapping[str, float]  # by process; of none if it was stopped, amid work of which nobody knows
     memory_mb: Mapping[str, float]  # at the end, by process
     start_s: float
@@ -41,15 +43,17 @@ class Row:
     @classmethod
     def of(cls, system: str, outcome: Outcome) -> Row:
         figures, load, done = outcome.figures, outcome.load, outcome.figures["events_done"]
-        stopped = figures["drain_s"] is None
+        stopped, verdict = figures["drain_s"] is None, outcome.verdict
+        per_second = done / max(figures["done_s"], 1e-3)
         return cls(
             system,
             load,
             outcome.right,
-            not stopped and figures["drain_s"] <= LATE_S,
-            round(done / max(figures["done_s"], 1e-3), 1),
+            False if stopped else verdict.sustained if verdict else None,
+            round(per_second if stopped or not verdict else verdict.done * load.events_per_second, 1),
             round(outcome.answer.expected / max(done, 1), 3),
             figures["latency_ms"]["follower_second_half"],
+            verdict.thirds_ms if verdict else None,
             {} if stopped else {name: round(used / max(done, 1) * 1e6, 1) for name, used in figures["cpu_s"].items()},
             {name: points["end"] for name, points in figures["memory_mb"].items()},
             figures["start_s"],
@@ -75,21 +79,24 @@ def ramp(
     rates: Sequence[float],
     flags: Mapping[str, str],
     tell: Callable[[str], None],
+    broker: Mapping[str, str] = NOTHING,
 ) -> Iterator[Row]:
     """Run ascending rates for each number of subscriptions and system, up to the first rate that is not sustained.
     Raises BenchError."""
     for n, system in product(subscriptions, systems):
         for rate in sorted(rates):
             tell(f"{system}: {n:,} subscriptions, {rate:,.0f} events/s")
-            row = Row.of(system, run(replace(load, subscriptions=n, events_per_second=rate), flags, tell, system))
+            row = Row.of(
+                system, run(replace(load, subscriptions=n, events_per_second=rate), flags, tell, system, broker)
+            )
             yield row
-            if not row.sustained:
+            if row.sustained is False:
                 break
 
 
 def table(rows: Sequence[Row]) -> Table:
     """The rows as a table for the terminal."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", pad_edge=False, caption=CRITERION, caption_justify="left")
     columns, texts = _texts(rows)
     for name in columns:
         table.add_column(name, justify="left" if name == "system" else "right", no_wrap=True)
@@ -101,7 +108,7 @@ def table(rows: Sequence[Row]) -> Table:
 def markdown(rows: Sequence[Row]) -> str:
     columns, texts = _texts(rows)
     lines = [columns, [":---"] + ["---:"] * (len(columns) - 1), *texts]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + f"\n{CRITERION}\n"
 
 
 def _texts(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
@@ -126,7 +133,7 @@ def _texts(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
                 f"{row.load.subscriptions:,}",
                 f"{row.load.events_per_second:,.0f}",
                 f"{row.events_per_second:,.0f}",
-                ("yes" if row.sustained else "no") if row.right else "WRONG",
+                SUSTAINED[row.sustained] if row.right else "WRONG",
                 *("-" if ms is None else f"{ms:,.0f}" for ms in latencies),
                 f"{sum(cpu.values()):,.0f}" if cpu else "-",
                 f"{sum(cpu.get(name, 0.0) for name in JOB):,.0f}" if cpu else "-",

@@ -9,12 +9,15 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import numpy as np
+
 from bench.system.baseline import APPLICATIONS, Application
 from bench.system.check import Answer
 from bench.system.child import Child
 from bench.system.load import Load
 from bench.system.place import PARTITIONS, Place, place
 from bench.system.sluice import Sluice
+from bench.system.sustained import Float64, Verdict, judge
 from bench.system.usage import Usage
 from streaming.errors import JobError
 from streaming.latencies import Latencies
@@ -23,6 +26,7 @@ QUIET_S = 300.0  # without any progress we give up, where nothing else bounds th
 LONGEST = 5
 TELL_S = 10.0
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 Tell = Callable[[str], None]
 
 
@@ -72,6 +76,7 @@ class Outcome:
     answer: Answer
     dead_letters: int
     figures: dict[str, Any]  # JSON
+    verdict: Verdict | None  # on its latencies; None if the load was too short
 
     @property
     def right(self) -> bool:
@@ -82,10 +87,12 @@ class Outcome:
         return {"load": asdict(self.load), **self.figures, "checked": checked, "right": self.right}
 
 
-def run(load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice") -> Outcome:
-    """Measure one system under a load. `flags` are settings of the job, by dotted name. All processes that it starts
-    have ended when it returns."""
-    with place(flags) as here:
+def run(
+    load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice", broker: Mapping[str, str] = NOTHING
+) -> Outcome:
+    """Measure one system under a load. `flags` are settings of the job by dotted name, `broker` properties of Kafka's.
+    All processes that it starts have ended when it returns."""
+    with place(flags, broker=broker) as here:
         settings, topics = here.settings, here.cluster.topics()
         wanted = {
             "load": asdict(load),
@@ -113,9 +120,11 @@ def run(load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice"
         began = time.monotonic()
         answer, job_report = job.checked()
         dead_letters = sum(high - low for _, low, high in topics.offsets(settings.dead_letters.topic))
-        latencies = {
-            name: Latencies.from_json(follower.report[name]).summary() for name in ("follower", "follower_second_half")
-        }
+        written_s = np.array(follower.report["written_ms"]) / 1000 - generator.report["began_ms"] / 1000
+        late_s = np.array(follower.report["late_ms"]) / 1000
+        later = written_s >= load.seconds / 2
+        latencies = {"follower": _summary(late_s), "follower_second_half": _summary(late_s[later])}
+        processed = course.events / max(generator.report["events"], 1)
         figures = job_report | {
             "start_s": round(start_s, 1),
             "events": generator.report["events"],
@@ -129,7 +138,13 @@ def run(load: Load, flags: Mapping[str, str], tell: Tell, system: str = "sluice"
             "memory_mb": usage.memory_mb(),
             "cpu_s": usage.cpu_s(),
         }
-        return Outcome(load, answer, dead_letters, figures)
+        return Outcome(load, answer, dead_letters, figures, judge(written_s, late_s, load.seconds, processed))
+
+
+def _summary(late_s: Float64) -> dict[str, float | None]:
+    latencies = Latencies()
+    latencies.extend(late_s * 1000)
+    return latencies.summary()
 
 
 @dataclass(frozen=True)
@@ -151,7 +166,6 @@ def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Us
         if not half and now - began >= load.seconds / 2:
             half = True
             job.midpoint()
-            follower.go()
         if over is None and "done" in generator.report:
             over = now
         written = generator.report.get("events", 0), load.subscriptions + generator.report.get("changes", 0)

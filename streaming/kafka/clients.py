@@ -132,7 +132,8 @@ def read(
         consumer.assign(partitions)
         open_ends = {(p.topic, p.partition) for p in partitions}
         while follow or open_ends:
-            messages = consumer.consume(1_000, idle_s)
+            first = consumer.poll(idle_s)  # `consume` would wait all this time for more
+            messages = [first, *consumer.consume(999, 0)] if first else []
             for message in messages:
                 error = message.error()
                 if error is not None:

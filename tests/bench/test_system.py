@@ -21,6 +21,7 @@ from bench.system.check import Answer, Changes, Deliveries, Events, check, from_
 from bench.system.load import Load
 from bench.system.ramp import Row, draw, markdown, ramp, table
 from bench.system.run import SYSTEMS, Course, Outcome
+from bench.system.sustained import CRITERION, Verdict
 from tests.bench.test_living import right
 
 LOAD = Load(subscriptions=1_000, symbols=10, events_per_second=100.0, minutes=1 / 60)
@@ -28,7 +29,16 @@ QUANTILES = {"p50": 12.0, "p95": 30.0, "p99": 40.0, "max": 41.0}
 CPU = {"driver JVM": 0.2, "Python workers": 0.1, "broker": 0.1}
 
 
-def outcome(load: Load, drain_s: float | None, done: int = 100, answer: Answer | None = None) -> Outcome:
+STEADY, BEHIND = Verdict(1.0, (15.0, 12.0, 12.5), grows=False), Verdict(0.877, (900.0, 1_200.0, 2_000.0), grows=True)
+
+
+def outcome(
+    load: Load,
+    drain_s: float | None,
+    done: int = 100,
+    answer: Answer | None = None,
+    verdict: Verdict | None = STEADY,
+) -> Outcome:
     figures = {
         "events": 100,
         "events_done": done,
@@ -39,15 +49,19 @@ def outcome(load: Load, drain_s: float | None, done: int = 100, answer: Answer |
         "cpu_s": CPU,
         "memory_mb": {"driver JVM": {"end": 300.0}},
     }
-    return Outcome(load, answer or right(done), 0, figures)
+    return Outcome(load, answer or right(done), 0, figures, verdict)
 
 
 def test_a_row_of_a_system_that_was_done() -> None:
     row = Row.of("join", outcome(LOAD, drain_s=1.0))
-    assert (row.right, row.sustained, row.events_per_second, row.deliveries_per_event) == (True, True, 50.0, 1.0)
+    assert (row.right, row.sustained, row.events_per_second, row.deliveries_per_event) == (True, True, 100.0, 1.0)
     assert row.cpu_us_per_event == {"driver JVM": 2_000.0, "Python workers": 1_000.0, "broker": 1_000.0}
     assert row.as_data()["system"] == "join"
-    assert not Row.of("join", outcome(LOAD, drain_s=3.1)).sustained
+    assert row.thirds_ms == (15.0, 12.0, 12.5)
+    behind = Row.of("join", outcome(LOAD, drain_s=1.0, verdict=BEHIND))
+    assert (behind.sustained, behind.events_per_second) == (False, 87.7)
+    short = Row.of("join", outcome(LOAD, drain_s=1.0, verdict=None))
+    assert (short.sustained, short.events_per_second, short.thirds_ms) == (None, 50.0, None)
 
 
 def test_a_row_of_a_system_that_was_stopped_is_about_what_it_did() -> None:
@@ -60,20 +74,24 @@ def test_a_row_of_a_system_that_was_stopped_is_about_what_it_did() -> None:
 
 ROWS = [
     Row.of("sluice", outcome(LOAD, 1.0)),
-    Row.of("join", outcome(LOAD, 4.0)),
+    Row.of("join", outcome(LOAD, 4.0, verdict=BEHIND)),
+    Row.of("join", outcome(LOAD, 4.0, verdict=None)),
     Row.of("udf", outcome(LOAD, None, done=0)),
     Row.of("udf_by_symbol", outcome(LOAD, 1.0, answer=right(100, twice=1))),
 ]
 TEXTS = [
-    ["sluice", "1,000", "100", "50", "yes", "12", "30", "40", "4,000", "3,000"],
-    ["join", "1,000", "100", "50", "no", "12", "30", "40", "4,000", "3,000"],
+    ["sluice", "1,000", "100", "100", "yes", "12", "30", "40", "4,000", "3,000"],
+    ["join", "1,000", "100", "88", "no", "12", "30", "40", "4,000", "3,000"],
+    ["join", "1,000", "100", "50", "short", "12", "30", "40", "4,000", "3,000"],
     ["udf", "1,000", "100", "0", "no", "-", "-", "-", "-", "-"],
-    ["udf_by_symbol", "1,000", "100", "50", "WRONG", "12", "30", "40", "4,000", "3,000"],
+    ["udf_by_symbol", "1,000", "100", "100", "WRONG", "12", "30", "40", "4,000", "3,000"],
 ]
 
 
 def test_the_tables_have_a_row_for_each_system() -> None:
-    head, line, *lines = markdown(ROWS).splitlines()
+    head, line, *lines, empty, criterion = markdown(ROWS).splitlines()
+    assert (empty, criterion) == ("", CRITERION)
+    assert table(ROWS).caption == CRITERION
     assert head.startswith("| system | subscriptions | events/s | done/s |")
     assert line.startswith("| :--- | ---: |")
     assert [[text.strip() for text in one.strip("|").split("|")] for one in lines] == TEXTS
@@ -94,14 +112,15 @@ def test_the_picture_has_a_line_for_each_system(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(Axes, "plot", labelled)
     draw(ROWS, tmp_path / "system.png")
-    assert [label for label in lines if label] == [f"{row.system}, 1,000 subscriptions" for row in ROWS]
+    systems = dict.fromkeys(row.system for row in ROWS)
+    assert [label for label in lines if label] == [f"{system}, 1,000 subscriptions" for system in systems]
     assert (tmp_path / "system.png").stat().st_size > 1_000
 
 
 def test_each_system_has_its_rates_until_one_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     most = {"sluice": 300, "join": 150}
 
-    def measured(load: Load, flags: Mapping[str, str], tell: run.Tell, name: str) -> Outcome:
+    def measured(load: Load, flags: Mapping[str, str], tell: run.Tell, name: str, broker: Mapping[str, str]) -> Outcome:
         return outcome(load, drain_s=0.0 if load.events_per_second <= most[name] else None)
 
     monkeypatch.setattr(ramp_module, "run", measured)
@@ -143,7 +162,7 @@ class Slow:
 
 
 def child(**report: Any) -> Any:
-    return SimpleNamespace(report=report, check=lambda: None, go=lambda: report.update(went=True))
+    return SimpleNamespace(report=report, check=lambda: None)
 
 
 @pytest.mark.parametrize(

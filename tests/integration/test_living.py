@@ -123,7 +123,8 @@ def test_each_system_is_measured_and_right(system: str, directory: Path) -> None
     assert {"driver JVM", "driver Python", "follower"} <= row["memory_mb"].keys()
     assert processes_of(directory) == []
     assert json.loads((directory / "found" / "system.json").read_text()) == rows
-    assert len((directory / "found" / "system.md").read_text().splitlines()) == len(rows) + 2
+    assert row["sustained"] is None  # four seconds are too short to tell
+    assert len((directory / "found" / "system.md").read_text().splitlines()) == len(rows) + 4
     assert (directory / "found" / "system.png").stat().st_size > 1_000
 
 
