@@ -41,7 +41,7 @@ def findings(settings: Settings, home: Path) -> Iterator[Finding]:
     yield from jars(home / "config" / "ivy.xml", home / "jars")
     yield checkpoint(settings.query.checkpoint, settings.query.name)
     yield space("temporary files", Path(tempfile.gettempdir()), "TMPDIR names a directory with more room")
-    yield kernels(home / "matchers")
+    yield kernels(settings.matching.algorithm)
     yield memory(_driver_bytes(settings) if settings.spark.master.startswith("local") else None)
 
 
@@ -148,18 +148,23 @@ def space(what: str, directory: Path, mend: str) -> Finding:
     return Finding(what, FAILURE if free < NOTHING_BYTES else WARNING, text, mend)
 
 
-def kernels(directory: Path) -> Finding:
-    """Whether numba can keep compiled kernels: in its cache directory, or beside each module of a directory."""
-    import numba  # a second that no other command needs
+def kernels(algorithm: str) -> Finding:
+    """Whether compiled kernels are kept for later processes, and where."""
+    from matchers import ALGORITHMS  # this loads numba, which takes a second that no other command needs
+    from streaming.kernels import ahead, stamp
 
-    named: str = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # numba sets it when it is imported
-    modules = {file.parent for file in directory.rglob("*.py")}
-    caches = [Path(named)] if named else sorted(module / "__pycache__" for module in modules)
-    refused = [there for there in map(_nearest, caches) if not os.access(there, os.W_OK | os.X_OK)]
-    if not refused:
-        return Finding("compiled kernels", OK, f"kept in {named or f'{directory}, in __pycache__ beside each module'}")
-    mend = "NUMBA_CACHE_DIR names a directory that the job's user may write"
-    return Finding("compiled kernels", WARNING, f"{refused[0]} cannot be written: each start may compile anew", mend)
+    places = {kernel._cache.places for kernel in stamp.kernels()}
+    written = sorted(place.write for place in places if place.write is not None)
+    beside = "__pycache__ beside each module"
+    where = ", ".join(dict.fromkeys(beside if at.name == "__pycache__" else str(at.parent) for at in written))
+    fleeting = sorted(place for place in places if place.write is None or place.is_temporary)
+    if not fleeting:
+        return Finding("compiled kernels", OK, f"kept in {where}")
+    if algorithm in ALGORITHMS and ahead.is_lasting(algorithm):
+        return Finding("compiled kernels", OK, f"complete for {algorithm}, in {fleeting[0].read[0]} and its like")
+    kept = f"kept in {where} until the system empties it" if where else "not kept, each process compiles them again"
+    mend = "set NUMBA_CACHE_DIR to a directory that the job's user can write"
+    return Finding("compiled kernels", WARNING, f"{kept}; not writable: {'; '.join(fleeting[0].problems)}", mend)
 
 
 def memory(driver_bytes: int | None, source: Path = Path("/proc/meminfo")) -> Finding:

@@ -33,11 +33,19 @@ class Compiled(NamedTuple):
 
 def needed(algorithms: Collection[str]) -> list[list[str]]:
     """What has to be compiled for jobs with these algorithms, each list after the one before."""
+    return [left for stage in _stages(algorithms) if (left := [name for name in stage if not stamp.is_compiled(name)])]
+
+
+def is_lasting(algorithm: str) -> bool:
+    """Whether a job with this algorithm will never have anything to compile on this machine."""
+    return all(stamp.is_lasting(name) for stage in _stages([algorithm]) for name in stage)
+
+
+def _stages(algorithms: Collection[str]) -> list[list[str]]:
     chosen = {other for name in algorithms for other in ALGORITHMS[name].chooses if other in ALGORITHMS}
     wanted = [name for name in sorted({*algorithms, *chosen} - {STAND_IN}) if ALGORITHMS[name].runnable()]
     plain = sorted((name for name in wanted if not ALGORITHMS[name].chooses), key=lambda name: name not in LONG)
-    stages = [list(BASE), plain, [name for name in wanted if ALGORITHMS[name].chooses]]
-    return [left for stage in stages if (left := [name for name in stage if not stamp.is_compiled(name)])]
+    return [list(BASE), plain, [name for name in wanted if ALGORITHMS[name].chooses]]
 
 
 def is_ready(algorithm: str) -> bool:

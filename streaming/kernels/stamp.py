@@ -1,8 +1,8 @@
-"""Remember for which algorithms all kernels of a job lie in numba's cache.
+"""Remember for which algorithms all kernels of a job lie in the cache of compiled code.
 
-A stamp lies in that cache, so it goes when the cache goes. It holds what the kernels depend on: their sources, numba
-and the processor. A missing stamp costs a second, in which compiled kernels are only loaded; a wrong one costs what
-there was before stamps: a kernel is compiled when it is first called.
+A stamp lies in that cache, so it goes when the cache goes; one in a directory that can only be read counts too. It
+holds what the kernels depend on: their sources, numba and the processor. A missing stamp costs a second, in which
+compiled kernels are only loaded; with a wrong one a kernel is compiled when it is first called.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
+from numba.core.dispatcher import Dispatcher
 
 import matchers
 from streaming import publishing
@@ -26,12 +27,23 @@ PACKAGES = (Path(matchers.__file__).parent, Path(publishing.__file__).parent)  #
 
 
 def is_compiled(algorithm: str) -> bool:
-    """Whether a job with the algorithm has nothing left to compile. True as well where nothing can be kept."""
-    directory = _cache()
-    if directory is None:
-        return True
+    """Whether a job with the algorithm has nothing left to compile ahead. True as well where nothing can be kept."""
+    there = places()
+    return there is None or there.write is None or any(_is_valid(at / _name(algorithm)) for at in there.read)
+
+
+def is_lasting(algorithm: str) -> bool:
+    """Whether all kernels of a job with the algorithm are compiled, in directories that nobody empties."""
+    there = places()
+    if there is None:
+        return False
+    lasting = there.read[:-1] if there.is_temporary else there.read
+    return any(_is_valid(at / _name(algorithm)) for at in lasting)
+
+
+def _is_valid(path: Path) -> bool:
     try:
-        stamp = json.loads((directory / _name(algorithm)).read_bytes())
+        stamp = json.loads(path.read_bytes())
         return stamp["of"] == _fingerprint() and all(any(Path(at).glob("*.nbi")) for at in stamp["in"])
     except (OSError, ValueError, LookupError, TypeError):
         return False
@@ -39,28 +51,37 @@ def is_compiled(algorithm: str) -> bool:
 
 def set_compiled(algorithm: str) -> None:
     """Call in a process that has called all of the kernels. Raises OSError."""
-    directory = _cache()
-    if directory is not None:
-        stamp = {"of": _fingerprint(), "in": sorted({kernel.stats.cache_path for kernel in called()})}
-        part = directory / f"{_name(algorithm)}.part"
+    there = places()
+    if there is not None and there.write is not None:
+        directories = {str(directory) for kernel in called() for directory in kernel._cache.directories()}
+        stamp = {"of": _fingerprint(), "in": sorted(directories)}
+        part = there.write / f"{_name(algorithm)}.part"
         part.write_text(json.dumps(stamp))
-        part.replace(directory / _name(algorithm))
+        part.replace(there.write / _name(algorithm))
 
 
 def called() -> Iterator[Any]:
     """The cached kernels of ours that this process has called."""
+    return (kernel for kernel in kernels() if kernel.signatures)
+
+
+def kernels() -> Iterator[Any]:
+    """The cached kernels of ours that this process has imported."""
     for name, module in list(sys.modules.items()):
         if name.startswith(("matchers.", "streaming.")):
-            for thing in vars(module).values():
-                called = getattr(thing, "signatures", None) and thing.__module__ == name
-                if called and thing.stats.cache_path is not None:
+            things: Iterable[Any] = vars(module).values()
+            for thing in things:
+                if isinstance(thing, Dispatcher) and thing.__module__ == name and hasattr(_cache(thing), "places"):
                     yield thing
 
 
-def _cache() -> Path | None:
-    """The directory of numba's cache for one of the kernels; None where nothing is compiled, or kept."""
-    stats = getattr(crc32c.by_tables, "stats", None)
-    return Path(stats.cache_path) if stats is not None and stats.cache_path is not None else None
+def places() -> Any:
+    """The directories for one of the kernels (matchers/kernels/jit/code_cache.py); None where nothing is compiled."""
+    return getattr(_cache(crc32c.by_tables), "places", None)
+
+
+def _cache(kernel: Any) -> Any:
+    return getattr(kernel, "_cache", None)
 
 
 def _name(algorithm: str) -> str:

@@ -19,8 +19,7 @@ def said(running: Job, event: str) -> list[dict[str, object]]:
 def test_every_event_before_during_and_after_the_change_is_delivered_once(
     sluice: CommandLine, kafka: str, tmp_path: Path
 ) -> None:
-    directory = stamp._cache()
-    assert directory is not None
+    directory = stamp.places().write
     (directory / "compiled-sff.json").unlink(missing_ok=True)  # so it has to look whether they are compiled
     sluice("topics", "create")
     sluice("subscribe", stdin=lines(*(subscription(f"s{i}", "alice", x=[{"numeric": [">=", 0]}]) for i in range(30))))

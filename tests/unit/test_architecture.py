@@ -88,6 +88,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.documents",
         "streaming.publishing",
         "streaming.kafka",
+        "streaming.kernels",
         "streaming.driver",
     ),
     "bench.workloads": (),

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from commands.warm import app
 from matchers import ALGORITHMS
+from matchers.kernels.jit.code_cache import Places
 from streaming.kernels import ahead, rehearsal, stamp
 from tests.documents import HOME
 from tests.stage import AtOnce
@@ -19,7 +20,7 @@ from tests.stage import AtOnce
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of which nothing is known."""
-    monkeypatch.setattr(stamp, "_cache", lambda: tmp_path)
+    monkeypatch.setattr(stamp, "places", lambda: Places((tmp_path,), tmp_path, False, ()))
     (tmp_path / "kernel.nbi").touch()
     monkeypatch.setattr(stamp, "called", lambda: [_Kernel(tmp_path)])
     return tmp_path
@@ -27,8 +28,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 class _Kernel:
     def __init__(self, path: Path) -> None:
-        self.stats = self
-        self.cache_path = str(path)
+        self._cache = self
+        self.directories = lambda: [path]
 
 
 def test_what_is_compiled_stays_so_until_the_code_or_the_cache_changes(

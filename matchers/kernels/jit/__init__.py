@@ -1,4 +1,7 @@
-"""Compile kernels: without the GIL, and cached on disk so that a second process starts warm."""
+"""Compile kernels: without the GIL, and cached on disk (`code_cache`) so that a second process starts warm.
+
+For: the one way to compile a kernel. May enter: functions that take and fill arrays. Must not know: what they compute.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.untyped_passes import InlineInlinables
 
+from matchers.kernels.jit.code_cache import CodeCache
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A cache does not know whether its code checks bounds, so checked code is cached only in a directory of its own.
 _SETTINGS: Any = numba.config  # numba sets them when it is imported
-_CACHED = _SETTINGS.BOUNDSCHECK != 1 or bool(_SETTINGS.CACHE_DIR)
-
+_CACHED = not _SETTINGS.DISABLE_JIT and (_SETTINGS.BOUNDSCHECK != 1 or bool(_SETTINGS.CACHE_DIR))
 
 _njit: Any = numba.njit  # its types do not know all of its options
 _without_its_value: Any = types.unliteral  # of a constant's type
@@ -25,7 +29,9 @@ _Scope: Any = ir.Scope
 
 def kernel(function: Function, **more: bool) -> Function:
     # Nobody calls a kernel by C's conventions, and the code for that takes a tenth of the time to compile one.
-    compiled = _njit(nogil=True, cache=_CACHED, no_cfunc_wrapper=True, pipeline_class=_Compiler, **more)(function)
+    compiled = _njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=_Compiler, **more)(function)
+    if _CACHED:
+        compiled._cache = CodeCache(function)
     return cast(Function, _one_for_all_constants(compiled))
 
 
@@ -97,5 +103,5 @@ def compiled(function: Callable[..., Any]) -> bool:
         return False
     if function.signatures:  # type: ignore[attr-defined]
         return True
-    file = getattr(function._cache, "_cache_file", None)  # type: ignore[attr-defined]
-    return file is not None and bool(file._load_index())
+    code: Any = function._cache  # type: ignore[attr-defined]
+    return isinstance(code, CodeCache) and any(code.directories())
