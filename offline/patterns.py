@@ -110,9 +110,9 @@ def _joined(a: Any, b: Any) -> Any:
     if isinstance(a, dict) and isinstance(b, dict):
         return _merged(a, b)
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b) == 1:
-        bounds = _bounds(a[0]) + _bounds(b[0])
-        if len(bounds) == 4 and {bounds[0][0], bounds[2][0]} == {"<", ">"}:
-            return [{"numeric": bounds}]
+        left, right = _bounds(a[0]), _bounds(b[0])
+        if len(left) == len(right) == 2 and {left[0][0], right[0][0]} == {"<", ">"}:
+            return [{"numeric": left + right}]
         return [{"$and": [*_conjuncts(a[0]), *_conjuncts(b[0])]}]
     return None
 

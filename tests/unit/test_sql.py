@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -102,6 +104,17 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("(a = 1 OR b = 2) AND (a = 2 OR b = 3) AND (a = 3 OR c = 4)", {"a": 2, "b": 2, "c": 5}, False),
     ("a > 1 AND a < 5 AND a <> 3 AND a <> 4", {"a": 2}, True),
     ("a > 1 AND a < 5 AND a <> 3 AND a <> 4", {"a": 4}, False),
+    ("price = 5 AND price BETWEEN 1 AND 100", {"price": 7}, False),
+    ("price = 5 AND price BETWEEN 1 AND 100", {"price": 5}, True),
+    ("price > 1 AND price < 9 AND price = 5", {"price": 7}, False),
+    ("price > 1 AND price = 5 AND price < 9", {"price": 7}, False),
+    ("price BETWEEN 1 AND 100 AND price BETWEEN 50 AND 60", {"price": 7}, False),
+    ("qty < price AND qty BETWEEN 1 AND 100", {"qty": 7, "price": 6}, False),
+    ("price >= 1 AND price <= 100 AND price < lim", {"price": 7, "lim": 6}, False),
+    ("NOT (qty <= low) AND qty BETWEEN 1 AND 100", {"qty": 7, "low": 8}, False),
+    ("name = 'x' AND name BETWEEN 1 AND 2", {"name": 1.5}, False),
+    ("name LIKE 'x%' AND name BETWEEN 1 AND 2", {"name": 1.5}, False),
+    ("flag = TRUE AND flag BETWEEN 1 AND 2", {"flag": 1.5}, False),
 ]
 
 
@@ -221,6 +234,63 @@ def test_a_condition_selects_what_a_database_selects(condition: str, event: dict
         assume("XOR" not in str(error))
         raise
     assert found is bool(selected), condition
+
+
+def of_one_field(
+    field: str, ordered: list[str], other: str, literals: st.SearchStrategy[str], *more: st.SearchStrategy[str]
+) -> st.SearchStrategy[str]:
+    """Two or three tests of one field, joined by AND and OR, each with or without a NOT."""
+    tests = st.one_of(
+        joined(field, st.sampled_from(ordered), literals),
+        joined(literals, st.sampled_from(["=", "<>"]), field),
+        joined(field, symbols, other),
+        joined(field, maybe_not, "IN", listed(literals | st.just(other))),
+        joined(field, "IS", maybe_not, "NULL"),
+        *more,
+    )
+    test = st.one_of(tests, joined("NOT (", tests, ")"))
+    connective = st.sampled_from(["AND", "AND", "OR"])
+    return st.one_of(
+        joined(test, connective, test),
+        joined(test, connective, test, connective, test),
+        joined("NOT (", test, connective, test, ")", connective, test),
+    )
+
+
+conditions_on_one_field = st.one_of(
+    of_one_field(
+        "n",
+        ["=", "<>", "<", "<=", ">", ">="],
+        "m",
+        number_literals,
+        joined("n", maybe_not, "BETWEEN", number_literals, "AND", number_literals),
+        joined("n", maybe_not, "BETWEEN", number_literals | st.just("m"), "AND", number_literals | st.just("m")),
+        joined(number_literals, maybe_not, "BETWEEN", "n", "AND", number_literals | st.just("m")),
+    ),
+    of_one_field(
+        "s",
+        ["=", "<>"],
+        "t",
+        text_literals,
+        joined("s", maybe_not, "LIKE", st.sampled_from(["'a%'", "'%b'", "'_'", "'a_'", "'%a%'", "'%'", "''", "'ab'"])),
+    ),
+)
+
+
+@settings(max_examples=4 * settings.default.max_examples)
+@given(condition=conditions_on_one_field)
+def test_conditions_on_one_field_select_what_a_database_selects(condition: str) -> None:
+    """All rows are asked: of the numbers n and m, or of the texts s and t."""
+    column, other = ("n", "m") if re.search(r"\bn\b", condition) else ("s", "t")
+    pattern = translated(condition)
+    parsed = parse(written(pattern)) if pattern is not None else None
+    absent = object()
+    row = f"SELECT ? AS {column}, ? AS {other}"
+    for pair in itertools.product([*columns[column], None, absent], repeat=2):
+        event = {name: value for name, value in zip((column, other), pair, strict=True) if value is not absent}
+        values = [event.get(column), event.get(other)]
+        selected = DATABASE.execute(f"SELECT 1 FROM ({row}) WHERE {condition}", values).fetchall()
+        assert (parsed is not None and naive.matches(parsed, event)) is bool(selected), (condition, event)
 
 
 def test_the_command_translates_a_condition_a_line(tmp_path: Path) -> None:
