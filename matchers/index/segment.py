@@ -11,20 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.contract.tables import Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.index.conditions import Conditions, Residual
 from matchers.index.texts import Texts
 from matchers.index.vocabulary import Vocabulary
 from matchers.language import verification
 from matchers.language.facets import NUMBER
 from matchers.language.lowering import Column, Conjunction
-from matchers.language.model import Compared, Contains, Event, Interval, Operator, Path, Scalar
-from matchers.language.verification import Condition, condition
+from matchers.language.model import Event, Interval
 
 _NEVER: Sequence[Interval] = ((np.inf, -np.inf),)
 
 
 _ARRAYS, _ALWAYS = 1, 2  # when a row's columns leave doubt
 
-Residual = tuple[tuple[Path, Operator | Contains | Compared], ...]  # what a row asks for besides its intervals
 Note = Texts | NDArray[Any]
 
 
@@ -122,12 +121,9 @@ class Segment:
         if not len(suspects):
             return rows
         keep = np.ones(len(event), bool)
-        conditions: dict[int, list[Condition]] = {}
         for i in suspects.tolist():
-            row = int(rows.subscription[i])
-            if row not in conditions:
-                conditions[row] = self._conditions(row)
-            keep[i] = verification.holds(document(int(event[i])), conditions[row])
+            conditions = self._conditions.of(int(rows.subscription[i]))
+            keep[i] = verification.holds(document(int(event[i])), conditions)
         counts = np.bincount(event[keep], minlength=len(rows))
         return MatchBatch(offsets_of(counts), rows.subscription[keep])
 
@@ -144,24 +140,12 @@ class Segment:
         doubt[list(self.residuals)] = _ALWAYS
         return doubt
 
-    def _conditions(self, row: int) -> list[Condition]:
-        """The conditions of a row, as tests of the values at its paths."""
-        intervals: dict[int, list[Interval]] = {}
-        for i in range(*self.table.start[row : row + 2].tolist()):
-            bounds = (float(self.table.low[i]), float(self.table.high[i]))
-            intervals.setdefault(int(self.table.column[i]), []).append(bounds)
-        columns = [Condition(self.vocabulary.columns[c][0], self._on(c, wanted)) for c, wanted in intervals.items()]
-        return columns + [
-            condition(asked) if isinstance(asked, Contains | Compared) else Condition(path, asked.holds)
-            for path, asked in self.residuals.get(row, ())
-        ]
+    @cached_property
+    def _conditions(self) -> Conditions:
+        return Conditions(self.vocabulary, self.table, self.residuals)
 
-    def _on(self, column: int, wanted: Sequence[Interval]) -> Callable[[Scalar], bool]:
-        def test(value: Scalar) -> bool:
-            place = self.vocabulary.place(column, value)
-            return place is not None and any(low <= place <= high for low, high in wanted)
-
-        return test
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_conditions"}
 
     def subscriptions(self, rows: MatchBatch) -> MatchBatch:
         """Turn matches of rows into matches of positions in `ids`, each once per event."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain, product
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, compress, product
 from typing import Any
 
+from matchers.language.lookup import met, value_test
 from matchers.language.model import (
     ABSENT,
     Absent,
@@ -14,6 +15,7 @@ from matchers.language.model import (
     Contains,
     Event,
     OneOf,
+    Part,
     Pattern,
     Predicate,
     Scalar,
@@ -75,11 +77,11 @@ def explain(pattern: Pattern, event: Event) -> list[Line]:
         view = seen(event, choice + everything)
         if view is not None:
             return _lines(pattern, view, event)
-    met: list[Condition] = []
+    together: list[Condition] = []
     for part in pattern.parts:
-        possible = (choice for choice in _choices(Pattern((part,))) if seen(event, met + choice) is not None)
-        met += next(possible, [])
-    return _lines(pattern, seen(event, met + everything) or View({}, {}, {}), event)
+        possible = (choice for choice in _choices(Pattern((part,))) if seen(event, together + choice) is not None)
+        together += next(possible, [])
+    return _lines(pattern, seen(event, together + everything) or View({}, {}, {}), event)
 
 
 def _choices(pattern: Pattern) -> Iterator[list[Condition]]:
@@ -116,25 +118,41 @@ def _present(values: Iterable[Scalar]) -> list[Scalar]:
 
 
 def _lines(pattern: Pattern, view: View, event: Event) -> list[Line]:
-    return [
-        Alternatives(tuple(tuple(_lines(p, view, event)) for p in part.patterns), part.holds(view))
-        if isinstance(part, OneOf)
-        else _explanation(part, view, event)
-        for part in pattern.parts
-    ]
+    return [line for part in pattern.parts for line in _lines_of(part, view, event)]
 
 
-def _explanation(part: Predicate | Contains | Compared, view: View, event: Event) -> Explanation:
-    others = tuple(part.others(view)) if isinstance(part, Compared) else ()
-    return Explanation(part, part.holds(view), _decisive(part, view), tuple(values_at(event, part.path)), others)
+def _lines_of(part: Part, view: View, event: Event) -> Iterator[Line]:
+    if isinstance(part, OneOf):
+        patterns = tuple(tuple(_lines(pattern, view, event)) for pattern in part.patterns)
+        yield Alternatives(patterns, any(all(line.held for line in lines) for lines in patterns))
+        return
+    values = tuple(values_at(event, part.path))
+    if isinstance(part, Contains):
+        for same, held, value in _of_array(part, view.arrays.get(part.path, ())):
+            yield Explanation(same, held, value, values)
+        return
+    value = view.values.get(part.path, ABSENT)
+    if isinstance(part, Compared):
+        others = part.others(view)
+        yield Explanation(part, part.against(others)(value), value, values, tuple(others))
+    else:
+        yield Explanation(part, value_test(part.operators)(value), value, values)
 
 
-def _decisive(part: Predicate | Contains | Compared, view: View) -> Scalar:
-    """The value that decides; of an array the one that was sought, or the first."""
-    if not isinstance(part, Contains):
-        return view.values.get(part.path, ABSENT)
-    array = view.arrays.get(part.path, ())
-    return next(filter(part.found, array), array[0] if array else ABSENT)
+def _of_array(part: Contains, array: Sequence[Scalar]) -> Iterator[tuple[Contains, bool, Scalar]]:
+    """A condition on an array, whether it holds, and the value that decides: one that was sought, or the first.
+
+    Of several operators that are all wanted, those that hold for some value are apart from those that do not.
+    """
+    answers = met(part.operators, array) if part.each else [any(map(value_test(part.operators), array))]
+    if part.each and part.is_wanted:
+        halves = [(answer, tuple(compress(part.operators, map(answer.__eq__, answers)))) for answer in (True, False)]
+        separate = [(replace(part, operators=half), answer) for answer, half in halves if half]
+    else:
+        separate = [(part, all(answers) is part.is_wanted)]
+    for same, held in separate:
+        sought = filter(value_test(same.operators), array)
+        yield same, held, next(sought, array[0] if array else ABSENT)
 
 
 def _show(value: Scalar) -> str:

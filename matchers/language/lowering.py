@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
+from typing import cast
 
 from matchers.errors import PatternError
 from matchers.language import facets
 from matchers.language.facets import NUMBER, TOKEN
+from matchers.language.lookup import count_single, count_within
 from matchers.language.model import (
     Compared,
     Constraint,
@@ -21,10 +24,11 @@ from matchers.language.model import (
     Predicate,
     Region,
 )
-from matchers.language.operators import Not
+from matchers.language.operators import Equals, Not
 
 MAX_ALTERNATIVES = 1_000
 MAX_RANGES = 100_000  # of all alternatives together; a column without one and a residual operator count as one each
+MAX_SINGLE = 100  # conditions on one field, in one alternative, that are checked one by one on the event itself
 MAX_GROWTH = 10  # times what is written; patterns that expand to no more than FEW_RANGES may grow as they like
 FEW_RANGES = 10_000
 
@@ -98,9 +102,11 @@ def _terms(predicate: Predicate) -> list[Alternative]:
 
 
 def _conjunction(alternative: Alternative) -> Conjunction:
+    _check_single(alternative)
+    choices = _Choices(alternative)
     constraints: dict[Path, Constraint] = {}
     for field, condition in alternative:
-        for path, constraint in _constraints(field, condition, alternative):
+        for path, constraint in _constraints(field, condition, choices):
             constraints[path] = facets.conjoin(constraints[path], constraint) if path in constraints else constraint
     return Conjunction(
         {(path, facet): region for path, whole in constraints.items() for facet, region in whole.regions.items()},
@@ -108,52 +114,65 @@ def _conjunction(alternative: Alternative) -> Conjunction:
     )
 
 
+class _Choices:
+    """How many conditions of an alternative choose a value, or an object on the way to one."""
+
+    def __init__(self, alternative: Alternative) -> None:
+        self._chosen: Counter[Path] = Counter()  # by each beginning of the path of the value
+        self._compared: Counter[Path] = Counter()  # by each beginning of the path that another is compared with
+        self._without: Counter[Path] = Counter()  # conditions that none of the values meets, by the array's path
+        for path, condition in alternative:
+            self._chosen.update(_beginnings(path))
+            if isinstance(condition, Compared):
+                self._compared.update(_beginnings(condition.other))
+            elif isinstance(condition, Contains) and not condition.is_wanted:
+                self._without[path] += 1
+
+    def leave_free(self, compared: Compared) -> bool:
+        """Whether no other condition chooses the value of the other field, or an object on the way to it."""
+        way = compared.other[: compared.common + 1]
+        return self._chosen[way] == 0 and self._compared[way] == 1
+
+    def leave_one(self, contains: Contains) -> bool:
+        """Whether a value of the array may be chosen for this condition: no other one needs a choice."""
+        return self._chosen[contains.path] - self._without[contains.path] == 1
+
+
+def _beginnings(path: Path) -> list[Path]:
+    return [path[:length] for length in range(1, len(path) + 1)]
+
+
 def _constraints(
-    path: Path, condition: Constraint | Contains | Compared, alternative: Alternative
+    path: Path, condition: Constraint | Contains | Compared, choices: _Choices
 ) -> Iterator[tuple[Path, Constraint]]:
     if isinstance(condition, Constraint):
         yield path, condition
     elif isinstance(condition, Contains):
-        yield path, _necessary(condition, alternative)
+        yield path, Constraint(_necessary(condition, choices), (condition,))
     else:
         of_each = condition.relation.constraint() if condition.is_wanted else Constraint({})
         yield path, Constraint(of_each.regions, (condition,))
-        if _is_free(condition, alternative):
+        if choices.leave_free(condition):
             yield condition.other, of_each
 
 
-def _is_free(compared: Compared, alternative: Alternative) -> bool:
-    """Whether no other condition chooses the value of the other field, or an object on the way to it."""
-    beyond = compared.common + 1
-    way = compared.other[:beyond]
-    return not any(
-        path[:beyond] == way or (isinstance(condition, Compared) and condition.other[:beyond] == way)
-        for path, condition in alternative
-        if condition is not compared
-    )
-
-
-def _necessary(contains: Contains, alternative: Alternative) -> Constraint:
-    """The conditions on the chosen value of the array, beside that on the array itself.
+def _necessary(contains: Contains, choices: _Choices) -> Mapping[str, Region]:
+    """The regions of the chosen value of the array.
 
     If no value of the array meets the operators, the chosen does not, or there is none. If some value does, that can be
-    chosen, unless the choice matters for another condition.
+    chosen, unless the choice matters for another condition; of several operators that each need a value, for one.
     """
-    path = contains.path
+    operators = contains.operators
+    if contains.each and len(operators) > 1:
+        if not contains.is_wanted:
+            return {}
+        operators = (next((operator for operator in operators if isinstance(operator, Equals)), operators[0]),)
     if not contains.is_wanted:
-        outside = facets.on_tokens(Not(contains.operators).constraint().regions)
+        outside = facets.on_tokens(Not(operators).constraint().regions)
         absent = facets.exactly(facets.ABSENT_TOKEN)
-        return Constraint({facet: facets.union([*ranges, absent]) for facet, ranges in outside.items()}, (contains,))
-    others = (
-        other
-        for other, condition in alternative
-        if condition is not contains
-        and not (isinstance(condition, Contains) and not condition.is_wanted and other == path)
-    )
-    terms = _terms(Predicate(path, contains.operators))
-    if len(terms) > 1 or any(other[: len(path)] == path for other in others):
-        return Constraint({}, (contains,))
-    return Constraint(_regions(terms[0]), (contains,))
+        return {facet: facets.union([*ranges, absent]) for facet, ranges in outside.items()}
+    terms = _terms(Predicate(contains.path, operators))
+    return _regions(terms[0]) if len(terms) == 1 and choices.leave_one(contains) else {}
 
 
 def _regions(alternative: Alternative) -> Mapping[str, Region]:
@@ -169,8 +188,31 @@ def _weight(constraint: Constraint | Contains | Compared) -> int:
     if isinstance(constraint, Compared):
         return 3  # a range of each field, and the comparison
     if isinstance(constraint, Contains):
-        return 1 + _ranges(_terms(Predicate(constraint.path, constraint.operators)))
+        each = [(operator,) for operator in constraint.operators] if constraint.each else [constraint.operators]
+        return sum(1 + _ranges(_terms(Predicate(constraint.path, operators))) for operators in each)
     return sum(max(1, len(region)) for region in constraint.regions.values()) + len(constraint.residual)
+
+
+def _check_single(alternative: Alternative) -> None:
+    counts: Counter[Path] = Counter()
+    for path, condition in alternative:
+        counts[path] += _single(condition)
+        if counts[path] > MAX_SINGLE:
+            raise PatternError(
+                path,
+                f"has more than {MAX_SINGLE} conditions that are checked one by one on each value: wildcards, regexes, "
+                "compare-field, contains-all and its like, and anything within these that is not one value or range; "
+                "use fewer, or several subscriptions",
+            )
+
+
+def _single(condition: Constraint | Contains | Compared) -> int:
+    """The number of conditions that are checked one by one on the event itself."""
+    if isinstance(condition, Compared):
+        return 1
+    if isinstance(condition, Contains):
+        return 1 + count_single(condition.operators, condition.each)
+    return sum(map(count_within, cast("tuple[Operator, ...]", condition.residual)))
 
 
 def _check_growth(part: Part, ranges: int, written: int) -> None:

@@ -70,23 +70,27 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """Holds when one of the operators does for some value of the field's array; or, if that is not wanted, for none."""
+    """Holds when one of the operators, or each, holds for some value of the field's array; or, if that is not wanted,
+    when it is not so."""
 
     path: Path
     operators: tuple[Operator, ...]
     is_wanted: bool = True
+    each: bool = False
 
     def holds(self, view: View) -> bool:
         return self.accepts(view.arrays.get(self.path, ()))
 
     def accepts(self, values: Sequence[Scalar]) -> bool:
-        return any(map(self.found, values)) is self.is_wanted
-
-    def found(self, value: Scalar) -> bool:
-        return any(operator.holds(value) for operator in self.operators)
+        """The definition. It asks each operator about each value; `lookup.array_test` answers the same, faster."""
+        combined = all if self.each else any
+        return combined(any(map(operator.holds, values)) for operator in self.operators) is self.is_wanted
 
     def wanted(self) -> list[str]:
-        return [f"{'an' if self.is_wanted else 'no'} element {' or '.join(map(str, self.operators))}"]
+        if not self.each:
+            return [f"{'an' if self.is_wanted else 'no'} element {' or '.join(map(str, self.operators))}"]
+        wanted = " and ".join(f"an element {operator}" for operator in self.operators)
+        return [wanted if self.is_wanted else f"not {wanted}"]
 
 
 class Relation(Protocol):

@@ -165,12 +165,11 @@ def _parts_of_several(entry: Mapping[str, Any], path: Path) -> Iterator[Predicat
     if not isinstance(argument, list) or not argument:
         raise OperatorError(f'{name} takes a list such as ["a", {{"prefix": "b"}}], not {show(argument)}')
     operators = tuple(_condition(condition, 0) for condition in argument)
-    if name != "contains-none":
-        for operator in operators:
-            yield Contains(path, (operator,))
     if name == "contains-none":
         yield Contains(path, operators, False)
-    elif name == "contains-exactly":
+        return
+    yield Contains(path, operators, each=True)
+    if name == "contains-exactly":
         yield Contains(path, (AnythingBut(operators),), False)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from matchers.language.lookup import array_test, value_test
 from matchers.language.model import (
     ABSENT,
     Compared,
@@ -39,7 +40,9 @@ class Condition(NamedTuple):
 def condition(part: Predicate | Contains | Compared) -> Condition:
     if isinstance(part, Compared):
         return Condition(part.path, part.against, False, part.other)
-    return Condition(part.path, part.accepts, isinstance(part, Contains))
+    if isinstance(part, Contains):
+        return Condition(part.path, array_test(part), True)
+    return Condition(part.path, value_test(part.operators))
 
 
 def holds(event: Any, conditions: Sequence[Condition]) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, MAX_GROWTH, MAX_RANGES
+from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, MAX_GROWTH, MAX_RANGES, MAX_SINGLE
 from matchers.language.parsing import EXCLUDED, MAX_DEPTH, OF_SEVERAL, OPERATORS, RESERVED
 from streaming.documents.subscriptions import MAX_ID_LENGTH, SUBSCRIBER
 
@@ -28,6 +28,7 @@ ONLY_THE_JOB = (
     f"patterns nested deeper than {MAX_DEPTH} levels",
     f"patterns that expand to more than {MAX_ALTERNATIVES:,} alternatives or {MAX_RANGES:,} values and ranges, or to "
     f"more than {FEW_RANGES:,} and {MAX_GROWTH} times what they name",
+    f"more than {MAX_SINGLE} conditions on one field that are checked one by one",
     "regular expressions that cannot be read, or need too many states",
     "comparisons of a field with itself, or with one within or around it",
     "days and times that no calendar or clock has",

@@ -10,7 +10,7 @@ import pytest
 from matchers import ALGORITHMS, Index, MatchingError, PatternError
 from matchers.language import naive
 from matchers.language.explanation import as_data
-from matchers.language.facets import TOKEN, exactly, token
+from matchers.language.facets import NUMBER, TOKEN, exactly, token
 from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, lower
 from matchers.language.parsing import MAX_DEPTH, parse
 from tests.algorithms import EXACTLY
@@ -189,6 +189,25 @@ def test_an_explanation_shows_what_a_field_was_compared_with() -> None:
     }
     (line,) = index.explain({"x": [1, 3], "y": {"z": 2}}, "s1")
     assert str(line) == "held     x: wanted > field y.z; found 3 of 1, 3, and 2 in y.z"
+
+
+def test_an_explanation_names_the_elements_that_are_missing_apart_from_those_that_are_there() -> None:
+    index = Index.build({"s1": {"x": [{"contains-all": ["a", {"prefix": "b"}, 3, {"numeric": [">", 8]}]}]}})
+    there, missing = index.explain({"x": [3, "bc", "d"]}, "s1")
+    assert str(there) == 'held     x: wanted an element prefix "b" and an element 3; found 3 of 3, "bc", "d"'
+    assert str(missing) == 'not held x: wanted an element "a" and an element > 8; found 3 of 3, "bc", "d"'
+    (line,) = index.explain({"x": [9, 3, "b", "a"]}, "s1")
+    assert line.held
+    index = Index.build({"s1": {"$not": {"x": [{"contains-all": ["a", "b"]}]}}})
+    (line,) = index.explain({"x": ["a", "b"]}, "s1")
+    assert str(line) == 'not held x: wanted not an element "a" and an element "b"; found "a" of "a", "b"'
+
+
+def test_one_of_the_elements_that_an_array_must_have_is_a_range_of_a_column() -> None:
+    (lowered,) = lower(parse({"x": [{"contains-all": [{"wildcard": "a*b*c"}, 7, "z"]}]}))
+    assert lowered.regions.keys() == {(("x",), NUMBER)}
+    (lowered,) = lower(parse({"x": [{"contains-exactly": ["a", "b"]}]}))
+    assert [*lowered.regions[("x",), TOKEN]] == [exactly(token("a"))]
 
 
 def test_a_comparison_of_two_fields_leaves_what_lacks_one_to_the_columns() -> None:

@@ -277,7 +277,7 @@ conditions_on_one_field = st.one_of(
 )
 
 
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=4 * settings().max_examples)
 @given(condition=conditions_on_one_field)
 def test_conditions_on_one_field_select_what_a_database_selects(condition: str) -> None:
     """All rows are asked: of the numbers n and m, or of the texts s and t."""

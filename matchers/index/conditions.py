@@ -1,0 +1,70 @@
+"""The conditions of a table's rows as tests of an event itself, for rows whose columns leave doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from matchers.contract.tables import SubscriptionTable
+from matchers.index.vocabulary import Vocabulary
+from matchers.language.lookup import Test, closed_test, residual_test
+from matchers.language.model import Compared, Contains, Interval, Operator, Path, Scalar
+from matchers.language.verification import Condition, condition
+
+Residual = tuple[tuple[Path, Operator | Contains | Compared], ...]  # what a row asks for besides its intervals
+
+MOST_KEPT = 50_000  # intervals and operators whose tests are kept from event to event
+
+
+class Conditions:
+    """Tests are made when a row is first in doubt. Several threads may ask at the same time."""
+
+    def __init__(self, vocabulary: Vocabulary, table: SubscriptionTable, residuals: Mapping[int, Residual]) -> None:
+        self._vocabulary, self._table, self._residuals = vocabulary, table, residuals
+        self._kept: dict[int, list[Condition]] = {}
+        self._size = 0
+
+    def of(self, row: int) -> list[Condition]:
+        """The conditions of a row, as tests of the values at its paths."""
+        kept = self._kept.get(row)
+        return self._made(row) if kept is None else kept
+
+    def _made(self, row: int) -> list[Condition]:
+        table = self._table
+        begin, end = table.start[row : row + 2].tolist()
+        intervals: dict[int, list[Interval]] = {}
+        columns, lows, highs = (array[begin:end].tolist() for array in (table.column, table.low, table.high))
+        for column, low, high in zip(columns, lows, highs, strict=True):
+            intervals.setdefault(column, []).append((low, high))
+        residual = self._residuals.get(row, ())
+        conditions = [
+            *(Condition(self._vocabulary.columns[c][0], self._on(c, wanted)) for c, wanted in intervals.items()),
+            *(_condition(path, asked) for path, asked in residual),
+        ]
+        self._keep(row, conditions, end - begin + sum(_size(asked) for _, asked in residual))
+        return conditions
+
+    def _keep(self, row: int, conditions: list[Condition], size: int) -> None:
+        if self._size + size > MOST_KEPT:
+            self._kept, self._size = {}, 0
+        self._kept[row] = conditions
+        self._size += size
+
+    def _on(self, column: int, wanted: list[Interval]) -> Test:
+        within = closed_test(wanted)
+
+        def test(value: Scalar) -> bool:
+            place = self._vocabulary.place(column, value)
+            return place is not None and within(place)
+
+        return test
+
+
+def _condition(path: Path, asked: Operator | Contains | Compared) -> Condition:
+    if isinstance(asked, Contains | Compared):
+        return condition(asked)
+    return Condition(path, residual_test(asked))
+
+
+def _size(asked: Operator | Contains | Compared) -> int:
+    return 1 + len(cast("tuple[Operator, ...]", getattr(asked, "operators", ())))
