@@ -10,6 +10,8 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,9 +20,10 @@ from config import load
 from streaming.driver import assembly
 from streaming.errors import JobError
 from streaming.kafka.broker import free_port
+from streaming.monitoring import status
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.view import RUNNING, View
-from streaming.monitoring.web import page, server
+from streaming.monitoring.view import RUNNING, Lag, View
+from streaming.monitoring.web import connections, page
 from streaming.monitoring.web.server import Server
 from tests.logged import fields_of
 from tests.unit.test_monitoring import ABOUT, TOPICS, Asked, busy, running
@@ -59,7 +62,7 @@ def test_head_says_what_get_says_without_the_body(answering: Server, path: str) 
         ("GET", "/none", 404),
         ("GET", "/../etc/passwd", 404),
         ("GET", "/health/", 404),
-        ("GET", "/favicon.ico", 404),
+        ("GET", "/favicon.ico", 204),
         ("HEAD", "/none", 404),
         ("POST", "/", 405),
         ("PUT", "/health", 405),
@@ -91,6 +94,8 @@ def test_every_answer_tells_the_browser_to_be_careful(answering: Server, path: s
     [
         ("localhost", 200),
         ("localhost:9000", 200),
+        ("LOCALHOST", 200),
+        ("LocalHost:9000", 200),
         ("127.0.0.1:1", 200),
         ("[::1]:80", 200),
         ("[::1]", 200),
@@ -107,7 +112,7 @@ def test_on_the_loopback_interface_it_answers_to_no_other_name(answering: Server
 
 def test_who_listens_everywhere_answers_to_every_name() -> None:
     with Server("127.0.0.1", 0, busy) as everywhere:
-        everywhere._server.loopback = False  # as it is on any other address
+        everywhere.loopback = False  # as it is on any other address
         assert ask(everywhere, "/health", Host="sluice.example")[0] == 200
 
 
@@ -165,7 +170,7 @@ def test_nothing_is_left_of_it_even_while_clients_are_connected() -> None:
         silent[0].sendall(b"GET / HT")
         assert ask(found, "/health")[0] == 200
         began = time.monotonic()
-    assert time.monotonic() - began < server.PATIENCE_S
+    assert time.monotonic() - began < connections.PATIENCE_S
     assert threading.active_count() == before
     for one in silent:
         one.close()
@@ -173,14 +178,103 @@ def test_nothing_is_left_of_it_even_while_clients_are_connected() -> None:
         socket.create_connection(("127.0.0.1", port))
 
 
-def test_many_silent_clients_are_hung_up_on() -> None:
+@contextmanager
+def slow_clients(port: int, number: int) -> Iterator[list[socket.socket]]:
+    """Open `number` connections, each of which sends a byte of its request now and then. Closed ones are opened again,
+    some at a time."""
+    clients = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(number)]
+    done = threading.Event()
+
+    def trickle() -> None:
+        while not done.wait(0.05):
+            closed = []
+            for i, client in enumerate(clients):
+                try:
+                    client.sendall(b"G")
+                except OSError:
+                    closed.append(i)
+            for i in closed[:10]:
+                clients[i].close()
+                clients[i] = socket.create_connection(("127.0.0.1", port), 60)
+
+    sending = threading.Thread(target=trickle)
+    sending.start()
+    try:
+        yield clients
+    finally:
+        done.set()
+        sending.join()
+        for client in clients:
+            client.close()
+
+
+@pytest.mark.parametrize("number", [8, 30, 600])
+def test_slow_clients_do_not_keep_the_probes_from_their_answers(number: int) -> None:
+    with Server("127.0.0.1", 0, busy) as found, slow_clients(int(found.url.rpartition(":")[2]), number):
+        for _ in range(20):
+            assert [ask(found, path)[0] for path in ("/health", "/ready")] == [200, 200]
+
+
+def connected(server: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), 60)
+
+
+def test_a_request_that_trickles_in_is_hung_up_on_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PATIENCE_S", 0.2)
+    with Server("127.0.0.1", 0, busy) as found, connected(found) as slow:
+        with suppress(ConnectionResetError, BrokenPipeError):
+            while True:
+                slow.sendall(b"x")
+                time.sleep(0.01)
+        assert ask(found, "/health")[0] == 200
+
+
+def test_who_does_not_read_the_answer_is_hung_up_on_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PATIENCE_S", 0.2)
+    large = replace(busy(), lag=tuple(Lag("t" * 200, n, 0, 1) for n in range(50_000)))
+    with Server("127.0.0.1", 0, lambda: large) as found, connected(found) as slow:
+        slow.sendall(b"GET /status.json HTTP/1.0\r\n\r\n")
+        assert ask(found, "/health")[0] == 200
+        while found.connections:
+            time.sleep(0.01)
+        received = 0
+        with suppress(ConnectionResetError):
+            while some := slow.recv(1 << 16):
+                received += len(some)
+        assert received < len(status.as_json(status.document(large)))
+
+
+def test_when_all_places_are_taken_the_oldest_connection_makes_room() -> None:
     with Server("127.0.0.1", 0, busy) as found:
         port = int(found.url.rpartition(":")[2])
-        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(server.AT_ONCE + 1)]
-        silent[-1].settimeout(10)
-        assert silent[-1].recv(1) == b""
+        silent = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(connections.AT_ONCE)]
+        ask(found, "/health")
+        assert silent[0].recv(1) == b""
+        silent[-1].sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        assert silent[-1].recv(12) == b"HTTP/1.0 200"
         for one in silent:
             one.close()
+
+
+@pytest.mark.parametrize(
+    ("request_text", "code"),
+    [
+        (b"GET /" + b"x" * connections.MAX_BYTES, 414),
+        (b"GET / HTTP/1.0\r\nX: " + b"x" * connections.MAX_BYTES, 431),
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET / HTTP/9.9\r\n\r\n", 505),
+        (b"\r\n\r\n", None),
+        (b"GET /health HTTP/1.0\r\n\r\nand more", 200),
+        (b"GET /health HTTP/1.0\n\n", 200),
+    ],
+)
+def test_a_request_that_is_none_is_refused(answering: Server, request_text: bytes, code: int | None) -> None:
+    with socket.create_connection(("127.0.0.1", int(answering.url.rpartition(":")[2])), 60) as client:
+        client.sendall(request_text)
+        answer = b""
+        while some := client.recv(1 << 16):
+            answer += some
+    assert answer.split(b" ")[1:2] == ([str(code).encode()] if code else [])
 
 
 class SomeEnds:

@@ -6,9 +6,9 @@ import socket
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from io import BytesIO
 from ipaddress import ip_address
-from socketserver import TCPServer
 from typing import Any
 
 from streaming.errors import JobError
@@ -18,12 +18,17 @@ from streaming.monitoring.exposition import Exposition
 from streaming.monitoring.verdicts import ailing, waiting
 from streaming.monitoring.view import View
 from streaming.monitoring.web import page
+from streaming.monitoring.web.connections import BACKLOG, MAX_BYTES, Connections
 
 log = logger("sluice.monitoring")
 
-PATIENCE_S = 5.0  # with a client that sends or takes nothing
-AT_ONCE = 8  # requests; one more is not answered
 JSON = "application/json"
+PROBES = tuple(
+    f"{method} {path}{end}".encode()
+    for method in ("GET", "HEAD")
+    for path in ("/health", "/ready")
+    for end in (" ", "?", "\r", "\n")
+)
 
 Answer = tuple[HTTPStatus, str, bytes]  # its type and its bytes
 
@@ -31,34 +36,56 @@ Answer = tuple[HTTPStatus, str, bytes]  # its type and its bytes
 class Server:
     """`with Server(host, port, view) as server: server.url`. Port 0 takes a free one. Raises JobError.
 
-    It answers in threads of its own, and stops them at the end. `view` is called for every request.
+    It answers in a thread of its own, and stops it at the end. `view` is called for every request.
     """
 
     def __init__(self, host: str, port: int, view: Callable[[], View]) -> None:
         try:
-            self._server = _Http(host, port, _answers(view))
+            listener = _listener(host, port)
         except OSError as error:
             raise JobError(
                 f"monitoring.host = {host!r}, monitoring.port = {port}: cannot listen there: {error.strerror}; "
                 "port 0 takes a free one"
             ) from None
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="sluice-http", daemon=True
-        )
+        self._host, self._port = listener.getsockname()[:2]
+        self.loopback = ip_address(self._host).is_loopback
+        self._answers = _answers(view)
+        self.connections = Connections(listener, self._answer, lambda request: request.startswith(PROBES))
+        self._thread = threading.Thread(target=self.connections.serve, name="sluice-http", daemon=True)
 
     @property
     def url(self) -> str:
-        host = self._server.server_name
-        return f"http://{f'[{host}]' if ':' in host else host}:{self._server.server_port}"
+        return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
 
     def __enter__(self) -> Server:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
+        self.connections.end()
         self._thread.join()
-        self._server.end()
+        self.connections.close()
+
+    def _answer(self, request: bytes) -> bytes:
+        try:
+            return _Request(request, self._answers, self.loopback).answer()
+        except Exception:  # the others are answered all the same
+            log.exception("a request could not be read")
+            return b""
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Raises OSError."""
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def _answers(view: Callable[[], View]) -> dict[str, Callable[[str], Answer]]:
@@ -79,56 +106,27 @@ def _answers(view: Callable[[], View]) -> dict[str, Callable[[str], Answer]]:
         "/metrics": lambda accept: (HTTPStatus.OK, *exposition.page(accept)),
         "/health": verdict(ailing),
         "/ready": verdict(waiting),
+        "/favicon.ico": lambda _: (HTTPStatus.NO_CONTENT, "image/x-icon", b""),  # browsers ask for it
     }
 
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = False  # they are waited for at the end
-    request_queue_size = 32
-
-    def __init__(self, host: str, port: int, answers: dict[str, Callable[[str], Answer]]) -> None:
-        self.answers = answers
-        self._free = threading.BoundedSemaphore(AT_ONCE)
-        self._open: set[socket.socket] = set()
-        self.address_family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        super().__init__((str(address[0]), int(address[1])), _Request)
-        self.loopback = ip_address(self.server_name).is_loopback
-
-    def server_bind(self) -> None:
-        TCPServer.server_bind(self)  # HTTPServer's own asks the name service who we are
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        self._open.add(request)
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._open.discard(request)
-            self._free.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        log.debug("a client went away", exc_info=True)
-
-    def end(self) -> None:
-        """Hangs up on clients that still hold a connection."""
-        for request in tuple(self._open):
-            try:
-                request.shutdown(socket.SHUT_RDWR)
-            except OSError:  # it has hung up itself
-                continue
-        self.server_close()
-
-
 class _Request(BaseHTTPRequestHandler):
-    server: _Http
-    timeout = PATIENCE_S
-    server_version, sys_version = "Sluice", ""
+    """A request that was read, and its answer: the library's parser and writer, on bytes."""
+
+    server_version, sys_version, default_request_version = "Sluice", "", "HTTP/1.0"
+
+    def __init__(self, request: bytes, answers: dict[str, Callable[[str], Answer]], loopback: bool) -> None:
+        self.rfile, self.wfile = BytesIO(request), BytesIO()
+        self._request = request
+        self._answers, self._loopback = answers, loopback
+
+    def answer(self) -> bytes:
+        if len(self._request) >= MAX_BYTES:
+            self._too_long()
+        else:
+            self.handle_one_request()
+        self.wfile.seek(0)
+        return self.wfile.read()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("do_"):  # each method that is not GET or HEAD
@@ -137,11 +135,11 @@ class _Request(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path, _, _ = self.path.partition("?")
-        answer = self.server.answers.get(path)
+        answer = self._answers.get(path)
         if not self._is_for_us():
             self._send(HTTPStatus.MISDIRECTED_REQUEST, "text/plain", b"ask for 127.0.0.1 or localhost\n")
         elif answer is None:
-            known = " ".join(self.server.answers)
+            known = " ".join(self._answers)
             self._send(HTTPStatus.NOT_FOUND, "text/plain", f"nothing is here; known: {known}\n".encode())
         else:
             try:
@@ -157,6 +155,12 @@ class _Request(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged."""
 
+    def _too_long(self) -> None:
+        self.raw_requestline, self.requestline, self.request_version, self.command = b"", "", "HTTP/1.0", ""
+        in_headers = b"\n" in self._request
+        code = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if in_headers else HTTPStatus.REQUEST_URI_TOO_LONG
+        self._send(code, "text/plain", f"a request has at most {MAX_BYTES:,} bytes\n".encode())
+
     def _other_method(self) -> None:
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"GET and HEAD only\n")
 
@@ -164,18 +168,19 @@ class _Request(BaseHTTPRequestHandler):
         """On the loopback interface, refuse requests under a name that a web page made to mean this host (DNS
         rebinding)."""
         host = self.headers.get("Host")
-        if not self.server.loopback or host is None:
+        if not self._loopback or host is None:
             return True
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         try:
-            return name == "localhost" or ip_address(name.strip("[]")).is_loopback
+            return name.lower() == "localhost" or ip_address(name.strip("[]")).is_loopback
         except ValueError:
             return False
 
     def _send(self, code: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(code)
         self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
+        if code != HTTPStatus.NO_CONTENT:
+            self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("Content-Security-Policy", page.POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")

@@ -1,0 +1,180 @@
+"""Read requests and write answers for many clients in one thread, which waits for none of them.
+
+A client has PATIENCE_S for its whole request, however it sends it, and as long again to take the answer. At most
+AT_ONCE connections are open, each with at most MAX_BYTES of a request: one more closes the oldest. An urgent request is
+answered as soon as it is there, the others one after the other, so an urgent one waits for one of them at most.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from streaming.log import logger
+
+log = logger("sluice.monitoring")
+
+PATIENCE_S = 5.0
+AT_ONCE = 256
+MAX_BYTES = 64 << 10  # of a request
+BACKLOG = 128
+ACCEPTED_AT_ONCE = 64  # before others are served
+FULL_S = 0.1  # pause while this process may not open another file
+
+_ENDS = (b"\r\n\r\n", b"\n\n")  # of a request
+
+
+@dataclass(eq=False)
+class _Connection:
+    socket: socket.socket
+    until: float  # by the monotonic clock
+    request: bytearray = field(default_factory=bytearray)
+    answer: memoryview | None = None  # what is left of it; None: the request is not complete, or waits
+    answered: bool = False  # what the client still sends is thrown away
+
+
+class Connections:
+    """`serve` answers until `end` is called. `answer` gets a request up to the end of its headers, or MAX_BYTES of a
+    longer one, and returns the bytes to send. It must not raise."""
+
+    def __init__(
+        self, listener: socket.socket, answer: Callable[[bytes], bytes], is_urgent: Callable[[bytes], bool]
+    ) -> None:
+        self._listener = listener
+        self._answer = answer
+        self._is_urgent = is_urgent
+        self._open: dict[_Connection, None] = {}  # the oldest first
+        self._waiting: deque[_Connection] = deque()
+        self._selector = selectors.DefaultSelector()
+        self._bell, self._ear = socket.socketpair()
+        listener.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._selector.register(self._ear, selectors.EVENT_READ)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def serve(self) -> None:
+        while True:
+            for key, _ in self._selector.select(self._pause_s()):
+                if key.fileobj is self._ear:
+                    return
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.data in self._open:
+                    self._go_on(key.data)
+            while self._waiting:
+                connection = self._waiting.popleft()
+                if connection in self._open:
+                    self._respond(connection)
+                    break
+            self._hang_up_on_late_ones()
+
+    def end(self) -> None:
+        """End `serve`, from another thread."""
+        self._bell.send(b"\0")
+
+    def close(self) -> None:
+        """Hang up on all clients. Call it after `serve`."""
+        for connection in tuple(self._open):
+            self._close(connection)
+        self._selector.close()
+        for one in (self._listener, self._bell, self._ear):
+            one.close()
+
+    def _pause_s(self) -> float | None:
+        if self._waiting:
+            return 0.0
+        if not self._open:
+            return None
+        return max(0.0, min(connection.until for connection in self._open) - time.monotonic())
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                client, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:  # too many open files, or the client has gone
+                log.debug("a connection could not be accepted", reason=str(error))
+                if not self._open:
+                    time.sleep(FULL_S)
+                else:
+                    self._close_oldest()
+                return
+            if len(self._open) >= AT_ONCE:
+                self._close_oldest()
+            client.setblocking(False)
+            connection = _Connection(client, time.monotonic() + PATIENCE_S)
+            self._open[connection] = None
+            self._selector.register(client, selectors.EVENT_READ, connection)
+            self._go_on(connection)
+
+    def _go_on(self, connection: _Connection) -> None:
+        """Read or write as much as is possible now."""
+        try:
+            if connection.answer is not None:
+                self._write(connection)
+            else:
+                self._read(connection)
+        except BlockingIOError:
+            pass
+        except OSError:  # the client has gone
+            self._close(connection)
+
+    def _read(self, connection: _Connection) -> None:
+        some = connection.socket.recv(MAX_BYTES)
+        if not some:
+            self._close(connection)
+        elif not connection.answered:
+            connection.request += some
+            self._begin(connection)
+
+    def _begin(self, connection: _Connection) -> None:
+        """Begin to answer if the request is complete."""
+        ends = [at + len(end) for end in _ENDS if (at := connection.request.find(end)) >= 0]
+        if not ends and len(connection.request) < MAX_BYTES:
+            return
+        del connection.request[min(ends, default=MAX_BYTES) :]
+        connection.until = time.monotonic() + PATIENCE_S
+        if self._is_urgent(bytes(connection.request)):
+            self._respond(connection)
+        else:
+            self._selector.unregister(connection.socket)
+            self._waiting.append(connection)
+
+    def _respond(self, connection: _Connection) -> None:
+        connection.answer = memoryview(self._answer(bytes(connection.request)))
+        connection.until = time.monotonic() + PATIENCE_S
+        with suppress(KeyError):
+            self._selector.unregister(connection.socket)
+        self._selector.register(connection.socket, selectors.EVENT_WRITE, connection)
+        self._go_on(connection)
+
+    def _write(self, connection: _Connection) -> None:
+        assert connection.answer is not None
+        connection.answer = connection.answer[connection.socket.send(connection.answer) :]
+        if not connection.answer:
+            # A socket that is closed before all is read resets the connection, and the answer may be lost.
+            connection.answer, connection.answered = None, True
+            connection.socket.shutdown(socket.SHUT_WR)
+            self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
+
+    def _hang_up_on_late_ones(self) -> None:
+        now = time.monotonic()
+        for connection in [connection for connection in self._open if connection.until <= now]:
+            self._close(connection)
+
+    def _close_oldest(self) -> None:
+        self._close(next(iter(self._open)))
+
+    def _close(self, connection: _Connection) -> None:
+        del self._open[connection]
+        with suppress(KeyError):
+            self._selector.unregister(connection.socket)
+        connection.socket.close()
