@@ -124,9 +124,11 @@ def families(view: View) -> Iterator[Metric]:
     )
 
     lag = GaugeMetricFamily(
-        "sluice_lag_records", "Lag: records that are in the topic and not processed.", labels=["topic", "partition"]
+        "sluice_lag_records",
+        "Lag: records that are in the topic and not processed. Without samples while the broker does not answer.",
+        labels=["topic", "partition"],
     )
-    for partition in view.lag:
+    for partition in view.lag if broker.unknown_since is None else ():
         lag.add_metric([partition.topic, str(partition.partition)], partition.records)
     yield lag
     if broker.answered_at is not None:

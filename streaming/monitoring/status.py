@@ -17,7 +17,8 @@
     history         step_s, and the same rates for each of the last steps, the oldest first
     latency_s       of the last five minutes, by stage (wait, match, publish, commit, total): p50, p95, p99, max;
                     null where no event matched
-    lag             a list of topic, partition, position, end, records
+    lag             a list of topic, partition, position, end, records, unknown_since (epoch s: the broker does not
+                    answer since then, and end and records are null; null while it does)
     last_batch_at   epoch s; null before the first
     in_hand         batch, stage (prepare, measure, match, publish), without_progress_s (since the stage began, or went
                     on); null between two batches
@@ -83,16 +84,7 @@ def document(view: View) -> Document:
             "deliveries_per_s": figures.series("deliveries", now),
         },
         "latency_s": {stage: _seconds(latencies) for stage, latencies in figures.recent(now).items()},
-        "lag": [
-            {
-                "topic": lag.topic,
-                "partition": lag.partition,
-                "position": lag.position,
-                "end": lag.end,
-                "records": lag.records,
-            }
-            for lag in view.lag
-        ],
+        "lag": _lag(view),
         "last_batch_at": figures.last_batch_at,
         "in_hand": view.in_hand
         and {
@@ -123,6 +115,21 @@ def verdict(reasons: list[str]) -> Document:
 def as_json(document: Document) -> bytes:
     """The document in ASCII, so that it can hold any text."""
     return (json.dumps(document, allow_nan=False) + "\n").encode("ascii")
+
+
+def _lag(view: View) -> list[Document]:
+    since = view.broker.unknown_since
+    return [
+        {
+            "topic": lag.topic,
+            "partition": lag.partition,
+            "position": lag.position,
+            "end": lag.end if since is None else None,
+            "records": lag.records if since is None else None,
+            "unknown_since": since,
+        }
+        for lag in view.lag
+    ]
 
 
 def _state(view: View) -> Document | None:

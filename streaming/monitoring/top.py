@@ -16,6 +16,7 @@ from streaming.errors import NotRunning
 from streaming.monitoring.wording import (
     STAGES,
     VERDICTS,
+    behind,
     duration,
     lags,
     last_batch,
@@ -25,6 +26,7 @@ from streaming.monitoring.wording import (
     readable,
     seconds,
     size,
+    unknown_lag,
 )
 
 if TYPE_CHECKING:
@@ -111,11 +113,10 @@ def _header(document: Document) -> Text:
 
 def _facts(document: Document) -> Table:
     rates, totals, state, job = document["rates"], document["totals"], document["state"], document["job"]
-    behind = sum(lag["records"] for lag in document["lag"])
     rows = [
         ("events/s", number(rates["events_per_s"]), f"{number(totals['events'])} since the start"),
         ("deliveries/s", number(rates["deliveries_per_s"]), f"{number(totals['deliveries'])} since the start"),
-        ("records behind", number(behind) if document["lag"] else "-", last_batch(document)),
+        ("records behind", behind(document["lag"]), unknown_lag(document) or last_batch(document)),
     ]
     if state is None:
         rows.append(("state", "-", "restoring"))

@@ -65,6 +65,11 @@ class Broker:
     error: str | None = None  # of the last time, if it did not answer then
     behind_since: float | None = None  # epoch s; None: at the last answer there was nothing left to read
 
+    @property
+    def unknown_since(self) -> float | None:
+        """Since when the ends are not known any more (epoch s); None if they are, or never were."""
+        return None if self.error is None else self.answered_at
+
 
 @dataclass(frozen=True)
 class Progress:

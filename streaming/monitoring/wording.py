@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -82,11 +83,23 @@ def lags(document: Document) -> list[tuple[str, str, str]]:
     """
     shown = document["lag"]
     if len(shown) > LAGS:
-        shown = sorted(shown, key=lambda lag: -lag["records"])
-    rows = [(lag["topic"], str(lag["partition"]), number(lag["records"])) for lag in shown[:LAGS]]
+        shown = sorted(shown, key=lambda lag: -(lag["records"] or 0))
+    rows = [(lag["topic"], str(lag["partition"]), behind([lag])) for lag in shown[:LAGS]]
     if others := shown[LAGS:]:
-        rows.append((f"{len(others):,} others", "", number(sum(lag["records"] for lag in others))))
+        rows.append((f"{len(others):,} others", "", behind(others)))
     return rows
+
+
+def behind(lags: Sequence[Document]) -> str:
+    """The records of these partitions that are not processed."""
+    records = [lag["records"] for lag in lags]
+    return "unknown" if None in records else number(sum(records)) if records else "-"
+
+
+def unknown_lag(document: Document) -> str | None:
+    """Since when the lag is unknown, if it is."""
+    since = max((lag["unknown_since"] for lag in document["lag"] if lag["unknown_since"] is not None), default=None)
+    return None if since is None else f"unknown since {moment(since)}"
 
 
 def memory(document: Document) -> list[tuple[str, str]]:

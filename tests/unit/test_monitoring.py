@@ -595,6 +595,42 @@ def test_totals_are_named_in_words_and_bytes_have_their_unit() -> None:
     assert "over_quota" not in found.text
 
 
+def test_the_reason_for_an_index_has_a_line_of_its_own_and_wraps() -> None:
+    view = busy()
+    assert view.holding is not None
+    why = "tiles, because it was the fastest of five for events like those of the last minutes"
+    text, _ = parsed(replace(view, holding=replace(view.holding, index=why)))
+    assert f'</table><div class="dim">index: {why}</div></section>' in text
+
+
+def test_while_the_broker_stands_still_the_lag_is_unknown_and_not_the_last_one() -> None:
+    clock, asked = Clock(), Asked({("events", 0): 7, ("subs", 0): 0})
+    made = running(clock, asked)
+    assert values(made.view(), "sluice_lag_records") == {("0", "events"): 7, ("0", "subs"): 0}
+    assert parsed(made.view())[1].text.count("unknown") == 0
+    clock.now += 70
+    asked.error = "no answer"
+    made.ask()
+    view = made.view()
+    lag = status.document(view)["lag"]
+    assert lag[0] == {
+        "topic": "events",
+        "partition": 0,
+        "position": 0,
+        "end": None,
+        "records": None,
+        "unknown_since": 1_000_000.0,
+    }
+    assert values(view, "sluice_lag_records") == {}
+    assert "unknown since 1970-01-12 13:46:40 UTC" in parsed(view)[1].text
+    many = replace(view, lag=tuple(Lag("orders.in", n, 0, n) for n in range(100)))
+    assert "90 othersunknown" in parsed(many)[1].text
+    asked.error = ""
+    made.ask()
+    assert status.document(made.view())["lag"][0]["records"] == 7
+    assert values(made.view(), "sluice_lag_records") == {("0", "events"): 7, ("0", "subs"): 0}
+
+
 def test_the_title_says_whether_somebody_should_look() -> None:
     clock, asked = Clock(), Asked()
     made = monitor(clock, asked)

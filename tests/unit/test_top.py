@@ -149,6 +149,13 @@ def test_what_matters_most_fits_a_terminal_of_24_lines() -> None:
 # --- where it asks ---
 
 
+def test_while_the_broker_stands_still_the_lag_is_unknown() -> None:
+    view = busy()
+    silent = replace(view, broker=replace(view.broker, error="no answer"))
+    expected = ["records", "behind", "unknown", "unknown", "since", "1970-01-12", "13:46:40", "UTC"]
+    assert expected in rows(silent)
+
+
 @contextmanager
 def saying(code: int, body: bytes, **headers: str) -> Iterator[str]:
     """A server that is no job; its address."""

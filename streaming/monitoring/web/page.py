@@ -22,6 +22,7 @@ from streaming.monitoring.wording import (
     readable,
     seconds,
     size,
+    unknown_lag,
 )
 
 _STYLE, _SCRIPT = (Path(__file__).with_name(name).read_text() for name in ("page.css", "page.js"))
@@ -137,6 +138,8 @@ def _lag(document: Document) -> Element:
     rows = lags(document)
     table = _table(("topic", "partition", "records"), rows) if rows else _note("not known yet")
     about = [_note(last_batch(document))]
+    if (unknown := unknown_lag(document)) is not None:
+        about.insert(0, _element("div", unknown, **{"class": "bad"}))
     if document["broker"]["error"]:
         about.append(_element("div", document["broker"]["error"], **{"class": "bad"}))
     return _section("Lag", table, *about)
@@ -153,9 +156,8 @@ def _subscriptions(document: Document) -> Element:
         ("parts", number(state["parts"])),
         ("size of the parts", size(state["bytes"])),
         ("compactions", joins),
-        ("index", state["index"]),
     ]
-    return _section("Subscriptions", _table((), facts))
+    return _section("Subscriptions", _table((), facts), _note(f"index: {state['index']}"))
 
 
 def _job(document: Document) -> Element:
