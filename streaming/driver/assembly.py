@@ -136,11 +136,7 @@ def restored(
     Also returns the number of events deleted before they were read, by their offsets, and where Spark begins to read
     (`start_offsets.with_a_batch`). Raises JobError.
     """
-    bounds = {
-        (source, p): (low, high)
-        for source, topic in source_topics(settings).items()
-        for p, low, high in topics.offsets(topic)
-    }
+    bounds = _bounds(settings, topics)
     offsets = sink.committed([(names.source(source), p) for source, p in bounds])
     committed = {(s, p): offsets[names.source(s), p] for s, p in bounds if (names.source(s), p) in offsets}
     beginning = Beginning.of(bounds, committed, names.source, settings.events.starting == "latest")
@@ -161,6 +157,21 @@ def restored(
     state = restore(empty, store, where, beginning.positions, first_start=not committed)
     deleted = sum(end - begin for begin, end in beginning.deleted.values())
     return state, deleted, with_a_batch(beginning.positions, bounds)
+
+
+def begins(settings: Settings, state: State, topics: Topics) -> dict[SourcePartition, int]:
+    """Where Spark begins to read when the query starts again. Raises JobError."""
+    bounds = _bounds(settings, topics)
+    return with_a_batch({at: state.positions.get(at, low) for at, (low, _) in bounds.items()}, bounds)
+
+
+def _bounds(settings: Settings, topics: Topics) -> dict[SourcePartition, tuple[int, int]]:
+    """The first and the next offset of each partition that the job reads."""
+    return {
+        (source, p): (low, high)
+        for source, topic in source_topics(settings).items()
+        for p, low, high in topics.offsets(topic)
+    }
 
 
 def state(settings: Settings, restored: Restored, store: Store, background: Executor, spark: SparkContext) -> State:

@@ -11,6 +11,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ from streaming.log import logger
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.reporting import Both, Nobody, Report
 from streaming.monitoring.spark import progress
-from streaming.monitoring.view import RUNNING, STARTING, STOPPING
+from streaming.monitoring.view import BUILDING, COMPILING, LOADING, RUNNING, STARTING, STOPPING
 from streaming.process import checkpoint, code_archive
 from streaming.process.supervision import Past
 from streaming.publishing import warm_up as publishing
@@ -56,6 +57,8 @@ log = logger("sluice.job")
 IDLE = "20 milliseconds"
 ASK_EVERY_S = 0.02  # where the topics end, after a batch
 SAY_AFTER_S = 5.0  # what a stop waits for
+WAIT_FOR_A_BATCH_S = 1.0  # before the main thread looks after the rest again
+FAR = 4  # times as many, or as few, events per batch
 WITHOUT_WAITING = "a second signal ends the job at once; what is not committed is repeated by the next one"
 
 
@@ -107,15 +110,19 @@ class Start:
                     monitor.deleted(deleted)
                     state = assembly.state(settings, start, store, background, spark.sparkContext)
                     if state.snapshot.algorithm != settings.matching.algorithm:
-                        state.better = compiler.submit(self._better_index, spark, compilers)
+                        state.better = compiler.submit(self._better_index, spark, compilers, monitor.preparing)
                     monitor.enter(STARTING, state)
                     pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, spark.sparkContext)
                     pipeline.observer = Both(assembly.observer(settings, monitor, last), _Told(self.past))
                     self._take_over(spark, pipeline, start)
                     ends = Ends(Cluster.of(settings), assembly.source_topics(settings).values())
                     last.callback(ends.close)
-                    batches = _Batches(pipeline, partial(_read_to_the_end, ends, state, settings))
-                    query = self._query(spark, batches, pipeline, begins)
+                    at_the_end = partial(_read_to_the_end, ends, state, settings)
+                    batches, most = _Batches(pipeline, at_the_end), self._events_per_batch(state)
+                    with ThreadPoolExecutor(1) as warmer, batches.held():
+                        warming = warmer.submit(_warm, spark, pipeline)  # while Spark plans the query
+                        query = self._query(spark, batches, pipeline, begins, most)
+                        warming.result()
                     monitor.enter(RUNNING)
                     log.info("running", **self._facts(state, url))
                     self.running(monitor)
@@ -124,6 +131,11 @@ class Start:
                         watch.check()
                         if state.better is not None and state.better.done():
                             state.better.result()  # raises, if there is no better one
+                        if (now := self._events_per_batch(state, most)) != most and batches.ended(query):
+                            batches, most = _Batches(pipeline, at_the_end), now
+                            begins = assembly.begins(settings, state, topics)
+                            query = self._query(spark, batches, pipeline, begins, most)
+                            log.info("batches have another limit", events=most, index=state.snapshot.about)
                     monitor.enter(STOPPING)
                     batches.end(query, by_request=self.stop.is_set())
             finally:
@@ -140,18 +152,36 @@ class Start:
             with processes(os.cpu_count() or 1) as compilers:
                 ahead.compile(stages, {}, compilers, _say)
 
-    def _better_index(self, spark: SparkSession, compilers: Executor) -> Index:
-        """The index of the settings, once it can be used without waiting. Raises JobError."""
+    def _better_index(
+        self, spark: SparkSession, compilers: Executor, preparing: Callable[[str, int, int], None]
+    ) -> Index:
+        """The index of the settings, once it can be used without waiting. `preparing` is called with each step, and
+        with how many of how many algorithms are compiled. Raises JobError."""
         chosen = self.settings.matching
         stages = ahead.needed([chosen.algorithm])
         compiling = [name for stage in stages for name in stage]
         log.info("compiling kernels, matching without an index", of=compiling, algorithm=STAND_IN)
+        done = count(1)
+
+        def compiled(kernels: Compiled) -> None:
+            _say(kernels)
+            preparing(COMPILING, next(done), len(compiling))
+
         try:
-            ahead.compile(stages, {chosen.algorithm: chosen.options}, compilers, _say)
+            preparing(COMPILING, 0, len(compiling))
+            ahead.compile(stages, {chosen.algorithm: chosen.options}, compilers, compiled)
+            preparing(LOADING, 0, 0)
             warm_up.index(spark, chosen.algorithm, chosen.options)
         except (MatchingError, TypeError) as error:
             raise JobError(f"matching.algorithm = {chosen.algorithm!r} cannot be used: {error}") from error
+        preparing(BUILDING, 0, 0)
         return chosen.algorithm, chosen.options
+
+    def _events_per_batch(self, state: State, now: int = 0) -> int:
+        """The limit, or the one of `now` while the right one is not far from it: each change takes seconds."""
+        most = self.settings.events.max_per_batch
+        right = sources.events_per_batch(most, state)
+        return now if now / FAR < right < min(most, now * FAR) else right
 
     def _take_over(self, spark: SparkSession, pipeline: Pipeline, restored: Restored) -> None:
         """Do everything that precedes the first batch, the query's first start included, and claim the checkpoint."""
@@ -164,34 +194,35 @@ class Start:
         checkpoint.own(self.settings.query.checkpoint, self.lineage)
 
     def _query(
-        self, spark: SparkSession, batches: _Batches, pipeline: Pipeline, begins: Mapping[SourcePartition, int]
+        self,
+        spark: SparkSession,
+        batches: _Batches,
+        pipeline: Pipeline,
+        begins: Mapping[SourcePartition, int],
+        most: int,
     ) -> StreamingQuery:
-        """Start it. Its first batch waits until the workers are warm."""
+        """Start it, with at most so many events per batch."""
         _forget(spark, self.spark_checkpoint)
         settings, topics = self.settings, assembly.source_topics(self.settings)
         pipeline.reread = Rereading(
             cluster=Cluster.of(settings), topics=topics, ends=partial(sources.planned, spark, self.spark_checkpoint)
         )
-        with ThreadPoolExecutor(1) as warmer, batches.held():
-            warming = warmer.submit(_warm, spark, pipeline)  # while Spark plans the query and asks for offsets
-            stream = sources.event_and_change_stream(
-                spark,
-                kafka=_source_options(settings),
-                starts={topic: of_source(begins, source) for source, topic in topics.items()},
-                caps={
-                    settings.events.topic: settings.events.max_per_batch,
-                    settings.subscriptions.topic: settings.subscriptions.max_per_batch,
-                },
-            )
-            query = (
-                stream.writeStream.queryName(settings.query.name)
-                .foreachBatch(batches)
-                .option("checkpointLocation", self.spark_checkpoint)
-                .trigger(processingTime=IDLE)
-                .start()
-            )
-            warming.result()
-        return query
+        stream = sources.event_and_change_stream(
+            spark,
+            kafka=_source_options(settings),
+            starts={topic: of_source(begins, source) for source, topic in topics.items()},
+            caps={
+                settings.events.topic: most,
+                settings.subscriptions.topic: settings.subscriptions.max_per_batch,
+            },
+        )
+        return (
+            stream.writeStream.queryName(settings.query.name)
+            .foreachBatch(batches)
+            .option("checkpointLocation", self.spark_checkpoint)
+            .trigger(processingTime=IDLE)
+            .start()
+        )
 
     def _facts(self, state: State, url: str | None) -> dict[str, Any]:
         return {
@@ -308,6 +339,19 @@ class _Batches:
             except BaseException:
                 self._finished = True
                 raise
+
+    def ended(self, query: StreamingQuery) -> bool:
+        """Stop the query between two batches, so that another one goes on; False if a batch is in hand. Raises the
+        error of the pipeline."""
+        if not self._turn.acquire(timeout=WAIT_FOR_A_BATCH_S):
+            return False
+        self._finished = True
+        self._turn.release()
+        with suppress(StreamingQueryException):
+            query.stop()
+        if self.failure is not None:
+            raise self.failure
+        return True
 
     def end(self, query: StreamingQuery, by_request: bool) -> None:
         """Stop the query after the current batch, or report why it stopped. Raises the error of the pipeline, and

@@ -118,6 +118,12 @@ def families(view: View) -> Iterator[Metric]:
         without_progress_s(view),
     )
     yield _gauge(
+        "sluice_without_index_seconds",
+        "Time for which events have been matched without the index of the settings, while kernels are compiled and the "
+        "index is built; 0 with it.",
+        0.0 if view.preparation is None else max(0.0, view.now - view.preparation.since),
+    )
+    yield _gauge(
         "sluice_false_positives_ratio",
         "The share of deliveries that might be wrong, of the last batch; 0 where matching is exact.",
         figures.false_positives,

@@ -18,8 +18,20 @@ from streaming.monitoring.figures import Figures
 from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.reporting import Report
 from streaming.monitoring.troubles import Troubles
-from streaming.monitoring.verdicts import LOOK_AT, stuck, without_progress_s
-from streaming.monitoring.view import RESTORING, RUNNING, About, Broker, Holding, InHand, Lag, Progress, View
+from streaming.monitoring.verdicts import look_at, stuck, without_progress_s
+from streaming.monitoring.view import (
+    BUILDING,
+    RESTORING,
+    RUNNING,
+    About,
+    Broker,
+    Holding,
+    InHand,
+    Lag,
+    Preparation,
+    Progress,
+    View,
+)
 from streaming.rows import Source, SourcePartition
 from streaming.state.state import State
 
@@ -56,6 +68,8 @@ class Monitor:
         self._in_hand: InHand | None = None
         self._reported: InHand | None = None  # as making no progress
         self._state: State | None = None
+        self._preparation = Preparation(BUILDING, clock(), clock())
+        self._lacked_index = False  # when it was last looked at
         self._broker = Broker()
         self._progress = Progress()
         self._resident: Mapping[str, int] = {}
@@ -81,6 +95,12 @@ class Monitor:
         if phase == RUNNING:
             self._start_s = self._beat_at - self._about.started_at
         self._phase = phase
+
+    def preparing(self, step: str, done: int = 0, of: int = 0) -> None:
+        """Set what is done for the index of the settings. It is shown while the state lacks that index."""
+        before, now = self._preparation, self._clock()
+        began = before.began if before.step == step else now
+        self._preparation = Preparation(step, before.since, began, done, of)
 
     def beat(self, progress: Callable[[], Progress]) -> None:
         """Called by the main thread for as long as the query runs; asks Spark now and then."""
@@ -123,8 +143,12 @@ class Monitor:
         self._broker = Broker(ends, self._clock(), None, since)
 
     def look(self) -> None:
-        """Log once that a batch makes no progress, and once that it continues."""
+        """Log once that a batch makes no progress, and once that it continues; and that the index is in use."""
         view = self.view()
+        lacked_index, self._lacked_index = self._lacked_index, view.preparation is not None
+        if lacked_index and not self._lacked_index and view.holding is not None:
+            without_s = round(view.now - self._preparation.since, 1)
+            log.info("matching with the index", index=view.holding.index, without_s=without_s)
         before, self._reported = self._reported, stuck(view)
         if before is not None and view.in_hand is not before:
             fields = {"batch": before.batch, "stage": before.stage, "after_s": round(view.now - before.since, 1)}
@@ -135,7 +159,7 @@ class Monitor:
                 batch=self._reported.batch,
                 stage=self._reported.stage,
                 for_s=round(without_progress_s(view), 1),
-                look_at=LOOK_AT[self._reported.stage],
+                look_at=look_at(view, self._reported.stage),
             )
 
     def view(self) -> View:
@@ -149,6 +173,7 @@ class Monitor:
             figures=self._figures,
             in_hand=self._in_hand,
             holding=self._holding(),
+            preparation=self._preparation if self._state is not None and self._state.lacks_index else None,
             lag=tuple(self._lag(broker.ends)),
             broker=broker,
             progress=self._progress,

@@ -4,9 +4,12 @@
                     stopping), started_at (epoch s), uptime_s, start_s (until it ran; null before), restarts and
                     last_exit_code (both null where nobody starts it again; a signal is a negative code)
     health          ok, reasons
-    ready           ok, reasons
+    ready           ok, reasons, notes (what does not keep the job from being ready)
     state           version, subscriptions, parts, bytes, joining, joins, joins_s (their p50, p95, p99, max), index (the
                     algorithm of the longest part, and why it was chosen); null while it is restored
+    preparation     of the index of the settings, while events are matched without it: step (compiling kernels, loading
+                    kernels, building the index), for_s, done, of (algorithms whose kernels are compiled, of how many),
+                    left_s (an estimate for compiling; null: unknown); null once the index is in use
     totals          since the start: batches, events, read_bytes, matched, matches, deliveries, undecodable, changes,
                     refused, over_quota, workers_lost, workers_hung (among them), transactions_aborted, unreported
                     (events committed by tasks whose reports are lost), deleted_unread, slot_transactions (that tasks
@@ -39,11 +42,24 @@ from typing import Any
 
 from streaming.latencies import Latencies
 from streaming.monitoring.figures import INTERVAL_S
-from streaming.monitoring.verdicts import ailing, stalled_s, waiting, without_progress_s
+from streaming.monitoring.verdicts import ailing, notes, stalled_s, waiting, without_progress_s
 from streaming.monitoring.view import View
 from streaming.version import VERSION
 
 Document = dict[str, Any]
+
+
+def _health(view: View) -> Document:
+    reasons = ailing(view)
+    return {"ok": not reasons, "reasons": reasons}
+
+
+def _ready(view: View) -> Document:
+    reasons = waiting(view)
+    return {"ok": not reasons, "reasons": reasons, "notes": notes(view)}
+
+
+VERDICTS = {"health": _health, "ready": _ready}
 
 
 def document(view: View) -> Document:
@@ -63,9 +79,9 @@ def document(view: View) -> Document:
             "restarts": past.restarts if past else None,
             "last_exit_code": past.exit_code if past else None,
         },
-        "health": verdict(ailing(view)),
-        "ready": verdict(waiting(view)),
+        **{name: verdict(view) for name, verdict in VERDICTS.items()},
         "state": _state(view),
+        "preparation": _preparation(view),
         "totals": {
             "batches": figures.batches,
             "events": figures.events,
@@ -108,10 +124,6 @@ def document(view: View) -> Document:
     }
 
 
-def verdict(reasons: list[str]) -> Document:
-    return {"ok": not reasons, "reasons": reasons}
-
-
 def as_json(document: Document) -> bytes:
     """The document in ASCII, so that it can hold any text."""
     return (json.dumps(document, allow_nan=False) + "\n").encode("ascii")
@@ -145,6 +157,20 @@ def _state(view: View) -> Document | None:
         "joins": sum(holding.joins.counts.values()),
         "joins_s": _seconds(holding.joins),
         "index": holding.index,
+    }
+
+
+def _preparation(view: View) -> Document | None:
+    preparation = view.preparation
+    if preparation is None:
+        return None
+    left_s = preparation.left_s(view.now)
+    return {
+        "step": preparation.step,
+        "for_s": round(view.now - preparation.since, 1),
+        "done": preparation.done,
+        "of": preparation.of,
+        "left_s": None if left_s is None else round(left_s, 1),
     }
 
 

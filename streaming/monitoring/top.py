@@ -37,7 +37,7 @@ MAX_BYTES = 10_000_000  # of an answer
 TROUBLES = 3
 QUANTILES = ("p50", "p95", "p99", "max")
 SHOWN = {
-    *("job", "health", "ready", "state", "totals", "dead_letters", "publish_errors", "rates"),
+    *("job", "health", "ready", "state", "preparation", "totals", "dead_letters", "publish_errors", "rates"),
     *("latency_s", "lag", "last_batch_at", "broker", "spark", "resident_bytes", "troubles"),
 }
 
@@ -91,6 +91,7 @@ def render(document: Document | NotRunning) -> RenderableType:
     return Group(
         _header(document),
         *(_text(why, "bold red") for why in whys),
+        *(_text(note, "yellow") for note in document["ready"]["notes"]),
         Text(),
         _facts(document),
         Text(),

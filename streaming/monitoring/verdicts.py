@@ -18,6 +18,25 @@ LOOK_AT = {  # by stage
 }
 
 
+def look_at(view: View, stage: str) -> str:
+    """What may be the reason that a batch makes no progress in a stage."""
+    if view.preparation is None:
+        return LOOK_AT[stage]
+    return f"the kernels and the index, which are not there yet ({view.preparation.step}); then {LOOK_AT[stage]}"
+
+
+def notes(view: View) -> list[str]:
+    """What somebody should know of a job that may well be ready."""
+    preparation = view.preparation
+    if preparation is None:
+        return []
+    progress = f", {preparation.done} of {preparation.of} algorithms done" if preparation.of else ""
+    left_s = preparation.left_s(view.now)
+    left = f", about {left_s:.0f} s left" if left_s is not None else ""
+    since_s = max(0.0, view.now - preparation.since)
+    return [f"matching without an index, slowly, for {since_s:.0f} s now: {preparation.step}{progress}{left}"]
+
+
 def ailing(view: View) -> list[str]:
     """The reasons for a restart; empty if the job is healthy."""
     return list(_ailing(view)) if view.phase == RUNNING else []  # what comes before that takes as long as it takes
@@ -68,7 +87,7 @@ def _waiting(view: View) -> Iterator[str]:
         since_s = without_progress_s(view)
         yield (
             f"batch {batch.batch} makes no progress in its stage {batch.stage!r}, for {since_s:.0f} s now "
-            f"(monitoring.stuck_after_s = {view.about.stuck_after_s:g}); look at {LOOK_AT[batch.stage]}"
+            f"(monitoring.stuck_after_s = {view.about.stuck_after_s:g}); look at {look_at(view, batch.stage)}"
         )
     answered = view.broker.answered_at
     if answered is None:

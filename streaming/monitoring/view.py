@@ -17,6 +17,12 @@ RUNNING = "running"
 STOPPING = "stopping"
 
 
+# What is done for the index of the settings while events are matched without it, in this order.
+COMPILING = "compiling kernels"
+LOADING = "loading kernels"
+BUILDING = "building the index"
+
+
 @dataclass(frozen=True)
 class About:
     """Constants of the process."""
@@ -42,6 +48,21 @@ class Holding:
     joins: Latencies
     joining: bool
     index: str  # the algorithm of the longest part and, if it was chosen, why
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is done for the index of the settings while events are matched without it."""
+
+    step: str
+    since: float  # epoch s: since when events are matched without it
+    began: float  # epoch s: when the step did
+    done: int = 0  # algorithms whose kernels are compiled
+    of: int = 0
+
+    def left_s(self, now: float) -> float | None:
+        """An estimate of the time that compiling still takes; None where there is no way to tell."""
+        return (now - self.began) * (self.of - self.done) / self.done if self.done else None
 
 
 @dataclass(frozen=True)
@@ -111,6 +132,7 @@ class View:
     figures: Figures
     in_hand: InHand | None  # None: no batch
     holding: Holding | None  # None: it is being restored
+    preparation: Preparation | None  # None: events are matched with the index of the settings
     lag: tuple[Lag, ...]
     broker: Broker
     progress: Progress

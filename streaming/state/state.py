@@ -58,6 +58,14 @@ class State:
     def version(self) -> int:
         return sum(self.subscription_offsets().values())
 
+    @property
+    def lacks_index(self) -> bool:
+        """Whether STAND_IN matches most subscriptions, or all, although another algorithm is to do it."""
+        if self.better is not None:
+            return True
+        longest = max(self.snapshot.parts, key=lambda part: len(part.segment.ids), default=None)
+        return longest is not None and longest.algorithm == STAND_IN != self.snapshot.algorithm
+
     def subscription_offsets(self) -> dict[int, int]:
         return of_source(self.positions, SUBSCRIPTIONS)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
 import orjson
+import pytest
 
 from streaming.kernels import stamp
 from tests.integration.conftest import CommandLine
 from tests.integration.test_job import Job, job, lines, records, subscription
+from tests.integration.test_monitoring import ask, scraped
 
 
 def said(running: Job, event: str) -> list[dict[str, object]]:
@@ -48,3 +51,50 @@ def test_every_event_before_during_and_after_the_change_is_delivered_once(
         delivered = records(kafka, f"{sluice.name}.to.{subscriber}")
         assert Counter(orjson.loads(record.value)["x"] for record in delivered) == Counter(range(first, sent))
         assert {len(orjson.loads(dict(record.headers)["ce_subscriptionids"])) for record in delivered} == {of}
+
+
+@pytest.mark.timeout(1_200)  # all kernels of the job are compiled
+def test_a_start_with_nothing_compiled_says_so_and_has_small_batches_until_the_index_is_in_use(
+    sluice: CommandLine, kafka: str, tmp_path: Path
+) -> None:
+    subscriptions, events, most = 40_000, 12_000, 5_000
+    (tmp_path / "numba").mkdir()
+    documents = tmp_path / "subscriptions.jsonl"
+    documents.write_text(lines(*(subscription(f"s{i}", f"a{i % 3}", x=[i]) for i in range(subscriptions))))
+    sluice("topics", "create")
+    sluice("subscribe", str(documents))
+
+    def send(first: int) -> None:
+        sluice("produce", stdin=lines(*({"x": x} for x in range(first, first + events))))
+
+    def sizes() -> list[int]:
+        return [line["events"] for line in running.lines if line["event"] == "batch" and line["events"]]
+
+    send(0)
+    sluice.environment["NUMBA_CACHE_DIR"] = str(tmp_path / "numba")
+    with job(sluice, "-s", "matching.algorithm=sff", fresh=True) as running:
+        running.until("starting", lambda: said(running, "starting"), 600)
+        url = str(said(running, "starting")[0]["monitoring"])
+        notes: set[str] = set()
+
+        def ready_and_noted() -> bool:
+            code, body = ask(f"{url}/ready")
+            notes.update(json.loads(body)["notes"])
+            return code == 200 and bool(notes)
+
+        running.until("ready", ready_and_noted, 600)
+        assert all(note.startswith("matching without an index, slowly, for ") for note in notes)
+        running.until("done with the first", lambda: running.total("events") == events, 600)
+        assert said(running, "compiling kernels, matching without an index")
+        assert max(sizes()) <= most
+        running.until("matching with the index", lambda: said(running, "matching with the index"), 600)
+        running.until("without the limit", lambda: said(running, "batches have another limit"), 600)
+        assert json.loads(ask(f"{url}/ready")[1])["notes"] == []
+        assert scraped(url)["sluice_without_index_seconds",] == 0
+        assert json.loads(ask(f"{url}/status.json")[1])["state"]["index"] == "sff"
+        before = len(sizes())
+        send(events)
+        running.until("done with all", lambda: running.total("events") == 2 * events, 600)
+        assert max(sizes()[before:]) > most
+    found = [orjson.loads(record.value)["x"] for i in range(3) for record in records(kafka, f"{sluice.name}.to.a{i}")]
+    assert Counter(found) == Counter(range(2 * events))

@@ -171,7 +171,7 @@ def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_p
         assert (status["totals"]["deliveries"], status["state"]["subscriptions"]) == (60, 3)
         assert (status["job"]["query"], status["job"]["pid"]) == (name, running.process.pid)
         assert f"{name}.events" in ask(url)[1].decode()
-        assert ask(f"{url}/ready") == (200, b'{"ok": true, "reasons": []}\n')
+        assert ask(f"{url}/ready") == (200, b'{"ok": true, "reasons": [], "notes": []}\n')
         running.process.send_signal(signal.SIGTERM)
         assert running.ended() == 0
         check_traces(receiver, name, [line for line in running.lines if line["event"] == "batch"])

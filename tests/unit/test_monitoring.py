@@ -9,6 +9,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from math import isclose
@@ -25,14 +26,27 @@ from prometheus_client.parser import text_string_to_metric_families
 from streaming.documents.records import REASONS
 from streaming.errors import BrokerUnreachable
 from streaming.latencies import STAGES, TOTAL, Latencies
-from streaming.monitoring import status
+from streaming.monitoring import status, verdicts
 from streaming.monitoring.exposition import BOUNDS_S, Exposition
 from streaming.monitoring.figures import INTERVAL_S, INTERVALS, Figures
 from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.reporting import Report, Stage
 from streaming.monitoring.verdicts import BEAT_S, BROKER_S, ailing, waiting
-from streaming.monitoring.view import RUNNING, STARTING, STOPPING, About, Broker, Lag, Progress, Trouble, View
+from streaming.monitoring.view import (
+    BUILDING,
+    COMPILING,
+    LOADING,
+    RUNNING,
+    STARTING,
+    STOPPING,
+    About,
+    Broker,
+    Lag,
+    Progress,
+    Trouble,
+    View,
+)
 from streaming.monitoring.web import page
 from streaming.monitoring.wording import LAGS, TOTALS, seconds
 from streaming.process.supervision import Past
@@ -483,6 +497,50 @@ def test_a_batch_that_makes_no_progress_is_noticed_by_a_thread_of_the_monitor() 
         while not made.view().troubles:
             time.sleep(0.01)
     assert made.view().troubles[0].event == "the batch makes no progress"
+
+
+def test_while_events_are_matched_without_an_index_everything_says_so_and_the_job_is_ready(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    made = running(clock)
+    assert made._state is not None
+    made.look()
+    assert (verdicts.notes(made.view()), status.document(made.view())["preparation"]) == ([], None)
+    assert values(made.view(), "sluice_without_index_seconds") == {(): 0}
+    made._state.better = Future()
+    for done in range(4):
+        made.preparing(COMPILING, done, 14)
+        clock.now += 20
+    made.ask()
+    made.look()
+    view = made.view()
+    note = (
+        "matching without an index, slowly, for 80 s now: compiling kernels, 3 of 14 algorithms done, about 293 s left"
+    )
+    document = status.document(view)
+    assert document["ready"] == {"ok": True, "reasons": [], "notes": [note]}
+    assert document["preparation"] == {"step": COMPILING, "for_s": 80.0, "done": 3, "of": 14, "left_s": 293.3}
+    assert values(view, "sluice_without_index_seconds") == {(): 80}
+    assert note in parsed(view)[1].text
+    made.doing(1, "match")
+    clock.now += 31
+    made.ask()
+    with caplog.at_level(logging.INFO, "sluice.monitoring"):
+        made.look()
+        (reason,) = waiting(made.view())
+        first = "look at the kernels and the index, which are not there yet (compiling kernels); then the brokers"
+        assert first in reason
+        assert caplog.records[0].__dict__["fields"]["look_at"] in reason
+        made.idle()
+        made.preparing(LOADING)
+        made.preparing(BUILDING)
+        assert [note[-20:] for note in verdicts.notes(made.view())] == ["w: building the index"[-20:]]
+        made._state.better = None
+        made.look()
+        made.look()
+    assert verdicts.notes(made.view()) == []
+    assert [record.getMessage() for record in caplog.records].count("matching with the index") == 1
 
 
 def test_offsets_without_a_row_count_as_read_once_spark_is_past_them() -> None:

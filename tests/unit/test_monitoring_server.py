@@ -123,7 +123,7 @@ def test_health_and_readiness_are_json_with_the_reasons() -> None:
     with Server("127.0.0.1", 0, monitor.view) as found:
         code, headers, body = ask(found, "/ready")
         assert (code, headers["Content-Type"]) == (503, "application/json")
-        assert json.loads(body) == {"ok": False, "reasons": ["the state is being restored", "away"]}
+        assert json.loads(body) == {"ok": False, "reasons": ["the state is being restored", "away"], "notes": []}
         assert (ask(found, "/health")[0], json.loads(ask(found, "/health")[2])) == (200, {"ok": True, "reasons": []})
         monitor.enter(RUNNING)
         asked.error = ""

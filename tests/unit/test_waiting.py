@@ -73,6 +73,35 @@ def test_a_stop_that_waits_for_a_batch_says_so(
     assert batches._finished
 
 
+class Query:
+    """A query that can be stopped."""
+
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_a_query_ends_between_two_batches_and_not_within_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "WAIT_FOR_A_BATCH_S", 0.01)
+    p, query = pipeline(ListSink()), Query()
+    batches = _Batches(p, lambda: True)
+    with batches.held():
+        assert not batches.ended(query)  # type: ignore[arg-type]  # a double
+    assert not query.stopped
+    waiting = threading.Thread(target=batches, args=(frame(p), 0))
+    waiting.start()
+    while not batches.ended(query):  # type: ignore[arg-type]  # a double
+        pass
+    waiting.join(60)
+    assert (query.stopped, waiting.is_alive()) == (True, False)
+    with pytest.raises(InterruptedError):
+        batches(frame(p), 1)
+    batches.failure = JobError("no such option")
+    with pytest.raises(JobError):
+        batches.ended(query)  # type: ignore[arg-type]  # a double
+
+
 def test_work_that_fails_while_it_waits_stops_the_job() -> None:
     p = pipeline(ListSink())
     p.state.better = Future()

@@ -86,9 +86,11 @@ def _main(document: Document) -> Element:
     reasons = [
         _element("div", why, **{"class": "bad"}) for of in ("health", "ready") for why in document[of]["reasons"]
     ]
+    notes = [_element("div", note) for note in document["ready"]["notes"]]
     return _element(
         "main",
         *([_section(f"Why it is {' and '.join(_failing(document))}", *reasons, wide=True)] if reasons else ()),
+        *([_section("Not at full speed yet", *notes, wide=True)] if notes else ()),
         _rate("Events a second", "events_per_s", document),
         _rate("Deliveries a second", "deliveries_per_s", document),
         _latency(document),

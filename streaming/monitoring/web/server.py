@@ -15,7 +15,6 @@ from streaming.errors import JobError
 from streaming.log import logger
 from streaming.monitoring import status
 from streaming.monitoring.exposition import Exposition
-from streaming.monitoring.verdicts import ailing, waiting
 from streaming.monitoring.view import View
 from streaming.monitoring.web import page
 from streaming.monitoring.web.connections import BACKLOG, MAX_BYTES, Connections
@@ -92,11 +91,10 @@ def _answers(view: Callable[[], View]) -> dict[str, Callable[[str], Answer]]:
     """The functions that answer, by path; each takes the Accept header."""
     exposition = Exposition(view)
 
-    def verdict(reasons: Callable[[View], list[str]]) -> Callable[[str], Answer]:
+    def verdict(name: str) -> Callable[[str], Answer]:
         def answer(_: str) -> Answer:
-            problems = reasons(view())
-            code = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
-            return code, JSON, status.as_json(status.verdict(problems))
+            found = status.VERDICTS[name](view())
+            return HTTPStatus.OK if found["ok"] else HTTPStatus.SERVICE_UNAVAILABLE, JSON, status.as_json(found)
 
         return answer
 
@@ -104,8 +102,8 @@ def _answers(view: Callable[[], View]) -> dict[str, Callable[[str], Answer]]:
         "/": lambda _: (HTTPStatus.OK, "text/html; charset=utf-8", page.html(status.document(view()))),
         "/status.json": lambda _: (HTTPStatus.OK, JSON, status.as_json(status.document(view()))),
         "/metrics": lambda accept: (HTTPStatus.OK, *exposition.page(accept)),
-        "/health": verdict(ailing),
-        "/ready": verdict(waiting),
+        "/health": verdict("health"),
+        "/ready": verdict("ready"),
         "/favicon.ico": lambda _: (HTTPStatus.NO_CONTENT, "image/x-icon", b""),  # browsers ask for it
     }
 
