@@ -84,6 +84,12 @@ class SubscriptionTable:
         begins[1:] = (np.diff(self.subscription) != 0) | (np.diff(self.column) != 0)
         return begins
 
+    def listed_beyond(self, length: int) -> int:
+        """How many intervals lists have beyond so many: those of one subscription in one column."""
+        begin, end = slice(None, -length), slice(length, None)
+        same = self.subscription[begin] == self.subscription[end]
+        return int(np.count_nonzero(same & (self.column[begin] == self.column[end])))
+
     @cached_property
     def needed(self) -> Int32:
         """[S]: in how many columns an event must hit an interval."""

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from matchers.kernels.ascending import first_beyond
 from matchers.kernels.events import Events
-from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.jit import inlined, inner, kernel
+
+FEW = 8  # intervals of a subscription in a column, up to which they are compared one by one
 
 
 class Rows(NamedTuple):
@@ -44,6 +47,22 @@ def clear(column: Any, begin: int, end: int, first: Any, last: Any) -> None:
             last[c] = 0
 
 
+@inner
+def search(i: int, end: int, column: Any, low: Any, high: Any, value: Any, first: Any, last: Any) -> Any:
+    """Whether one of the event's values lies on an interval from i on, of those in the column of i; and where they end.
+
+    Two binary searches, of the column's end and of the value: some 20 steps for a list of 1,000 values, which takes 500
+    comparisons one by one. It is not inlined, so that the loops that call it stay as short as they are without it.
+    """
+    c = column[i]
+    beyond = end if column[end - 1] == c else first_beyond(column, i, end, c)
+    hit = False
+    for k in range(first[c], last[c]):
+        at = first_beyond(low, i, beyond, value[k])  # they are disjoint: only the last that begins before can hold it
+        hit |= at > i and value[k] <= high[at - 1]
+    return hit, beyond
+
+
 @inlined
 def satisfies(s: int, start: Any, column: Any, low: Any, high: Any, value: Any, first: Any, last: Any) -> bool:
     """Whether the event laid out in first and last hits an interval of subscription s in each of its columns.
@@ -52,6 +71,8 @@ def satisfies(s: int, start: Any, column: Any, low: Any, high: Any, value: Any, 
 
         column:  2      2        7            value of column 2 = 8: misses 1..5, hits 8..9, go on with column 7
         range:   1..5   8..9     0..inf
+
+    More than FEW in a column are searched.
     """
     i = start[s]
     end = start[s + 1]
@@ -59,6 +80,8 @@ def satisfies(s: int, start: Any, column: Any, low: Any, high: Any, value: Any, 
     while hit and i < end:
         c = column[i]
         hit = False
+        if i + FEW < end and column[i + FEW] == c:
+            hit, i = search(i, end, column, low, high, value, first, last)
         while i < end and column[i] == c:
             for k in range(first[c], last[c]):
                 hit |= low[i] <= value[k] <= high[i]
@@ -78,15 +101,22 @@ def settle(
     A kernel asks `every or rows.any_several` before it calls this for an event: a call counts 16 references, 50 ns.
     """
     offsets, e_column, value = events
-    start, column, low, high, several, _ = rows
     lay_out(e_column, offsets[event], offsets[event + 1], first, last)
+    m = _keep(value, every, rows, out, begin, end, first, last)
+    clear(e_column, offsets[event], offsets[event + 1], first, last)
+    return m
+
+
+@inner
+def _keep(value: Any, every: bool, rows: Rows, out: Any, begin: int, end: int, first: Any, last: Any) -> int:
+    """The loop of `settle`, where a call of `search` counts no references."""
+    start, column, low, high, several, _ = rows
     m = begin
     for i in range(begin, end):
         s = out[i]
         if not (every or several[s]) or satisfies(s, start, column, low, high, value, first, last):
             out[m] = s
             m += 1
-    clear(e_column, offsets[event], offsets[event + 1], first, last)
     return m
 
 

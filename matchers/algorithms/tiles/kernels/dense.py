@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, Arrays, Batch
+from matchers.algorithms.tiles.kernels.lists import LONG, on_lists
 from matchers.algorithms.tiles.kernels.runs import CANDIDATES, VERIFIED, Runs
 from matchers.kernels.jit import inlined, inner
 from matchers.kernels.vectors import (
@@ -131,9 +132,12 @@ def _hits(u: int, e: int, index: Arrays, batch: Batch) -> bool:
     """Compares all doubles, since most hit: there is no branch that could be mispredicted."""
     range_, low, high, values = index.range, index.low, index.high, batch.values
     origin = e * index.begin.shape[0]
+    begin, end = index.start[u], index.start[u + 1]
+    if end - begin > LONG:
+        return on_lists(np.uint64(begin), np.uint64(end), values, np.uint64(origin), range_, low, high)
     hits, columns = 0, 0
     before: Any = -1
-    for i in range(index.start[u], index.start[u + 1]):
+    for i in range(begin, end):
         c = np.int64(range_[3 * i])
         value = values[origin + c]
         hits += int((low[i] <= value) & (value <= high[i]))  # at most one in a column

@@ -39,6 +39,7 @@ import numpy as np
 
 from matchers.algorithms.tiles.kernels.arrays import CANDIDATES_AT_ONCE, Arrays, Batch
 from matchers.algorithms.tiles.kernels.dense import match_dense
+from matchers.algorithms.tiles.kernels.lists import LONG, end_of_list, on_list, on_lists
 from matchers.algorithms.tiles.kernels.quantiles import quantile_cell
 from matchers.algorithms.tiles.kernels.runs import (
     CANDIDATES,
@@ -53,7 +54,7 @@ from matchers.algorithms.tiles.kernels.runs import (
 from matchers.algorithms.tiles.kernels.sparse import MATCHED, ColumnIndex, Room, Slots, match_sparse
 from matchers.kernels.events import Events
 from matchers.kernels.jit import borrower, inlined, inner, kernel
-from matchers.kernels.rows import clear, lay_out
+from matchers.kernels.rows import FEW, clear, lay_out
 from matchers.kernels.vectors import (
     LANES,
     WORDS,
@@ -466,13 +467,18 @@ def _settle(n: int, first: Any, index: Arrays, batch: Batch, runs: Runs) -> None
         r, u = in_doubt[x] >> np.uint64(32), in_doubt[x] & np.uint64(0xFFFFFFFF)
         origin = np.uint64(set_event[r]) * d
         hits, columns, before = 0, 0, np.uint64(0xFFFFFFFF)
-        for i in range(np.uint64(start[u]), np.uint64(start[u + np.uint64(1)])):
+        j = u - first
+        begin, end = np.uint64(start[u]), np.uint64(start[u + np.uint64(1)])
+        if end - begin > np.uint64(LONG):
+            missed = not on_lists(begin, end, values, origin, range_, low, high)
+            sets[r * np.uint64(WORDS) + (j >> np.uint64(6))] ^= np.uint64(missed) << (j & np.uint64(63))
+            continue
+        for i in range(begin, end):
             c = np.uint64(range_[np.uint64(3) * i])
             value = values[origin + c]
             hits += int((low[i] <= value) & (value <= high[i]))  # at most one in a column
             columns += int(c != before)
             before = c
-        j = u - first
         sets[r * np.uint64(WORDS) + (j >> np.uint64(6))] ^= np.uint64(hits < columns) << (j & np.uint64(63))
 
 
@@ -520,15 +526,20 @@ def _verify(index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> b
 def _satisfied(u: Any, start: Any, range_: Any, low: Any, high: Any, own_cells: Any, values: Any, origin: Any) -> bool:
     """Whether the event whose cells and values begin at `origin` hits an interval of slot u in each of its columns.
 
-    Cells decide, but where an interval begins or ends in the cell of the value: only there doubles are compared.
+    Cells decide, but where an interval begins or ends in the cell of the value: only there doubles are compared. Of a
+    long list in a column these are compared in a binary search (`lists.py`).
     """
     i, end = np.uint64(start[u]), np.uint64(start[u + np.uint64(1)])
-    three, one, two = np.uint64(3), np.uint64(1), np.uint64(2)
+    three, one, two, few = np.uint64(3), np.uint64(1), np.uint64(2), np.uint64(FEW)
     hit = True
     while hit and i < end:
         c = np.uint64(range_[three * i])
         cell = own_cells[origin + c]
         hit = False
+        if i + few < end and range_[three * (i + few)] == c:
+            beyond = end_of_list(i, end, range_)
+            hit = on_list(values[origin + c], i, beyond, low, high)
+            i = beyond
         while i < end and range_[three * i] == c:
             begins, ends = range_[three * i + one], range_[three * i + two]
             if begins <= cell <= ends:
@@ -713,7 +724,7 @@ def _verify_alone(n: int, begin: int, value: Any, index: Arrays, alone: Alone, r
     start, range_, low, high = index.start, index.range, index.low, index.high
     id_start, id = index.id_start, index.id
     of, to, cells, candidate, runs_id = alone.first, alone.last, alone.cell, alone.candidate, runs.id
-    three, one, two = np.uint64(3), np.uint64(1), np.uint64(2)
+    three, one, two, few = np.uint64(3), np.uint64(1), np.uint64(2), np.uint64(FEW)
     m = runs.used[1]
     for x in range(n):
         u = np.uint64(candidate[x])
@@ -722,6 +733,11 @@ def _verify_alone(n: int, begin: int, value: Any, index: Arrays, alone: Alone, r
         while hit and i < end:
             c = np.uint64(range_[three * i])
             hit = False
+            if i + few < end and range_[three * (i + few)] == c:
+                beyond = end_of_list(i, end, range_)
+                for k in range(of[c], to[c]):
+                    hit |= on_list(value[k], i, beyond, low, high)
+                i = beyond
             while i < end and range_[three * i] == c:
                 begins, ends = range_[three * i + one], range_[three * i + two]
                 for k in range(of[c], to[c]):

@@ -25,9 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, CANDIDATES_AT_ONCE
+from matchers.algorithms.tiles.kernels.lists import end_of_list, on_list
 from matchers.algorithms.tiles.kernels.runs import CANDIDATES, VERIFIED, Runs, arrange, count_matches
 from matchers.kernels.events import Events
 from matchers.kernels.jit import borrower, inlined, inner, kernel
+from matchers.kernels.rows import FEW
 from matchers.kernels.vectors import WORDS, either, full, load, lowest, prefetch, store
 
 TRIED = 1 / 64  # of the candidates that are worth it; these tell how many there will be
@@ -282,6 +284,13 @@ def _satisfied(u: Any, e: Any, first: int, events: Events, slots: Slots, room: R
         while k < last and column[k] < c:
             k += 1
         hit = False
+        if i + FEW < end and range_[3 * (i + FEW)] == c:
+            beyond = end_of_list(np.uint64(i), np.uint64(end), range_)
+            j = k
+            while j < last and column[j] == c:
+                hit |= on_list(value[j], np.uint64(i), beyond, low, high)
+                j += 1
+            i = np.int64(beyond)
         while i < end and range_[3 * i] == c:
             j = k
             while j < last and column[j] == c:
