@@ -514,7 +514,7 @@ class _Topics:
         world = self._history.world
         return [(p, 0, len(log)) for (s, p), log in sorted(world.topics.items()) if world.names.source(s) == name]
 
-    def firsts(self, name: str, partitions: Any) -> Mapping[int, int]:
+    def firsts(self, name: str, partitions: Any, timeout_s: float) -> Mapping[int, int]:
         return dict.fromkeys(partitions, 0)
 
 

@@ -31,6 +31,7 @@ from streaming.errors import JobError
 from streaming.index.parts import RemoteFile, SharedFile
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
+from streaming.kafka.deleted import DeletedEvents
 from streaming.kafka.outputs import check_config, outputs
 from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.start_offsets import Beginning, warn_deleted, with_a_batch
@@ -229,7 +230,7 @@ def pipeline(
         tasks=cores,
         cores=(lambda: spark.defaultParallelism) if session.on_cluster(spark.master) else None,
         time_limit=TimeLimit(TaggedJobs(spark), _least_s(settings)),
-        firsts=partial(topics.firsts, settings.events.topic),
+        deleted=DeletedEvents.of(topics, settings.events.topic),
     )
 
 

@@ -325,7 +325,7 @@ class _Batches:
     def _rest(self) -> None:
         """The work between two batches, while there is none."""
         try:
-            self._pipeline.state.step()
+            self._pipeline.rest()
         except BaseException as error:
             self.failure = error
             raise

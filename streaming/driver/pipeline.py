@@ -37,8 +37,8 @@ from streaming.driver.slots import Slots
 from streaming.driver.time_limit import TimeLimit
 from streaming.errors import BrokerUnreachable, ExecutorLost, SparkFailed, Unsettled, of_worker
 from streaming.index import notes
+from streaming.kafka.deleted import DeletedEvents
 from streaming.kafka.sink import Aborted, Offsets
-from streaming.kafka.start_offsets import warn_deleted
 from streaming.log import logger
 from streaming.monitoring.reporting import CommittedTransaction, Nobody, Observer, Report
 from streaming.rows import (
@@ -110,18 +110,16 @@ class Pipeline:
     careful: bool = True
     time_limit: TimeLimit | None = None  # of the tasks of a batch
     observer: Observer = field(default_factory=Nobody)
-    # The first offset there is of each of these partitions of the events topic.
-    firsts: Callable[[Iterable[int]], Mapping[int, int]] = lambda partitions: {}
+    deleted: DeletedEvents = field(default_factory=DeletedEvents)
     # The rows of a batch, by its number, from some positions on, without Spark (`rereading.Rereading`).
     reread: Callable[[int, Mapping[SourcePartition, int]], Iterable[pa.Table]] | None = None
     _number: int = field(default=0, init=False)  # of the batch in hand
     _rows: int = field(default=0, init=False)  # of the last batch that had any
     _partitions: int = field(default=0, init=False)  # that each of its tasks wrote to
     _absent: Absent = field(default_factory=lambda: Absent(), init=False)
-    _counted: dict[int, int] = field(default_factory=dict, init=False)  # partition -> offset reached by `_deleted`
 
     def __post_init__(self) -> None:
-        self._counted = of_source(self.state.positions, EVENTS)
+        self.deleted.begin(of_source(self.state.positions, EVENTS))
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         self._number = number
@@ -132,7 +130,7 @@ class Pipeline:
         try:
             for rows in self._pieces(report, batch, number):
                 report.saw(rows)
-                report.counts["deleted_unread"] += self._deleted(rows)
+                self._look_for_gaps(rows)
                 if (published := self.take(rows)) is not None:
                     report.add(published)
                 self.observer.progressed()
@@ -141,6 +139,7 @@ class Pipeline:
         finally:
             self.observer.idle()
         if report.rows:
+            report.counts["deleted_unread"] += self.deleted.count()
             self._rows, self._partitions = report.rows, report.partitions
             self.careful = report.bytes > LARGE * report.rows
             self.precision.seen(report.waited_ms)
@@ -186,27 +185,21 @@ class Pipeline:
         self.state.apply(decided, left)
         return published and published._replace(applied=time.time())
 
-    def _deleted(self, rows: Sequence[Row]) -> int:
-        """Count and log the events that were deleted before they could be read, by gaps in the offsets.
+    def rest(self) -> None:
+        """Do the work between two batches, while there is none."""
+        self.state.step()
+        if deleted := self.deleted.count():
+            self.observer.deleted(deleted)
 
-        Transaction markers and compaction leave gaps too. Only offsets before the first one that the topic still has
-        were deleted; markers and compacted records among them are counted as well.
-        """
-        seen: Counter[int] = Counter()
+    def _look_for_gaps(self, rows: Sequence[Row]) -> None:
+        """Among the offsets of the events in these rows."""
+        records: Counter[int] = Counter()
         last: dict[int, int] = {}
         for row in rows:
             if isinstance(row, Progress) and row.source == EVENTS:
-                seen[row.partition] += row.records
+                records[row.partition] += row.records
                 last[row.partition] = max(row.offset, last.get(row.partition, 0))
-        begins = {partition: self._counted.get(partition, 0) for partition in last}
-        self._counted |= {partition: offset + 1 for partition, offset in last.items()}
-        missing = {p: n for p, offset in last.items() if (n := offset + 1 - begins[p] - seen[p]) > 0}
-        total = 0
-        for partition, first in self.firsts(missing).items() if missing else ():
-            if (deleted := min(first - begins[partition], missing[partition])) > 0:
-                warn_deleted(self.names.events, partition, begins[partition], first, deleted)
-                total += deleted
-        return total
+        self.deleted.read(records, last)
 
     def adopt(
         self, slices: Sequence[Slice], chosen: Sequence[Chosen], positions: Mapping[SourcePartition, int]
@@ -217,7 +210,7 @@ class Pipeline:
         crash before the end it is repeated: statuses may then be written twice, with the same content.
         """
         self.state.positions.update(positions)
-        self._counted = of_source(self.state.positions, EVENTS)
+        self.deleted.begin(of_source(self.state.positions, EVENTS))
         refused = [row for slice_ in slices for row in slice_.refusals]
         last = _last_words(slices, chosen, {row.id for row in refused if row.id})
         composition = self._composition(positions, last)

@@ -19,7 +19,7 @@ from streaming.documents.messages import headers_of, place_of
 from streaming.driver.isolation import PIECE_BYTES, RAISED
 from streaming.errors import BrokerUnreachable
 from streaming.kafka.clients import EARLIEST, Cluster
-from streaming.kafka.errors import is_without_group, translate
+from streaming.kafka.errors import is_passing, is_without_group, translate
 from streaming.rows import EVENTS, INPUT, SUBSCRIPTIONS, Source, SourcePartition
 
 ROWS = 10_000  # of a piece
@@ -72,7 +72,7 @@ class Rereading:
                 for message in consumer.consume(ROWS - len(piece), 0.2):
                     error = message.error()
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                        if error.retriable() or is_without_group(error):
+                        if is_passing(error) or is_without_group(error):
                             continue
                         raise translate(error, f"{topic} cannot be read")
                     partition, offset = place_of(message)

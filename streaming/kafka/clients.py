@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from streaming.documents.messages import place_of, topic_of
 from streaming.documents.records import BY_KEY
 from streaming.errors import BrokerUnreachable
-from streaming.kafka.errors import is_without_group, translate
+from streaming.kafka.errors import is_passing, is_without_group, translate
 from streaming.kafka.topics import CLIENT, TIMEOUT_S, Topics
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
 
-WITHOUT_LEADER = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
 PAUSE_S = 0.1
 EARLIEST = "earliest"  # `auto_offset_reset`: read on with the first record that is left, if retention removed some
 
@@ -164,7 +163,7 @@ def _first(consumer: Consumer, partition: TopicPartition) -> int:
             low, _ = consumer.get_watermark_offsets(partition, TIMEOUT_S)
             return low
         except KafkaException as error:
-            if error.args[0].code() not in WITHOUT_LEADER or time.monotonic() > deadline:
+            if not is_passing(error.args[0]) or time.monotonic() > deadline:
                 raise
         time.sleep(PAUSE_S)
 

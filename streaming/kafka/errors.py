@@ -13,7 +13,29 @@ _FORBIDDEN = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
-_GONE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+_PASSING = (
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    # What Kafka's own clients try again. librdkafka calls an error retriable in its transactional methods only.
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
+)
 
 
 def translate(error: KafkaError, what: str) -> JobError:
@@ -22,8 +44,12 @@ def translate(error: KafkaError, what: str) -> JobError:
         return Forbidden(f"{what}: {error.str()}; SECURITY.md lists the rights that are needed")
     if error.code() in _NOT_KNOWN:
         return Unauthenticated(f"{what}: {error.str()}")
-    gone = error.retriable() or error.code() in _GONE
-    return (BrokerUnreachable if gone else JobError)(f"{what}: {error.str()}")
+    return (BrokerUnreachable if is_passing(error) else JobError)(f"{what}: {error.str()}")
+
+
+def is_passing(error: KafkaError) -> bool:
+    """Whether the same request may succeed later: the broker is away or busy, or a partition changes its leader."""
+    return bool(error.retriable()) or error.code() in _PASSING
 
 
 def is_without_group(error: KafkaError) -> bool:

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from streaming.documents.records import Record
 from streaming.errors import BrokerUnreachable, ClaimFailed, Fenced, JobError
 from streaming.kafka.committed import CommittedOffsets
-from streaming.kafka.errors import translate
+from streaming.kafka.errors import is_passing, translate
 from streaming.kafka.topics import CLIENT
 
 if TYPE_CHECKING:
@@ -34,14 +34,6 @@ REFUSALS = (
 
 # Errors that the producer raises for a topic without asking the broker.
 UNKNOWN = (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
-
-# Errors of a broker that has just started.
-STARTING = (
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.UNSTABLE_OFFSET_COMMIT,
-)
 
 # Errors of an abort after which another producer does it: when no partition could be added to a transaction, the broker
 # knows of none to abort; and a record to a deleted topic can hold up the abort too.
@@ -356,8 +348,7 @@ class TransactionalSink:
         cause: KafkaError = error.args[0]
         if _fences(error):
             return self._fenced()
-        unreachable = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
-        if cause.retriable() or cause.code() in unreachable + STARTING:
+        if is_passing(cause):
             return BrokerUnreachable(f"the broker does not answer: {cause.str()}")
         return JobError(f"Kafka refused the transaction of {self._name!r}: {cause.str()}")
 

@@ -175,12 +175,12 @@ class Topics:
             futures = self._admin.list_offsets(latest, isolation_level=committed, request_timeout=timeout_s)
             return {(tp.topic, tp.partition): future.result(2 * timeout_s).offset for tp, future in futures.items()}
 
-    def firsts(self, name: str, partitions: Iterable[int]) -> dict[int, int]:
+    def firsts(self, name: str, partitions: Iterable[int], timeout_s: float) -> dict[int, int]:
         """The first offset there is, by partition. Raises JobError."""
         with self._answering("where topics begin"):
             earliest = {TopicPartition(name, partition): OffsetSpec.earliest() for partition in partitions}
-            futures = self._admin.list_offsets(earliest, request_timeout=TIMEOUT_S)
-            return {tp.partition: future.result(2 * TIMEOUT_S).offset for tp, future in futures.items()}
+            futures = self._admin.list_offsets(earliest, request_timeout=timeout_s)
+            return {tp.partition: future.result(2 * timeout_s).offset for tp, future in futures.items()}
 
     def counts(self, names: Iterable[str]) -> dict[str, int]:
         """The number of partitions of these topics, without a list of all; missing ones are left out. Raises
@@ -217,11 +217,12 @@ class Topics:
             raise BrokerUnreachable(f"the broker at {self._address} does not answer") from None
 
     def offsets(self, topic: str) -> Iterator[tuple[int, int, int]]:
-        """(partition, first offset, next offset) of a topic that exists."""
+        """(partition, first offset, next offset) of a topic that exists. Raises JobError."""
         consumer = Consumer({**self._config, "group.id": "unused", "enable.auto.commit": False})
         try:
             for partition in range(self.counts([topic])[topic]):
-                low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
+                with self._answering("where topics begin and end"):
+                    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
                 yield partition, low, high
         finally:
             consumer.close()

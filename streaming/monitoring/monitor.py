@@ -121,9 +121,8 @@ class Monitor:
     def batch(self, report: Report) -> None:
         self._figures = self._figures.with_batch(report, self._clock())
 
-    def deleted(self, offsets: int) -> None:
-        """Set the number of events deleted before the start could read them. Call it before the first batch."""
-        counts = {**self._figures.counts, "deleted_unread": self._figures.counts["deleted_unread"] + offsets}
+    def deleted(self, events: int) -> None:
+        counts = {**self._figures.counts, "deleted_unread": self._figures.counts["deleted_unread"] + events}
         self._figures = replace(self._figures, counts=counts)
 
     def ask(self) -> None:

@@ -170,6 +170,9 @@ class Observer(Protocol):
     def batch(self, report: Report) -> None:
         """A batch that had rows is done, and `report.fields` was called."""
 
+    def deleted(self, events: int) -> None:
+        """So many events were deleted before they could be read, of batches that are done."""
+
 
 class Nobody:
     def doing(self, batch: int, stage: str) -> None: ...
@@ -179,6 +182,8 @@ class Nobody:
     def progressed(self) -> None: ...
 
     def batch(self, report: Report) -> None: ...
+
+    def deleted(self, events: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -201,3 +206,7 @@ class Both:
     def batch(self, report: Report) -> None:
         self.first.batch(report)
         self.second.batch(report)
+
+    def deleted(self, events: int) -> None:
+        self.first.deleted(events)
+        self.second.deleted(events)

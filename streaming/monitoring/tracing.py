@@ -65,6 +65,8 @@ class Traces:
 
     def progressed(self) -> None: ...
 
+    def deleted(self, events: int) -> None: ...
+
     def batch(self, report: Report) -> None:
         root = self._tracer.start_span(
             "batch", Context(), SpanKind.CONSUMER, self._facts(report), _links(report), _ns(report.start)

@@ -25,7 +25,7 @@ from streaming.documents.subscriptions import Refused, id_of
 from streaming.errors import BrokerUnreachable
 from streaming.index import notes, packing
 from streaming.kafka.clients import Cluster
-from streaming.kafka.errors import is_without_group, translate
+from streaming.kafka.errors import is_passing, is_without_group, translate
 from streaming.rows import ConsumerRecord, Refusal
 from streaming.worker.compiling import Changes, Paused, Withdrawn, compile_changes, nothing
 
@@ -248,7 +248,7 @@ def _records(span: Span) -> list[Message]:
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 consumer.unassign()
                 return records
-            if not error.retriable() and not is_without_group(error):
+            if not is_passing(error) and not is_without_group(error):
                 raise translate(error, f"{span.topic} cannot be read")
         if time.monotonic() > deadline:
             raise BrokerUnreachable(

@@ -419,7 +419,7 @@ def test_events_that_were_deleted_before_they_were_read_are_counted(
 ) -> None:
     logging.getLogger("sluice").propagate = True
     p = pipeline(ListSink())
-    p.firsts = lambda partitions: dict.fromkeys(partitions, first)
+    p.deleted.firsts = lambda partitions: dict.fromkeys(partitions, first)
     p.observer = reports = Reports()
     step(p, *(event(n, {}) for n in offsets), most=1)
     step(p, event(offsets[-1] + 1, {}))

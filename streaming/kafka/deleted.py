@@ -1,0 +1,90 @@
+"""Count the events that were deleted before they could be read, by gaps in the offsets.
+
+Ends of transactions, aborted records and compaction leave gaps too. Only offsets before the first one that the topic
+still has were deleted; the others among them are counted as well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from streaming.errors import JobError
+from streaming.kafka.start_offsets import warn_deleted
+from streaming.kafka.topics import Topics
+from streaming.log import logger
+
+log = logger("sluice.job")
+
+ANSWER_S = 5.0  # for the broker: a batch waits
+EVERY_S = 10.0  # between two requests: with transactions each batch has gaps
+MOST = 1_000  # gaps of a partition that wait for an answer; more are joined
+
+
+class Gap(NamedTuple):
+    begin: int  # the first offset of some that were read together
+    missing: int  # how many of them have no record
+
+
+@dataclass
+class DeletedEvents:
+    """The gaps of the events topic, until the broker has answered where its partitions begin.
+
+    `firsts` returns the first offset that is left of each of these partitions. A failed request is repeated later: the
+    gaps wait, and the job goes on.
+    """
+
+    topic: str = ""
+    firsts: Callable[[Iterable[int]], Mapping[int, int]] = lambda partitions: dict.fromkeys(partitions, 0)
+    clock: Callable[[], float] = time.monotonic
+    _reached: dict[int, int] = field(default_factory=dict, init=False)  # partition -> next offset
+    _gaps: dict[int, list[Gap]] = field(default_factory=dict, init=False)  # by partition
+    _due: float = field(default=0.0, init=False)  # the next request, by the clock
+    _fails: bool = field(default=False, init=False)  # the last request did
+
+    @classmethod
+    def of(cls, topics: Topics, name: str) -> DeletedEvents:
+        return cls(name, partial(topics.firsts, name, timeout_s=ANSWER_S))
+
+    def begin(self, positions: Mapping[int, int]) -> None:
+        """Set the offsets from which on reading begins, by partition."""
+        self._reached = dict(positions)
+
+    def read(self, records: Mapping[int, int], last: Mapping[int, int]) -> None:
+        """Note what was read, by partition: the number of records, and the last offset."""
+        for partition, offset in last.items():
+            begin = self._reached.get(partition, 0)
+            self._reached[partition] = offset + 1
+            missing = offset + 1 - begin - records[partition]
+            if missing > 0:
+                gaps = self._gaps.setdefault(partition, [])
+                if len(gaps) >= MOST:
+                    begin, before = gaps.pop()
+                    missing += before
+                gaps.append(Gap(begin, missing))
+
+    def count(self) -> int:
+        """Log and return the number of deleted events among the gaps, if it is time to ask the broker; else 0."""
+        if not self._gaps or self.clock() < self._due:
+            return 0
+        try:
+            firsts = self.firsts(self._gaps.keys())
+        except JobError as error:
+            if not self._fails:
+                log.warning("the broker does not say where events begin, asking again later", reason=str(error))
+            self._fails = True
+            return 0
+        finally:
+            self._due = self.clock() + EVERY_S
+        self._fails = False
+        total = 0
+        for partition, gaps in self._gaps.items():
+            first = firsts[partition]
+            if deleted := sum(max(0, min(first - begin, missing)) for begin, missing in gaps):
+                warn_deleted(self.topic, partition, gaps[0].begin, first, deleted)
+                total += deleted
+        self._gaps = {}
+        return total
