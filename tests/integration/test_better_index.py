@@ -73,7 +73,7 @@ def test_a_start_with_nothing_compiled_says_so_and_has_small_batches_until_the_i
     send(0)
     sluice.environment["NUMBA_CACHE_DIR"] = str(tmp_path / "numba")
     with job(sluice, "-s", "matching.algorithm=sff", fresh=True) as running:
-        running.until("starting", lambda: said(running, "starting"), 600)
+        running.until("starting", lambda: said(running, "starting"))
         url = str(said(running, "starting")[0]["monitoring"])
         notes: set[str] = set()
 
@@ -82,19 +82,19 @@ def test_a_start_with_nothing_compiled_says_so_and_has_small_batches_until_the_i
             notes.update(json.loads(body)["notes"])
             return code == 200 and bool(notes)
 
-        running.until("ready", ready_and_noted, 600)
+        running.until("ready", ready_and_noted)
         assert all(note.startswith("matching without an index, slowly, for ") for note in notes)
-        running.until("done with the first", lambda: running.total("events") == events, 600)
+        running.until("done with the first", lambda: running.total("events") == events)
         assert said(running, "compiling kernels, matching without an index")
         assert max(sizes()) <= most
-        running.until("matching with the index", lambda: said(running, "matching with the index"), 600)
-        running.until("without the limit", lambda: said(running, "batches have another limit"), 600)
+        running.until("matching with the index", lambda: said(running, "matching with the index"))
+        running.until("without the limit", lambda: said(running, "batches have another limit"))
         assert json.loads(ask(f"{url}/ready")[1])["notes"] == []
         assert scraped(url)["sluice_without_index_seconds",] == 0
         assert json.loads(ask(f"{url}/status.json")[1])["state"]["index"] == "sff"
         before = len(sizes())
         send(events)
-        running.until("done with all", lambda: running.total("events") == 2 * events, 600)
+        running.until("done with all", lambda: running.total("events") == 2 * events)
         assert max(sizes()[before:]) > most
     found = [orjson.loads(record.value)["x"] for i in range(3) for record in records(kafka, f"{sluice.name}.to.a{i}")]
     assert Counter(found) == Counter(range(2 * events))
