@@ -19,7 +19,7 @@ from streaming.errors import JobError
 from streaming.process import checkpoint
 from streaming.process.child import die_with_parent
 
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 120.0  # after a standstill of the broker it has a transaction to end
 
 
 class JobProcess:

@@ -17,6 +17,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from config import Settings, load
+from streaming.kafka.broker import PROPERTIES
 from tests.unit.test_architecture import HOME
 
 KUBERNETES = HOME / "deploy" / "kubernetes"
@@ -159,6 +160,13 @@ def test_executors_find_the_driver_and_probes_its_monitoring() -> None:
     probes = {name: DRIVER[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
     assert {probe["port"] for probe in probes.values()} == {"monitoring"}
     assert [probe["path"] for probe in probes.values()] == ["/health", "/health", "/ready"]
+
+
+def test_the_index_files_of_composes_kafka_are_as_small_as_the_embedded_ones() -> None:
+    environment = COMPOSE["services"]["kafka"]["environment"]
+    for name in ("log.index.size.max.bytes", "log.index.interval.bytes"):
+        value = environment[f"KAFKA_{name.replace('.', '_').upper()}"]
+        assert f"{name}={value}" in PROPERTIES.splitlines()
 
 
 def test_compose_asks_the_job_itself_whether_it_is_healthy() -> None:
