@@ -154,7 +154,8 @@ class Topics:
         asked = NewTopic(topic.name, topic.partitions, topic.replication_factor, config=dict(topic.config))
         try:
             with self._answering_in_time():
-                self._admin.create_topics([asked], validate_only=True)[topic.name].result(TIMEOUT_S)
+                futures = self._admin.create_topics([asked], validate_only=True, request_timeout=TIMEOUT_S)
+                futures[topic.name].result(2 * TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.INVALID_CONFIG:
                 return str(error.args[0].str())

@@ -33,11 +33,12 @@ class Silent:
     [
         lambda there: there.check_group("sluice"),
         lambda there: there.create([Topic("events")]),
+        lambda there: there.refused_config(Topic("events")),
         lambda there: there.delete(["events"]),
         lambda there: there.counts(["events"]),
         lambda there: there._check_rights(["events"]),
     ],
-    ids=["group", "create", "delete", "counts", "rights"],
+    ids=["group", "create", "config", "delete", "counts", "rights"],
 )
 def test_a_broker_that_does_not_answer_in_time_may_answer_later(
     request_: Callable[[Topics], object], monkeypatch: pytest.MonkeyPatch

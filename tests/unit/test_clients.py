@@ -1,0 +1,66 @@
+"""Reading topics: records are passed on as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from streaming.kafka import clients
+from streaming.kafka.clients import Cluster
+
+
+class Record:
+    def __init__(self, offset: int, end: bool = False) -> None:
+        self._offset, self._end = offset, end
+
+    def error(self) -> KafkaError | None:
+        return KafkaError(KafkaError._PARTITION_EOF) if self._end else None
+
+    def topic(self) -> str:
+        return "events"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self._offset
+
+
+class Consumer:
+    """Records arrive one after the other; a call that waits for several of them waits for a timeout."""
+
+    def __init__(self, records: int) -> None:
+        self._left = [*(Record(offset) for offset in range(records)), Record(records, end=True)]
+        self.waited: list[float] = []
+
+    def get_watermark_offsets(self, partition: Any, timeout: float) -> tuple[int, int]:
+        return 0, len(self._left)
+
+    def assign(self, partitions: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+    def poll(self, timeout: float) -> Any:
+        return self._left.pop(0) if self._left else None
+
+    def consume(self, most: int, timeout: float) -> list[Any]:
+        self.waited.append(timeout)
+        return [self._left.pop(0)] if self._left else []
+
+
+class Topics:
+    def required(self, names: Any) -> Mapping[str, int]:
+        return dict.fromkeys(names, 1)
+
+
+def test_a_reader_passes_a_record_on_without_waiting_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = Consumer(5)
+    monkeypatch.setattr(Cluster, "topics", lambda self: Topics())
+    monkeypatch.setattr(Cluster, "reader", lambda self, **options: consumer)
+    cluster = Cluster("", {})
+    found = [message.offset() for message in clients.read(cluster, ["events"], follow=False) if message]
+    assert found == [0, 1, 2, 3, 4]
+    assert set(consumer.waited) == {0}
