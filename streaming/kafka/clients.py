@@ -132,7 +132,7 @@ def read(
         open_ends = {(p.topic, p.partition) for p in partitions}
         while follow or open_ends:
             first = consumer.poll(idle_s)  # `consume` would wait all this time for more
-            messages = [first, *consumer.consume(999, 0)] if first else []
+            messages = [] if first is None else [first, *consumer.consume(999, 0)]
             for message in messages:
                 error = message.error()
                 if error is not None:
