@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+PLACES = 4  # alternatives within each other that a message names
+
 
 class MatchingError(ValueError):
     """The caller's input cannot be used; the text names the thing, the reason and what would work."""
 
 
 class PatternError(MatchingError):
-    """A subscription's pattern breaks the language (SUBSCRIPTIONS.md); `field` says where, and `place` within which
-    alternatives."""
+    """A subscription's pattern breaks the language (SUBSCRIPTIONS.md); `field` says where, and `places` within which
+    alternatives, the outermost first."""
 
-    def __init__(self, field: tuple[str, ...], reason: str, place: str = "") -> None:
-        self.field, self.reason, self.place = field, reason, place
-        super().__init__(f"{place}{'field ' + '.'.join(field) if field else 'pattern'}: {reason}")
+    def __init__(self, field: tuple[str, ...], reason: str, places: tuple[str, ...] = ()) -> None:
+        self.field, self.reason, self.places = field, reason, places
+        shown = places if len(places) <= PLACES else (*places[: PLACES - 1], "...", places[-1])
+        super().__init__(": ".join((*shown, f"field {'.'.join(field)}" if field else "pattern", reason)))
 
     def within(self, place: str) -> PatternError:
         """The same error, found in this part of the pattern."""
-        return PatternError(self.field, self.reason, f"{place}: {self.place}")
+        return PatternError(self.field, self.reason, (place, *self.places))
 
-    def __reduce__(self) -> tuple[type[PatternError], tuple[tuple[str, ...], str, str]]:
-        return PatternError, (self.field, self.reason, self.place)
+    def __reduce__(self) -> tuple[type[PatternError], tuple[tuple[str, ...], str, tuple[str, ...]]]:
+        return PatternError, (self.field, self.reason, self.places)
 
 
 class TableError(MatchingError):

@@ -14,6 +14,7 @@ from matchers.index.snapshot import Snapshot
 from matchers.index.values import document
 from matchers.language.explanation import Line, explain
 from matchers.language.model import Event
+from matchers.language.nesting import TOO_DEEP
 
 FEW = 16  # events, which are matched faster one by one than as a batch
 SCANNED = 256  # subscriptions added later, which take longer to index than to scan for many events
@@ -51,14 +52,19 @@ class Index:
         """For each event, a document or the bytes of its JSON, the ids of the subscriptions it satisfies, ascending.
 
         Several threads may call it at the same time. Raises TypeError for what is neither, and for values that JSON
-        does not know; MatchingError for bytes that are no JSON object.
+        does not know; MatchingError for bytes that are no event (SUBSCRIPTIONS.md), and for documents with half of a
+        pair of surrogates or more than 64 levels in a field that some subscription names. NaN and infinities in
+        documents are values.
         """
         if isinstance(events, Mapping | str | bytes):
             raise TypeError(
                 f"match takes a list of events; for one write match([event]), not a {type(events).__name__}"
             )
-        found = self.snapshot.match(events) if len(events) > FEW else map(self._single.match, events)
-        return [sorted(ids) for ids in found]
+        try:
+            found = self.snapshot.match(events) if len(events) > FEW else map(self._single.match, events)
+            return [sorted(ids) for ids in found]
+        except RecursionError:  # a document, in what only checks of whole events look at
+            raise MatchingError(TOO_DEEP) from None
 
     @cached_property
     def _single(self) -> Single:
@@ -71,7 +77,10 @@ class Index:
         if place is None:
             raise MatchingError(f"cannot explain {id!r}: no such subscription")
         part, position = place
-        return explain(pattern_of(part.segment, position), document(event))
+        try:
+            return explain(pattern_of(part.segment, position), document(event))
+        except RecursionError:
+            raise MatchingError(TOO_DEEP) from None
 
     def __getstate__(self) -> dict[str, object]:
         return {"snapshot": self.snapshot}

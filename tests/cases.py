@@ -317,7 +317,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
     ("a number as a text, a number", {"x": [{"numeric-text": [">", 100]}]}, {"x": 101}, False),
     ("a number as a text, zeros and exponents", {"x": [{"numeric-text": ["=", 10]}]}, {"x": "001.0E+1"}, True),
     ("a number as a text, minus zero", {"x": [{"numeric-text": ["=", 0]}]}, {"x": "-0"}, True),
-    ("a number as a text, beyond doubles", {"x": [{"numeric-text": [">", 1e308]}]}, {"x": "1e999"}, True),
+    ("a number as a text, beyond doubles", {"x": [{"numeric-text": [">", 0]}]}, {"x": "1e999"}, False),
+    ("a number as a text, below all doubles", {"x": [{"numeric-text": ["<", 0]}]}, {"x": "-" + "9" * 400}, False),
+    ("anything but a number as a text", {"x": [{"anything-but": {"numeric-text": [">", 0]}}]}, {"x": "1e999"}, True),
+    ("a number as a text, the largest", {"x": [{"numeric-text": [">", 1e308]}]}, {"x": "1.7976931348623157e308"}, True),
     *(
         ("no number as a text: " + repr(text), {"x": [{"numeric-text": ["<=", 1e308]}]}, {"x": text}, False)
         for text in ("", "a", "5 ", "+5", "5.", ".5", "0x5", "1_0", "nan", "-inf", "٥", "5\n")
@@ -593,6 +596,21 @@ REFUSED: list[tuple[Any, str]] = [
     ({"x": [{"wildcard": "a\\"}]}, "a backslash stands before * or"),
     ({"x": [{"wildcard": 5}]}, "wildcard takes a text, not 5"),
     ({"x": [{"prefix": "\ud800"}]}, "without unpaired surrogates"),
+    ({"x": [{"equals-ignore-case": "\ud800"}]}, "without unpaired surrogates"),
+    ({"x": ["a\udfff"]}, "field x: takes texts without unpaired surrogates, not 'a\\udfff'"),
+    ({"x": [{"anything-but": ["\ud800"]}]}, "takes texts without unpaired surrogates"),
+    ({"x": [{"contains-all": ["\ud800"]}]}, "takes texts without unpaired surrogates"),
+    ({"\ud800": ["a"]}, "the name of a field is a text without unpaired surrogates, not '\\ud800'"),
+    ({"x": {"\ud800": ["a"]}}, "field x: the name of a field is a text without unpaired surrogates"),
+    ({"x": [{"compare-field": ["=", "\ud800"]}]}, "compare-field takes names without unpaired surrogates"),
+    (
+        {"x": [{"regex": "\\x{d800}"}]},
+        "is no regular expression here: \\x{d800} is half of a pair of surrogates",
+    ),
+    (
+        {"x": [{"regex": "[a-\\x{DFFF}]"}]},
+        "is no regular expression here: \\x{DFFF} is half of a pair of surrogates",
+    ),
     ({"x": [{"cidr": "10.0.0.1"}]}, 'cidr takes a network such as "10.0.0.0/8"'),
     ({"x": [{"cidr": "10.0.0.1"}]}, 'not "10.0.0.1"; for this one address write "10.0.0.1/32"'),
     ({"x": [{"cidr": "10.0.0.0/33"}]}, "cidr takes a network"),

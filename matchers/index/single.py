@@ -14,6 +14,7 @@ from matchers.contract.held import Held
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch
 from matchers.index.encoding import Encoder
 from matchers.index.fields import Fields
+from matchers.index.json_event import parsed
 from matchers.index.kernels.json import Found
 from matchers.index.kernels.single import (
     IN_DOUBT,
@@ -27,7 +28,7 @@ from matchers.index.kernels.single import (
     settle_one,
 )
 from matchers.index.snapshot import Part, Snapshot
-from matchers.index.values import UInt8, Values, parsed, read_document
+from matchers.index.values import UInt8, Values, read_document
 from matchers.language.model import Event
 
 _ROOM = 256  # values of an event, at first

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,9 +12,11 @@ from numpy.typing import NDArray
 from matchers.contract.tables import Float64, Int32, Int64, offsets_of
 from matchers.errors import MatchingError
 from matchers.index.fields import Fields, Node
+from matchers.index.json_event import parsed
 from matchers.index.kernels.json import NUMBER, TEXT, Documents, Found, read_json
 from matchers.language import facets
 from matchers.language.model import ABSENT, Absent, Event, Scalar
+from matchers.language.nesting import MAX_LEVELS, TOO_DEEP
 from matchers.language.operators import show
 
 UInt8 = NDArray[np.uint8]
@@ -43,12 +44,12 @@ class Values:
 
 def read_documents(events: Sequence[Event], fields: Fields) -> Values:
     """Read events given as Python's form of JSON: dict, list or tuple, str, float, int, bool, None. Raises TypeError
-    for others."""
+    for others, and MatchingError for texts with half of a pair of surrogates and too many levels."""
     scalars = Scalars([], [])
     several = np.zeros(len(events), np.bool_)
     offsets = np.zeros(len(events) + 1, np.int64)
     for e, event in enumerate(events):
-        several[e] = _read(checked(event), fields.root, False, scalars)
+        several[e] = _read_whole(event, fields, scalars)
         offsets[e + 1] = len(scalars.values) // 4
     path, kind, number, length = scalars.table().T
     lengths = length.astype(np.int32)
@@ -75,9 +76,9 @@ class Scalars(NamedTuple):
 
 
 def read_document(event: Event, fields: Fields) -> tuple[Scalars, bool]:
-    """The values of one event, and whether an array had several elements. Raises TypeError."""
+    """The values of one event, and whether an array had several elements. Raises as `read_documents` does."""
     scalars = Scalars([], [])
-    return scalars, _read(checked(event), fields.root, False, scalars)
+    return scalars, _read_whole(event, fields, scalars)
 
 
 def checked(event: Any) -> Event:
@@ -89,15 +90,24 @@ def checked(event: Any) -> Event:
     raise TypeError(f"an event is a dict, or the bytes of a JSON object, not {kind} {show(event)}{hint}")
 
 
-def _read(value: Any, node: Node, in_array: bool, scalars: Scalars) -> bool:
+def _read_whole(event: Any, fields: Fields, scalars: Scalars) -> bool:
+    try:
+        return _read(checked(event), fields.root, False, scalars, 1)
+    except UnicodeEncodeError as error:
+        raise MatchingError(f"an event holds half of a pair of surrogates: {error.object!a:.80}") from None
+
+
+def _read(value: Any, node: Node, in_array: bool, scalars: Scalars, level: int) -> bool:
     """Append everything at a node and below; return whether an array had several elements.
 
     In an array, an element that lacks a field is one way for the event to lack it, so that is appended too.
     """
     several = False
+    if level > MAX_LEVELS and isinstance(value, list | tuple | Mapping):
+        raise MatchingError(TOO_DEEP)
     if isinstance(value, list | tuple):
         for element in value:
-            several |= _read(element, node, True, scalars)
+            several |= _read(element, node, True, scalars, level + 1)
         if in_array and not value:
             _lack(node.paths, scalars)
         return several or len(value) > 1
@@ -105,13 +115,13 @@ def _read(value: Any, node: Node, in_array: bool, scalars: Scalars) -> bool:
         if in_array or len(node.children) < len(value):
             for name, child in node.children.items():
                 if name in value:
-                    several |= _read_child(value[name], child, in_array, scalars)
+                    several |= _read_child(value[name], child, in_array, scalars, level + 1)
                 elif in_array:
                     _lack(child.paths, scalars)
         else:
             for name in value:
                 if name in node.children:
-                    several |= _read_child(value[name], node.children[name], in_array, scalars)
+                    several |= _read_child(value[name], node.children[name], in_array, scalars, level + 1)
         if in_array and node.path >= 0:
             _lack([node.path], scalars)
         return several
@@ -130,11 +140,11 @@ def _name(kind: type) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}{hint}"
 
 
-def _read_child(value: Any, node: Node, in_array: bool, scalars: Scalars) -> bool:
+def _read_child(value: Any, node: Node, in_array: bool, scalars: Scalars, level: int) -> bool:
     """The same; most values are numbers and texts that stand alone, and are read here."""
     kind = type(value)
     if in_array or (kind is not str and kind is not int and kind is not float):
-        return _read(value, node, in_array, scalars)
+        return _read(value, node, in_array, scalars, level)
     if node.path >= 0:
         _append(node.path, value, scalars)
     return False
@@ -142,7 +152,7 @@ def _read_child(value: Any, node: Node, in_array: bool, scalars: Scalars) -> boo
 
 def _append(path: int, value: Scalar, scalars: Scalars) -> None:
     if isinstance(value, str):
-        text = value.encode("utf-8", "surrogatepass")
+        text = value.encode()
         scalars.texts.append(text)
         scalars.values.extend((path, TEXT, 0.0, len(text)))
     elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -181,31 +191,6 @@ def document(event: Event | bytes) -> Event:
 
 def _parsed(event: Event | bytes) -> Event:
     return parsed(event) if isinstance(event, bytes) else event
-
-
-def parsed(event: bytes) -> Event:
-    """A JSON object (RFC 8259, UTF-8). Of a repeated name the last counts. Raises MatchingError."""
-    try:
-        document = _JSON.decode(event.decode())
-    except RecursionError:
-        raise MatchingError("an event is nested too deeply to be read") from None
-    except ValueError as error:
-        raise MatchingError(f"an event is not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise MatchingError(f"an event is a JSON object, not {show(document)}")
-    return document
-
-
-def _integer(digits: str) -> float:
-    return int(digits) if len(digits) <= _DIGITS else float(digits)
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no value of JSON")
-
-
-_DIGITS = 400  # no double has as many; Python refuses to read some thousands
-_JSON = json.JSONDecoder(parse_int=_integer, parse_constant=_no_constant)
 
 
 def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) -> tuple[Values, Int64]:

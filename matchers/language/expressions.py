@@ -228,6 +228,8 @@ class _Reader:
             digits = digits if len(digits) == 2 else ""
         if not digits or len(digits) > 6 or not set(digits) <= set(string.hexdigits) or int(digits, 16) > 0x10FFFF:
             raise ExpressionError("a character by its number is \\x41 or \\x{1F600}")
+        if 0xD800 <= int(digits, 16) <= 0xDFFF:
+            raise ExpressionError(f"\\x{{{digits}}} is half of a pair of surrogates")
         return chr(int(digits, 16))
 
     def _category(self, negated: bool) -> Character:

@@ -18,7 +18,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from math import inf, nextafter
+from math import inf, isfinite, nextafter
 from typing import TypeVar, cast
 
 from matchers.language.model import Absent, Constraint, Interval, Range, Region, Scalar
@@ -91,8 +91,9 @@ def address(text: str) -> bytes | None:
 
 
 def written_number(text: str) -> float | None:
-    """The number that a text is, in JSON's spelling; zeros may lead. One beyond all doubles becomes an infinity."""
-    return float(text) if _WRITTEN.fullmatch(text) else None
+    """The number that a text is, in JSON's spelling; zeros may lead. A number beyond all doubles is none."""
+    number = float(text) if _WRITTEN.fullmatch(text) else inf
+    return number if isfinite(number) else None
 
 
 def _written_place(text: str) -> bytes:

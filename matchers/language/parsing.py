@@ -59,6 +59,8 @@ def _parts(document: Any, path: Path, depth: int) -> Iterator[Part]:
     for key, node in document.items():
         if not isinstance(key, str):
             raise PatternError(path, f"the name of a field is a text, not {show(key)}")
+        if not _is_whole(key):
+            raise PatternError(path, f"the name of a field is a text without unpaired surrogates, not {key!a}")
         here = (*path, key)
         if key == "$not":
             yield from _not(node, path, depth)
@@ -188,6 +190,8 @@ def _other(argument: Any, path: Path) -> Path:
             f"{COMPARE_FIELD} takes the name of a field, or for a nested one the list of all names on the way to it "
             f'from the top of the event, such as ["quote", "price"], not {show(argument)}'
         )
+    if half := next((name for name in names if not _is_whole(name)), None):
+        raise OperatorError(f"{COMPARE_FIELD} takes names without unpaired surrogates, not {half!a}")
     if reserved := next((name for name in names if name in RESERVED), None):
         raise OperatorError(f"{COMPARE_FIELD} takes the names of fields, and none is called {reserved}")
     if tuple(names[: len(path)]) == path[: len(names)]:
@@ -234,7 +238,11 @@ def _condition(entry: Any, depth: int) -> Operator:
 
 def literal(value: Any) -> Scalar:
     """A text, boolean, null, or a number that a double holds."""
-    if value is None or isinstance(value, str | bool):
+    if isinstance(value, str):
+        if not _is_whole(value):
+            raise OperatorError(f"takes texts without unpaired surrogates, not {value!a}")
+        return value
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
         return _number(value)
@@ -297,11 +305,18 @@ def _between(argument: Any) -> Numeric:
 def _text(operator: str, argument: Any) -> str:
     if not isinstance(argument, str):
         raise OperatorError(f"{operator} takes a text, not {show(argument)}")
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        raise OperatorError(f"{operator} takes a text without unpaired surrogates, not {argument!a}") from None
+    if not _is_whole(argument):
+        raise OperatorError(f"{operator} takes a text without unpaired surrogates, not {argument!a}")
     return argument
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a text has no half of a pair of surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _end(operator: str, kind: type[Prefix] | type[Suffix], argument: Any) -> Operator:

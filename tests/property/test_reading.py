@@ -9,13 +9,21 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from matchers import Index, MatchingError
 from matchers.index.fields import Fields
-from matchers.index.values import Values, read_documents, read_json_values, spliced
+from matchers.index.kernels.json import DEPTH
+from matchers.index.values import Values, document, read_documents, read_events, read_json_values, spliced
 from matchers.language.model import Path
+from matchers.language.nesting import MAX_LEVELS
+from matchers.library import FEW
+from streaming.codecs import decode_event
+from streaming.rows import HEADERS
+from streaming.worker.reading import read_events as read_job_events
 from tests.strategies import json_events
 
 pytestmark = pytest.mark.kernels
@@ -183,12 +191,67 @@ LEFT = [
 ]
 
 
+def test_the_kernel_reads_as_many_levels_as_an_event_may_have() -> None:
+    assert DEPTH == MAX_LEVELS
+
+
 def test_what_the_kernel_takes_and_what_it_leaves() -> None:
     assert check(TAKEN, [("x",), ("y", "x.y"), ("漢",)]) == len(TAKEN)
     assert check(LEFT, [("x",), ("y", "x.y")]) == 0
     for event in [*TAKEN, *LEFT]:
         for end in range(len(event)):
             check([event[:end]], PATHS)
+
+
+NASTY_TEXTS = [
+    *(rb"\ud83d\ude00", rb"\ud83d", rb"\ude00", rb"\uD83D\u0041", rb"\\ud83d", rb"\\\ud83d", rb"\u0000"),
+    *(rb"\udbff\udfff", rb"\ud83d\n", rb"\ud83d\ud83d\ude00"),
+    *(b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xf0\x9f\x98\x80", b"\x7f", b"\x1f"),
+]
+NASTY_NUMBERS = [
+    *(b"1e999", b"-1e999", b"1e308", b"1.7976931348623157e308", b"1.7976931348623159e308", b"1e-999", b"-0"),
+    *(b"9" * 308, b"1" + b"0" * 308, b"9" * 309, b"-" + b"9" * 400, b"0." + b"9" * 400, b"1" * 300 + b"e10"),
+    *(b"1e0000000009", b"0e99999999", b"-0.0e5", b"9007199254740993", b"18446744073709551616"),
+    *(b"01", b"+1", b"1.", b".5", b"NaN", b"Infinity", b"0x1"),
+]
+VALUES = st.one_of(
+    st.sampled_from(NASTY_NUMBERS),
+    st.lists(st.sampled_from(NASTY_TEXTS), max_size=3).map(lambda pieces: b'"' + b"".join(pieces) + b'"'),
+    st.integers(60, 66).map(lambda n: b"[" * n + b"]" * n),
+    st.integers(60, 66).map(lambda n: b'{"x":' * n + b"1" + b"}" * n),
+    st.sampled_from([b"true", b"tru", b"null", b"{}", b"[]", b"[1,[2]]", b'{"x":1,"x":2}', b""]),
+)
+NAMES = st.sampled_from([b"x", b"y", b"z", rb"\u0078", rb"\ud83d", rb"\ud83d\ude00", b"\xed\xa0\x80"])
+
+
+@st.composite
+def nasty(draw: st.DrawFn) -> bytes:
+    """JSON objects of values that readers take differently; some have a name twice."""
+    fields = draw(st.lists(st.tuples(NAMES, VALUES), max_size=3))
+    return b"{" + b",".join(b'"' + name + b'":' + value for name, value in fields) + b"}" + draw(AFTER)
+
+
+AFTER = st.sampled_from([b"", b"", b"", b" \n", b"\x00", b"{}", b"\x0b"])
+
+
+@given(events=st.lists(nasty() | spoiled(), min_size=1, max_size=8))
+def test_the_library_and_the_job_take_the_same_bytes_for_events(events: list[bytes]) -> None:
+    """And read the same from these; alone, in a batch, and whole."""
+    fields = Fields.of(PATHS)
+    rows = pa.record_batch({"value": pa.array(events, pa.binary()), "headers": pa.array([None] * len(events), HEADERS)})
+    job = read_job_events(rows, fields, decode_event)
+    index = Index.build({"s": {"x": [{"suffix": "a"}], "y": [{"prefix": "a"}]}})
+    for number, event in enumerate(events):
+        if number in job.undecodable:
+            for read_it in (index.match, lambda events: index.match(events * (FEW + 1)), lambda e: document(e[0])):
+                with pytest.raises(MatchingError):
+                    read_it([event])
+            continue
+        index.match([event])
+        index.match([event] * (FEW + 1))
+        alone, _ = read_events([event], fields)
+        assert held(alone, 0) == held(job.values, number) == held(read_documents([document(event)], fields), 0), event
+        assert alone.several[0] == job.values.several[number]
 
 
 def test_a_name_with_a_quote_is_not_taken_for_the_end_of_another() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from matchers import Index
+from matchers import Index, MatchingError
 from matchers.language import naive
 from matchers.language.parsing import parse
+from matchers.library import FEW
 from streaming.codecs import Undecodable, decode_event
 from streaming.documents.subscriptions import read_change
 from tests.documents import DOCUMENTS, HOME, anchors, blocks, links, prose, steps
@@ -73,6 +74,9 @@ def test_what_is_no_event() -> None:
         with pytest.raises(Undecodable) as error:
             decode_event(in_backticks(value)[0].encode())
         assert reason.split(":")[0] in str(error.value)
+        for n in (1, FEW + 1):
+            with pytest.raises(MatchingError, match=r"not JSON|is a JSON object, not|nested deeper than 64 levels"):
+                Index.build({"s": {}}).match([in_backticks(value)[0].encode()] * n)
 
 
 def test_the_truth_table() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from random import Random
 from typing import Any
 
@@ -160,6 +161,20 @@ def test_large_patterns_cost_what_they_weigh() -> None:
 def test_the_index_names_the_subscription_that_is_wrong() -> None:
     with pytest.raises(MatchingError, match="subscription 's2': field x: needs a list"):
         Index.build({"s1": {"x": [1]}, "s2": {"x": 1}})
+
+
+@pytest.mark.parametrize("levels", [4, 5, 31, 32])
+def test_an_error_within_many_alternatives_names_a_few(levels: int) -> None:
+    pattern: Any = {"x": 1}
+    for level in range(levels):
+        pattern = {"$not": pattern} if level % 2 else {"$or": [pattern]}
+    with pytest.raises(PatternError) as error:
+        parse(pattern)
+    message = str(error.value)
+    assert message.count("$or: ") + message.count("$not: ") <= 4
+    assert message.endswith("field x: needs a list of what it may be, such as [1]" if levels < 32 else "32 objects")
+    assert ("...: pattern 1 of $or: " in message) is (levels > 4)
+    assert str(pickle.loads(pickle.dumps(error.value))) == message
 
 
 def test_an_explanation_says_what_was_wanted_and_what_was_found() -> None:

@@ -31,7 +31,7 @@ PATTERNS = {
 EVENTS: list[tuple[dict[str, Any], list[str]]] = [
     ({"symbol": "IBM", "price": 150.0}, ["ibm", "middle", "none", "suffix"]),
     ({"symbol": "IBM", "price": [5, 150], "note": "x"}, ["ibm", "middle", "suffix"]),
-    ({"symbol": "I\n\u00e9BM", "price": 10**400}, ["middle", "none", "suffix"]),
+    ({"symbol": "I\n\u00e9BM", "price": 10**300}, ["middle", "none", "suffix"]),
     ({"legs": [{"a": 1, "b": 3}, {"a": 2, "b": 2}]}, ["none"]),
     ({"legs": [{"a": 1, "b": 3}, {"a": 1, "b": 2}]}, ["none", "same element"]),
     ({}, ["none"]),
@@ -67,6 +67,13 @@ def test_a_forgotten_list_of_events_is_refused(events: Any) -> None:
         Index.build(PATTERNS).match(events)
 
 
+def nested(levels: int) -> Any:
+    node: Any = []
+    for _ in range(levels - 1):
+        node = [node]
+    return node
+
+
 def test_what_is_wrong_with_the_arguments_is_said() -> None:
     listed: Any = [{"x": [1]}]
     with pytest.raises(MatchingError, match=r"patterns by id, such as .*, not a list"):
@@ -87,7 +94,20 @@ def test_what_is_wrong_with_the_arguments_is_said() -> None:
         (b'{"symbol": "\xff"}', "not JSON"),
         (b"[1]", "JSON object"),
         (b"5", "JSON object"),
-        (b'{"symbol": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"symbol": ' + b"[" * 100_000, "nested deeper than 64"),
+        (b'{"symbol": ' + b"[" * 64 + b"]" * 64 + b"}", "nested deeper than 64"),
+        (b'{"other": ' + b'{"x": ' * 64 + b"1" + b"}" * 64 + b"}", "nested deeper than 64"),
+        (b'{"symbol": 1e999}', "beyond all doubles"),
+        (b'{"other": -1e999}', "beyond all doubles"),
+        (b'{"symbol": ' + b"9" * 400 + b"}", "beyond all doubles"),
+        (b'{"symbol": 1e999, "symbol": 1}', "beyond all doubles"),
+        (b'{"symbol": "\\ud800"}', r"\\ud800 is half of a pair"),
+        (b'{"symbol": "\\uDFFFa"}', r"\\uDFFF is half of a pair"),
+        (b'{"symbol": "\\ud83d\\u0041"}', r"\\ud83d is half of a pair"),
+        (b'{"symbol": "\\ude00\\ud83d"}', r"\\ude00 is half of a pair"),
+        (b'{"\\ud800": 1}', r"\\ud800 is half of a pair"),
+        (b'{"symbol": "\\ud800", "symbol": 1}', r"\\ud800 is half of a pair"),
+        (b'{"symbol": "\xed\xa0\x80"}', "not JSON"),
     ],
 )
 @pytest.mark.parametrize("n", [1, FEW + 1])
@@ -96,6 +116,42 @@ def test_bytes_that_are_no_event_are_refused(n: int, text: bytes, reason: str) -
     with pytest.raises(MatchingError, match=reason):
         index.match([b'{"symbol": "IBM"}'] * (n - 1) + [text])
     assert index.match([{"symbol": "IBM"}]) == [["middle", "none", "suffix"]]
+
+
+@pytest.mark.parametrize("n", [1, FEW + 1])
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        ({"symbol": "\ud800"}, "half of a pair of surrogates"),
+        ({"symbol": ["a", {"x": 1}, "a\udfff"]}, "half of a pair of surrogates"),
+        ({"symbol": nested(64)}, "nested deeper than 64"),
+        ({"symbol": nested(100_000)}, "nested deeper than 64"),
+    ],
+    ids=["half a pair", "in an array", "65 levels", "100,001 levels"],
+)
+def test_a_document_that_is_no_event_is_refused(n: int, event: dict[str, Any], reason: str) -> None:
+    index = Index.build(PATTERNS)
+    with pytest.raises(MatchingError, match=reason):
+        index.match([{"symbol": "IBM"}] * (n - 1) + [event])
+    assert index.match([{"symbol": nested(63)}] * n) == [["none"]] * n
+
+
+@pytest.mark.parametrize("n", [1, FEW + 1])
+def test_an_event_may_have_64_levels_and_pairs_of_surrogates(n: int) -> None:
+    index = Index.build({"s": {"x": ["\U0001f600", "\\ud800"]}})
+    deep = b"[" * 62 + b'{"y": "\\n"}' + b"]" * 62
+    for text in (b'"\\ud83d\\ude00"', b'"\\uD83D\\uDE00"', b'"\\\\ud800"', b'["' + b"\\u00e9" * 9 + b'", "\\\\ud800"]'):
+        assert index.match([b'{"x": ' + text + b', "z": ' + deep + b"}"] * n) == [["s"]] * n
+
+
+@pytest.mark.parametrize("n", [1, 2 * WORTHWHILE])
+@pytest.mark.parametrize(
+    "pattern", [{"x": ["\ud800"]}, {"\ud800": ["a"]}, {"x": {"a\udfff": [1]}}, {"x": [{"prefix": "\ud800"}]}]
+)
+def test_patterns_with_half_of_a_pair_of_surrogates_are_refused(n: int, pattern: Any) -> None:
+    """Alone and among many of one shape."""
+    with pytest.raises(MatchingError, match="without unpaired surrogates"):
+        Index.build({f"s{i}": pattern for i in range(n)})
 
 
 @pytest.mark.parametrize("n", [1, FEW + 1])
