@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import fastavro
@@ -24,7 +25,7 @@ def framed(id: int, payload: bytes) -> bytes:
     return b"\0" + id.to_bytes(4, "big") + payload
 
 
-def reason(decode: Decode, value: bytes | None, headers: dict[str, bytes] | None = None) -> str:
+def reason(decode: Callable[..., Any], value: bytes | None, headers: Mapping[str, Any] | None = None) -> str:
     with pytest.raises(Undecodable) as error:
         decode(value, headers or {})
     return str(error.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -13,7 +13,7 @@ from fastavro.io.binary_decoder import BinaryDecoder
 
 from streaming.codecs import avro_bounds, framing
 from streaming.codecs.avro_schema import as_json, is_recursive
-from streaming.codecs.contract import Undecodable, kind
+from streaming.codecs.contract import Headers, Undecodable, kind
 from streaming.codecs.registry import MAX_REFERENCES, Registry, Schema
 
 MAX_NUMBERS = 200_000  # in a record whose schema holds itself: the slow reader takes 10 us for each
@@ -48,7 +48,7 @@ class Avro:
         self._registry = registry
         self._reads: dict[int, Read] = {}
 
-    def decode(self, value: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
+    def decode(self, value: bytes | None, headers: Headers) -> dict[str, Any]:
         """Decode an event. Raises Undecodable, and JobError if the registry does not answer."""
         id = framing.schema_id(value)
         read = self._reads.get(id) or self._opened(id)

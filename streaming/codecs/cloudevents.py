@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from collections.abc import Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
-from streaming.codecs.contract import Undecodable
+from streaming.codecs.contract import Headers, Undecodable, kind
 from streaming.codecs.json import decode_event
 
 VERSION = "1.0"
@@ -24,14 +24,14 @@ _CHARSETS = re.compile(r"utf[-_]?(8|16|32)([-_]?[bl]e)?|(us-)?ascii|iso-8859-\d+
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^\s";]+)', re.IGNORECASE)
 
 
-def decode(value: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
+def decode(value: bytes | None, headers: Headers) -> dict[str, Any]:
     """Decode an event. Raises Undecodable."""
     content_type = _content_type(headers)
     media = _media(content_type)
     if media.startswith(BATCH):
         raise Undecodable(f"{media}: the record holds a batch of CloudEvents; a record must hold one event")
     if media == ENVELOPE:
-        return _checked(decode_event(value))
+        return _checked_data(_checked(decode_event(value)))
     if media.startswith(ANY_ENVELOPE):
         raise Undecodable(f"{media}: this format of CloudEvents is not supported; {ENVELOPE} is")
     if "ce_specversion" in headers:
@@ -39,12 +39,12 @@ def decode(value: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
     raise Undecodable(f"not a CloudEvent: it has neither the content-type {ENVELOPE} nor a header ce_specversion")
 
 
-def _binary(value: bytes | None, headers: Mapping[str, bytes], content_type: str | None) -> dict[str, Any]:
+def _binary(value: bytes | None, headers: Headers, content_type: str | None) -> dict[str, Any]:
     event: dict[str, Any] = {}
-    for key, raw in headers.items():
+    for key, values in headers.items():
         name = key.removeprefix("ce_")
         if name != key and name not in _DATA:
-            event[name] = _text(raw, f"header {key}")
+            event[name] = _text(_only(values, key), f"header {key}")
     _checked(event)
     if content_type is not None:
         event["datacontenttype"] = content_type
@@ -68,11 +68,32 @@ def _checked(event: dict[str, Any]) -> dict[str, Any]:
     return event
 
 
-def _content_type(headers: Mapping[str, bytes]) -> str | None:
-    for key, value in headers.items():
-        if key.lower() == "content-type":
-            return _text(value, f"header {key}")
-    return None
+def _checked_data(event: dict[str, Any]) -> dict[str, Any]:
+    """An event as the structured mode writes it, if its data are there once."""
+    if "data_base64" not in event:
+        return event
+    if "data" in event:
+        raise Undecodable("not a CloudEvent: it has both data and data_base64")
+    data = event["data_base64"]
+    try:
+        if not isinstance(data, str):
+            raise ValueError(f"not a text but {kind(data)}")
+        b64decode(data, validate=True)
+    except ValueError as error:
+        raise Undecodable(f"not a CloudEvent: data_base64 is not Base64: {error}") from None
+    return event
+
+
+def _content_type(headers: Headers) -> str | None:
+    values = [value for key, values in headers.items() if key.lower() == "content-type" for value in values]
+    return _text(_only(values, "content-type"), "header content-type") if values else None
+
+
+def _only(values: Sequence[bytes], key: str) -> bytes:
+    """The value of a header that may be there several times, but with one value."""
+    if any(value != values[0] for value in values):
+        raise Undecodable(f"not a CloudEvent: it has several headers {key} with different values")
+    return values[0]
 
 
 def _media(content_type: str | None) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-Decode = Callable[[bytes | None, Mapping[str, bytes]], dict[str, Any]]  # raises Undecodable
+Headers = Mapping[str, Sequence[bytes]]  # by name all values, in the order of the record
+Decode = Callable[[bytes | None, Headers], dict[str, Any]]  # raises Undecodable
 
 
 MOST_CHARACTERS = 1_000  # of a reason: it goes into a header of the dead letter, and may quote the event

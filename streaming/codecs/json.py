@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from streaming.codecs.contract import Undecodable, kind
+from streaming.codecs.contract import Headers, Undecodable, kind
 
 
-def decode_event(value: bytes | None, headers: Mapping[str, bytes] | None = None) -> dict[str, Any]:
+def decode_event(value: bytes | None, headers: Headers | None = None) -> dict[str, Any]:
     """A JSON object (RFC 8259, UTF-8). Of a repeated key the last counts. Raises Undecodable."""
     if value is None:
         raise Undecodable("the record has no value")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from google.protobuf.descriptor import FileDescriptor
@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from streaming.codecs import framing
-from streaming.codecs.contract import Undecodable, kind
+from streaming.codecs.contract import Headers, Undecodable, kind
 from streaming.codecs.protobuf_message import Messages
 from streaming.codecs.protobuf_schema import FORMAT, file_of
 from streaming.codecs.registry import Registry
@@ -26,7 +26,7 @@ class Protobuf:
         self._files: dict[int, tuple[FileDescriptor, Messages]] = {}
         self._reads: dict[tuple[int, Path], Callable[[bytes], Message]] = {}
 
-    def decode(self, value: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
+    def decode(self, value: bytes | None, headers: Headers) -> dict[str, Any]:
         """Decode an event. Raises Undecodable, and JobError if the registry does not answer."""
         id = framing.schema_id(value)
         path, at = _path(value or b"")

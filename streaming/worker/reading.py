@@ -37,8 +37,10 @@ def read_events(rows: pa.RecordBatch, fields: Fields, decode: Decode) -> Decoded
         if row in undecodable:
             return {}
         if row not in documents:
-            headers = rows["headers"][row].as_py() or ()
-            documents[row] = checked(decode(value[row].as_py(), {h["key"]: h["value"] or b"" for h in headers}))
+            headers: dict[str, list[bytes]] = {}
+            for header in rows["headers"][row].as_py() or ():
+                headers.setdefault(header["key"], []).append(header["value"] or b"")
+            documents[row] = checked(decode(value[row].as_py(), headers))
         return documents[row]
 
     for row in left.tolist():

@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 
-from streaming.codecs.cloudevents import decode as cloudevent
+from streaming.codecs.cloudevents import decode
 from tests.schemas import reason
 
 ATTRIBUTES = {"specversion": "1.0", "id": "7", "source": "/shop", "type": "order.placed", "subject": "Grüße"}
-BINARY = {f"ce_{name}": text.encode() for name, text in ATTRIBUTES.items()}
+Headers = dict[str, bytes | list[bytes]]
+
+
+def cloudevent(value: bytes | None, headers: Headers) -> dict[str, Any]:
+    return decode(value, {name: v if isinstance(v, list) else [v] for name, v in headers.items()})
+
+
+BINARY: Headers = {f"ce_{name}": text.encode() for name, text in ATTRIBUTES.items()}
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/vnd.order+json", "text/json; charset=utf-8"])
@@ -43,7 +50,7 @@ def test_data_of_the_binary_mode(content_type: bytes | None, value: bytes | None
     assert cloudevent(value, headers) == ATTRIBUTES | typed | data
 
 
-STRUCTURED = {"content-type": b"application/cloudevents+json"}
+STRUCTURED: Headers = {"content-type": b"application/cloudevents+json"}
 
 
 @pytest.mark.parametrize(
@@ -63,6 +70,19 @@ STRUCTURED = {"content-type": b"application/cloudevents+json"}
             STRUCTURED,
             "specversion '0.3'; only 1.0 is supported",
         ),
+        (json.dumps(ATTRIBUTES | {"data": 1, "data_base64": "AAAA"}).encode(), STRUCTURED, "both data and data_base64"),
+        (
+            json.dumps(ATTRIBUTES | {"data": None, "data_base64": "AAAA"}).encode(),
+            STRUCTURED,
+            "both data and data_base64",
+        ),
+        *(
+            (json.dumps(ATTRIBUTES | {"data_base64": data}).encode(), STRUCTURED, "data_base64 is not Base64: ")
+            for data in ("a", "AAA", "AA==A", "A A A A ", "AA-_", "\u00e9\u00e9\u00e9\u00e9", 5, None, ["AAAA"])
+        ),
+        (b"{}", BINARY | {"ce_id": [b"7", b"8"]}, "several headers ce_id with different values"),
+        (b"{}", BINARY | {"ce_other": [b"7", b""]}, "several headers ce_other with different values"),
+        (b"{}", {"content-type": b"text/plain", "Content-Type": b"text/html"}, "several headers content-type"),
         (b"{}", BINARY | {"ce_type": b""}, "type missing"),
         (b"{}", BINARY | {"ce_specversion": b"2.0"}, "specversion '2.0'"),
         (b"{}", BINARY | {"ce_subject": b"\xff"}, "header ce_subject is not a text"),
@@ -71,5 +91,16 @@ STRUCTURED = {"content-type": b"application/cloudevents+json"}
         (b"x", BINARY | {"content-type": b"text/plain; charset=none"}, "data is not a text"),
     ],
 )
-def test_what_is_no_cloudevent(value: bytes | None, headers: dict[str, bytes], why: str) -> None:
+def test_what_is_no_cloudevent(value: bytes | None, headers: Headers, why: str) -> None:
     assert why in reason(cloudevent, value, headers)
+
+
+def test_a_header_that_is_there_twice_has_one_value() -> None:
+    twice = BINARY | {"ce_id": [b"7", b"7"], "content-type": [b"text/plain"] * 2, "other": [b"1", b"2"]}
+    assert cloudevent(b"a", twice) == ATTRIBUTES | {"datacontenttype": "text/plain", "data": "a"}
+
+
+@pytest.mark.parametrize("data", ["", "iVBORw==", "AAAA"])
+def test_data_in_base64_is_left_as_it_is_written(data: str) -> None:
+    event = ATTRIBUTES | {"data_base64": data}
+    assert cloudevent(json.dumps(event).encode(), STRUCTURED) == event
