@@ -171,10 +171,11 @@ class Monitoring(Section):
     port: Annotated[int, Field(ge=0, le=65_535)] = 0
     """Port to listen on; 0 takes a free one, named in the log and in the checkpoint's file "monitoring"."""
     stalled_after_s: Annotated[int, Field(gt=0)] = 300
-    """The job is not healthy if no batch finished for this time while there were records to read."""
+    """The job is not healthy if nothing was committed for this time while there were records to read and the broker
+    answered. A batch commits piece by piece."""
     stuck_after_s: Annotated[int, Field(gt=0)] = 30
     """The job is not ready, and warns, if a batch makes no progress for this time in one stage (prepare, measure,
-    match, publish). Set it above the time to match the largest batch."""
+    match, publish). Each transaction of a task is progress."""
     traces: Annotated[str, AfterValidator(_of_a_collector)] = ""
     """Address of an OpenTelemetry collector (OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces); each batch is
     sent as a trace. Empty: no traces."""

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -31,11 +31,12 @@ from streaming.errors import JobError
 from streaming.index.parts import RemoteFile, SharedFile
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
+from streaming.kafka.committed import CommittedOffsets
 from streaming.kafka.deleted import DeletedEvents
 from streaming.kafka.outputs import check_config, outputs
 from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.start_offsets import Beginning, warn_deleted, with_a_batch
-from streaming.kafka.topic_watch import Watch
+from streaming.kafka.topic_watch import ANSWER_S, Watch
 from streaming.kafka.topics import TIMEOUT_S, Topics
 from streaming.log import logger
 from streaming.monitoring.monitor import Monitor
@@ -253,15 +254,17 @@ def monitored(settings: Settings, watch: Watch, past: Past | None) -> Iterator[t
         stuck_after_s=options.stuck_after_s,
         past=past,
     )
-    if not options.enabled:
-        with Monitor(about, source_topics(settings), watch.ends) as monitor:
-            yield monitor, None
-        return
+    kafka = settings.kafka
     with (
-        Monitor(about, source_topics(settings), watch.ends) as monitor,
-        Server(options.host, options.port, monitor.view) as server,
-        checkpoint.announced(settings.query.checkpoint, server.url),
+        closing(CommittedOffsets(kafka.bootstrap_servers, kafka.client, settings.query.name, ANSWER_S)) as committed,
+        Monitor(about, source_topics(settings), watch.ends, committed=committed.reached) as monitor,
+        ExitStack() as last,
     ):
+        if not options.enabled:
+            yield monitor, None
+            return
+        server = last.enter_context(Server(options.host, options.port, monitor.view))
+        last.enter_context(checkpoint.announced(settings.query.checkpoint, server.url))
         log.info("starting", query=settings.query.name, monitoring=server.url)
         yield monitor, server.url
 

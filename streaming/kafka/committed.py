@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 
 
 class CommittedOffsets:
-    def __init__(self, bootstrap_servers: str, options: Mapping[str, str], group: str) -> None:
+    def __init__(self, bootstrap_servers: str, options: Mapping[str, str], group: str, timeout_s: float = 60.0) -> None:
         from streaming.publishing.connection.client import Client  # loads numpy, which most commands do without
         from streaming.publishing.sweep import sweep
 
-        self.client = Client(bootstrap_servers, options)
+        self.client = Client(bootstrap_servers, options, timeout_s)
         self._sweep = sweep
         self._group = group
 
@@ -24,6 +24,10 @@ class CommittedOffsets:
         change them. Raises JobError."""
         swept = self._sweep(self.client, (), self._group, list(partitions), stable=stable)
         return {at: (offset, swept.notes.get(at, "")) for at, offset in swept.offsets.items()}
+
+    def reached(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The offset that is committed now of each partition that has one. Raises JobError."""
+        return {at: offset for at, (offset, _) in self.read(partitions, stable=False).items()}
 
     def close(self) -> None:
         self.client.close()

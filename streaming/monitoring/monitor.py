@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from matchers.index.snapshot import Part
@@ -18,7 +18,7 @@ from streaming.monitoring.figures import Figures
 from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.reporting import Report
 from streaming.monitoring.troubles import Troubles
-from streaming.monitoring.verdicts import look_at, stuck, without_progress_s
+from streaming.monitoring.verdicts import BROKER_S, look_at, stuck, without_progress_s
 from streaming.monitoring.view import (
     BUILDING,
     RESTORING,
@@ -32,7 +32,7 @@ from streaming.monitoring.view import (
     Progress,
     View,
 )
-from streaming.rows import Source, SourcePartition
+from streaming.rows import EVENTS, Source, SourcePartition
 from streaming.state.state import State
 
 log = logger("sluice.monitoring")
@@ -40,6 +40,7 @@ log = logger("sluice.monitoring")
 EVERY_S = 5.0  # the broker is asked, and Spark
 
 Ends = Mapping[tuple[str, int], int]  # (topic, partition) -> offset
+Committed = Callable[[Collection[tuple[str, int]]], Ends]
 
 
 class Monitor:
@@ -47,7 +48,8 @@ class Monitor:
 
     Each value is replaced whole by the one thread that writes it, so nobody waits for a lock. While the monitor is
     open, a thread of its own watches whether the current batch makes progress, which no thread can do that waits for
-    Spark; with `ask` it also asks for the ends of the topics. `ask` raises JobError.
+    Spark; with `ask` it also asks for the ends of the topics. While the tasks of a batch take long, it asks for the
+    offsets that they have `committed`: if these move, the batch makes progress. Both raise JobError.
     """
 
     def __init__(
@@ -56,10 +58,12 @@ class Monitor:
         topics: Mapping[Source, str],
         ask: Callable[[], Ends] | None = None,
         clock: Callable[[], float] = time.time,
+        committed: Committed | None = None,
     ) -> None:
         self._about = about
         self._topics = topics
         self._ask = ask
+        self._committed = committed
         self._clock = clock
         self._phase = RESTORING
         self._beat_at = self._progressed_at = clock()
@@ -67,6 +71,8 @@ class Monitor:
         self._figures = Figures()
         self._in_hand: InHand | None = None
         self._reported: InHand | None = None  # as making no progress
+        self._reached: tuple[int, int] | None = None  # a batch, and the sum of the offsets committed in it
+        self._went_on: tuple[InHand | None, float] = (None, 0.0)  # by committed offsets, and when that was seen
         self._state: State | None = None
         self._preparation = Preparation(BUILDING, clock(), clock())
         self._lacked_index = False  # when it was last looked at
@@ -138,8 +144,25 @@ class Monitor:
                 log.warning("the broker does not say where the topics end", reason=str(error))
             return
         behind = any(lag.records for lag in self._lag(ends))
-        since = (before.behind_since or now) if behind else None
+        since = (now if before.silent_s(now) > BROKER_S else before.behind_since or now) if behind else None
         self._broker = Broker(ends, self._clock(), None, since)
+
+    def look_at_tasks(self) -> None:
+        """Ask once what the tasks of the current batch have committed, if they take long."""
+        in_hand = self._in_hand
+        if self._committed is None or in_hand is None or in_hand.stage != "match":
+            return
+        if self._clock() - in_hand.since < EVERY_S:
+            return
+        events = [at for at in self._broker.ends if at[0] == self._topics[EVENTS]]
+        try:
+            total = sum(self._committed(events).values())
+        except JobError as error:
+            log.debug("what tasks have committed is not known", reason=str(error))
+            return
+        before, self._reached = self._reached, (in_hand.batch, total)
+        if before is not None and before[0] == in_hand.batch and total > before[1]:
+            self._went_on = in_hand, self._clock()
 
     def look(self) -> None:
         """Log once that a batch makes no progress, and once that it continues; and that the index is in use."""
@@ -149,10 +172,10 @@ class Monitor:
             without_s = round(view.now - self._preparation.since, 1)
             log.info("matching with the index", index=view.holding.index, without_s=without_s)
         before, self._reported = self._reported, stuck(view)
-        if before is not None and view.in_hand is not before:
+        if before is not None and view.in_hand != before:
             fields = {"batch": before.batch, "stage": before.stage, "after_s": round(view.now - before.since, 1)}
             log.info("the batch continues", **fields)
-        if self._reported is not None and self._reported is not before:
+        if self._reported is not None and self._reported != before:
             log.warning(
                 "the batch makes no progress",
                 batch=self._reported.batch,
@@ -162,15 +185,17 @@ class Monitor:
             )
 
     def view(self) -> View:
-        broker = self._broker
+        broker, in_hand, (of, went_on_at) = self._broker, self._in_hand, self._went_on
+        if in_hand is not None and in_hand is of:
+            in_hand = replace(in_hand, since=went_on_at)
         return View(
             about=self._about,
             now=self._clock(),
             phase=self._phase,
             beat_at=self._beat_at,
-            progressed_at=self._progressed_at,
+            progressed_at=max(self._progressed_at, went_on_at),
             figures=self._figures,
-            in_hand=self._in_hand,
+            in_hand=in_hand,
             holding=self._holding(),
             preparation=self._preparation if self._state is not None and self._state.lacks_index else None,
             lag=tuple(self._lag(broker.ends)),
@@ -189,6 +214,8 @@ class Monitor:
                     self._resident = resident_bytes(os.getpid())
                     self._measure()
                     self.ask()
+                if self._broker.error is None:
+                    self.look_at_tasks()
             except Exception:  # a mistake here must not leave everybody with old figures, unnoticed
                 log.exception("the job could not be looked at")
             if self._ended.wait(EVERY_S):

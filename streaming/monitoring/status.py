@@ -25,7 +25,7 @@
     last_batch_at   epoch s; null before the first
     in_hand         batch, stage (prepare, measure, match, publish), without_progress_s (since the stage began, or went
                     on); null between two batches
-    stalled_s       for how long there has been something to read and no batch was done
+    stalled_s       for how long there has been something to read and nothing was committed, while the broker answered
     broker          answered_at (epoch s; null: never), error (null: it answers)
     spark           rows_per_s_read, rows_per_s_done, phases_s, heap_bytes
     resident_bytes  of the processes below the driver: jvm, workers, beside

@@ -48,9 +48,14 @@ def waiting(view: View) -> list[str]:
 
 
 def stalled_s(view: View) -> float:
-    """The time for which there has been something to read and no batch was done."""
+    """The time for which there has been something to read and nothing was committed.
+
+    Without the time of a standstill of the broker: a restart does not help against that.
+    """
     since = view.broker.behind_since
-    return 0.0 if since is None else max(0.0, view.now - max(since, view.progressed_at))
+    if since is None or view.broker.silent_s(view.now) > BROKER_S:
+        return 0.0
+    return max(0.0, view.now - max(since, view.progressed_at))
 
 
 def without_progress_s(view: View) -> float:
@@ -71,7 +76,7 @@ def _ailing(view: View) -> Iterator[str]:
     if stalled_s(view) > view.about.stalled_after_s:
         behind = sum(lag.records for lag in view.lag)
         yield (
-            f"no batch was done for {stalled_s(view):.0f} s while {behind:,} records wait "
+            f"nothing was committed for {stalled_s(view):.0f} s while {behind:,} records wait "
             f"(monitoring.stalled_after_s = {view.about.stalled_after_s:g})"
         )
 

@@ -86,6 +86,10 @@ class Broker:
     error: str | None = None  # of the last time, if it did not answer then
     behind_since: float | None = None  # epoch s; None: at the last answer there was nothing left to read
 
+    def silent_s(self, now: float) -> float:
+        """The time for which it has not answered, by its errors."""
+        return 0.0 if self.error is None or self.answered_at is None else now - self.answered_at
+
     @property
     def unknown_since(self) -> float | None:
         """Since when the ends are not known any more (epoch s); None if they are, or never were."""
@@ -128,7 +132,7 @@ class View:
     now: float  # epoch s
     phase: str
     beat_at: float  # epoch s: when the main thread last saw the query run
-    progressed_at: float  # epoch s: when a batch, or a piece of one, was last done
+    progressed_at: float  # epoch s: when a batch, a piece of one or a slot last committed
     figures: Figures
     in_hand: InHand | None  # None: no batch
     holding: Holding | None  # None: it is being restored

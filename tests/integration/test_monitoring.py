@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -109,6 +110,53 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
         assert sorted(json.loads(record.value)["n"] for record in records(kafka, f"{name}.to.alice")) == list(
             range(100)
         )
+
+
+@pytest.mark.timeout(900)
+def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_they_hang(
+    sluice: CommandLine, kafka: str
+) -> None:
+    stalled_after_s, pieces, rows = 30, 40, 100
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+    flags = (
+        *("-s", "spark.options.spark.python.daemon.module=tests.slow_daemon"),
+        *("-s", f"spark.options.spark.sql.execution.arrow.maxRecordsPerBatch={rows}"),
+        *("-s", f"monitoring.stalled_after_s={stalled_after_s}"),
+    )
+    with job(sluice, *flags) as running:
+        running.running()
+        url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+
+        def status() -> Any:
+            return json.loads(ask(f"{url}/status.json")[1])
+
+        sluice("produce", stdin=lines({"n": 0}))
+        running.until("done with the first", lambda: running.total("events") == 1)
+        sluice("produce", stdin=lines(*({"n": n, "text": "SLOW"} for n in range(1, 1 + pieces * rows))))
+        began, codes = time.monotonic(), set()
+        while running.total("events") == 1 and time.monotonic() < began + 2 * stalled_after_s:
+            codes.add(ask(f"{url}/health")[0])
+            time.sleep(0.5)
+        assert codes == {200}
+        running.until("done with the batch", lambda: running.total("events") == 1 + pieces * rows, 400)
+        batch = max(line["batch_ms"] for line in running.lines if line["event"] == "batch")
+        assert batch > 1_000 * stalled_after_s, "that was no long batch"
+
+        sluice("produce", stdin=lines(*({"n": n, "text": "SLOW"} for n in range(pieces * rows))))
+        running.until("at work", lambda: (status()["in_hand"] or {}).get("stage") == "match")
+        workers = [one for one in running.processes() if "\0tests.slow_daemon\0" in one.command]
+        for worker in workers:
+            worker.send(signal.SIGSTOP)
+        try:
+            running.until("not alive", lambda: ask(f"{url}/health")[0] == 503, 300)
+            (reason,) = status()["health"]["reasons"]
+            assert reason.startswith("nothing was committed for ")
+        finally:
+            for worker in workers:
+                worker.send(signal.SIGCONT)
+        running.until("alive again", lambda: ask(f"{url}/health")[0] == 200, 300)
+        running.until("done", lambda: running.total("events") + running.total("unreported") > 2 * pieces * rows, 400)
 
 
 def warnings(running: Job) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import re
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
@@ -399,7 +399,7 @@ def test_without_batches_it_is_alive_only_while_there_is_nothing_to_read() -> No
     assert later(1) == []  # it has only just come
     assert later(300) == []
     assert later(1) == [
-        "no batch was done for 301 s while 5 records wait (monitoring.stalled_after_s = 300)",
+        "nothing was committed for 301 s while 5 records wait (monitoring.stalled_after_s = 300)",
     ]
     made.progressed()
     assert later(300) == []
@@ -407,6 +407,99 @@ def test_without_batches_it_is_alive_only_while_there_is_nothing_to_read() -> No
     assert made._state is not None
     made._state.positions = {(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 0}
     assert later(0) == []
+
+
+def test_a_batch_whose_tasks_commit_is_alive_however_long_it_takes_and_one_that_hangs_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, asked = Clock(), Asked({("events", 0): 500, ("subs", 0): 7})
+    offsets = {("events", 0): 0}
+    wanted: list[Any] = []
+
+    def committed(partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        wanted.append(partitions)
+        if asked.error:
+            raise BrokerUnreachable(asked.error)
+        return dict(offsets)
+
+    made = Monitor(replace(ABOUT, started_at=clock()), TOPICS, asked, clock, committed)
+    made.enter(RUNNING, state({(EVENTS, 0): 0, (SUBSCRIPTIONS, 0): 7}))
+    made.doing(3, "match")
+
+    def later(seconds: float) -> tuple[list[str], int]:
+        """The reasons of /health, and how many /ready has."""
+        clock.now += seconds
+        made.beat(Progress)
+        made.ask()
+        made.look_at_tasks()
+        made.look()
+        return ailing(made.view()), len(waiting(made.view()))
+
+    assert later(1) == ([], 0)
+    assert wanted == []  # a batch that takes no time costs no request
+    with caplog.at_level(logging.INFO, "sluice.monitoring"):
+        for n in range(40):
+            offsets["events", 0] = n
+            assert later(25) == ([], 0)
+        assert wanted[0] == [("events", 0)]
+        assert not caplog.records
+        asked.error = "for a moment"
+        made.look_at_tasks()
+        asked.error = ""
+        assert later(299) == ([], 1)
+        made.doing(3, "prepare")
+        made.doing(3, "match")  # it is tried again
+        stalled = ["nothing was committed for 301 s while 500 records wait (monitoring.stalled_after_s = 300)"]
+        assert later(2) == (stalled, 0)
+        assert later(40)[1] == 1
+        offsets["events", 0] += 1
+        assert later(1) == ([], 0)
+    events = [(record.getMessage(), record.__dict__["fields"].get("after_s")) for record in caplog.records]
+    no_progress = "the batch makes no progress"
+    assert events == [
+        (no_progress, None),
+        ("the batch continues", 301.0),
+        (no_progress, None),
+        ("the batch continues", 43.0),
+    ]
+
+
+def test_what_was_committed_in_another_batch_is_no_progress_of_this_one() -> None:
+    clock, asked = Clock(), Asked({("events", 0): 500, ("subs", 0): 0})
+    offsets = {("events", 0): 0}
+    made = Monitor(replace(ABOUT, started_at=clock()), TOPICS, asked, clock, lambda _: dict(offsets))
+    made.enter(RUNNING, state({(EVENTS, 0): 0, (SUBSCRIPTIONS, 0): 0}))
+    for batch in (1, 2):
+        made.doing(batch, "match")
+        offsets["events", 0] += 100
+        clock.now += 31
+        made.ask()
+        made.look_at_tasks()
+        assert len(waiting(made.view())) == 1
+
+
+def test_a_standstill_of_the_broker_is_no_reason_for_a_restart() -> None:
+    clock, asked = Clock(), Asked({("events", 0): 5, ("subs", 0): 0})
+    made = running(clock, asked)
+
+    def later(seconds: float) -> list[str]:
+        clock.now += seconds
+        made.beat(Progress)
+        made.ask()
+        return ailing(made.view())
+
+    assert later(200) == []
+    asked.error = "no answer"
+    for _ in range(10):
+        assert later(100) == []
+    asked.error = ""
+    assert later(1) == []  # it has as long again
+    assert later(300) == []
+    assert later(1) != []
+    asked.error = "no answer"
+    assert later(29) != []  # a moment without an answer begins nothing anew
+    asked.error = ""
+    assert later(1) != []
 
 
 def test_a_batch_that_makes_no_progress_is_logged_once_and_the_job_is_not_ready(
