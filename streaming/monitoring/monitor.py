@@ -74,7 +74,7 @@ class Monitor:
         self._reached: tuple[int, int] | None = None  # a batch, and the sum of the offsets committed in it
         self._went_on: tuple[InHand | None, float] = (None, 0.0)  # by committed offsets, and when that was seen
         self._state: State | None = None
-        self._preparation = Preparation(BUILDING, clock(), clock())
+        self._preparation = Preparation(BUILDING, clock(), clock(), clock())
         self._lacked_index = False  # when it was last looked at
         self._broker = Broker()
         self._progress = Progress()
@@ -106,7 +106,7 @@ class Monitor:
         """Set what is done for the index of the settings. It is shown while the state lacks that index."""
         before, now = self._preparation, self._clock()
         began = before.began if before.step == step else now
-        self._preparation = Preparation(step, before.since, began, done, of)
+        self._preparation = Preparation(step, before.since, began, now, done, of)
 
     def beat(self, progress: Callable[[], Progress]) -> None:
         """Called by the main thread for as long as the query runs; asks Spark now and then."""

@@ -57,12 +57,17 @@ class Preparation:
     step: str
     since: float  # epoch s: since when events are matched without it
     began: float  # epoch s: when the step did
+    reported_at: float  # epoch s: when the following was
     done: int = 0  # algorithms whose kernels are compiled
     of: int = 0
 
     def left_s(self, now: float) -> float | None:
-        """An estimate of the time that compiling still takes; None where there is no way to tell."""
-        return (now - self.began) * (self.of - self.done) / self.done if self.done else None
+        """An estimate of the time that compiling still takes, by what the compiled algorithms took; None where there is
+        no way to tell."""
+        if not self.done:
+            return None
+        left_s = (self.reported_at - self.began) * (self.of - self.done) / self.done - (now - self.reported_at)
+        return left_s if left_s > 0 else None
 
 
 @dataclass(frozen=True)
