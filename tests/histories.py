@@ -114,12 +114,20 @@ class Ledger:
     def write(self, changes: Sequence[tuple[int, int]], events: Sequence[tuple[int, int]]) -> None:
         """Changes as (id, kind), events as (partition, x)."""
         for id, kind in changes:
-            partition = id % len(PARTITIONS)
+            partition = id % len(PARTITIONS)  # an added one gets none: an id stays where it is
             log = self.world.topics[SUBSCRIPTIONS, partition]
             log.append(change(len(log), f"s{id}", subscription(id, kind), partition))
-        for partition, x in events:
+        for number, x in events:
+            partition = number % (len(self.began) // 2)
             log = self.world.topics[EVENTS, partition]
             log.append(event(len(log), {"x": x} if x else b"no event", 1_000 * x, partition))
+
+    def add_partition(self) -> None:
+        """To both topics."""
+        self.world.add_partition()
+        for at in self.world.topics:
+            self.began.setdefault(at, {})
+        self.seen["partition added"] += 1
 
     def expire(self) -> None:
         self.broker.expire()
@@ -143,7 +151,7 @@ class Ledger:
         return range(max(map(len, self.world.topics.values())))
 
     def left(self, state: State) -> bool:
-        return any(len(log) > state.positions[at] for at, log in self.world.topics.items())
+        return any(len(log) > state.positions.get(at, 0) for at, log in self.world.topics.items())
 
     def compare(self, state: State) -> None:
         """The state is that of its version, by the definition."""
@@ -167,7 +175,7 @@ class Ledger:
         assert all(after.get(at, -1) >= offset for at, offset in before.items()), "committed offsets went back"
         self.world.note_batch(after)
         version = self.world.version(before)
-        for p in PARTITIONS:
+        for p, _ in self.world.logs(EVENTS):
             self.began[EVENTS, p] |= dict.fromkeys(
                 range(before.get((EVENTS, p), 0), after.get((EVENTS, p), 0)), version
             )

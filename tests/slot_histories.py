@@ -37,7 +37,6 @@ from tests import connections, kafka_double
 from tests.actors import ENDED, PARKED, Actor, Actors, Dead
 from tests.brokers import LATE, Brokers
 from tests.histories import SUBSCRIBERS, Calls, Fault, Ledger
-from tests.living import PARTITIONS
 from tests.spark_double import Frame, WithoutSpark, traceback_of
 from tests.stage import NAMES, AtOnce, Value
 
@@ -183,20 +182,21 @@ class History(Ledger):
         partitions: dict[SourcePartition, list[dict[str, Any]]] = {}
         new = 0
         for at, log in self.world.topics.items():
-            begin = positions[at]
+            begin = positions.get(at, 0)
             partitions[at] = log[max(0, begin - again) : begin + most]
             new += len(log[begin : begin + most])
         places = list(partitions)
         Random(order).shuffle(places)
         frame: Any = Frame(partitions, places, rows, self._stage)
         pipeline = one.pipeline
+        pipeline.planned = lambda number: [(self.world.names.source(source), p) for source, p in partitions]
         ends = {at: rows[-1]["offset"] + 1 for at, rows in partitions.items() if rows}
 
         def done() -> None:
             self.broker.sleep(0.0)  # what is decided happens
             for at, end in ends.items():
-                assert pipeline.state.positions[at] >= end, "a batch is not done"
-            assert all(self.world.committed[at] >= to for at, to in pipeline.state.positions.items())
+                assert pipeline.state.positions.get(at, 0) >= end, "a batch is not done"
+            assert all(self.world.committed.get(at, 0) >= to for at, to in pipeline.state.positions.items())
             self.compare(pipeline.state)
 
         one.then = done
@@ -348,7 +348,8 @@ class History(Ledger):
             others = [who for who in self.commits[one.began :] if who.lineage != one.lineage]
             assert others, "fenced, and none has taken over"
             self.seen["superseded"] += 1
-        elif isinstance(actor.error, JobError) and (plan.happened or self.drivers):
+        # One that was opened later may have left a transaction open.
+        elif isinstance(actor.error, JobError) and (plan.happened or self.drivers or self.opened > one.opened):
             if not actor.error.retry and "failed" not in plan.happened:
                 raise actor.error
             self.seen[type(actor.error).__name__] += 1
@@ -508,7 +509,7 @@ class _Topics:
         self.create = history.broker.create
 
     def counts(self, names: Any) -> dict[str, int]:
-        return {name: len(PARTITIONS) for name in names}
+        return {name: len(self._history.began) // 2 for name in names}
 
     def offsets(self, name: str) -> list[tuple[int, int, int]]:
         world = self._history.world
@@ -534,7 +535,7 @@ def at_random(history: History, seed: int, steps: int) -> None:
 
     def write() -> None:
         changes = [(r.randrange(6), r.randrange(8)) for _ in range(r.randrange(4))]
-        history.write(changes, [(r.randrange(2), r.randrange(4)) for _ in range(r.randrange(6))])
+        history.write(changes, [(r.randrange(3), r.randrange(4)) for _ in range(r.randrange(6))])
 
     def batch() -> None:
         history.batch(r.randrange(3), r.randint(1, 4), r.randrange(3), r.randint(1, 4), r.randrange(24), faults())
@@ -545,7 +546,7 @@ def at_random(history: History, seed: int, steps: int) -> None:
         *[lambda: history.start(r.randint(1, MOST_TASKS), r.random() < 0.5, faults())] * 2,
         *[lambda: history.wake(r.randrange(3), faults())] * 3,
         *[lambda: history.wake_task(r.randrange(3), faults())] * 3,
-        *(lambda: history.crash(r.randrange(3)), lambda: history.expire()),
+        *(lambda: history.crash(r.randrange(3)), lambda: history.expire(), lambda: history.add_partition()),
         *(lambda: history.delete(r.randrange(3)), lambda: history.refuse(r.randrange(3), r.randrange(3))),
     ]
     for _ in range(steps):

@@ -158,7 +158,7 @@ class Slots:
     def committed(self, offsets: Offsets) -> None:
         assert offsets.items() <= self._offsets.items()
 
-    def settle(self, own: Iterable[TopicPartition]) -> Offsets:
+    def settle(self, own: Iterable[TopicPartition], read: Iterable[TopicPartition]) -> Offsets:
         self._producers = [producer._replace(epoch=self._epochs.get(producer.id, 0)) for producer in self._producers]
         return self._offsets
 

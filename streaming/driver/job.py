@@ -204,9 +204,9 @@ class Start:
         """Start it, with at most so many events per batch."""
         _forget(spark, self.spark_checkpoint)
         settings, topics = self.settings, assembly.source_topics(self.settings)
-        pipeline.reread = Rereading(
-            cluster=Cluster.of(settings), topics=topics, ends=partial(sources.planned, spark, self.spark_checkpoint)
-        )
+        planned = partial(sources.planned, spark, self.spark_checkpoint)
+        pipeline.planned = planned
+        pipeline.reread = Rereading(cluster=Cluster.of(settings), topics=topics, ends=planned)
         stream = sources.event_and_change_stream(
             spark,
             kafka=_source_options(settings),

@@ -111,6 +111,8 @@ class Pipeline:
     time_limit: TimeLimit | None = None  # of the tasks of a batch
     observer: Observer = field(default_factory=Nobody)
     deleted: DeletedEvents = field(default_factory=DeletedEvents)
+    # The partitions of both topics that a batch reads, by its number.
+    planned: Callable[[int], Iterable[tuple[str, int]]] = lambda number: ()
     # The rows of a batch, by its number, from some positions on, without Spark (`rereading.Rereading`).
     reread: Callable[[int, Mapping[SourcePartition, int]], Iterable[pa.Table]] | None = None
     _number: int = field(default=0, init=False)  # of the batch in hand
@@ -257,7 +259,7 @@ class Pipeline:
                 )
                 rows = self._stage(report, exact, batch, n, publication)
             except Exception as error:
-                self._reached(self.slots.settle(self._own()))
+                self._reached(self.slots.settle(self._own(), self.planned(self._number)))
                 report.counts["unreported"] += sum(self.state.positions.values()) - sum(before.values())
                 if not isinstance(error, Unsettled) or patience.ends(self.state.positions != before):
                     raise

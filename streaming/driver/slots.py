@@ -26,7 +26,7 @@ class Slots:
 
     sink: TransactionalSink
     publication: Publication  # what is the same for all batches; `work` adds the rest
-    partitions: Sequence[TopicPartition]  # of both topics
+    partitions: Sequence[TopicPartition]  # of both topics, as far as they are known
     _producers: list[Producer] = field(default_factory=list, init=False)
     _broadcast: Callable[[Any], Any] = field(init=False)
     _unusual: Mapping[str, int] = field(default_factory=dict, init=False)  # as the tasks know them
@@ -74,12 +74,14 @@ class Slots:
         """Commit offsets again. Raises Fenced if another job has taken over."""
         self.sink.claim(partitions)
 
-    def settle(self, own: Iterable[TopicPartition]) -> Offsets:
+    def settle(self, own: Iterable[TopicPartition], read: Iterable[TopicPartition]) -> Offsets:
         """After a task failed: claim, sweep, claim; returns what is committed.
 
-        `own` are partitions whose offsets no slot commits. The first claim fails if another job has taken over, whose
-        slots must not be fenced. The second one fails if another has taken over meanwhile.
+        `own` are partitions whose offsets no slot commits. `read` are those of the batch: a slot may have committed
+        offsets of one that was added since the start. The first claim fails if another job has taken over, whose slots
+        must not be fenced. The second one fails if another has taken over meanwhile.
         """
+        self.partitions = sorted({*self.partitions, *read})
         self.claim(own)
         offsets = self.sweep()
         self.sink.moved(offsets)

@@ -27,7 +27,7 @@ few = st.integers(0, 3)
 cores = st.integers(1, MOST_TASKS)
 faults = st.lists(st.builds(Fault, st.integers(1, 12), st.booleans(), st.sampled_from(ALL_KINDS)), max_size=2)
 changes = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=3)
-events = st.lists(st.tuples(st.integers(0, 1), few), max_size=5)
+events = st.lists(st.tuples(st.integers(0, 2), few), max_size=5)
 Pairs = list[tuple[int, int]]
 
 
@@ -83,6 +83,10 @@ class Machine(RuleBasedStateMachine):
     def expire(self) -> None:
         self.of().expire()
 
+    @rule()
+    def add_partition(self) -> None:
+        self.of().add_partition()
+
     @rule(subscriber=few)
     def delete(self, subscriber: int) -> None:
         self.of().delete(subscriber)
@@ -114,7 +118,7 @@ class Machine(RuleBasedStateMachine):
 
 EVERYTHING = [
     *("started beside another", "started again", "woke up", "crashed", "deleted", "refused", "superseded"),
-    *("second attempt", "a zombie goes on"),
+    *("second attempt", "a zombie goes on", "partition added"),
 ]
 
 EXAMPLES = hypothesis_settings().max_examples // 3
@@ -225,6 +229,21 @@ def test_what_a_task_commits_while_its_driver_settles_is_not_matched_again(histo
     history.wake_task()
     assert history.seen["a zombie commits"] == 1
     history.wake()
+    assert history.drivers
+    history.check()
+    history.finish()
+
+
+def test_what_a_slot_has_committed_of_an_added_partition_is_not_published_again(history: History) -> None:
+    """Its task dies before the report, and nobody has heard of that partition before this batch."""
+    history.write([(0, 1)], [])
+    history.start(1)
+    history.write([], [(0, 1)])
+    history.batch()
+    history.add_partition()
+    history.write([], [(0, 1), (2, 1)])
+    history.at("EndTxn", True, lambda task: task.die())
+    history.batch()
     assert history.drivers
     history.check()
     history.finish()
