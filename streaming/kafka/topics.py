@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,9 +12,11 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec, TopicDescription
 
 from streaming.errors import BrokerUnreachable, JobError, TopicMissing
-from streaming.kafka.errors import AuthErrorListener, translate
+from streaming.kafka.errors import AuthErrorListener, is_passing, translate
 
 TIMEOUT_S = 30.0
+KEEP_TRYING_S = 30.0  # to create a topic
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0  # between tries
 
 # Of every client of ours, under librdkafka's names.
 CLIENT = {
@@ -48,6 +51,7 @@ class Topics:
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str]) -> None:
         self._address = bootstrap_servers
         self._config: dict[str, Any] = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
+        self._most_brokers = 0  # that were there at once
         self._auth_errors = AuthErrorListener()
         config: dict[str, Any] = {**self._config, "error_cb": self._auth_errors}
         try:
@@ -65,6 +69,7 @@ class Topics:
                 self._admin.poll(0)
                 self._auth_errors.check(self._address)
             else:
+                self._most_brokers = max(self._most_brokers, len(metadata.brokers))
                 return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
         protocol = self._config.get("security.protocol", "plaintext")
         raise BrokerUnreachable(
@@ -132,10 +137,29 @@ class Topics:
         return rights
 
     def create(self, topics: Iterable[Topic]) -> dict[str, str]:
-        """Create the missing topics; returns the reason for each that could not be created.
+        """Create the missing topics; returns the reason for each that the broker will not create.
 
-        Raises BrokerUnreachable."""
-        failed = {}
+        A creation that fails with a passing error is repeated for KEEP_TRYING_S. Raises BrokerUnreachable."""
+        refused: dict[str, str] = {}
+        wanted = {topic.name: topic for topic in topics}
+        deadline = time.monotonic() + KEEP_TRYING_S
+        pause_s = SHORTEST_PAUSE_S
+        while wanted:
+            failed = self._created(wanted.values())
+            passing = {name for name, error in failed.items() if self._may_create_later(wanted[name], error)}
+            refused |= {name: error.str() for name, error in failed.items() if name not in passing}
+            wanted = {name: wanted[name] for name in failed if name in passing}
+            if wanted and time.monotonic() > deadline:
+                name = min(wanted)
+                raise BrokerUnreachable(f"the topic {name} cannot be made at present: {failed[name].str()}")
+            if wanted:
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        return refused
+
+    def _created(self, topics: Iterable[Topic]) -> dict[str, KafkaError]:
+        """The errors of topics that the broker did not create, after one try."""
+        failed: dict[str, KafkaError] = {}
         wanted = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in topics]
         for begin in range(0, len(wanted), MAX_PER_REQUEST):
             some = wanted[begin : begin + MAX_PER_REQUEST]
@@ -145,7 +169,7 @@ class Topics:
                         future.result(2 * TIMEOUT_S)
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                        failed[name] = error.args[0].str()
+                        failed[name] = error.args[0]
         return failed
 
     def refused_config(self, topic: Topic) -> str:
@@ -160,6 +184,16 @@ class Topics:
             if error.args[0].code() == KafkaError.INVALID_CONFIG:
                 return str(error.args[0].str())
         return ""
+
+    def _may_create_later(self, topic: Topic, error: KafkaError) -> bool:
+        """Whether an error of a creation passes. Kafka has one code for a factor beyond the number of brokers, and for
+        brokers that are fenced, as all are for a moment after a standstill. So the most brokers that were there at once
+        tell."""
+        if error.code() != KafkaError.INVALID_REPLICATION_FACTOR:
+            return is_passing(error)
+        if not self._most_brokers:
+            self.partitions()
+        return topic.replication_factor <= self._most_brokers
 
     def delete(self, topics: Iterable[str]) -> None:
         with self._answering("that topics are deleted"):

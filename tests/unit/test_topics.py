@@ -1,12 +1,14 @@
-"""The client for topics, where the broker does not answer."""
+"""The client for topics, where the broker does not answer, or creates none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from streaming.errors import BrokerUnreachable
 from streaming.kafka import topics
@@ -49,3 +51,112 @@ def test_a_broker_that_does_not_answer_in_time_may_answer_later(
     with pytest.raises(BrokerUnreachable, match="does not answer") as raised:
         request_(there)
     assert raised.value.retry
+
+
+class Refusing:
+    """An admin client of a cluster of `brokers`, which answers the creation of a topic with one error after the
+    other, the last one again and again; without any it creates it."""
+
+    def __init__(self, brokers: int, *codes: int) -> None:
+        self.brokers = brokers
+        self.codes = list(codes)
+        self.tries = 0
+
+    def list_topics(self, timeout: float) -> Any:
+        return SimpleNamespace(brokers=dict.fromkeys(range(self.brokers)), topics={})
+
+    def create_topics(self, wanted: list[Any], **_: object) -> dict[str, Future[Any]]:
+        self.tries += 1
+        futures = {topic.topic: Future[Any]() for topic in wanted}
+        for name, future in futures.items():
+            if name == "made" or not self.codes:
+                future.set_result(None)
+            else:
+                future.set_exception(KafkaException(KafkaError(self.codes[0])))
+        self.codes = self.codes[1:] if len(self.codes) != 1 else self.codes
+        return futures
+
+
+class Clock:
+    """A time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, s: float) -> None:
+        self.now += s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(topics, "time", clock)
+    return clock
+
+
+def of(admin: Refusing, monkeypatch: pytest.MonkeyPatch) -> Topics:
+    there = Topics("127.0.0.1:1", {})
+    monkeypatch.setattr(there, "_admin", admin)
+    return there
+
+
+WANTED = [Topic("made"), Topic("wanted", replication_factor=3)]
+PASSING = (
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError.INVALID_REPLICATION_FACTOR,  # all three brokers are fenced
+)
+
+
+@pytest.mark.parametrize("code", PASSING)
+def test_a_creation_that_fails_for_a_moment_is_tried_again(
+    code: int, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    admin = Refusing(3, code, code, KafkaError.TOPIC_ALREADY_EXISTS)  # the second try made it, and the answer was lost
+    assert of(admin, monkeypatch).create(WANTED) == {}
+    assert admin.tries == 3
+    assert clock.now < 1.0
+
+
+@pytest.mark.parametrize("code", PASSING)
+def test_a_creation_that_goes_on_failing_is_no_dead_letter_but_a_broker_that_is_away(
+    code: int, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    with pytest.raises(BrokerUnreachable, match="the topic wanted cannot be made at present"):
+        of(Refusing(3, code), monkeypatch).create(WANTED)
+    assert 30.0 < clock.now < 40.0
+
+
+@pytest.mark.parametrize(
+    ("brokers", "code"),
+    [
+        (3, KafkaError.TOPIC_AUTHORIZATION_FAILED),
+        (3, KafkaError.TOPIC_EXCEPTION),
+        (3, KafkaError.POLICY_VIOLATION),
+        (1, KafkaError.INVALID_REPLICATION_FACTOR),
+        (2, KafkaError.INVALID_REPLICATION_FACTOR),
+    ],
+)
+def test_a_creation_that_needs_a_change_is_given_up_at_once(
+    brokers: int, code: int, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    admin = Refusing(brokers, code)
+    assert of(admin, monkeypatch).create(WANTED) == {"wanted": KafkaError(code).str()}
+    assert admin.tries == 1
+    assert clock.now == 0.0
+
+
+def test_brokers_that_are_away_now_count_for_a_factor_of_replication(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    admin = Refusing(3, KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_REPLICATION_FACTOR)
+    there = of(admin, monkeypatch)
+    there.partitions()
+    admin.brokers, admin.codes = 1, [*admin.codes, KafkaError.TOPIC_ALREADY_EXISTS]
+    assert there.create(WANTED) == {}
