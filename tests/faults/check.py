@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 from zlib import crc32
 
@@ -15,10 +15,12 @@ from bench.system import check as living
 from bench.system.check import Answer, Deliveries, Events, Expected
 from bench.system.load import Load
 from tests.faults.reading import Dead, Delivery, Origin, Reading
+from tests.faults.transactions import Outcomes
 
 SHOWN = 10
 Ends = Mapping[tuple[str, int], int]
 Spread = Sequence[tuple[int, int]]  # from which event on there are how many partitions
+NO_TRANSACTIONS = Outcomes(frozenset(), frozenset())
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,14 @@ class Found:
         return {**self.answer.as_data(), **own, "right": self.right, "details": self.details}
 
 
-def check(reading: Reading, ends: Ends, gone: Sequence[Gone], load: Load, spread: Spread = ()) -> Found:
+def check(
+    reading: Reading,
+    ends: Ends,
+    gone: Sequence[Gone],
+    load: Load,
+    spread: Spread = (),
+    transactions: Outcomes = NO_TRANSACTIONS,
+) -> Found:
     """Of the events and changes before `ends`, all of which the job has committed. What has a strange timestamp is
     either taken as all others are, or it is set aside as rubbish is."""
     aside = reading.strange.keys() & {letter.origin for letter in reading.dead}
@@ -70,7 +79,10 @@ def check(reading: Reading, ends: Ends, gone: Sequence[Gone], load: Load, spread
     rubbish = {at: bytes for at, bytes in every.items() if at.offset < ends[at.topic, at.partition]}
     known = every.keys() - rubbish.keys()
     dead = wrong_dead_letters(rubbish, [d for d in reading.dead if d.origin not in known])
-    wrong_events = list(_wrong_events(reading.as_events(ends), load, spread))
+    wrong_events = [
+        *_wrong_events(reading.as_events(ends), reading.transactional, load, spread),
+        *wrong_transactions(list(reading.transactional.values()), transactions),
+    ]
     details = [
         *(f"missing: to r{s}, event {p}-{o}" for s, p, o in lost),
         *(f"unexpected: {d}" for d in _unexpected(due, deliveries, listed)),
@@ -134,10 +146,26 @@ def _unexpected(due: Expected, deliveries: Deliveries, listed: Sequence[Delivery
     return [listed[i] for i in np.flatnonzero((deliveries.event < 0) | ~np.isin(keys, due.key)).tolist()]
 
 
-def _wrong_events(events: Events, load: Load, spread: Spread) -> Iterator[str]:
+def wrong_transactions(numbers: Sequence[int], transactions: Outcomes) -> Iterator[str]:
+    """Of the events of transactions: those that were committed are there once, and the others are not. A delivery of an
+    aborted event is one of nothing."""
+    times = Counter(numbers)
+    for number in sorted(times.keys() | transactions.committed):
+        if times[number] != 1:
+            yield f"event {number} of the transactions is there {times[number]} times"
+        if number in transactions.aborted:
+            yield f"event {number} of the transactions was aborted, and is there"
+
+
+def _wrong_events(events: Events, transactional: Iterable[Origin], load: Load, spread: Spread) -> Iterator[str]:
     """Event n of the load is the next of partition n % partitions, of those that there were when it was written."""
     partitions = len(events.start) - 1
-    own = [events.checksum[a:b][events.symbol[a:b] >= 0] for a, b in zip(events.start, events.start[1:], strict=False)]
+    of_load = events.symbol >= 0
+    start = events.start.tolist()
+    for at in transactional:
+        if start[at.partition] + at.offset < start[at.partition + 1]:
+            of_load[start[at.partition] + at.offset] = False
+    own = [events.checksum[a:b][of_load[a:b]] for a, b in pairwise(start)]
     most = max(len(part) for part in own)
     last = max((first for first, _ in spread), default=0)
     written = np.array([crc32(event) for event in islice(load.events(), last + most * partitions)], np.uint32)

@@ -17,6 +17,7 @@ from streaming.documents.messages import place_of, topic_of
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topics
+from tests.faults.transactions import FILLER, OF_TRANSACTION
 
 NOTHING = -1
 LATEST_MS = 253_402_300_800_000  # the year 10000
@@ -60,7 +61,9 @@ class Reading:
     cluster: Cluster
     settings: Settings
     partitions: int
-    events: list[array[int]] = field(init=False)  # by partition: symbol, price, volume, checksum; -1 of rubbish
+    # By partition: symbol, price, volume, checksum; -1 of rubbish, and of offsets without an event.
+    events: list[array[int]] = field(init=False)
+    transactional: dict[Origin, int] = field(default_factory=dict)  # the numbers of events of transactions
     changes: list[array[int]] = field(init=False)  # by partition: id, subscriber, symbol, low, high, low, high
     statuses: list[Status] = field(default_factory=list)
     deliveries: dict[int, list[Delivery]] = field(default_factory=dict)  # by subscriber
@@ -176,10 +179,19 @@ class Reading:
         )
 
     def _keep(self, message: Any, rows: array[int], parse: Callable[[Any, Any], list[int]]) -> None:
-        """Offsets come from 0 on, without a gap."""
-        row = parse(message.key(), message.value())
-        assert message.offset() == len(rows) // len(row), f"a record of {message.topic()} is gone"
+        """Offsets come from 0 on. Among events there are gaps: ends of transactions, what was aborted or compacted."""
+        key, value = message.key(), message.value()
+        row = parse(key, value)
+        gap = message.offset() - len(rows) // len(row)
+        is_event = parse is event_of
+        assert gap == 0 or (gap > 0 and is_event), f"a record of {message.topic()} is gone"
+        rows.extend([NOTHING, 0, 0, 0] * gap)
         origin = Origin(message.topic(), message.partition(), message.offset())
+        if is_event and key == FILLER:
+            rows.extend([NOTHING, 0, 0, crc32(value)])
+            return
+        if is_event and key is not None and key.startswith(OF_TRANSACTION):
+            self.transactional[origin] = int(key.removeprefix(OF_TRANSACTION))
         if row[0] == NOTHING:
             self.rubbish[origin] = message.key(), message.value()
         elif not 0 < message.timestamp()[1] < LATEST_MS:

@@ -113,7 +113,9 @@ def run(system: System, kinds: Sequence[str], seed: int, tell: Tell) -> Outcome:
         failure = "stopped before the end"
         tell(failure)
     restarts = sum(len(job.lines("the job ended, restarting it")) for job in system.jobs)
-    written = {"events": system.writing.events, "changes": system.writing.changes}
+    writing = system.writing
+    transactions = {f"transactions_{name}": n for name, n in writing.transactions.transactions.items()}
+    written = {"events": writing.events, "changes": writing.changes, **transactions}
     return Outcome(seed, faults, found, restarts, written, failure)
 
 

@@ -41,6 +41,7 @@ TRANSACTION_TIMEOUT_S = 8
 START_TIMEOUT_S = 300.0  # the first time, kernels may have to be compiled
 CATCH_UP_TIMEOUT_S = 240.0
 CLOSED_WITHIN_S = 20.0
+COMPACTED = {"cleanup.policy": "compact", "segment.ms": "5000", "min.cleanable.dirty.ratio": "0.01"}
 CHUNK = 1 << 16  # bytes; a write that does not fit takes what does
 LOOKS, LOOK_AGAIN_S = 5, 1.0  # what was committed may become visible a moment later
 
@@ -62,15 +63,22 @@ class System:
     """`with System(load, flags) as system`: entered when the job runs. Nothing is left of it afterwards.
 
     With `on_cluster` it has a Spark cluster, and with `replicated` three brokers, without a proxy and a disk of theirs.
+    The events topic is `compacted` or not.
     """
 
     def __init__(
-        self, load: Load, flags: Mapping[str, str], on_cluster: bool = False, replicated: bool = False
+        self,
+        load: Load,
+        flags: Mapping[str, str],
+        on_cluster: bool = False,
+        replicated: bool = False,
+        compacted: bool = False,
     ) -> None:
         self.load = load
         self._flags = flags
         self._on_cluster = on_cluster
         self._replicas = REPLICAS if replicated else 1
+        self._compacted = compacted
         self.home = HOME  # of the code
         self.proxy: Proxy | None = None
         self.log_disk: Disk | None = None
@@ -96,12 +104,12 @@ class System:
         self.spark = stack.enter_context(SparkCluster(self.directory / "spark")) if self._on_cluster else None
         flags = self.flags()
         self.settings = load_settings(flags=flags)
-        topics = _kept(layout.topics(self.settings, PARTITIONS, self._replicas), self.settings)
+        topics = _kept(layout.topics(self.settings, PARTITIONS, self._replicas), self.settings, self._compacted)
         failed = self.cluster.topics().create(topics)
         assert not failed, failed
         self.reading = Reading(Cluster(self.cluster.bootstrap_servers, IMPATIENT), self.settings, PARTITIONS)
         names = self.settings.events.topic, self.settings.subscriptions.topic
-        self.writing = Writing(self.load, self.cluster, names[0], PARTITIONS, names[1])
+        self.writing = Writing(self.load, self.cluster, names[0], PARTITIONS, names[1], self._compacted)
         self.writing.first()
         self.commits = Commits(self.cluster, NAME, dict.fromkeys(names, PARTITIONS), names[0])
         stack.enter_context(self.commits)
@@ -178,8 +186,9 @@ class System:
         """Of what is committed by now."""
         for _ in range(LOOKS):
             ends = self.commits.committed()
+            outcomes = self.writing.transactions.outcomes()
             self.reading.advance()
-            found = check(self.reading, ends, self.gone, self.load, tuple(self.writing.spread))
+            found = check(self.reading, ends, self.gone, self.load, tuple(self.writing.spread), outcomes)
             if found.right:
                 break
             time.sleep(LOOK_AGAIN_S)
@@ -278,11 +287,14 @@ def _listeners(direct: int, proxied: int, proxy: int, controller: int) -> dict[s
     }
 
 
-def _kept(topics: Iterable[Topic], settings: Settings) -> Iterable[Topic]:
-    """No status may be compacted away before it is checked, and records of any time may be written."""
+def _kept(topics: Iterable[Topic], settings: Settings, compacted: bool) -> Iterable[Topic]:
+    """No status may be compacted away before it is checked, and records of any time may be written. Events are
+    `compacted` every few seconds or not at all."""
     sources = (settings.events.topic, settings.subscriptions.topic)
     for topic in topics:
         if topic.name in sources:
             topic = replace(topic, config={**topic.config, "message.timestamp.after.max.ms": str(2**63 - 1)})
+        if compacted and topic.name == settings.events.topic:
+            topic = replace(topic, config={**topic.config, **COMPACTED})
         forgets = topic.name == settings.subscriptions.status_topic
         yield replace(topic, config={**topic.config, "min.compaction.lag.ms": str(DAY_MS)}) if forgets else topic

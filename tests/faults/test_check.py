@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 from zlib import crc32
@@ -16,6 +17,7 @@ from streaming.kafka.clients import Cluster
 from tests.faults.check import Found, Gone, check
 from tests.faults.commits import Commits, Seen
 from tests.faults.reading import Dead, Delivery, Origin, Reading, Status, change_of, event_of
+from tests.faults.transactions import FILLER, FILLER_EVENT, Outcomes
 
 TOY = Load(subscriptions=60, symbols=5, subscribers=4, matches=3.0)
 PARTITIONS, EVENTS = 2, 100
@@ -57,8 +59,46 @@ def _matches(pattern: dict[str, Any], event: dict[str, Any]) -> bool:
     return event["symbol"] in pattern["symbol"] and all(r[1] <= event[n] < r[3] for n, r in ranges.items())
 
 
+@dataclass
+class Message:
+    """A record of the events topic as a consumer has it."""
+
+    _offset: int
+    _key: bytes | None
+    _value: bytes
+    _partition: int = 0
+
+    def topic(self) -> str:
+        return "events"
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1_700_000_000_000
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda: getattr(self, f"_{name}")
+
+
+def with_transactions() -> tuple[Reading, Delivery, Outcomes]:
+    """Behind all that: events 0 and 2 of transactions, of which the second has a delivery, between gaps and one that
+    others supersede. Event 1 was aborted."""
+    reading = history()
+    due = next(d for d in own(reading) if d.partition == 0)
+    value = list(islice(TOY.events(), EVENTS))[PARTITIONS * due.offset]
+    for message in (Message(51, b"t0", b'{"symbol":"S0","price":-1,"volume":-1}'), Message(53, FILLER, FILLER_EVENT)):
+        reading._keep(message, reading.events[0], event_of)
+    reading._keep(Message(56, b"t2", value), reading.events[0], event_of)
+    for subscriber, mine in reading.deliveries.items():
+        mine += [d._replace(offset=56) for d in mine if (d.partition, d.offset) == (0, due.offset)]
+        assert subscriber == 1 or own(reading)[-1].offset == 56
+    return reading, own(reading)[-1], Outcomes(frozenset({0, 2}), frozenset({1}))
+
+
 def checked(reading: Reading, gone: tuple[Gone, ...] = ()) -> Found:
     return check(reading, ENDS, gone, TOY)
+
+
+def checked_with(reading: Reading, transactions: Outcomes) -> Found:
+    return check(reading, ENDS | {("events", 0): 57}, (), TOY, (), transactions)
 
 
 def own(reading: Reading) -> list[Delivery]:
@@ -69,6 +109,38 @@ def test_a_history_without_mistakes_is_right() -> None:
     found = checked(history())
     assert found.right, found
     assert found.answer.expected == found.answer.delivered > 50
+
+
+def test_gaps_among_events_and_events_of_transactions_are_no_mistakes() -> None:
+    reading, _, transactions = with_transactions()
+    found = checked_with(reading, transactions)
+    assert found.right, found
+    assert len(reading.events[0]) == 4 * 57
+
+
+def test_an_event_of_a_transaction_that_is_delivered_wrongly_or_not_is_seen() -> None:
+    reading, last, transactions = with_transactions()
+    own(reading).remove(last)
+    assert checked_with(reading, transactions).answer.missing == 1
+    own(reading).append(last._replace(offset=54))  # an offset of an aborted transaction
+    found = checked_with(reading, transactions)
+    assert (found.answer.missing, found.answer.unexpected) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("committed", "aborted"),
+    [({0, 1, 2}, set()), ({0}, {2}), ({0, 2}, {0})],
+    ids=["one that was committed is missing", "one that was aborted is there", "both"],
+)
+def test_a_transaction_of_which_the_topic_has_something_else_is_seen(committed: set[int], aborted: set[int]) -> None:
+    reading, _, _ = with_transactions()
+    assert checked_with(reading, Outcomes(frozenset(committed), frozenset(aborted))).wrong_events == 1
+
+
+def test_a_gap_among_changes_is_a_mistake() -> None:
+    reading = history()
+    with pytest.raises(AssertionError, match="is gone"):
+        reading._keep(Message(40, b"s1", b"{}"), reading.changes[0], change_of)
 
 
 def _swap(reading: Reading) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from bench.system.generator import TICK_S, Writer
 from bench.system.load import DOMAIN, Load
 from streaming.kafka.clients import Cluster
+from tests.faults.transactions import Transactions
 
 BEYOND = 1_000_000  # the ids of the load
 ALL = b'[{"numeric":[">=",0,"<",%d]}]' % DOMAIN
@@ -22,10 +23,18 @@ class Writing:
     """`with Writing(...) as writing` writes from then on; `finish` waits until the broker has it all. A burst is
     `factor` > 1. Event n goes to partition n % partitions, in order, so that the topic itself shows whether one is
     missing; `spread` says from which event on there are how many. The next events and changes have the timestamps of
-    the two lists, one each."""
+    the two lists, one each. Another producer writes events in `transactions`. Where the events topic is `compacted`,
+    each event has a key of its own.
+    """
 
     def __init__(
-        self, load: Load, cluster: Cluster, events_topic: str, partitions: int, subscriptions_topic: str
+        self,
+        load: Load,
+        cluster: Cluster,
+        events_topic: str,
+        partitions: int,
+        subscriptions_topic: str,
+        compacted: bool = False,
     ) -> None:
         self._load = load
         self._events_topic = events_topic
@@ -35,6 +44,9 @@ class Writing:
         self._end = threading.Event()
         self._turn = threading.Lock()  # the writer's order is that of the calls
         self._failure: BaseException | None = None
+        self.transactions = Transactions(load, cluster, events_topic, lambda: self.spread[-1][1], compacted)
+        self._compacted = compacted
+        self._rubbish = 0
         self.factor = 1.0
         self.event_timestamps_ms: list[int] = []
         self.change_timestamps_ms: list[int] = []
@@ -53,13 +65,20 @@ class Writing:
     def __enter__(self) -> Writing:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+        self.transactions.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.transactions.__exit__()
         self._end.set()
         self._thread.join()
 
     def finish(self) -> None:
+        """The last record of each partition is none of a transaction: committed offsets stay before its end."""
+        self.transactions.finish()
+        last = self._written + 2 * self.spread[-1][1]
+        while self._written < last and self._thread.is_alive():
+            time.sleep(TICK_S)
         self.__exit__()
         if self._failure is not None:
             raise self._failure
@@ -70,6 +89,9 @@ class Writing:
         for number, (key, value, is_event) in enumerate(records):
             with self._turn:
                 if is_event:
+                    if self._compacted:
+                        self._rubbish += 1
+                        key = b"rubbish%d" % self._rubbish
                     self._writer.write(self._events_topic, key, value, number % self.spread[-1][1])
                 else:
                     self._writer.write(self._subscriptions_topic, key, value)
@@ -140,7 +162,8 @@ class Writing:
 
     def _take(self, events: Any, n: int, changes: Any, m: int) -> None:
         for number, event in islice(events, n):
-            self._writer.write(self._events_topic, None, event, number % self.spread[-1][1], self._timestamp(True))
+            key = b"%d" % number if self._compacted else None
+            self._writer.write(self._events_topic, key, event, number % self.spread[-1][1], self._timestamp(True))
             self._written = number + 1
         for id, document in islice(changes, m):
             self._writer.write(self._subscriptions_topic, id, document, timestamp_ms=self._timestamp(False))
