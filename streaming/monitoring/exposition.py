@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from streaming.documents.records import REASONS
 from streaming.latencies import Latencies
+from streaming.monitoring.reporting import by_request
 from streaming.monitoring.verdicts import ailing, waiting, without_progress_s
 from streaming.monitoring.view import Holding, View
 from streaming.version import VERSION
@@ -89,8 +90,12 @@ def families(view: View) -> Iterator[Metric]:
     yield _counters("sluice_changes", "Changes of subscriptions, without those of a query's first start.", changes)
     letters = {reason: figures.dead_letters.get(reason, 0) for reason in REASONS}
     yield _counters("sluice_dead_letters", "Dead letters, without those of a query's first start.", letters, "reason")
-    help = "Errors that passed while tasks published: the same request succeeded later."
-    yield _counters("sluice_publish_errors", help, figures.publish_errors, "error")
+    help = "Requests of tasks to the brokers that failed and succeeded later, by error."
+    failed = CounterMetricFamily("sluice_publish_errors", help, labels=["request", "error"])
+    for request, errors in by_request(figures.publish_errors).items():
+        for error, number in errors.items():
+            failed.add_metric([request, error], number)
+    yield failed
     help = "Time in which tasks encoded deliveries as record batches, all tasks together."
     yield _counter("sluice_publish_encoding_seconds", help, figures.encoded_ms / 1000)
 

@@ -36,7 +36,7 @@ class Figures:
     bytes: int = 0  # keys and values of all that was read
     counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
     dead_letters: Mapping[str, int] = field(default_factory=dict)  # by reason
-    publish_errors: Mapping[str, int] = field(default_factory=dict)  # that passed while tasks published, by name
+    publish_errors: Mapping[str, int] = field(default_factory=dict)  # failed requests, by "request ERROR"
     encoded_ms: float = 0.0  # of all tasks
     spent_ms: Mapping[str, float] = field(default_factory=dict)
     latencies: Mapping[str, Latencies] = field(default_factory=_none)  # by stage

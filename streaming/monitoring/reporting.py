@@ -68,7 +68,8 @@ class Report:
     waited_ms: float = 0.0  # the oldest event
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
     dead_letters: Counter[str] = field(default_factory=Counter)  # by reason
-    publish_errors: Counter[str] = field(default_factory=Counter)  # that passed while tasks published, by name
+    # Requests of tasks that failed at first, by "request ERROR".
+    publish_errors: Counter[str] = field(default_factory=Counter)
     encoded_ms: float = 0.0  # of all tasks
     stages: list[Stage] = field(default_factory=list)  # in the order of their ends
     trace_contexts: list[dict[str, str]] = field(default_factory=list)  # of the first events that are delivered
@@ -145,7 +146,7 @@ class Report:
             "events": self.events,
             **self.counts,
             "dead_letters": dict(self.dead_letters),
-            **({"publish_errors": dict(self.publish_errors)} if self.publish_errors else {}),
+            **({"publish_errors": by_request(self.publish_errors)} if self.publish_errors else {}),
             "false_positives": self.false_positives,
             **{name: round(ms, 1) for name, ms in self.spent_ms.items()},
             "encoded_ms": round(self.encoded_ms, 1),
@@ -153,6 +154,15 @@ class Report:
             "latencies": {stage: latencies.to_json() for stage, latencies in self.latencies.items()},
             **self.state,
         }
+
+
+def by_request(errors: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Numbers of "request ERROR", by request and error."""
+    found: dict[str, dict[str, int]] = {}
+    for name, number in errors.items():
+        request, _, error = name.partition(" ")
+        found.setdefault(request, {})[error] = number
+    return found
 
 
 class Observer(Protocol):

@@ -15,7 +15,7 @@
                     (events committed by tasks whose reports are lost), deleted_unread, slot_transactions (that tasks
                     committed), published_bytes (by tasks: record batches, as brokers store them)
     dead_letters    since the start, by reason; those of which there are none are left out
-    publish_errors  since the start, by name: errors that passed while tasks published
+    publish_errors  since the start, by request and error: requests of tasks that failed at first
     rates           of the last minute: events_per_s, deliveries_per_s
     history         step_s, and the same rates for each of the last steps, the oldest first
     latency_s       of the last five minutes, by stage (wait, match, publish, commit, total): p50, p95, p99, max;
@@ -42,6 +42,7 @@ from typing import Any
 
 from streaming.latencies import Latencies
 from streaming.monitoring.figures import INTERVAL_S
+from streaming.monitoring.reporting import by_request
 from streaming.monitoring.verdicts import ailing, notes, stalled_s, waiting, without_progress_s
 from streaming.monitoring.view import View
 from streaming.version import VERSION
@@ -89,7 +90,7 @@ def document(view: View) -> Document:
             **figures.counts,
         },
         "dead_letters": dict(figures.dead_letters),
-        "publish_errors": dict(figures.publish_errors),
+        "publish_errors": by_request(figures.publish_errors),
         "rates": {
             "events_per_s": round(figures.per_second("events", now), 1),
             "deliveries_per_s": round(figures.per_second("deliveries", now), 1),

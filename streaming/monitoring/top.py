@@ -23,6 +23,7 @@ from streaming.monitoring.wording import (
     memory,
     moment,
     number,
+    publish_errors,
     readable,
     seconds,
     size,
@@ -130,7 +131,7 @@ def _facts(document: Document) -> Table:
     rows.append(
         ("dead letters", number(sum(letters.values())), ", ".join(f"{why} {number(n)}" for why, n in letters.items()))
     )
-    errors = ", ".join(f"{error} {number(n)}" for error, n in document["publish_errors"].items())
+    errors = ", ".join(f"{error} {number(n)}" for error, n in publish_errors(document))
     rows.append(("published by tasks", size(totals["published_bytes"]), errors))
     code = job["last_exit_code"]
     again = "-" if job["restarts"] is None else number(job["restarts"])

@@ -102,6 +102,11 @@ def unknown_lag(document: Document) -> str | None:
     return None if since is None else f"unknown since {moment(since)}"
 
 
+def publish_errors(document: Document) -> list[tuple[str, int]]:
+    """Requests of tasks that failed at first: "request ERROR" and how many."""
+    return [(f"{request} {e}", n) for request, errors in document["publish_errors"].items() for e, n in errors.items()]
+
+
 def memory(document: Document) -> list[tuple[str, str]]:
     """Memory by kind of process."""
     heap = document["spark"]["heap_bytes"]

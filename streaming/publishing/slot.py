@@ -39,7 +39,7 @@ class Committed(NamedTuple):
     committed_at: float  # epoch s
     bytes: int  # of record batches
     records: int
-    errors: Mapping[str, int]  # what passed: "Produce NOT_LEADER_FOR_PARTITION" -> how often
+    errors: Mapping[str, int]  # what passed: "Produce NOT_LEADER_FOR_PARTITION" -> how many requests
 
 
 class _Abort(Exception):
@@ -206,10 +206,11 @@ class _Transaction:
                 self._client.start(self._send_to, node, batches, np.array(some), destinations, attempt)
                 for node, some in by_node.items()
             ]
+            attempt.rejected("Produce", answers.values())  # for want of a leader
             for sent in sending:  # all of them, so that nothing is on its way when the transaction ends
-                answers |= await sent
-            for answer in answers.values():
-                attempt.note("Produce", answer.name, str(answer))
+                rejected = await sent
+                attempt.rejected("Produce", rejected.values())
+                answers |= rejected
             if final := [answer for answer in answers.values() if self._act_on(answer) >= Act.GONE]:
                 raise self._final(final)
             partition_of = {row: at for row, at in partition_of.items() if at in answers and self._act_on(answers[at])}

@@ -7,6 +7,7 @@ from kafka import errors
 
 from streaming.errors import Forbidden, JobError, Unsettled
 from streaming.publishing.connection.answers import Act, Answer, act_on, error_of, worst
+from streaming.publishing.connection.client import Attempt
 
 
 @pytest.mark.parametrize(
@@ -64,3 +65,13 @@ def test_the_worst_of_many_answers_counts() -> None:
 def test_errors_say_what_was_asked(error: type[errors.BrokerResponseError], kind: type, message: str) -> None:
     with pytest.raises(kind, match=message):
         raise error_of("EndTxn", "q-0", Answer("", error.errno, "why"))
+
+
+def test_a_request_with_many_partitions_counts_once_for_each_of_its_errors() -> None:
+    attempt = Attempt(until=0.0)
+    busy = [Answer(f"to.{n}", errors.ConcurrentTransactionsError.errno) for n in range(500)]
+    moved = [Answer("to.x", errors.NotLeaderForPartitionError.errno)]
+    attempt.rejected("Produce", busy)
+    attempt.rejected("Produce", [*busy, *moved])
+    attempt.rejected("Produce", [])
+    assert attempt.errors == {"Produce CONCURRENT_TRANSACTIONS": 2, "Produce NOT_LEADER_FOR_PARTITION": 1}

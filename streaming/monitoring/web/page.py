@@ -19,6 +19,7 @@ from streaming.monitoring.wording import (
     memory,
     moment,
     number,
+    publish_errors,
     readable,
     seconds,
     size,
@@ -182,7 +183,7 @@ def _totals(document: Document) -> Element:
     totals = document["totals"]
     rows = [(what, number(totals[name])) for name, what in TOTALS.items()]
     sizes = [("read", size(totals["read_bytes"])), ("published by tasks", size(totals["published_bytes"]))]
-    errors = [(error, number(n)) for error, n in document["publish_errors"].items()]
+    errors = [(error, number(n)) for error, n in publish_errors(document)]
     return _section("Since the start", _table((), [*rows, *sizes, *errors]))
 
 

@@ -63,13 +63,18 @@ class Attempt:
     """All tries at one thing: until when, and how often each error came between them."""
 
     until: float  # monotonic s
-    errors: Counter[str] = field(default_factory=Counter)  # "Produce NOT_LEADER_FOR_PARTITION" -> how often
+    errors: Counter[str] = field(default_factory=Counter)  # "Produce NOT_LEADER_FOR_PARTITION" -> how many requests
     last: str = "no answer"
     pause_s: float = SHORTEST_PAUSE_S
 
     def note(self, request: str, name: str, text: str = "") -> None:
         self.errors[f"{request} {name}"] += 1
         self.last = f"{request}: {text or name}"
+
+    def rejected(self, request: str, answers: Iterable[Answer]) -> None:
+        """Note the errors in the answer to one request, each once, however many partitions have it."""
+        for answer in {answer.name: answer for answer in answers}.values():
+            self.note(request, answer.name, str(answer))
 
 
 class Topic(NamedTuple):
@@ -246,8 +251,7 @@ class Client:
                 continue
             answers = [a for a in question.answers(response) if act_on(question.name, a) is not Act.DONE]
             act = worst(question.name, answers)
-            for answer in answers:
-                attempt.note(question.name, answer.name, str(answer))
+            attempt.rejected(question.name, answers)
             if act is Act.GONE:
                 missing_since = missing_since or time.monotonic()
                 if time.monotonic() - missing_since < GONE_S:
