@@ -16,6 +16,7 @@ def test_the_job_comes_back_by_itself_and_everything_is_delivered_exactly_once()
     assert outcome.right, "\n".join(told)
     assert [fault.kind for fault in outcome.faults] == KINDS
     assert outcome.restarts >= 2
+    assert min(outcome.written["transactions_committed"], outcome.written["transactions_aborted"]) > 0
     assert outcome.found is not None
     assert outcome.found.answer.delivered > 1_000
     assert not system.directory.exists()

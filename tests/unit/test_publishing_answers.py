@@ -8,6 +8,7 @@ from kafka import errors
 from streaming.errors import Forbidden, JobError, Unsettled
 from streaming.publishing.connection.answers import Act, Answer, act_on, error_of, worst
 from streaming.publishing.connection.client import Attempt
+from tests.unit.test_kafka_errors import RETRIABLE
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,11 @@ from streaming.publishing.connection.client import Attempt
 )
 def test_what_to_do(request_name: str, error: type[errors.BrokerResponseError], act: Act) -> None:
     assert act_on(request_name, Answer("t", error.errno)) is act
+
+
+@pytest.mark.parametrize("code", RETRIABLE)
+def test_what_kafka_calls_retriable_is_tried_again(code: int) -> None:
+    assert Act.DONE < act_on("Produce", Answer("t", code)) <= Act.GONE
 
 
 def test_an_answer_that_nobody_knows_stops_the_slot() -> None:

@@ -74,6 +74,8 @@ _ANSWERS: dict[int, Act] = {
             errors.NotEnoughReplicasError,
             errors.NotEnoughReplicasAfterAppendError,
             errors.KafkaStorageError,
+            errors.NotControllerError,
+            errors.OffsetNotAvailableError,
         ),
         Act.GONE: (errors.UnknownTopicOrPartitionError,),
         Act.REFUSED: (
