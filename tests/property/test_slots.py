@@ -136,7 +136,7 @@ def history(tmp_path: Path) -> Iterator[History]:
 
 def test_a_history_has_all_that_can_happen(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(12):
+    for seed in range(20):
         with pytest.MonkeyPatch.context() as patch:
             history = History(tmp_path / f"{seed}", patch, create=seed % 2 == 0, at_once=2)
             at_random(history, seed, 60)
