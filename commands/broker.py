@@ -28,14 +28,20 @@ def broker(
     ] = LOOPBACK,
     replicated: Annotated[
         bool,
-        typer.Option("--replicated", help="Run three nodes, on this port and the next two, of which one may fail."),
+        typer.Option("--replicated", help="Run three nodes, on this port and the next two, of which one may end."),
     ] = False,
 ) -> None:
-    """Run an embedded Kafka until Ctrl-C."""
+    """Run an embedded Kafka until Ctrl-C, or until it ends; of three nodes, until two have ended."""
     stop = stop_on_signals()
     with (EmbeddedCluster if replicated else EmbeddedBroker)(JARS, directory, host, port) as kafka:
         print(kafka.bootstrap_servers, flush=True)
         err.print(f"Kafka listens on {kafka.bootstrap_servers}; its log is {kafka.log}. Ctrl-C stops it.")
+        known: list[EmbeddedBroker] = []
         while not stop.wait(0.5):
+            ended = kafka.ended
             if not kafka.running():
-                raise JobError(f"Kafka exited; its log is {kafka.log}")
+                raise JobError(f"Kafka ended; its log is {', '.join(str(node.log) for node in ended)}")
+            for node in ended:
+                if node not in known:
+                    err.print(f"The node at {node.bootstrap_servers} ended; its log is {node.log}. The others go on.")
+            known = ended

@@ -142,6 +142,11 @@ class EmbeddedBroker:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def ended(self) -> list[EmbeddedBroker]:
+        """Itself, if it is not running."""
+        return [] if self.running() else [self]
+
     def kill(self) -> None:
         """Kill it with signal 9; `restart` continues with the data on its disk."""
         assert self._process is not None
@@ -290,7 +295,13 @@ class EmbeddedCluster:
         return self.brokers[1].log
 
     def running(self) -> bool:
-        return all(broker.running() for broker in self.brokers.values())
+        """Whether most nodes are: without them nothing is written."""
+        return sum(broker.running() for broker in self.brokers.values()) > NODES // 2
+
+    @property
+    def ended(self) -> list[EmbeddedBroker]:
+        """The nodes that are not running."""
+        return [broker for broker in self.brokers.values() if not broker.running()]
 
     def stop(self) -> None:
         for broker in self.brokers.values():

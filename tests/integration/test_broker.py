@@ -80,6 +80,38 @@ def test_a_broker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         time.sleep(0.1)
 
 
+def test_of_three_nodes_one_may_end_and_two_end_all(tmp_path: Path) -> None:
+    command = [sys.executable, str(HOME / "run_stream.py"), "broker", "--replicated", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--directory", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            servers = process.stdout.readline().strip()
+            first, second, _ = _children(process.pid)
+            process.stderr.readline()
+            os.kill(first, signal.SIGKILL)
+            said = process.stderr.readline()
+            assert "ended" in said
+            assert "The others go on" in said
+            (gone,) = [server for server in servers.split(",") if server in said]
+            assert len(servers.split(",")) == 3
+            topics = Topics(",".join(server for server in servers.split(",") if server != gone), {})
+            assert topics.create([Topic("made", replication_factor=2)]) == {}
+            os.kill(second, signal.SIGKILL)
+            *_, last = process.stderr
+            assert "Kafka ended" in last
+            assert process.wait() == 1
+        finally:
+            process.kill()
+
+
+def test_a_factor_of_three_is_no_passing_error_of_one_broker(kafka: str) -> None:
+    (reason,) = Topics(kafka, {}).create([Topic("too-many", replication_factor=3)]).values()
+    assert "registered" in reason or "replication factor" in reason
+
+
 def _children(pid: int) -> list[int]:
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
