@@ -360,6 +360,7 @@ class _Batches:
             self._refuse()
             with suppress(StreamingQueryException):
                 query.stop()
+            self._pipeline.deleted.count(at_once=True)  # the next job begins behind these gaps
         if self.failure is not None:
             raise self.failure
         if not by_request:

@@ -66,9 +66,9 @@ class DeletedEvents:
                     missing += before
                 gaps.append(Gap(begin, missing))
 
-    def count(self) -> int:
+    def count(self, at_once: bool = False) -> int:
         """Log and return the number of deleted events among the gaps, if it is time to ask the broker; else 0."""
-        if not self._gaps or self.clock() < self._due:
+        if not self._gaps or (self.clock() < self._due and not at_once):
             return 0
         try:
             firsts = self.firsts(self._gaps.keys())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -140,3 +142,22 @@ def test_an_event_is_done_before_it_waits() -> None:
 
     _Batches(p, at_the_end)(frame(p, event(0, {"x": 1})), 0)
     assert seen == [1]
+
+
+def test_gaps_that_wait_for_an_answer_of_the_broker_are_counted_at_the_end() -> None:
+    """The next job begins behind them."""
+    p = pipeline(ListSink())
+    asked: list[list[int]] = []
+
+    def firsts(partitions: Iterable[int]) -> dict[int, int]:
+        asked.append(list(partitions))
+        return dict.fromkeys(asked[-1], 0)
+
+    p.deleted.firsts, p.deleted.clock = firsts, lambda: 100.0
+    batches = _Batches(p)
+    for offset in (1, 3):
+        p.deleted.read({0: 1}, {0: offset})
+        p.deleted.count()
+    assert asked == [[0]], "not again so soon"
+    batches.end(SimpleNamespace(stop=lambda: None), by_request=True)  # type: ignore[arg-type]  # a double
+    assert asked == [[0], [0]]
