@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from itertools import chain
 
 import typer
 from rich.text import Text
 
-from commands import HOME
-from commands.shared.flags import Json, with_settings
+from commands import HOME, JARS
+from commands.shared.flags import SUBMITTED, Json, with_settings
 from commands.shared.terminal import emit, note, out
 from config import Settings
 from streaming import checks
@@ -26,7 +29,8 @@ app = typer.Typer()
 @app.command()
 @with_settings
 def doctor(*, as_json: Json = False, settings: Settings) -> None:
-    """Check whether the job can start here: the machine, the broker, topics and rights. Changes nothing.
+    """Check whether the job can start here: the machine, the broker, topics and rights, and the Python of an executor
+    if Spark's master is a cluster. Changes nothing.
 
     Each check is ok, a warning, a failure, or skipped because it could not be asked. Exit code 1 if one is a failure.
     """
@@ -41,7 +45,7 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
             cluster_says = cluster.findings(settings, info, int(time.time() * 1000))
         except JobError as error:
             cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
-        for finding in chain(machine.findings(settings, HOME), cluster_says):
+        for finding in chain(machine.findings(settings, HOME), cluster_says, _executors(settings)):
             counts[finding.state] += 1
             if as_json:
                 emit(finding, as_json)
@@ -54,3 +58,15 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
                     out.print(Text(f"{'':9}{plain(finding.mend)}"))
     note(", ".join(f"{counts[state]} {state}" for state in styles if counts[state]))
     raise typer.Exit(1 if counts[checks.FAILURE] else 0)
+
+
+def _executors(settings: Settings) -> Iterator[checks.Finding]:
+    """Ask an executor of a cluster, as an application that ends at once."""
+    submitted = SUBMITTED in os.environ
+    if not submitted and settings.spark.master.partition("[")[0] == "local":
+        return
+    from streaming.checks import executors  # not on one machine: Spark's import takes a second
+    from streaming.driver import session
+
+    opens = partial(session.submitted, settings) if submitted else partial(session.own, settings, JARS / "spark")
+    yield from executors.findings(opens)

@@ -47,6 +47,7 @@ from streaming.state.pool import BACKGROUND, processes
 from streaming.state.restore import Restored
 from streaming.state.state import STAND_IN, Index, State
 from streaming.state.store import Store
+from streaming.worker import interpreter
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -105,6 +106,8 @@ class Start:
             state = None
             try:
                 with self.session as spark:
+                    if not interpreter.is_ours(spark.sparkContext):
+                        interpreter.check(spark.sparkContext)
                     store = here or Store(directory, remote.opened(spark, location, settings.query.name, directory))
                     start, deleted, begins = restoring.result() if restoring else restored(store)
                     monitor.deleted(deleted)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
@@ -70,6 +70,8 @@ def run(
             ).run()
     except BrokenExecutor as error:
         raise ProcessLost(f"a process that reads subscriptions has ended: {error}") from error
+    except Py4JJavaError as error:  # an answer of the JVM, which runs
+        raise SparkFailed(f"Spark failed: {error.java_exception.toString()}") from error
     except (Py4JError, ConnectionError) as error:
         raise SparkFailed(f"Spark's JVM has ended: {error}") from error
     except OSError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import AnalysisException, PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -178,6 +178,7 @@ def submitted(settings: Settings, scratch: Path) -> Iterator[SparkSession]:
     config = {**defaults(given["spark.master"]), **settings.spark.options, **given}
     _check(config)
     with _stopped(_created(config)) as session:
+        _check_source(session)
         _quiet(session)
         if "spark.log.level" not in given:  # INFO, Spark's default, is 40 lines a batch
             session.sparkContext.setLogLevel("WARN")
@@ -190,6 +191,7 @@ def borrowed(spark: SparkSession, scratch: Path) -> Iterator[SparkSession]:
     stopped at the end. Raises JobError if the context has settings with which a job cannot work."""
     given = dict(spark.sparkContext.getConf().getAll())
     _check(given)
+    _check_source(spark)
     session = spark.newSession()
     _quiet(session)
     for name, value in TUNING.items():
@@ -224,6 +226,21 @@ def read_text(location: str) -> str:
             file.close()
     except Py4JJavaError as error:
         raise JobError(f"{location}: cannot be read: {error.java_exception.toString()}") from error
+
+
+def _check_source(spark: SparkSession) -> None:
+    """Raises JobError if Spark has no Kafka connector."""
+    jvm: Any = spark._jvm
+    try:
+        sql: Any = spark._jsparkSession
+        jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource("kafka", sql.sessionState().conf())
+    except AnalysisException as error:
+        connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+        raise JobError(
+            f"Spark has no Kafka connector: give spark-submit `--packages {connector}`, or a session of your own "
+            f"`spark.jars.packages` = {connector!r}; without a network `--jars` or `spark.jars` with all files of "
+            "jars/spark, as one list with commas"
+        ) from error
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -82,17 +82,23 @@ def directory(tmp_path: Path, sluice: CommandLine, files: webhdfs.WebHdfs) -> Pa
     there.mkdir()
     code_archive.make(HOME, there / "sluice.zip")
     shutil.copy(HOME / "run_stream.py", there)
-    sections: dict[str, dict[str, str]] = {}
-    for name, value in sluice.flags().items():
-        section, key = name.split(".")
-        sections.setdefault(section, {})[key] = value
-    sections["query"]["checkpoint"] = f"{files.url}/sluice"
-    toml = [f"[{s}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in keys.items()) for s, keys in sections.items()]
-    toml.append('[spark.options]\n"spark.executor.memory" = "512m"\n')  # what spark-submit is given wins
-    text = "\n".join(toml)
+    text = as_toml(sluice.flags() | {"query.checkpoint": f"{files.url}/sluice"})
+    text += '[spark.options]\n"spark.executor.memory" = "512m"\n'  # what spark-submit is given wins
     files.files["/sluice.toml"] = text.encode()
     (there / "sluice.toml").write_text(text)
     return there
+
+
+def as_toml(flags: Mapping[str, str]) -> str:
+    """A file of settings, given by their dotted names."""
+    sections: dict[str, dict[str, str]] = {}
+    for name, value in flags.items():
+        section, key = name.split(".")
+        sections.setdefault(section, {})[key] = value
+    return "".join(
+        f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+        for section, keys in sections.items()
+    )
 
 
 def submit() -> str:

@@ -88,6 +88,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.documents",
         "streaming.publishing",
         "streaming.kafka",
+        "streaming.worker",
         "streaming.kernels",
         "streaming.driver",
     ),
