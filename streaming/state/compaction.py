@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -63,9 +62,12 @@ class Compactor:
         self._compaction: _Compaction | None = None
         self._saving: Future[None] | None = None
         self._saved: Snapshot | None = None
-        self._saved_at = time.monotonic()
+        self._tried_at = time.monotonic()
         self._backoff_until = 0.0  # no compaction starts before
         self.joins = Latencies()  # durations of compactions; replaced by a new object after each
+        self.saved_at: float | None = None  # epoch s: the last save of this process
+        self.unsaved_since: float | None = time.time()  # epoch s: of the oldest unsaved change
+        self._failure = ""  # of the last save
 
     @property
     def frozen(self) -> int:
@@ -117,20 +119,37 @@ class Compactor:
     def save_if_due(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
         if (saving := self._saving) is not None and saving.done():
             self._saving = None
-            with _warning():
-                saving.result()
-        due = time.monotonic() - self._saved_at >= SAVE_EVERY_S
+            self._finish(saving.result)
+        if snapshot is not self._saved and self.unsaved_since is None:
+            self.unsaved_since = time.time()
+        due = time.monotonic() - self._tried_at >= SAVE_EVERY_S
         if due and self._saving is None and snapshot is not self._saved:
-            self._saved, self._saved_at = snapshot, time.monotonic()
+            self._saved, self._tried_at = snapshot, time.monotonic()
             self._saving = self._saves.submit(self._save, snapshot, dict(positions), self._retired(snapshot))
 
     def close(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
         """Save the last version; a running compaction is cancelled."""
         self._joins.shutdown(wait=False, cancel_futures=True)
         self._saves.shutdown()
+        if self._saving is not None:
+            self._finish(self._saving.result)
         if snapshot is not self._saved:
-            with _warning():
-                self._save(snapshot, positions, self._retired(snapshot))
+            self._finish(lambda: self._save(snapshot, positions, self._retired(snapshot)))
+
+    def _finish(self, save: Callable[[], None]) -> None:
+        """Take note of a save. A full disk does not stop the job, nor does a file system that fails: the save is tried
+        again, and the next start reads unsaved changes from the topic."""
+        try:
+            save()
+        except (OSError, JobError) as error:
+            self._saved = None
+            if str(error) != self._failure:
+                log.warning("state not saved", reason=str(error))
+            self._failure = str(error)
+        else:
+            if self._failure:
+                log.info("state saved again")
+            self._failure, self.saved_at, self.unsaved_since = "", time.time(), None
 
     def _retired(self, snapshot: Snapshot) -> list[Part]:
         """The parts that are no longer in use, and never will be. A part that comes into use later, even during the
@@ -175,16 +194,6 @@ class Compactor:
                 with self._lock:
                     self._files[part] = path
             return path
-
-
-@contextmanager
-def _warning() -> Iterator[None]:
-    """A full disk does not stop the job, nor does a file system that fails: the next start reads unsaved changes from
-    the topic."""
-    try:
-        yield
-    except (OSError, JobError) as error:
-        log.warning("state not saved", reason=str(error))
 
 
 def _with_expired(part: Part, removed: Int32, before_ms: float) -> Int32:

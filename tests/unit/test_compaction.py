@@ -364,6 +364,39 @@ def test_a_full_disk_stops_nothing_and_what_is_due_is_done_when_there_is_room(
     assert compactor_of(state)._store.load(EMPTY, {0: state.version}) is not None
 
 
+def test_a_save_that_failed_is_tried_again_without_another_change_and_tells_since_when(
+    tmp_path: Path, threads: Executor, always: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "sluice")
+    store = Store(tmp_path / "state")
+    state = started(store, threads)
+    compactor = compactor_of(state)
+    subscribe(state, 0)
+    settled(state)
+    first = compactor.saved_at
+    assert first is not None
+    assert compactor.unsaved_since is None
+    room = store.new_path
+    store.new_path = lambda: tmp_path / "no such directory" / "part"  # type: ignore[method-assign]
+    subscribe(state, 1)
+
+    def logged(message: str) -> int:
+        state.step()
+        return [record.getMessage() for record in caplog.records].count(message)
+
+    until(lambda: logged("state not saved") > 0)
+    since = compactor.unsaved_since
+    assert since is not None
+    assert since >= first == compactor.saved_at
+    store.new_path = room
+    until(lambda: logged("state saved again") > 0)
+    settled(state)
+    assert compactor.saved_at > first
+    assert compactor.unsaved_since is None
+    assert store.load(EMPTY, {0: state.version}) is not None
+    state.close()
+
+
 def test_a_process_that_is_killed_while_it_joins_costs_nothing_but_its_time(tmp_path: Path) -> None:
     with processes(1) as pool:
         state = started(Store(tmp_path), pool)
