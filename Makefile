@@ -6,6 +6,8 @@ RUN := $(BIN)/python run_stream.py
 PACKAGES := .venv/packages.stamp
 TOOLS := .venv/tools.stamp
 JARS := jars/stamp
+S3 := jars/s3/stamp
+STORE := .cache/s3/stamp
 CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/checked-kernels
 PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
@@ -17,10 +19,10 @@ TIMEOUT ?= 1800
 TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup warm demo test test-quick test-long test-faults test-soak fuzz fuzz-job check format lock audit image test-containers package clean
+.PHONY: help setup warm demo test test-quick test-long test-faults test-soak fuzz fuzz-job check format lock audit s3 image test-containers package clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 setup: $(PACKAGES) $(JARS) ## .venv with the locked packages of a job, jars/ with the pinned jars
 
@@ -31,7 +33,7 @@ demo: setup ## real events through a real broker, checked (ARGS="--json" and oth
 	@$(RUN) demo $(ARGS)
 	@$(RUN) warm >&2
 
-test: setup $(TOOLS) check ## every check and every test
+test: setup $(TOOLS) $(S3) $(STORE) check ## every check and every test
 	$(COMPILE)
 	$(TESTS) --dist loadfile --no-loadscope-reorder --hypothesis-profile=$(HYPOTHESIS)
 	$(PLAIN) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
@@ -68,7 +70,7 @@ format: $(TOOLS) ## format the code
 	$(BIN)/ruff format
 
 lock: $(PACKAGES) ## pin the packages again
-	for name in requirements requirements-dev requirements-build requirements-audit; do \
+	for name in requirements requirements-dev requirements-build requirements-audit requirements-s3; do \
 	    $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	        --no-emit-index-url --no-header $$name.in -o $$name.lock || exit 1; done
 
@@ -77,11 +79,13 @@ audit: ## check the locked packages for known vulnerabilities (exit code 75: not
 	@$(PYTHON) -m venv .cache/audit && \
 	    .cache/audit/bin/pip install --quiet --require-hashes --requirement requirements-audit.lock
 	@.cache/audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
-	    $(addprefix --requirement ,requirements-dev.lock requirements-build.lock requirements-audit.lock) \
+	    $(addprefix --requirement ,requirements-dev.lock requirements-build.lock requirements-audit.lock requirements-s3.lock) \
 	    --format json --output .cache/audit.json >.cache/audit.log 2>&1 && \
 	    { echo "No known weaknesses in the packages of our locks."; exit 0; }; \
 	if [ -s .cache/audit.json ]; then $(PYTHON) -m json.tool .cache/audit.json; tail -n 1 .cache/audit.log >&2; exit 1; fi; \
 	echo "Nothing was audited: what is known about packages could not be asked. .cache/audit.log says why." >&2; exit 75
+
+s3: $(S3) ## jars/s3 with the pinned jars for s3a:// (docs/cluster.md)
 
 image: ## the container image sluice:0.1.0, from BASE if given (docker/Dockerfile)
 	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag sluice:0.1.0 --file docker/Dockerfile .
@@ -113,12 +117,26 @@ $(TOOLS): requirements-dev.lock $(PACKAGES)
 	$(call INSTALL,requirements-dev.lock)
 	@touch $@
 
+# The jars of some configurations of an Ivy file.
+FETCH = @java -jar $(BIN)/../lib/python3*/site-packages/pyspark/jars/ivy-*.jar -settings config/ivysettings.xml \
+	    -ivy $(1) -confs $(2) -retrieve "jars/[conf]/[artifact]-[revision].[ext]" -types jar bundle >$(3) 2>&1 || \
+	    { tail -n 20 $(3) >&2; echo "The jars could not be fetched; $(3) says more." >&2; exit 1; }
+
 $(JARS): config/ivy.xml config/ivysettings.xml $(PACKAGES)
 	@command -v java >/dev/null || { echo "Sluice needs Java 17 or newer, and there is no java on the PATH." >&2; exit 1; }
 	@rm -rf jars && mkdir -p jars .cache
 	@echo "Fetching $$(grep -c '<dependency ' config/ivy.xml) jars (54 MB)"
-	@java -jar $(BIN)/../lib/python3*/site-packages/pyspark/jars/ivy-*.jar -settings config/ivysettings.xml \
-	    -ivy config/ivy.xml -confs spark broker \
-	    -retrieve "jars/[conf]/[artifact]-[revision].[ext]" -types jar bundle >.cache/ivy.log 2>&1 || \
-	    { tail -n 20 .cache/ivy.log >&2; echo "The jars could not be fetched; .cache/ivy.log says more." >&2; exit 1; }
+	$(call FETCH,config/ivy.xml,spark broker,.cache/ivy.log)
+	@touch $@
+
+$(S3): config/s3.xml config/ivysettings.xml $(JARS)
+	@rm -rf jars/s3
+	@echo "Fetching $$(grep -c '<dependency ' config/s3.xml) jars for S3 (13 MB)"
+	$(call FETCH,config/s3.xml,s3,.cache/ivy-s3.log)
+	@touch $@
+
+# The store of the tests is another process, and needs other versions of packages than a job.
+$(STORE): requirements-s3.lock
+	@rm -rf .cache/s3 && mkdir -p .cache && $(PYTHON) -m venv .cache/s3
+	@.cache/s3/bin/pip install --quiet --require-hashes --requirement requirements-s3.lock
 	@touch $@

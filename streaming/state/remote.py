@@ -91,8 +91,9 @@ class Directory:
             reason = error.java_exception.toString()
             if any(sign in reason for sign in LACKING):
                 raise JobError(
-                    f"query.checkpoint = {self.url}: {reason}; give Spark the package of this file system and "
-                    "what that needs, as hadoop-aws and the bundle of Amazon's SDK for s3a://"
+                    f"query.checkpoint = {self.url}: {reason}; give Spark the package of this file system with all "
+                    "that it needs: for s3a:// the jars that `make s3` puts into jars/s3, or hadoop-aws, Amazon's "
+                    "bundle and software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3 (docs/cluster.md)"
                 ) from None
             raise StorageFailed(f"{self.url}: {reason}") from None
         except (Py4JError, ConnectionError) as error:
