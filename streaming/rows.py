@@ -168,6 +168,7 @@ class Published(NamedTuple):
     committed: float
     timestamps_ms: Int64  # [events]: of those that subscriptions match
     trace_contexts: Sequence[Mapping[str, str]]  # of the first of them
+    executor: str = ""  # Spark's id of the task's executor
 
 
 class SlotReport(NamedTuple):

@@ -232,6 +232,7 @@ def pipeline(
         cores=(lambda: spark.defaultParallelism) if session.on_cluster(spark.master) else None,
         time_limit=TimeLimit(TaggedJobs(spark), _least_s(settings)),
         deleted=DeletedEvents.of(topics, settings.events.topic),
+        describe=spark.setJobDescription,
     )
 
 

@@ -121,10 +121,15 @@ class Handle:
         if not self._running.done():
             self._ended.result()
 
-    def stop(self) -> None:
-        """Stop after the current batch, save the state, and wait for both. Raises the error that ended the job."""
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Stop after the current batch, save the state, and wait for both, at most so long; returns whether it has
+        ended. If not, it goes on stopping, and another call waits for it.
+
+        To end it at once, stop the session (`spark.stop()`): then the job ends with SparkFailed, and the next start
+        repeats the uncommitted batch. Raises the error that ended the job.
+        """
         self._stop.set()
-        self._ended.result()
+        return self.await_termination(timeout_s)
 
     def status(self) -> dict[str, Any]:
         """What `/status.json` says (`streaming/monitoring/status.py`): phase, health, state, rates, latencies, lag."""

@@ -109,6 +109,7 @@ class Pipeline:
     # Whether the next batch may be too large to be matched at once: the last one may have ended the previous process.
     careful: bool = True
     time_limit: TimeLimit | None = None  # of the tasks of a batch
+    describe: Callable[[str], object] = lambda text: None  # the next job of Spark, for its UI
     observer: Observer = field(default_factory=Nobody)
     deleted: DeletedEvents = field(default_factory=DeletedEvents)
     # The partitions of both topics that a batch reads, by its number.
@@ -324,6 +325,7 @@ class Pipeline:
         with report.stage("prepare"):
             works = [replace(work, publication=publication) for work in self.state.work(report.false_positives)]
         self._begin("match")
+        self._describe("match and publish" if publication else "count deliveries")
         with report.stage("match"):
             try:
                 return unpacked(self._in_time(report, _answers(batch.coalesce(n), works, n)))
@@ -352,6 +354,7 @@ class Pipeline:
         """The places of the rows, as `Isolation` takes them, found without a worker."""
         size = reduce(lambda a, b: a + b, (f.coalesce(f.length(name), f.lit(0)) for name in ("key", "value")))
         self._begin("measure")
+        self._describe("measure")
         with report.stage("measure"):
             try:
                 table = batch.select("source", "partition", "offset", size.cast("long").alias("bytes")).toArrow()
@@ -404,6 +407,9 @@ class Pipeline:
             committed=committed,
             applied=committed,
         )
+
+    def _describe(self, what: str) -> None:
+        self.describe(f"batch {self._number}: {what}")
 
     def _begin(self, stage: str) -> None:
         self.observer.doing(self._number, stage)

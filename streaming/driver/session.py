@@ -40,7 +40,7 @@ LOG = CODE / "config" / "log4j2.properties"
 
 TUNING = {
     "spark.driver.memory": "2g",
-    "spark.ui.enabled": "false",
+    "spark.ui.enabled": "false",  # of a session of our own: it takes part of a second of a start
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.pollingDelay": "5ms",
@@ -175,7 +175,10 @@ def submitted(settings: Settings, scratch: Path) -> Iterator[SparkSession]:
     """
     SparkContext._ensure_initialized()
     given = dict(SparkConf().getAll())
-    config = {**defaults(given["spark.master"]), **settings.spark.options, **given}
+    if given.get("spark.app.name") == Path(sys.argv[0]).name:  # spark-submit's, without --name
+        del given["spark.app.name"]
+    name = {"spark.app.name": settings.query.name}
+    config = {**defaults(given["spark.master"]), **name, **settings.spark.options, **given}
     _check(config)
     with _stopped(_created(config)) as session:
         _check_source(session)
@@ -207,8 +210,10 @@ def borrowed(spark: SparkSession, scratch: Path) -> Iterator[SparkSession]:
 
 def defaults(master: str = "local") -> dict[str, str]:
     """Our settings for a session that somebody else starts, on this master. Those of the driver's JVM are not among
-    them: it runs already."""
-    tuning = {name: value for name, value in TUNING.items() if not name.startswith("spark.driver.")}
+    them: it runs already. Nor is that of Spark's UI, which is theirs to switch."""
+    tuning = {
+        name: value for name, value in TUNING.items() if not name.startswith(("spark.driver.", "spark.ui.enabled"))
+    }
     return {**tuning, **(CLUSTER if on_cluster(master) else {"spark.executorEnv.PYTHONPATH": str(CODE)})}
 
 

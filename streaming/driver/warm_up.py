@@ -26,6 +26,7 @@ NO_PRODUCER = Producer(-1, -1)
 def workers(spark: SparkSession, state: State, publication: Publication) -> None:
     """Start the workers, load the state and the kernels there, and connect them with the brokers, so that the first
     events need not wait."""
+    spark.sparkContext.setJobDescription("warm-up of the workers")
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
     rows = spark.createDataFrame(rehearsal.rows(2 * WORTHWHILE * n, SOME * n)).repartition(n)
@@ -53,6 +54,7 @@ def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> No
     rehearsal.rehearse(made)
     rows = spark.createDataFrame(rehearsal.rows(0, SOME)).coalesce(1)
     (work,) = made.work()
+    spark.sparkContext.setJobDescription(f"warm-up of {algorithm}")
     for _ in range(2 * spark.sparkContext.defaultParallelism):
         try:
             rows.mapInArrow(work, OUTPUT).toArrow()

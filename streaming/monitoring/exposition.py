@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from streaming.documents.records import REASONS
 from streaming.latencies import Latencies
 from streaming.monitoring.reporting import by_request
-from streaming.monitoring.verdicts import ailing, waiting, without_progress_s
+from streaming.monitoring.verdicts import ailing, unsaved_s, waiting, without_progress_s
 from streaming.monitoring.view import Holding, View
 from streaming.version import VERSION
 
@@ -148,6 +148,8 @@ def families(view: View) -> Iterator[Metric]:
 
     if view.holding is not None:
         yield from _of_state(view.holding)
+        help = "Age of the oldest change that no save of the state has; 0 if all are saved."
+        yield _gauge("sluice_state_unsaved_seconds", help, unsaved_s(view))
 
     help = "Rows a second that Spark's query read in its last batch."
     yield _gauge("sluice_spark_input_rows_per_second", help, progress.rows_per_s_read)
@@ -156,6 +158,7 @@ def families(view: View) -> Iterator[Metric]:
     help = "Phases of the last batch of Spark's query, by Spark's names."
     yield _gauges("sluice_spark_phase_seconds", help, progress.phases_s, "phase")
     yield _gauges("sluice_jvm_heap_bytes", "Heap of the driver's JVM.", progress.heap_bytes, "area")
+    yield from _of_executors(view)
     help = "Memory of the processes below the driver; what they share counts in each."
     yield _gauges("sluice_processes_resident_bytes", help, view.resident_bytes, "role")
 
@@ -165,9 +168,28 @@ def _of_state(holding: Holding) -> Iterator[Metric]:
     yield _gauge("sluice_subscriptions", "Subscriptions, paused ones included.", holding.subscriptions)
     yield _gauge("sluice_state_parts", "Parts that the state consists of.", holding.parts)
     yield _gauge("sluice_state_bytes", "Size of the parts, as the workers of each host load them.", holding.bytes)
+    if holding.saved_at is not None:
+        yield _gauge("sluice_state_saved_timestamp_seconds", "When the state was last saved.", holding.saved_at)
     joins = HistogramMetricFamily("sluice_state_join_duration_seconds", "Duration of compactions.")
     joins.add_metric([], *_histogram(holding.joins))
     yield joins
+
+
+def _of_executors(view: View) -> Iterator[Metric]:
+    """Only of executors that run now, so labels stay few where executors come and go."""
+    executors, labels = view.progress.executors, ["executor", "host"]
+    yield _gauge("sluice_executors", "Executors of Spark that run now.", len(executors))
+    tasks = CounterMetricFamily(
+        "sluice_executor_tasks", "Tasks that an executor has done, failed ones too.", labels=labels
+    )
+    help = "Deliveries committed by the tasks of an executor."
+    deliveries = CounterMetricFamily("sluice_executor_deliveries", help, labels=labels)
+    for executor in executors:
+        of = [executor.id, executor.host]
+        tasks.add_metric(of, executor.done + executor.failed)
+        deliveries.add_metric(of, view.figures.executors.get(executor.id, 0))
+    yield tasks
+    yield deliveries
 
 
 def _histogram(latencies: Latencies) -> tuple[list[tuple[str, float]], float]:

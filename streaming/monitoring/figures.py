@@ -44,6 +44,7 @@ class Figures:
     false_positives: float = 0.0  # the share of deliveries that might be wrong, of the last batch
     last_batch_at: float | None = None  # epoch s
     intervals: tuple[Interval, ...] = ()  # the newest last; where nothing was done there is none
+    executors: Mapping[str, int] = field(default_factory=dict)  # deliveries, by Spark's id of the executor
 
     def with_batch(self, report: Report, now: float) -> Figures:
         duration = Latencies()
@@ -62,6 +63,7 @@ class Figures:
             report.false_positives,
             now,
             self._intervals(report, int(now // INTERVAL_S)),
+            _sum(self.executors, report.executors),
         )
 
     def per_second(self, name: str, now: float, seconds: int = 60) -> float:

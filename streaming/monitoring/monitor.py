@@ -233,7 +233,8 @@ class Monitor:
         snapshot, compactor = state.snapshot, state.compactor
         joins, joining = (compactor.joins, compactor.frozen > 0) if compactor else (Latencies(), False)
         size = sum(self._sizes.values())
-        return Holding(state.version, len(snapshot), len(snapshot.parts), size, joins, joining, snapshot.about)
+        saved = (compactor.saved_at, compactor.unsaved_since) if compactor else (None, None)
+        return Holding(state.version, len(snapshot), len(snapshot.parts), size, joins, joining, snapshot.about, *saved)
 
     def _lag(self, ends: Ends) -> list[Lag]:
         """The lag by partition. Spark reads past offsets that hold no row, such as the ends of transactions, which the

@@ -70,6 +70,7 @@ class Report:
     dead_letters: Counter[str] = field(default_factory=Counter)  # by reason
     # Requests of tasks that failed at first, by "request ERROR".
     publish_errors: Counter[str] = field(default_factory=Counter)
+    executors: Counter[str] = field(default_factory=Counter)  # deliveries, by Spark's id of the executor
     encoded_ms: float = 0.0  # of all tasks
     stages: list[Stage] = field(default_factory=list)  # in the order of their ends
     trace_contexts: list[dict[str, str]] = field(default_factory=list)  # of the first events that are delivered
@@ -121,6 +122,7 @@ class Report:
         self.partitions = max(self.partitions, published.partitions)
         self.dead_letters.update(published.dead_letters)
         self.publish_errors.update(published.errors)
+        self.executors[published.executor] += published.deliveries
         self.encoded_ms += 1000 * published.encoded_s
 
     def add(self, published: CommittedTransaction) -> None:

@@ -1,4 +1,4 @@
-"""Read the progress of Spark's query and the memory of the driver's JVM."""
+"""Read from the driver's JVM: the progress of Spark's query, the executors, the memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming.monitoring.view import Progress
+from streaming.monitoring.view import Executor, Progress
 
 
 def progress(query: StreamingQuery, spark: SparkSession) -> Progress:
@@ -18,8 +18,9 @@ def progress(query: StreamingQuery, spark: SparkSession) -> Progress:
     committed = runtime.totalMemory()
     heap = {"used": committed - runtime.freeMemory(), "committed": committed, "max": runtime.maxMemory()}
     last = query.lastProgress
+    executors = _executors(spark)
     if last is None:
-        return Progress(heap_bytes=heap)
+        return Progress(heap_bytes=heap, executors=executors)
     ends = {
         (topic, int(partition)): int(offset)
         for source in last.sources
@@ -32,6 +33,30 @@ def progress(query: StreamingQuery, spark: SparkSession) -> Progress:
         {phase: ms / 1000 for phase, ms in last.durationMs.items()},
         ends,
         heap,
+        executors,
+    )
+
+
+def _executors(spark: SparkSession) -> tuple[Executor, ...]:
+    """The executors that have cores; the driver has some with a local master only. Spark counts without its UI too.
+
+    Spark writes them as JSON: to ask for each field would take a call of the JVM for each.
+    """
+    jvm: Any = spark._jvm
+    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    mapper.registerModule(getattr(getattr(jvm.com.fasterxml.jackson.module.scala, "DefaultScalaModule$"), "MODULE$"))
+    found = json.loads(mapper.writeValueAsString(spark.sparkContext._jsc.sc().statusStore().executorList(True)))
+    return tuple(
+        Executor(
+            id=one["id"],
+            host=one["hostPort"].rpartition(":")[0],
+            cores=one["totalCores"],
+            running=one["activeTasks"],
+            done=one["completedTasks"],
+            failed=one["failedTasks"],
+        )
+        for one in found
+        if one["totalCores"]
     )
 
 

@@ -6,7 +6,8 @@
     health          ok, reasons
     ready           ok, reasons, notes (what does not keep the job from being ready)
     state           version, subscriptions, parts, bytes, joining, joins, joins_s (their p50, p95, p99, max), index (the
-                    algorithm of the longest part, and why it was chosen); null while it is restored
+                    algorithm of the longest part, and why it was chosen), saved_at (epoch s: the last save; null: none
+                    yet), unsaved_s (the age of the oldest unsaved change; 0: all are saved); null while it is restored
     preparation     of the index of the settings, while events are matched without it: step (compiling kernels, loading
                     kernels, building the index), for_s, done, of (algorithms whose kernels are compiled, of how many),
                     left_s (an estimate for compiling; null: unknown); null once the index is in use
@@ -28,6 +29,8 @@
     stalled_s       for how long there has been something to read and nothing was committed, while the broker answered
     broker          answered_at (epoch s; null: never), error (null: it answers)
     spark           rows_per_s_read, rows_per_s_done, phases_s, heap_bytes
+    executors       those of Spark that run now: id, host, cores, running, done and failed (tasks since the executor
+                    started), deliveries (since the job started)
     resident_bytes  of the processes below the driver: jvm, workers, beside
     troubles        the last warnings and errors, the newest first: at (epoch s), level, event, detail
 
@@ -38,12 +41,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from streaming.latencies import Latencies
 from streaming.monitoring.figures import INTERVAL_S
 from streaming.monitoring.reporting import by_request
-from streaming.monitoring.verdicts import ailing, notes, stalled_s, waiting, without_progress_s
+from streaming.monitoring.verdicts import ailing, notes, stalled_s, unsaved_s, waiting, without_progress_s
 from streaming.monitoring.view import View
 from streaming.version import VERSION
 
@@ -117,6 +121,10 @@ def document(view: View) -> Document:
             "phases_s": dict(view.progress.phases_s),
             "heap_bytes": dict(view.progress.heap_bytes),
         },
+        "executors": [
+            {**asdict(executor), "deliveries": figures.executors.get(executor.id, 0)}
+            for executor in view.progress.executors
+        ],
         "resident_bytes": dict(view.resident_bytes),
         "troubles": [
             {"at": trouble.at, "level": trouble.level, "event": trouble.event, "detail": _detail(trouble.fields)}
@@ -158,6 +166,8 @@ def _state(view: View) -> Document | None:
         "joins": sum(holding.joins.counts.values()),
         "joins_s": _seconds(holding.joins),
         "index": holding.index,
+        "saved_at": holding.saved_at,
+        "unsaved_s": round(unsaved_s(view), 1),
     }
 
 

@@ -14,10 +14,12 @@ from rich.text import Text
 
 from streaming.errors import NotRunning
 from streaming.monitoring.wording import (
+    EXECUTOR_COLUMNS,
     STAGES,
     VERDICTS,
     behind,
     duration,
+    executors,
     lags,
     last_batch,
     memory,
@@ -39,7 +41,7 @@ TROUBLES = 3
 QUANTILES = ("p50", "p95", "p99", "max")
 SHOWN = {
     *("job", "health", "ready", "state", "preparation", "totals", "dead_letters", "publish_errors", "rates"),
-    *("latency_s", "lag", "last_batch_at", "broker", "spark", "resident_bytes", "troubles"),
+    *("latency_s", "lag", "last_batch_at", "broker", "spark", "executors", "resident_bytes", "troubles"),
 }
 
 
@@ -100,6 +102,8 @@ def render(document: Document | NotRunning) -> RenderableType:
         *_troubles(document),
         Text(),
         _table(("lag", "partition", "records"), lags(document), "lrr"),
+        Text(),
+        _table(EXECUTOR_COLUMNS, executors(document), "llrrrrr"),
     )
 
 

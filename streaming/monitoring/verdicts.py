@@ -63,6 +63,12 @@ def without_progress_s(view: View) -> float:
     return 0.0 if view.in_hand is None else max(0.0, view.now - view.in_hand.since)
 
 
+def unsaved_s(view: View) -> float:
+    """The age of the oldest change that no save of the state has; 0 if all are saved."""
+    since = view.holding.unsaved_since if view.holding else None
+    return 0.0 if since is None else max(0.0, view.now - since)
+
+
 def stuck(view: View) -> InHand | None:
     """The current batch, if it has been without progress for too long."""
     stands_still = view.phase == RUNNING and without_progress_s(view) > view.about.stuck_after_s

@@ -48,6 +48,8 @@ class Holding:
     joins: Latencies
     joining: bool
     index: str  # the algorithm of the longest part and, if it was chosen, why
+    saved_at: float | None = None  # epoch s: the last save of this process
+    unsaved_since: float | None = None  # epoch s: the oldest change that no save has; None: all are saved
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,18 @@ class Broker:
 
 
 @dataclass(frozen=True)
+class Executor:
+    """One of Spark's executors that run now, with its tasks since it started."""
+
+    id: str
+    host: str
+    cores: int
+    running: int  # tasks
+    done: int
+    failed: int
+
+
+@dataclass(frozen=True)
 class Progress:
     """Spark's progress report on the last batch of the query."""
 
@@ -110,6 +124,7 @@ class Progress:
     phases_s: Mapping[str, float] = field(default_factory=dict)  # by Spark's own names
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> first offset not read
     heap_bytes: Mapping[str, int] = field(default_factory=dict)  # of the driver's JVM: used, committed, max
+    executors: tuple[Executor, ...] = ()
 
 
 @dataclass(frozen=True)

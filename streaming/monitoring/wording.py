@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from streaming.monitoring.status import Document
 
 LAGS = 10  # partitions that are shown
+EXECUTORS = 10  # executors that are shown
+EXECUTOR_COLUMNS = ("executor", "host", "cores", "running", "done", "failed", "deliveries")
 
 STAGES = {
     "wait": "waiting for the batch",
@@ -115,6 +117,16 @@ def memory(document: Document) -> list[tuple[str, str]]:
     ]
     if {"used", "max"} <= heap.keys():
         rows.append(("heap", f"{size(heap['used'])} of {size(heap['max'])}"))
+    return rows
+
+
+def executors(document: Document) -> list[tuple[str, ...]]:
+    """The rows below EXECUTOR_COLUMNS: the first EXECUTORS, and the sums of the others."""
+    counted = ("cores", "running", "done", "failed", "deliveries")
+    shown, others = document["executors"][:EXECUTORS], document["executors"][EXECUTORS:]
+    rows = [(one["id"], one["host"], *(number(one[name]) for name in counted)) for one in shown]
+    if others:
+        rows.append((f"{len(others):,} others", "", *(number(sum(one[name] for one in others)) for name in counted)))
     return rows
 
 

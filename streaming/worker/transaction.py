@@ -31,6 +31,7 @@ from streaming.publishing.partitioner import partition_of, partitions_of
 from streaming.publishing.record_batches import Format, events_keys, subscribers_keys
 from streaming.publishing.slot import Committed
 from streaming.rows import Kind, consumer_records
+from streaming.worker.executor import executor
 from streaming.worker.matches import Matches
 from streaming.worker.publication import Publication
 
@@ -196,6 +197,7 @@ class Transaction:
             "encoded_s": self.encoded_s,
             "sent": committed.sent_at,
             "committed": committed.committed_at,
+            "executor": executor(),
             "trace_contexts": list(self.batch.trace_contexts(delivered[:LOOKED_AT].tolist())),
         }
         timestamps: Int64 = self.batch.columns.timestamp[delivered]

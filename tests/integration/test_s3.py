@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from streaming.kafka.broker import free_port
 from streaming.process import code_archive
 from tests.faults.cluster import SparkCluster
 from tests.faults.processes import below, ended, kill
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.test_job import job, lines, records, subscription
-from tests.integration.test_submit import MORE, START_S, Elsewhere, as_toml, python_of
+from tests.integration.test_submit import MORE, START_S, Elsewhere, as_toml, asked, python_of
 
 BUCKET = "sluice"
 PYTHON = HOME / ".cache" / "s3" / "bin" / "python"
@@ -86,7 +87,8 @@ def test_the_recipe_for_s3_starts_a_job_that_goes_on_with_its_state_after_kill_9
         flags = sluice.flags() | {"query.checkpoint": f"s3a://{BUCKET}/checkpoint"}
         store.put("/sluice.toml", as_toml(flags).encode())
         needs = {name.removeprefix("spark.options."): value for name, value in spark.flags.items()}
-        needs |= {"spark.master": spark.master, "spark.driver.memory": "700m"}
+        ui = free_port()
+        needs |= {"spark.ui.port": str(ui), "spark.master": spark.master, "spark.driver.memory": "700m"}
         needs |= {"spark.hadoop.fs.s3a.endpoint": store.url, "spark.hadoop.fs.s3a.connection.ssl.enabled": "false"}
         needs |= {"spark.hadoop.fs.s3a.access.key": "any", "spark.hadoop.fs.s3a.secret.key": "any"}
 
@@ -126,6 +128,7 @@ def test_the_recipe_for_s3_starts_a_job_that_goes_on_with_its_state_after_kill_9
                 return bool(spark.fetched() & {name.rpartition("/")[2] for name in store.names()})
 
             running.until("fetched", fetched)
+            assert [application["name"] for application in asked(ui)] == [sluice.name]  # for want of --name
             os.kill(python_of(running), signal.SIGTERM)
             assert running.ended() == 0
     assert sorted(r.value for r in records(kafka, f"{sluice.name}.to.alice")) == [

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
+from streaming.kafka.broker import free_port
 from streaming.process import code_archive
 from tests import webhdfs
 from tests.faults.cluster import SparkCluster
@@ -44,8 +48,7 @@ if __name__ == "__main__":
     handle = streaming.start(spark, load(settings))
     print(json.dumps(handle.status()["job"]), flush=True)
     sys.stdin.readline()
-    handle.stop()
-    ended = handle.await_termination(0)
+    ended = handle.stop(timeout_s=300) and handle.await_termination(0)
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     found = {"rows": spark.range(7).count(), "ended": ended, "partitions": partitions, "restored": logged[0]}
     print(json.dumps(found))
@@ -116,7 +119,8 @@ def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_w
     sluice("subscribe", stdin=lines(subscription("s1", "alice", x=[1]), subscription("s2", "bob", x=[1, 2])))
     with SparkCluster(tmp_path / "spark") as spark:
         properties = {name.removeprefix("spark.options."): value for name, value in spark.flags.items()}
-        properties |= {"spark.driver.memory": "700m", "spark.cores.max": "1"}
+        ui = free_port()
+        properties |= {"spark.driver.memory": "700m", "spark.cores.max": "1", "spark.ui.port": str(ui)}
         (directory / "cluster.properties").write_text("".join(f"{k} {v}\n" for k, v in properties.items()))
         given = ("--master", spark.master, "--properties-file", "cluster.properties", "--name", "ours")
         words = (submit(), *given, "--jars", jars(), "--py-files", "sluice.zip", "run_stream.py")
@@ -126,6 +130,12 @@ def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_w
             sluice("produce", stdin=lines({"x": 1}, {"x": 2}, {"x": 3}))
             running.until("delivered", lambda: running.total("deliveries") >= 3)
             assert any("-Xmx600M" in process.command for process in spark.executors())
+            (application,) = asked(ui)
+            assert application["name"] == "ours"
+            described = {job.get("description") for job in asked(ui, f"/{application['id']}/jobs")}
+            assert "warm-up of the workers" in described
+            assert any(re.fullmatch(r"batch \d+: match and publish", text or "") for text in described)
+            running.until("counted by executor", lambda: counted(running) == {"0": 3})
             # Executors bring the parts of the state themselves: nothing of them passes the driver.
             first = spark.fetched()
             assert first
@@ -169,6 +179,19 @@ def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_w
         out, _ = process.communicate(b"stop\n", timeout=PATIENCE_S)
         assert json.loads(out) == {"rows": 7, "ended": True, "partitions": "200", "restored": "saved state in use"}
         assert process.returncode == 0
+
+
+def asked(ui: int, path: str = "") -> Any:
+    """What Spark's UI answers about applications."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{ui}/api/v1/applications{path}", timeout=60) as answer:
+        return json.load(answer)
+
+
+def counted(running: Job) -> dict[str, int]:
+    """The deliveries of each executor that has done tasks, as the job's status has them."""
+    (url,) = (line["monitoring"] for line in running.lines if line["event"] == "running")
+    with urllib.request.urlopen(f"{url}/status.json", timeout=60) as answer:
+        return {one["id"]: one["deliveries"] for one in json.load(answer)["executors"] if one["done"]}
 
 
 def python_of(running: Job) -> int:

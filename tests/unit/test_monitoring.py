@@ -42,6 +42,7 @@ from streaming.monitoring.view import (
     STOPPING,
     About,
     Broker,
+    Executor,
     Lag,
     Progress,
     Trouble,
@@ -55,6 +56,7 @@ from streaming.rows import Progress as ProgressRow
 from streaming.version import VERSION
 from tests.stage import ALICE, ListSink, Reports, change, event, pipeline, state, step
 
+EXECUTORS = (Executor("0", "one", 1, 0, 7, 1), Executor("12", "two", 2, 1, 5, 0))
 ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, 30, Past(2, -9))
 TOPICS = {EVENTS: "events", SUBSCRIPTIONS: "subs"}
 HOSTILE = '<script>alert("x")</script>&\'"\ud800\x00\u2028{}'
@@ -148,13 +150,16 @@ def busy() -> View:
     """Of a job that has done some of everything."""
     clock = Clock()
     made = running(clock, Asked({("events", 0): 7, ("subs", 0): 0}))
-    more = {"dead_letters": {"oversize": 3}, "aborted": 1, "errors": PUBLISHED.errors}
+    more = {"dead_letters": {"oversize": 3}, "aborted": 1, "errors": PUBLISHED.errors, "executor": "0"}
     first = report(clock.now, (10.0, 200.0), clock.now + 0.1, **more)
     first.counts["over_quota"] = 2
     made.batch(first)
     made.batch(report(clock.now, (3_000.0,), clock.now + 0.1))
-    made.beat(lambda: Progress(5.0, 6.0, {"addBatch": 0.2}, {("events", 0): 3}, {"used": 1, "max": 2}))
-    return replace(made.view(), resident_bytes={"jvm": 5})
+    made.beat(lambda: Progress(5.0, 6.0, {"addBatch": 0.2}, {("events", 0): 3}, {"used": 1, "max": 2}, EXECUTORS))
+    view = made.view()
+    assert view.holding is not None
+    holding = replace(view.holding, saved_at=clock.now - 600, unsaved_since=clock.now - 50)
+    return replace(view, resident_bytes={"jvm": 5}, holding=holding)
 
 
 # --- figures ---
@@ -255,6 +260,11 @@ def test_a_bucket_counts_what_lies_below_it_but_for_two_percent(latencies_ms: li
         ("sluice_ready", {(): 1}),
         ("sluice_healthy", {(): 1}),
         ("sluice_subscriptions", {(): 0}),
+        ("sluice_state_saved_timestamp_seconds", {(): 999_400}),
+        ("sluice_state_unsaved_seconds", {(): 50}),
+        ("sluice_executors", {(): 2}),
+        ("sluice_executor_tasks_total", {("0", "one"): 8, ("12", "two"): 5}),
+        ("sluice_executor_deliveries_total", {("0", "one"): 4, ("12", "two"): 0}),
         ("sluice_spark_phase_seconds", {("addBatch",): 0.2}),
         ("sluice_jvm_heap_bytes", {("used",): 1, ("max",): 2}),
         ("sluice_processes_resident_bytes", {("jvm",): 5}),
@@ -267,6 +277,7 @@ def test_what_prometheus_reads(name: str, expected: Mapping[tuple[str, ...], flo
 UNITS = ("seconds", "bytes", "ratio", "records", "per_second")
 COUNTS = {  # gauges that count things, which they name
     *("sluice_ready", "sluice_healthy", "sluice_state_version", "sluice_state_parts", "sluice_subscriptions"),
+    "sluice_executors",
 }
 
 

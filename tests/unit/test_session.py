@@ -55,6 +55,12 @@ def test_a_jvm_that_is_killed_while_it_starts_may_be_tried_again_and_one_that_en
     assert type(raised.value) is error
 
 
+@pytest.mark.parametrize("master", ["local[*]", "spark://h:7077"])
+def test_the_ui_of_a_session_that_somebody_else_makes_is_theirs_to_switch(master: str) -> None:
+    assert "spark.ui.enabled" not in session.defaults(master)
+    assert session.TUNING["spark.ui.enabled"] == "false"
+
+
 class Gateway:
     def __init__(self, proc: subprocess.Popen[bytes] | None) -> None:
         self.proc = proc

@@ -10,10 +10,12 @@ from xml.etree.ElementTree import Element, tostring
 
 from streaming.monitoring.status import Document
 from streaming.monitoring.wording import (
+    EXECUTOR_COLUMNS,
     STAGES,
     TOTALS,
     VERDICTS,
     duration,
+    executors,
     lags,
     last_batch,
     memory,
@@ -101,6 +103,7 @@ def _main(document: Document) -> Element:
         _totals(document),
         _job(document),
         _spark(document),
+        _executors(document),
         _warnings(document),
     )
 
@@ -159,6 +162,8 @@ def _subscriptions(document: Document) -> Element:
         ("parts", number(state["parts"])),
         ("size of the parts", size(state["bytes"])),
         ("compactions", joins),
+        ("last saved", moment(state["saved_at"]) if state["saved_at"] else "-"),
+        *((("oldest unsaved change", duration(state["unsaved_s"])),) if state["unsaved_s"] else ()),
     ]
     return _section("Subscriptions", _table((), facts), _note(f"index: {state['index']}"))
 
@@ -196,6 +201,12 @@ def _letters(document: Document) -> Element:
 def _spark(document: Document) -> Element:
     rows = [(phase, seconds(s)) for phase, s in document["spark"]["phases_s"].items()]
     return _section("Phases of Spark, last batch", _table((), rows) if rows else _note("none"))
+
+
+def _executors(document: Document) -> Element:
+    rows = executors(document)
+    content = _table(EXECUTOR_COLUMNS, rows, texts=2) if rows else _note("not known yet")
+    return _section("Executors of Spark, tasks and deliveries", content)
 
 
 def _warnings(document: Document) -> Element:

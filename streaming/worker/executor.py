@@ -1,0 +1,34 @@
+"""Tell which of Spark's executors this process works for."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+PROC = Path("/proc")
+FLAG = b"--executor-id"  # of every executor's JVM but that of a local master, which is the driver's
+DRIVER, UNKNOWN = "driver", "unknown"
+ANCESTORS = 4  # a worker's parent is the daemon, whose parent is the JVM
+
+
+@cache
+def executor() -> str:
+    """Spark's id of the executor; `driver` with a local master, `unknown` where /proc cannot be read."""
+    return executor_of(os.getppid())
+
+
+def executor_of(process: int, proc: Path = PROC) -> str:
+    """The id in the command line of the nearest JVM among a process and its ancestors."""
+    try:
+        for _ in range(ANCESTORS):
+            words = (proc / str(process) / "cmdline").read_bytes().split(b"\0")
+            if FLAG in words:
+                return words[words.index(FLAG) + 1].decode()
+            if any(word.startswith(b"org.apache.spark.deploy.") for word in words):
+                return DRIVER
+            after_name = (proc / str(process) / "stat").read_text().rpartition(")")[2]
+            process = int(after_name.split()[1])  # its parent
+    except (OSError, ValueError, IndexError):
+        return UNKNOWN
+    return UNKNOWN
