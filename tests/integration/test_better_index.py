@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import orjson
-import pytest
 
 from streaming.kernels import stamp
 from tests.integration.conftest import CommandLine
@@ -53,7 +52,6 @@ def test_every_event_before_during_and_after_the_change_is_delivered_once(
         assert {len(orjson.loads(dict(record.headers)["ce_subscriptionids"])) for record in delivered} == {of}
 
 
-@pytest.mark.timeout(1_200)  # all kernels of the job are compiled
 def test_a_start_with_nothing_compiled_says_so_and_has_small_batches_until_the_index_is_in_use(
     sluice: CommandLine, kafka: str, tmp_path: Path
 ) -> None:

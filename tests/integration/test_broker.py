@@ -48,7 +48,7 @@ def test_the_index_files_of_a_partition_are_small_enough_for_any_read_ahead(tmp_
     with EmbeddedBroker(JARS, tmp_path) as broker:
         assert Topics(broker.bootstrap_servers, {}).create([Topic("many")]) == {}
         partition = tmp_path / "data" / "many-0"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while len(indexes := [file for file in partition.glob("*.*index") if file.stat().st_size]) < 2:
             assert time.monotonic() < deadline
             time.sleep(0.1)

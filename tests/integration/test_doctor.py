@@ -18,6 +18,7 @@ from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topic
 from tests.integration.conftest import HOME, JARS, CommandLine
+from tests.patience import PATIENCE_S
 
 
 def diagnosed(sluice: CommandLine, code: int) -> dict[str, str]:
@@ -55,7 +56,7 @@ def test_the_remedies_for_topics_can_be_pasted(sluice: CommandLine, cluster: Clu
     wrong = {f"{prefix}alice": large, f"{prefix}bob": large, subscriptions: {"cleanup.policy": "delete"}}
     right = [topic for topic in layout.topics(settings, 1, 1) if topic.name != subscriptions]
     assert topics.create([*right, *(Topic(name, config=config) for name, config in wrong.items())]) == {}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not wrong.keys() <= topics.partitions().keys():  # the broker knows a moment after it has answered
         assert time.monotonic() < deadline
         time.sleep(0.1)

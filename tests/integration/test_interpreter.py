@@ -13,10 +13,9 @@ import pytest
 
 from tests.faults.cluster import SparkCluster
 from tests.integration.conftest import CommandLine
-from tests.integration.test_cluster import START_S, assignments
+from tests.integration.test_cluster import assignments
 from tests.integration.test_submit import PROGRAM, Elsewhere, as_toml, directory, files  # noqa: F401
-
-pytestmark = pytest.mark.timeout(400)
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +88,7 @@ def ended(sluice: CommandLine, *arguments: str) -> subprocess.CompletedProcess[s
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=START_S,
+        timeout=PATIENCE_S,
     )
 
 
@@ -101,7 +100,7 @@ def diagnosed(sluice: CommandLine, *flags: str) -> dict[str, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=START_S,
+        timeout=PATIENCE_S,
     )
     found = [json.loads(line) for line in done.stdout.splitlines()]
     return next(one for one in found if one["check"] == "executors")

@@ -11,7 +11,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -112,7 +111,6 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
         )
 
 
-@pytest.mark.timeout(900)
 def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_they_hang(
     sluice: CommandLine, kafka: str
 ) -> None:
@@ -139,7 +137,7 @@ def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_th
             codes.add(ask(f"{url}/health")[0])
             time.sleep(0.5)
         assert codes == {200}
-        running.until("done with the batch", lambda: running.total("events") == 1 + pieces * rows, 400)
+        running.until("done with the batch", lambda: running.total("events") == 1 + pieces * rows)
         batch = max(line["batch_ms"] for line in running.lines if line["event"] == "batch")
         assert batch > 1_000 * stalled_after_s, "that was no long batch"
 
@@ -149,14 +147,14 @@ def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_th
         for worker in workers:
             worker.send(signal.SIGSTOP)
         try:
-            running.until("not alive", lambda: ask(f"{url}/health")[0] == 503, 300)
+            running.until("not alive", lambda: ask(f"{url}/health")[0] == 503)
             (reason,) = status()["health"]["reasons"]
             assert reason.startswith("nothing was committed for ")
         finally:
             for worker in workers:
                 worker.send(signal.SIGCONT)
-        running.until("alive again", lambda: ask(f"{url}/health")[0] == 200, 300)
-        running.until("done", lambda: running.total("events") + running.total("unreported") > 2 * pieces * rows, 400)
+        running.until("alive again", lambda: ask(f"{url}/health")[0] == 200)
+        running.until("done", lambda: running.total("events") + running.total("unreported") > 2 * pieces * rows)
 
 
 def warnings(running: Job) -> list[dict[str, Any]]:

@@ -22,7 +22,8 @@ from tests.faults.cluster import SparkCluster
 from tests.faults.processes import below, ended, kill
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.test_job import job, lines, records, subscription
-from tests.integration.test_submit import MORE, START_S, Elsewhere, as_toml, asked, python_of
+from tests.integration.test_submit import MORE, Elsewhere, as_toml, asked, python_of
+from tests.patience import PATIENCE_S
 
 BUCKET = "sluice"
 PYTHON = HOME / ".cache" / "s3" / "bin" / "python"
@@ -36,10 +37,9 @@ server.run()
 RECIPE = re.search(r"### S3\n(.*?)\n## ", (HOME / "docs" / "cluster.md").read_text(), re.DOTALL)
 BLOCK = re.compile(r"^```(?:sh)?\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
-pytestmark = [
-    pytest.mark.timeout(560),
-    pytest.mark.skipif(not PYTHON.exists() or not (HOME / "jars" / "s3").exists(), reason="`make test` fetches S3"),
-]
+pytestmark = pytest.mark.skipif(
+    not PYTHON.exists() or not (HOME / "jars" / "s3").exists(), reason="`make test` fetches S3"
+)
 
 
 class Store:
@@ -49,10 +49,10 @@ class Store:
     def put(self, name: str, content: bytes = b"") -> None:
         binary = {"Content-Type": "application/octet-stream"}
         request = urllib.request.Request(f"{self.url}/{BUCKET}{name}", data=content, headers=binary, method="PUT")
-        urllib.request.urlopen(request, timeout=30).close()
+        urllib.request.urlopen(request, timeout=PATIENCE_S).close()
 
     def names(self) -> list[str]:
-        with urllib.request.urlopen(f"{self.url}/{BUCKET}?list-type=2", timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.url}/{BUCKET}?list-type=2", timeout=PATIENCE_S) as answer:
             return re.findall(r"<Key>([^<]+)</Key>", answer.read().decode())
 
 
@@ -106,7 +106,7 @@ def test_the_recipe_for_s3_starts_a_job_that_goes_on_with_its_state_after_kill_9
 
         config = ("--config", f"s3a://{BUCKET}/sluice.toml")
         with job(submitted("one"), *config, fresh=True) as running:
-            running.until("running", lambda: any(line["event"] == "running" for line in running.lines), START_S)
+            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
             sluice("produce", stdin=lines({"x": 1, "n": 1}, {"x": 2}))
             running.until("delivered", lambda: running.total("deliveries") >= 1)
             running.until("saved", lambda: any("/state/version-" in name for name in store.names()))
@@ -114,9 +114,9 @@ def test_the_recipe_for_s3_starts_a_job_that_goes_on_with_its_state_after_kill_9
             processes = below(running.process.pid)
             kill(processes)
             running.ended()
-            assert ended(processes, START_S)
+            assert ended(processes, PATIENCE_S)
         with job(submitted("two"), *config, fresh=True) as running:
-            running.until("running", lambda: any(line["event"] == "running" for line in running.lines), START_S)
+            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
             (restored,) = (line for line in running.lines if line["event"] == "saved state in use")
             assert restored["subscriptions"] == MORE + 1
             sluice("produce", stdin=lines({"x": 1, "n": 2}, {"y": 7}))

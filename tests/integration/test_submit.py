@@ -183,14 +183,14 @@ def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_w
 
 def asked(ui: int, path: str = "") -> Any:
     """What Spark's UI answers about applications."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{ui}/api/v1/applications{path}", timeout=60) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{ui}/api/v1/applications{path}", timeout=PATIENCE_S) as answer:
         return json.load(answer)
 
 
 def counted(running: Job) -> dict[str, int]:
     """The deliveries of each executor that has done tasks, as the job's status has them."""
     (url,) = (line["monitoring"] for line in running.lines if line["event"] == "running")
-    with urllib.request.urlopen(f"{url}/status.json", timeout=60) as answer:
+    with urllib.request.urlopen(f"{url}/status.json", timeout=PATIENCE_S) as answer:
         return {one["id"]: one["deliveries"] for one in json.load(answer)["executors"] if one["done"]}
 
 

@@ -15,6 +15,7 @@ from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.outputs import outputs
 from tests.integration.conftest import CommandLine, but
+from tests.patience import PATIENCE_S
 
 
 def configs(cluster: Cluster, topic: str) -> Mapping[str, str]:
@@ -73,7 +74,7 @@ def test_the_job_says_which_setting_of_topics_is_wrong(sluice: CommandLine, tmp_
     sluice("topics", "create")
     command = sluice.command("run", "--set", "deliveries.topic_config.retntion.ms=5")
     done = subprocess.run(
-        command, capture_output=True, text=True, env=sluice.environment, cwd=tmp_path, timeout=280, check=False
+        command, capture_output=True, text=True, env=sluice.environment, cwd=tmp_path, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "the broker refuses deliveries.topic_config: Unknown topic config name: retntion.ms" in done.stderr
