@@ -334,6 +334,7 @@ def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[in
 
 def check_statuses(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[int, int]]) -> None:
     """A change counts for the events from `in_force_from` on, which are those matched by its version or a later one.
+    A refused change leaves the id as it is, and its status names a version and offsets like all others.
     Each has one status, unless it was there at the first start: of these the last word on each id has one, or several
     that agree, and so has each that is refused."""
     answered: dict[tuple[int, int], list[str]] = {}
@@ -347,8 +348,6 @@ def check_statuses(world: World, truth: Truth, began: Mapping[SourcePartition, M
         assert at[1] < status["read_up_to"][str(at[0])]
         if status["version"] in truth.places:
             _check_place(status, truth.places[status["version"]])
-        if status["status"] == "refused":
-            continue
         for (source, partition), versions in began.items():
             for offset, version in versions.items() if source == EVENTS else ():
                 begins = status["in_force_from"].get(str(partition), 0)

@@ -228,7 +228,6 @@ def refused_status(
     `in_force` is the partition and offset of the change whose document stays in force.
     """
     document = {"id": id, "status": "refused"} | since.as_data()
-    del document["in_force_from"]
     document |= {"reason": reason, "in_force": in_force and _place(*in_force)}
     return _status(topic, origin, document)
 

@@ -236,8 +236,7 @@ def _status(value: bytes) -> Status:
     at = document["change"]
     return Status(
         *(at["partition"], at["offset"], document["status"]),
-        -1 if document["status"] == "refused" else document["version"],
-        document.get("in_force_from", {}),
+        *((-1, {}) if document["status"] == "refused" else (document["version"], document["in_force_from"])),
     )
 
 

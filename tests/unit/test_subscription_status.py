@@ -13,7 +13,7 @@ DOCUMENT = {"subscriber": "alice", "pattern": {}}
 
 
 def message(status: str, offset: int, time_ms: int = 0, **more: Any) -> Record:
-    in_force = {} if status == "refused" else {"version": 7, "in_force_from": {"0": 5, "1": 9}}
+    in_force = {"version": 7, "in_force_from": {"0": 5, "1": 9}}
     change = {"read_up_to": {"0": 5, "1": 1}, **more, "change": {"partition": 0, "offset": offset}}
     return Record("s", {"id": "s", "status": status, **in_force, **change}, time_ms=time_ms)
 
