@@ -167,7 +167,7 @@ def test_ccm_says_that_it_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (ocm.build, {"threads": 0}, "threads must be 1 or more, not 0"),
         (ccm.build, {"bits": 65}, "bits must lie within 1 .. 64, not 65"),
         (ccm.build, {"threads": 2000}, "threads of a block must lie within 1 .. 1024, not 2000"),
-        (ccm.build, {"events": 0}, "events of a chunk must be 1 or more, not 0"),
+        (ccm.build, {"events": 0}, "events of a chunk must lie within 1 .. 2,147,483,647 for this table, not 0"),
         (translator.build, {"few": -1}, "few cannot be -1; it must be 0 or more"),
     ],
 )

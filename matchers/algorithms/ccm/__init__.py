@@ -16,14 +16,16 @@ each on a CUDA stream: values of one are sent, and results of the other come bac
 Ours differs: constraints are selected on the device, since all events of a chunk ask all rows (the paper's host builds
 `Input` event by event).
 
-Needs a GPU that CUDA runs on, and refuses with the reason where there is none. It has run on numba's simulator of a GPU
-only: its answers are checked there, its speed is unknown.
+Needs a GPU and the compiler of CUDA (matchers/README.md, "A GPU for `ccm`"), and rejects the table with the reason
+where there is none. It has run on numba's simulator of a GPU only: its answers are checked there, and tests compile its
+kernels for two generations of GPUs. Its speed is unknown.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,8 +40,14 @@ if TYPE_CHECKING:
     from matchers.algorithms.ccm.device import Device
 
 EVENTS = 64  # of a chunk at most
-COUNTERS_BYTES = 64 << 20  # of a chunk at most, unless one event needs more
-FILTERS = 512  # of a table on average, at least: a block has that many threads to keep busy
+CHUNK_BYTES = 128 << 20  # of a chunk's counters and lines at most, unless one event needs more
+FILTERS = 512  # of a table on average, at least: rows of few constraints leave most threads of a block idle
+THREADS = (64, 128, 256)  # of a block: as many as a row has constraints on average
+LINE_BYTES = 16  # of a line of `Input`: four numbers of 32 bits
+MOST_BLOCKS = 65_535  # in the direction of the lines, by CUDA
+MOST_CURSOR = 2**31 - 1  # lines, or hits, of a chunk
+
+_building = Lock()
 
 
 def gpu() -> str | None:
@@ -48,7 +56,32 @@ def gpu() -> str | None:
 
     if config.ENABLE_CUDASIM:  # type: ignore[attr-defined]  # numba sets it when it starts
         return "simulator"
-    return str(cuda.get_current_device().name.decode()) if cuda.is_available() else None
+    if not (has_driver() and _has_compiler()):
+        return None
+    name = cuda.gpus[0].name  # without a context: a process that has one must not fork
+    return name.decode() if isinstance(name, bytes) else str(name)  # by numba's binding, or by NVIDIA's
+
+
+def has_driver() -> bool:
+    """Whether there is a GPU with a driver, on which `ccm` runs if CUDA's compiler is there too."""
+    from numba.cuda.cudadrv.driver import driver
+
+    return bool(getattr(driver, "is_available", False))  # the simulator's has no such attribute
+
+
+def _has_compiler() -> bool:
+    """Whether numba can compile for a GPU. It also wants the runtime library, to learn the version of CUDA."""
+    from numba import config
+    from numba.cuda.cudadrv import nvvm
+
+    return nvvm.is_available() and bool(config.FORCE_CUDA_CC or nvvm.get_supported_ccs())  # type: ignore[attr-defined]
+
+
+def lacking() -> str:
+    """What keeps CUDA from running here, and what would help."""
+    if has_driver():
+        return "numba finds no libnvvm or no libcudart beside its driver: install CUDA 12 (matchers/README.md)"
+    return "CUDA finds none here"
 
 
 def has_gpu() -> bool:
@@ -75,40 +108,70 @@ class Ccm(Matcher):
     def _device(self) -> Device:
         from matchers.algorithms.ccm.device import Device
 
-        return Device(self.tables, self.bloom_of, self.always, self.events, self.lane, self.threads, self.blocks)
+        with _building:  # two threads may ask for it at once
+            if "_device" not in vars(self):
+                fields = self.tables, self.bloom_of, self.always, self.events, self.lane, self.threads, self.blocks
+                vars(self)["_device"] = Device(*fields)
+        device: Device = vars(self)["_device"]
+        return device
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the device's memory: a copy sends its tables there itself."""
         return {name: value for name, value in vars(self).items() if name != "_device"}
 
     def memory_bytes(self) -> int:
-        """On the device: tables and counters, of two chunks."""
-        return self.tables.nbytes() + 2 * 4 * len(self.tables.filter_id) * -(-self.events * self.lane // 32)
+        """On the device: tables, and two chunks with the room that they have at first. `forward` needs more: for each
+        subscription its interface, and for each event of a chunk a byte for each interface."""
+        from matchers.algorithms.ccm.device import ROOM, STREAMS, VALUES
+
+        t = self.tables
+        rows = t.vector.itemsize * len(t.row_name) + t.row_name.nbytes
+        constraints = (t.constraint_begin, t.operator, t.low, t.high, t.rank, t.bloom, t.size)
+        several = 2 * 8 * max(len(t.interval_low), 1)
+        events = (self.events * (8 + 8) + (self.events + 1) * 8) + VALUES * (4 + 8)
+        hits = ROOM * (4 + 4) + 1
+        cursors = 2 * 4
+        chunk = events + cursors + hits + _chunk_bytes(t, self.events, self.lane)
+        return rows + sum(max(a.nbytes, a.itemsize) for a in constraints) + several + STREAMS * chunk
+
+
+def _chunk_bytes(tables: NameVectors, events: int, lane: int) -> int:
+    """Of what grows with the table: a counter of `lane` bits for each filter, a line of `Input` for each row."""
+    counters = 4 * len(tables.filter_id) * -(-events * lane // 32)
+    return counters + LINE_BYTES * max(len(tables.row_name), 1) * events
 
 
 def build(
     table: SubscriptionTable,
     bits: int | None = None,
     events: int | None = None,
-    threads: int = 256,
+    threads: int | None = None,
     blocks: int = 4096,
 ) -> Ccm:
     """`bits` of a NameVector, `events` of a chunk, `threads` of a block, `blocks` of a kernel each way at most.
 
-    The first two follow from the table if left out. Raises MatchingError, also where there is no GPU.
+    The first three follow from the table if left out. Raises MatchingError, also where there is no GPU.
     """
     if gpu() is None:
-        raise MatchingError("ccm needs a GPU, and CUDA finds none here; ocm is the same for processor cores")
-    if not 1 <= threads <= 1024:
+        raise MatchingError(f"ccm needs a GPU, and {lacking()}; ocm is the same for processor cores")
+    if threads is not None and not 1 <= threads <= 1024:
         raise MatchingError(f"threads of a block must lie within 1 .. 1024, not {threads}")
+    if not 1 <= blocks <= MOST_BLOCKS:
+        raise MatchingError(f"blocks of a kernel must lie within 1 .. {MOST_BLOCKS}, not {blocks}")
+    tables = NameVectors.of(table, best_bits(table, FILTERS) if bits is None else bits)
     most = int(table.needed.max(initial=0))
     lane = next(lane for lane in (4, 8, 16, 32) if most < 1 << lane)
+    rows = max(len(tables.row_name), 1)
+    most_events = max(MOST_CURSOR // max(rows, table.n_subscriptions), 1)
     if events is None:
-        events = min(max(COUNTERS_BYTES * 8 // (max(table.n_subscriptions, 1) * lane), 1), EVENTS)
-    if events < 1:
-        raise MatchingError(f"events of a chunk must be 1 or more, not {events}")
+        events = min(max(CHUNK_BYTES // max(_chunk_bytes(tables, 32, lane) // 32, 1), 1), EVENTS, most_events)
+    if not 1 <= events <= most_events:
+        raise MatchingError(f"events of a chunk must lie within 1 .. {most_events:,} for this table, not {events}")
+    if threads is None:
+        mean = len(tables.operator) / rows
+        threads = next((some for some in THREADS if mean <= some), THREADS[-1])
     return Ccm(
-        NameVectors.of(table, best_bits(table, FILTERS) if bits is None else bits),
+        tables,
         bloom_of(np.arange(table.n_columns, dtype=np.int32)),
         np.flatnonzero(table.needed == 0).astype(np.int32),
         events,

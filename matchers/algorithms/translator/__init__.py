@@ -6,11 +6,15 @@ large enough for the GPU or not. Sec. 4.1: SFF and BETree are the faster ones wi
 cost of a launch then counts for more than the matching.
 
 The source does not say when its CPU runs SFF and when OCM. Ours runs SFF where filters are few, and OCM where they are
-not and there is no GPU (a simulated one is none). The choice is made when an index is built: a snapshot builds those of
-its segments anew as subscriptions come and go. With `ccm` it has run on numba's simulator of a GPU only.
+not and there is no GPU (a simulated one is none); it warns if there is one that numba cannot use. The choice is made
+when an index is built: a snapshot builds those of its segments anew as subscriptions come and go. With `ccm` it has run
+on numba's simulator of a GPU only.
 """
 
 from __future__ import annotations
+
+import warnings
+from functools import cache
 
 from matchers.algorithms import ccm, ocm, sff
 from matchers.contract.matcher import Matcher
@@ -26,4 +30,14 @@ def build(table: SubscriptionTable, few: int = FEW) -> Matcher:
         raise MatchingError(f"few cannot be {few}; it must be 0 or more, the filters from which the GPU is used")
     if table.n_subscriptions < few:
         return sff.build(table)
-    return ccm.build(table) if ccm.has_gpu() else ocm.build(table)
+    if ccm.has_gpu():
+        return ccm.build(table)
+    if ccm.has_driver():
+        _warn(f"translator uses ocm: {ccm.lacking()}")
+    return ocm.build(table)
+
+
+@cache
+def _warn(text: str) -> None:
+    """Once per process: an index is built for each segment of a snapshot."""
+    warnings.warn(text, RuntimeWarning, stacklevel=4)
