@@ -11,5 +11,5 @@ from matchers.algorithms import ALGORITHMS
 UNCOMPILED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]  # numba sets it when it is imported
 EXACTLY: dict[str, dict[str, Any]] = {
     **{name: dict(algorithm.exactly) for name, algorithm in ALGORITHMS.items()},
-    "ccm": {"threads": 2, "blocks": 1},
+    "ccm": {"threads": 2, "blocks": 2},
 }
