@@ -150,13 +150,17 @@ def space(what: str, directory: Path, mend: str) -> Finding:
 
 def kernels(algorithm: str) -> Finding:
     """Whether compiled kernels are kept for later processes, and where."""
-    from matchers import ALGORITHMS  # this loads numba, which takes a second that no other command needs
-    from streaming.kernels import ahead, stamp
-
+    try:
+        from matchers import ALGORITHMS  # this loads numba, which takes a second that no other command needs
+        from streaming.kernels import ahead, stamp
+    except ImportError as error:
+        return Finding("compiled kernels", SKIPPED, str(error))
     places = {kernel._cache.places for kernel in stamp.kernels()}
     written = sorted(place.write for place in places if place.write is not None)
     beside = "__pycache__ beside each module"
     where = ", ".join(dict.fromkeys(beside if at.name == "__pycache__" else str(at.parent) for at in written))
+    if not places:
+        return Finding("compiled kernels", SKIPPED, "numba's settings in the environment say not to keep any")
     fleeting = sorted(place for place in places if place.write is None or place.is_temporary)
     if not fleeting:
         return Finding("compiled kernels", OK, f"kept in {where}")

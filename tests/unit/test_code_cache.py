@@ -253,3 +253,8 @@ def test_the_doctor_and_the_stamps_tell_where_kernels_are(bare: Installation, co
     assert answer["compiled"]  # there is nothing that could be done ahead
     assert "not kept, each process compiles them again" in answer["finding"]["found"]
     assert f"{bare.code}/matchers" in answer["finding"]["found"]
+
+
+def test_the_doctor_says_where_numba_is_not_to_compile(bare: Installation) -> None:
+    answer = bare.run("doctor", NUMBA_DISABLE_JIT="1")
+    assert (answer["compiled"], answer["finding"]["state"]) == (True, "skipped")

@@ -19,6 +19,7 @@ from __future__ import annotations
 import inspect
 import os
 import stat
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -143,6 +144,8 @@ def _user() -> Path | None:
 
 
 def _temporary() -> Path | None:
+    if sys.platform == "win32":  # its users have no numbers, and no modes of directories
+        return None
     with suppress(OSError):
         return Path(tempfile.gettempdir()) / f"sluice-kernels-{os.getuid()}"
     return None
@@ -150,6 +153,8 @@ def _temporary() -> Path | None:
 
 def _refuse_foreign(root: Path) -> None:
     """Make the temporary one. Raises OSError if another user could have written what is in a directory of this user."""
+    if sys.platform == "win32":
+        return
     if root == _temporary():
         _refuse_replaceable(root.parent)
         with suppress(FileExistsError):
