@@ -173,6 +173,7 @@ class Start:
         try:
             preparing(COMPILING, 0, len(compiling))
             ahead.compile(stages, {chosen.algorithm: chosen.options}, compilers, compiled)
+            compilers.shutdown()  # each would keep half a gigabyte
             preparing(LOADING, 0, 0)
             warm_up.index(spark, chosen.algorithm, chosen.options)
         except (MatchingError, TypeError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,12 @@ def start_of(settings: Settings) -> job.Start:
 
 def better_index(algorithm: str, options: dict[str, Any], steps: list[tuple[str, int, int]]) -> tuple[str, Any]:
     start = start_of(Settings(matching=Matching(algorithm=algorithm, options=options)))
-    return start._better_index(None, None, lambda *step: steps.append(step))  # type: ignore[arg-type]  # unused
+    compilers, session = ThreadPoolExecutor(1), None
+    try:
+        return start._better_index(session, compilers, lambda *step: steps.append(step))  # type: ignore[arg-type]  # unused
+    finally:
+        with pytest.raises(RuntimeError, match="shutdown"):  # the processes are not kept
+            compilers.submit(int)
 
 
 def test_the_index_of_the_settings_is_used_once_its_kernels_are_compiled_and_loaded(done: list[str]) -> None:
