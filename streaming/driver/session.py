@@ -34,13 +34,17 @@ log = logger("sluice.job")
 
 ATTEMPTS = 3  # at starting the JVM
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # in names; Spark's own default
+# Spark's log of an idle query has several lines for each time that it asks for offsets, 50 times a second.
+QUERY = "org.apache.spark.sql.execution.streaming"
+# Hadoop's local files start a process for each one that is written, and warn with a stack of the query's end within it.
+FILES = "org.apache.hadoop.util.Shell"
 EXIT_TIMEOUT_S = 60.0  # of a JVM that archives its classes
 REAPED_S = 1.0  # so long after its last connection broke, a process that has ended may not look so
 LOG = CODE / "config" / "log4j2.properties"
 
 TUNING = {
     "spark.driver.memory": "2g",
-    "spark.ui.enabled": "false",  # of a session of our own: it takes part of a second of a start
+    "spark.ui.enabled": "false",  # in a session of our own: half a second of CPU time at a start
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.pollingDelay": "5ms",
@@ -182,7 +186,7 @@ def submitted(settings: Settings, scratch: Path) -> Iterator[SparkSession]:
     _check(config)
     with _stopped(_created(config)) as session:
         _check_source(session)
-        _quiet(session)
+        _quiet(session, QUERY, FILES)
         if "spark.log.level" not in given:  # INFO, Spark's default, is 40 lines a batch
             session.sparkContext.setLogLevel("WARN")
         yield session
@@ -196,7 +200,7 @@ def borrowed(spark: SparkSession, scratch: Path) -> Iterator[SparkSession]:
     _check(given)
     _check_source(spark)
     session = spark.newSession()
-    _quiet(session)
+    _quiet(session, QUERY)
     for name, value in TUNING.items():
         if name not in given and session.conf.isModifiable(name):
             session.conf.set(name, value)
@@ -257,10 +261,10 @@ def _stopped(spark: SparkSession) -> Iterator[SparkSession]:
             spark.stop()
 
 
-def _quiet(spark: SparkSession) -> None:
-    """Spark's log of an idle query has several lines for each time that it asks for offsets, 50 times a second."""
+def _quiet(spark: SparkSession, *loggers: str) -> None:
     log4j: Any = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # there is a JVM
-    log4j.core.config.Configurator.setLevel("org.apache.spark.sql.execution.streaming", log4j.Level.ERROR)
+    for name in loggers:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
 
 
 def _check(config: Mapping[str, str]) -> None:
