@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
+from streaming.driver import launch
 from streaming.driver.launch import beside
 
 
@@ -57,3 +59,20 @@ def test_the_error_of_a_context_comes_where_it_is_waited_for() -> None:
         pass
     with pytest.raises(OSError, match="no JVM"), beside(context()) as waited, waited:
         pass
+
+
+def test_a_stop_whose_time_is_up_says_so_and_the_next_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = threading.Event()
+
+    def run(settings: Any, opens: Any, stop: threading.Event, lineage: str, running: Any) -> None:
+        running(None)
+        assert stop.wait(60)
+        assert done.wait(60)
+
+    monkeypatch.setattr(launch, "run", run)
+    monkeypatch.setattr(launch, "InheritableThread", threading.Thread)
+    handle = launch.Handle(None, None)  # type: ignore[arg-type]  # `run` uses neither
+    assert not handle.stop(timeout_s=0.01)
+    done.set()
+    assert handle.stop(timeout_s=60)
+    assert handle.await_termination(0)
