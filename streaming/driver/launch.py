@@ -125,8 +125,8 @@ class Handle:
         """Stop after the current batch, save the state, and wait for both, at most so long; returns whether it has
         ended. If not, it goes on stopping, and another call waits for it.
 
-        To end it at once, stop the session (`spark.stop()`): then the job ends with SparkFailed, and the next start
-        repeats the uncommitted batch. Raises the error that ended the job.
+        To end it at once, end the process: the next start repeats the uncommitted batch. Raises the error that ended
+        the job.
         """
         self._stop.set()
         return self.await_termination(timeout_s)
