@@ -35,6 +35,7 @@ from matchers.algorithms import (
 )
 from matchers.algorithms.auto.candidates import CANDIDATES
 from matchers.algorithms.auto.choosing import Choice
+from matchers.algorithms.auto.repeated import Once
 from matchers.algorithms.be_tree import kernel as be_tree_kernel
 from matchers.algorithms.comat.kernel import Ends
 from matchers.algorithms.comat.predicted_time import PredictedTime
@@ -118,6 +119,7 @@ STORED: tuple[type, ...] = (
         ColumnIndex,
         auto.Auto,
         Choice,
+        Once,
     ),
 )
 # Functions that matchers hold.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import pyarrow as pa
@@ -18,6 +18,8 @@ from streaming.worker.compiling import WORTHWHILE
 
 SOME = 64  # events: algorithms may have other kernels for few
 MANY = 2_400  # subscriptions, of which an algorithm that chooses has to choose
+LISTED = 40  # values of a list: there are kernels for long ones
+Kind = Literal["alike", "sparse", "listed", "repeated"]  # of subscriptions
 NOWHERE = 1 << 20  # a partition that no topic has
 
 
@@ -31,14 +33,14 @@ class _Kept:
         pass
 
 
-def indexed(algorithm: str, options: Mapping[str, Any], *, sparse: bool = False) -> State:
-    """A state of made-up subscriptions, with the same fields or, if sparse, with a field each.
+def indexed(algorithm: str, options: Mapping[str, Any], kind: Kind = "alike") -> State:
+    """A state of made-up subscriptions: with the same fields, with a field each, with long lists, or all the same.
 
     Raises MatchingError, and TypeError for options that the algorithm lacks.
     """
     state = State(Snapshot(0, algorithm, options), _Kept, {})
     (work,) = state.work()
-    changes = rows(MANY if ALGORITHMS[algorithm].chooses else 2 * WORTHWHILE, 0, sparse=sparse)
+    changes = rows(MANY if ALGORITHMS[algorithm].chooses else 2 * WORTHWHILE, 0, kind)
     made = unpacked(pa.Table.from_batches(work(changes.to_batches()), PACKED))
     state.apply([row._replace(segment=0) if isinstance(row, Change) else row for row in made], {})
     return state
@@ -56,22 +58,27 @@ def rehearse(state: State) -> None:
 
 def run(algorithm: str, options: Mapping[str, Any] | None = None) -> None:
     """Index and match with an algorithm. Raises what `indexed` raises."""
-    rehearse(indexed(algorithm, options or {}))
-    if not ALGORITHMS[algorithm].chooses:  # what it chooses from is rehearsed too
-        rehearse(indexed(algorithm, options or {}, sparse=True))  # algorithms may have other kernels for these
+    chooses = bool(ALGORITHMS[algorithm].chooses)  # what it chooses from is rehearsed too
+    kinds: list[Kind] = ["alike", "repeated"] if chooses else ["alike", "sparse", "listed"]
+    for kind in kinds:  # algorithms may have other kernels for each
+        rehearse(indexed(algorithm, options or {}, kind))
 
 
-def rows(changes: int, events: int, *, sparse: bool = False) -> pa.Table:
+def rows(changes: int, events: int, kind: Kind = "alike") -> pa.Table:
     """Made-up records of both topics (rows.INPUT)."""
     row = {"partition": NOWHERE, "offset": 0, "timestamp": 0}
     written = [
-        row | {"source": SUBSCRIPTIONS, "key": b"%d" % i, "value": orjson.dumps(_document(i, sparse))}
+        row | {"source": SUBSCRIPTIONS, "key": b"%d" % i, "value": orjson.dumps(_document(i, kind))}
         for i in range(changes)
     ]
     happened = [row | {"source": EVENTS, "value": b"{}"}] * events
     return pa.Table.from_pylist(written + happened, schema=INPUT)
 
 
-def _document(i: int, sparse: bool) -> dict[str, Any]:
-    above = [{"numeric": [">", i]}]
-    return {"subscriber": "nobody", "pattern": {f"number {i}": above} if sparse else {"text": ["a"], "number": above}}
+def _document(i: int, kind: Kind) -> dict[str, Any]:
+    above = [{"numeric": [">", 0 if kind == "repeated" else i]}]
+    patterns = {
+        "sparse": {f"number {i}": above},
+        "listed": {"number": list(range(i, i + 2 * LISTED, 2))},
+    }
+    return {"subscriber": "nobody", "pattern": patterns.get(kind, {"text": ["a"], "number": above})}

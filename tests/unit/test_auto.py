@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -14,6 +13,7 @@ from matchers import ALGORITHMS, EventBatch, Interfaces, MatchBatch, Matcher, Ma
 from matchers.algorithms import auto
 from matchers.algorithms.auto import candidates, choosing, drawing
 from matchers.algorithms.auto.choosing import Choice
+from matchers.algorithms.auto.repeated import Once, different
 from matchers.algorithms.auto.trial import TURNS, TURNS_ALONE, Trial
 from tests.algorithms import UNCOMPILED
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
@@ -39,6 +39,10 @@ class Timed(Matcher):
         return MatchBatch(np.zeros(len(events) + 1, np.int64), np.empty(0, np.int32))
 
 
+def timed(clock: Clock, us: float, growth: float = 0.0, attribute: float = 0.0) -> choosing.Build:
+    return lambda table: Timed(table, us, growth, attribute, clock)
+
+
 def chosen(
     table: SubscriptionTable,
     attributes: float | None = None,
@@ -46,11 +50,7 @@ def chosen(
     **algorithms: tuple[float, float, float],
 ) -> list[Choice]:
     clock = Clock()
-
-    def timed(us: float, growth: float, attribute: float) -> Callable[[SubscriptionTable], Timed]:
-        return lambda table: Timed(table, us, growth, attribute, clock)
-
-    builds = {name: timed(*times) for name, times in algorithms.items()}
+    builds = {name: timed(clock, *times) for name, times in algorithms.items()}
     return list(choosing.choose(table, builds, clock, attributes, batch))
 
 
@@ -139,17 +139,62 @@ def test_who_is_far_behind_on_the_small_sample_is_not_asked_about_the_large_one(
     assert built == [*samples, ("fast", 30_000)]
 
 
-def test_no_further_algorithm_is_measured_when_the_time_is_up() -> None:
-    clock = Clock()
+@pytest.mark.parametrize("fastest", ["first", "last"])
+def test_all_candidates_are_measured_however_slow_the_first_of_them_are(fastest: str) -> None:
+    """The slow ones would spend all time if they were measured one after the other."""
+    clock, us = Clock(), dict.fromkeys("abcdef", 1e6 * choosing.MOST_S)
+    us = {fastest: 5.0, **us} if fastest == "first" else {**us, fastest: 5.0}
+    builds = {name: timed(clock, us=own) for name, own in us.items()}
+    found = choosing.choose(uniform_table(3_000, 4, 2, 0.3), builds, clock)
+    assert {choice.algorithm for choice in found} == {fastest}
 
-    def slow(table: SubscriptionTable) -> Matcher:
-        clock.now += choosing.MOST_S
-        return Timed(table, 5.0, 0.0, 0.0, clock)
 
-    found = choosing.choose(
-        uniform_table(3_000, 4, 2, 0.3), {"slow": slow, "fast": lambda t: Timed(t, 1.0, 0.0, 0.0, clock)}, clock
+def test_slow_candidates_take_a_fair_share_of_the_time() -> None:
+    clock, called = Clock(), dict.fromkeys(("slow", "slower", "fast"), 0)
+
+    def build(name: str, us: float) -> choosing.Build:
+        class Counted(Timed):
+            def match(self, events: EventBatch) -> MatchBatch:
+                called[name] += len(events)
+                return super().match(events)
+
+        return lambda table: Counted(table, us, 0.0, 0.0, clock)
+
+    builds = {"slow": build("slow", 3_000.0), "slower": build("slower", 9_000.0), "fast": build("fast", 5.0)}
+    choosing.choose(uniform_table(3_000, 4, 2, 0.3), builds, clock)
+    loading = choosing.TINY + 1
+    cases = len(choosing.BATCHES) * drawing.SIZES
+    assert called["slow"] == called["slower"] == loading + 2 * cases < called["fast"]
+
+
+def test_when_the_time_is_up_no_further_round_begins() -> None:
+    clock, called = Clock(), []
+
+    class Slow(Timed):
+        def match(self, events: EventBatch) -> MatchBatch:
+            called.append(len(events))
+            return super().match(events)
+
+    us = 1e6 * choosing.MOST_S
+    choosing.choose(uniform_table(3_000, 4, 2, 0.3), {"slow": lambda t: Slow(t, us, 0, 0, clock)}, clock, 2, 64)
+    assert called[2:] == [1, 1]  # without those that load it
+
+
+def test_samples_of_long_lists_have_fewer_subscriptions() -> None:
+    built = []
+
+    def build(table: SubscriptionTable) -> Matcher:
+        built.append((table.n_subscriptions, len(table.column)))
+        return Timed(table, 1.0, 0.0, 0.0, Clock())
+
+    n, length = 1_000, 3_000
+    values = np.arange(n * length, dtype=float)
+    table = SubscriptionTable.from_intervals(
+        np.repeat(np.arange(n), length), np.zeros(n * length, int), values, values, n_subscriptions=n, n_columns=1
     )
-    assert {choice.algorithm for choice in found} == {"slow"}
+    choosing.choose(table, {"any": build}, Clock(), 1, 64)
+    assert [listed for _, listed in built[1:-1]] == [choosing.LISTED // 4, choosing.LISTED]
+    assert built[-1] == (n, n * length)
 
 
 def test_who_is_not_asked_about_the_large_sample_in_time_is_taken_to_grow_like_the_others() -> None:
@@ -180,33 +225,29 @@ def test_a_table_not_much_longer_than_the_small_sample_is_measured_itself() -> N
     assert built == [choosing.TINY, *[2 * choosing.SAMPLES[0]] * 2]
 
 
-def test_a_call_that_takes_long_is_not_repeated() -> None:
-    clock, called = Clock(), []
-
-    class Slow(Timed):
-        def match(self, events: EventBatch) -> MatchBatch:
-            called.append(len(events))
-            return super().match(events)
-
-    def measured(us: float) -> list[int]:
-        called.clear()
-        choosing.choose(uniform_table(3_000, 4, 2, 0.3), {"slow": lambda t: Slow(t, us, 0, 0, clock)}, clock, 2, 64)
-        return called[2:]  # without those that load it
-
-    assert measured(1_000.0) == [64] * 2
-    assert measured(50.0) == [64] * 3
-    assert len(measured(0.1)) == 1 + choosing.CALLS[64] * choosing.ROUNDS
-
-
 def test_drawn_events_hold_values_of_intervals_in_as_many_attributes_as_asked() -> None:
     table = SubscriptionTable.from_intervals(
         [0, 0, 1, 2], [0, 1, 1, 2], [3, -np.inf, 5, -np.inf], [3, 7, np.inf, np.inf], n_subscriptions=3, n_columns=3
     )
     events = drawing.drawn(table, 2)
     assert len(events) == drawing.EVENTS
-    assert set(zip(events.column.tolist(), events.value.tolist(), strict=True)) == {(0, 3.0), (1, 7.0), (1, 5.0)}
+    near = np.repeat(np.arange(len(events)), np.diff(events.offsets)) % drawing.ELSEWHERE < drawing.ELSEWHERE - 1
+    drawn = zip(events.column[near].tolist(), events.value[near].tolist(), strict=True)
+    assert set(drawn) == {(0, 3.0), (1, 7.0), (1, 5.0)}
     assert (np.diff(events.offsets) == 2).all()  # nothing is known of the third column, so nobody has it
     assert set(np.diff(drawing.drawn(table, 1).offsets)) == {1}
+
+
+def test_a_part_of_the_drawn_events_matches_nothing() -> None:
+    values = np.arange(0.0, 3_000.0, 3.0)
+    table = SubscriptionTable.from_intervals(
+        np.arange(1_000) % 10, np.zeros(1_000, int), values, values, n_subscriptions=10, n_columns=1
+    )
+    events = drawing.drawn(table, 1)
+    matched = np.diff(ALGORITHMS["scan"](table).match(events).offsets) > 0
+    assert matched.tolist() == (np.arange(len(events)) % drawing.ELSEWHERE < drawing.ELSEWHERE - 1).tolist()
+    missed = events.value[~matched]
+    assert missed.min() < 0 < np.median(missed) < 2_997 < missed.max()
 
 
 @pytest.mark.parametrize("attributes", [900, 3_000])
@@ -235,7 +276,7 @@ def test_a_sample_has_subscriptions_of_all_parts_of_the_table() -> None:
     assert sample.low[-2:].tolist() == table.low[-2:].tolist()
 
 
-@pytest.mark.parametrize("n", [0, 1, auto.TINY])
+@pytest.mark.parametrize("n", [0, 1, candidates.TINY])
 def test_a_tiny_table_is_scanned(n: int) -> None:
     built = auto.build(uniform_table(n, 3, 2, 0.3))
     assert built.algorithms == ["scan"]
@@ -258,6 +299,26 @@ def test_a_table_of_few_asks_for_compiled_kernels_only(monkeypatch: pytest.Monke
     ready = {candidates.CANDIDATES[name].kernel for name in ("counting", "hem")}
     monkeypatch.setattr(candidates, "compiled", ready.__contains__)
     assert candidates.asked(uniform_table(candidates.FEW, 3, 2, 0.3)) == ["hem", "counting", "scan"]
+
+
+def lists(n: int, length: int) -> SubscriptionTable:
+    """n lists of so many values, all different."""
+    values = np.random.default_rng(3).permutation(n * length).astype(float)
+    owner = np.repeat(np.arange(n), length)
+    return SubscriptionTable.from_intervals(
+        owner, np.zeros(n * length, int), values, values, n_subscriptions=n, n_columns=1
+    )
+
+
+def test_few_long_lists_are_no_small_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert candidates.is_tiny(lists(64, 4))
+    assert candidates.is_tiny(lists(6, 10))
+    assert candidates.is_tiny(uniform_table(64, 20, 10, 0.3))
+    assert not candidates.is_tiny(lists(10, 10))
+    assert candidates.is_few(lists(100, 100))
+    assert not candidates.is_few(lists(100, 2_100))
+    monkeypatch.setattr(candidates, "compiled", lambda _: False)
+    assert candidates.asked(lists(100, 2_100)) == ["tiles", "hem", "tama", "scan"]
 
 
 @pytest.mark.parametrize(
@@ -297,9 +358,12 @@ def test_what_was_measured_for_few_holds_for_others_of_their_kind(monkeypatch: p
     auto.build(uniform_table(600, 3, 1, 0.3))
     auto.build(uniform_table(600, 3, 2, 0.9))
     assert len(measured) == 6
+    auto.build(lists(600, 1))
+    auto.build(lists(600, 9))
+    assert len(measured) == 8
     for attributes in (20.0, 20.5, 40.0):
         auto.build(uniform_table(600, 3, 2, 0.3), attributes=attributes)
-    assert len(measured) == 8
+    assert len(measured) == 10
 
 
 def test_the_reason_tells_the_algorithm_of_each_case() -> None:
@@ -307,7 +371,7 @@ def test_the_reason_tells_the_algorithm_of_each_case() -> None:
         Choice(1, 4.0, "tiles", 3.5),
         *(Choice(64, a, name, us) for a, name, us in ((4.0, "ocm", 0.31), (12.0, "ocm", 0.42), (40.0, "hem", 2.0))),
     ]
-    assert auto._reason(uniform_table(3_000, 3, 2, 0.3), choices) == (
+    assert auto._reason(uniform_table(3_000, 3, 2, 0.3), choices, 3_000) == (
         "tiles (3.5 us) for events alone, ocm (0.42 us) up to 12 attributes, then hem (2 us) for events in batches of "
         "64; 3,000 subscriptions of 2 of 3 attributes each"
     )
@@ -392,12 +456,33 @@ def test_events_alone_decide_by_themselves(monkeypatch: pytest.MonkeyPatch) -> N
     assert not built.settled  # of batches nothing is known
 
 
-def test_interfaces_are_found_by_what_was_the_fastest() -> None:
-    slow, fast = Clock(), Clock()
+def test_forward_begins_trials_like_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, fast, clock = Clock(), Clock(), Clock()
+    monkeypatch.setattr("matchers.algorithms.auto.Trial", partial(Trial, clock=lambda: slow.now + fast.now))
     built = two_near((slow, fast))
-    built._cases[0].trials[0].fastest = 1
-    built.forward(EventBatch.from_dense([[1.0]]), Interfaces.from_ids([0] * 1_000, 1))
-    assert (slow.now, fast.now > 0) == (0.0, True)
+    events, interfaces = EventBatch.from_dense(np.ones((100, 1))), Interfaces.from_ids([0] * 1_000, 1)
+    learnt = built.learnt
+    for n in range(1, 2 * TURNS + 1):
+        assert not built.settled
+        built.forward(events, interfaces)
+        assert built.learnt == learnt + n
+    assert built.settled
+    before = slow.now
+    built.forward(events, interfaces)
+    assert (slow.now, clock.now) == (before, 0.0)
+
+
+def test_it_is_settled_though_another_case_has_a_trial_that_never_begins() -> None:
+    """Events of 9,999 at once have one candidate; those of 64, of which none come, have two."""
+    clock = Clock()
+    built = two_near((clock, clock))
+    assert not built.settled
+    built.match(EventBatch.from_dense(np.ones((0, 1))))
+    assert not built.settled  # no event tells nothing
+    built.match(EventBatch.from_dense(np.ones((9_999, 1))))
+    assert built.settled
+    built.match(EventBatch.from_dense(np.ones((64, 1))))
+    assert not built.settled  # now it has begun
 
 
 def test_each_process_learns_for_itself() -> None:
@@ -466,3 +551,36 @@ def test_each_of_its_algorithms_lists_what_scan_lists(names: tuple[str, ...]) ->
     built = auto.Auto(choices, tuple(candidates.CANDIDATES[name].build(table) for name in names), "")
     for n in (1, 8, 40):
         agrees(built, table, random_batch(r, n, 9))
+
+
+def repeated(table: SubscriptionTable, times: int) -> SubscriptionTable:
+    n = table.n_subscriptions
+    return SubscriptionTable.from_intervals(
+        np.concatenate([table.subscription + n * k for k in range(times)]),
+        *(np.tile(array, times) for array in (table.column, table.low, table.high)),
+        n_subscriptions=n * times,
+        n_columns=table.n_columns,
+    )
+
+
+@pytest.mark.parametrize(("n", "times"), [(1, 300), (40, 20), (150, 4)])
+def test_subscriptions_that_are_the_same_are_indexed_once(n: int, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "compiled", lambda _: True)
+    monkeypatch.setattr(auto, "asked", lambda _: ["hem", "scan"])
+    r = np.random.default_rng(n)
+    table = repeated(uniform_table(n, 4, 2, 0.4), times)
+    built = auto.build(table)
+    assert {isinstance(matcher, Once) and len(matcher.id_start) for matcher in built.matchers} == {n + 1}
+    assert f"{n * times:,} subscriptions ({n} different) of 2 of 4 attributes each" in built.about
+    agrees(built, table, random_batch(r, 20, 4))
+    nasty = repeated(random_table(r, n, 9), times)  # with some that contradict themselves
+    agrees(auto.build(nasty), nasty, random_batch(r, 40, 9))
+    back = pickle.loads(pickle.dumps(built))
+    agrees(back, table, random_batch(r, 5, 4))
+
+
+def test_where_most_subscriptions_differ_they_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "compiled", lambda _: True)
+    table = uniform_table(300, 4, 2, 0.4)
+    assert different(table)[0] is table
+    assert "different" not in auto.build(table).about

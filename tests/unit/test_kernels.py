@@ -105,7 +105,7 @@ def test_an_algorithm_that_chooses_has_to_choose() -> None:
 
 def test_sparse_subscriptions_are_rehearsed_too() -> None:
     """Or else the first batch of sparse events would wait for a compiler."""
-    (part,) = rehearsal.indexed("tiles", {}, sparse=True).snapshot.parts
+    (part,) = rehearsal.indexed("tiles", {}, "sparse").snapshot.parts
     assert len(part.matcher.by_columns.slot)  # type: ignore[attr-defined]
 
 

@@ -9,8 +9,9 @@ each batch goes to the one that was faster for the like of it. The first events 
 and may say otherwise (trial.py). Where it is known what events are like, as in a job that has seen many, one is
 measured and built for these.
 
-A table of TINY subscriptions at most is scanned. Tables of FEW are built with each update of an index in service: what
-was measured for one holds for all of its kind in this process.
+Subscriptions that are the same are matched once (repeated.py). A tiny table is scanned. Tables of few subscriptions are
+built with each update of an index in service: what was measured for one holds for all of its kind in this process
+(candidates.py says what is tiny and few).
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.algorithms.auto.candidates import CANDIDATES, FEW, asked
+from matchers.algorithms.auto.candidates import CANDIDATES, asked, is_few, is_tiny
 from matchers.algorithms.auto.choosing import Choice, choose
+from matchers.algorithms.auto.kernel import expanded
+from matchers.algorithms.auto.repeated import different
 from matchers.algorithms.auto.trial import TURNS, TURNS_ALONE, Trial
 from matchers.contract.interfaces import Interfaces
 from matchers.contract.matcher import AdaptiveMatcher, Matcher
 from matchers.contract.tables import EventBatch, Int32, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
+from matchers.kernels.jit import compiled
 
 log = logging.getLogger("sluice.matching")
 
-TINY = 64  # subscriptions
 OFTEN = 8_192  # subscriptions: a job under many changes builds a part of so many every few seconds
 KINDS = 256  # that are kept, of tables of few
 _chosen: dict[tuple[object, ...], list[Choice]] = {}  # by kind
@@ -51,7 +54,8 @@ class _Cases:
     end: float  # the most events
     ends: list[float]  # the most attributes of an event, of each but the last
     matchers: list[list[Matcher]]  # of each, those that may be the fastest
-    trials: list[Trial[MatchBatch]]  # of these
+    trials: list[Trial[MatchBatch]]  # of these, by `match`
+    forwarding: list[Trial[MatchBatch]]  # by `forward`, which some algorithms have a shorter way for
 
     def of(self, events: EventBatch) -> int:
         return bisect_left(self.ends, len(events.column) / max(len(events), 1))
@@ -78,8 +82,7 @@ class Auto(AdaptiveMatcher):
 
     def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
         cases = self._like(events)
-        case = cases.of(events)
-        return cases.matchers[case][cases.trials[case].fastest].forward(events, interfaces)
+        return cases.forwarding[cases.of(events)](events, interfaces)
 
     def alone(self) -> Callable[[EventBatch], Int32]:
         cases = self._cases[0]
@@ -97,14 +100,18 @@ class Auto(AdaptiveMatcher):
 
     @property
     def learnt(self) -> int:
-        return -sum(trial.left for cases in self._cases for trial in cases.trials)
+        return -sum(trial.left for trial in self._trials)
 
     @property
     def settled(self) -> bool:
-        """Whether all trials that events have begun are over."""
-        trials = [trial for cases in self._cases for trial in cases.trials if trial.turns]
-        begun = [trial for trial in trials if trial.left < trial.turns]
-        return all(trial.left <= 0 for trial in begun or trials)
+        """Whether the trials of all cases in which events have come are over; before the first event, whether there
+        is none. Cases in which none comes never begin theirs, so nothing waits for them."""
+        used = [trial for trial in self._trials if trial.used]
+        return all(trial.left <= 0 for trial in used or self._trials)
+
+    @property
+    def _trials(self) -> list[Trial[MatchBatch]]:
+        return [trial for cases in self._cases for trial in (*cases.trials, *cases.forwarding)]
 
     def _like(self, events: EventBatch) -> _Cases:
         """The cases of the choices nearest to the number of these events, as a ratio."""
@@ -124,7 +131,8 @@ class Auto(AdaptiveMatcher):
             ends = [sqrt(a.attributes * b.attributes) for a, b in pairwise(choices)]
             matchers = [[built[name] for name in (choice.algorithm, *choice.near)] for choice in choices]
             trials = [Trial([matcher.match for matcher in several], TURNS) for several in matchers]
-            cases.append(_Cases(end, ends, matchers, trials))
+            forwarding = [Trial([matcher.forward for matcher in several], TURNS) for several in matchers]
+            cases.append(_Cases(end, ends, matchers, trials, forwarding))
         return cases
 
     def __getstate__(self) -> dict[str, object]:
@@ -145,8 +153,14 @@ def build(
     for name, value in (("attributes of an event", attributes), ("events of a batch", batch)):
         if value is not None and not value > 0:
             raise MatchingError(f"{name} must be above 0, not {value}")
-    found = _choices(table, attributes, batch, clock)
-    reason = _reason(table, list(found)) + _like(attributes, batch)
+    own, whole = table, None
+    if not is_tiny(table) and (not is_few(table) or compiled(expanded)):
+        own, whole = different(table)
+    found = _choices(own, attributes, batch, clock)
+    reason = _reason(own, list(found), table.n_subscriptions) + _like(attributes, batch)
+    if whole is not None:
+        of_whole = {id(matcher): whole(matcher) for matcher in found.values()}
+        found = {choice: of_whole[id(matcher)] for choice, matcher in found.items()}
     log.log(logging.DEBUG if table.n_subscriptions <= OFTEN else logging.INFO, reason)
     return Auto(tuple(found), tuple(found.values()), reason)
 
@@ -154,11 +168,11 @@ def build(
 def _choices(
     table: SubscriptionTable, attributes: float | None, batch: float | None, clock: Callable[[], float]
 ) -> dict[Choice, Matcher]:
-    names = ["scan"] if table.n_subscriptions <= TINY else asked(table)
+    names = ["scan"] if is_tiny(table) else asked(table)
     if len(names) == 1:
         return {Choice(1, 1.0, names[0], np.nan): CANDIDATES[names[0]](table)}
     builds = {name: CANDIDATES[name] for name in names}
-    if table.n_subscriptions > FEW:
+    if not is_few(table):
         return choose(table, builds, clock, attributes, batch)
     # The next update builds another one, so nothing is gained by a trial.
     kind = (*names, *_kind(table), *(value and _rounded(np.array([value])) for value in (attributes, batch)))
@@ -175,7 +189,9 @@ def _choices(
 def _kind(table: SubscriptionTable) -> tuple[float, ...]:
     with np.errstate(invalid="ignore", over="ignore"):  # between infinities, and from the least to the greatest double
         width = np.nan_to_num(table.high - table.low, posinf=np.inf, neginf=-np.inf)
-    return table.n_subscriptions.bit_length(), table.n_columns, _rounded(table.needed), _rounded(width)
+    listed = len(table.column) / max(int(table.needed.sum()), 1)
+    needed, width_of, length = _rounded(table.needed), _rounded(width), _rounded(np.array([listed]))
+    return table.n_subscriptions.bit_length(), table.n_columns, needed, width_of, length
 
 
 def _rounded(values: NDArray[Any]) -> float:
@@ -184,11 +200,13 @@ def _rounded(values: NDArray[Any]) -> float:
     return round(2 * log2(median)) if 0 < median < inf else median
 
 
-def _reason(table: SubscriptionTable, choices: list[Choice]) -> str:
+def _reason(table: SubscriptionTable, choices: list[Choice], n_subscriptions: int) -> str:
+    """`table` has the different ones of so many subscriptions."""
     mean = float(table.needed.mean()) if len(table.needed) else 0.0
-    of = f"{table.n_subscriptions:,} subscriptions of {mean:.3g} of {table.n_columns:,} attributes each"
+    some = f" ({table.n_subscriptions:,} different)" if table.n_subscriptions < n_subscriptions else ""
+    of = f"{n_subscriptions:,} subscriptions{some} of {mean:.3g} of {table.n_columns:,} attributes each"
     if np.isnan(choices[0].us):
-        why = "too few to measure" if table.n_subscriptions <= FEW else "nothing else is compiled"
+        why = "too few to measure" if is_few(table) else "nothing else is compiled"
         return f"{choices[0].algorithm} for {of}, {why}"
     by_batch = {choice.batch: [c for c in choices if c.batch == choice.batch] for choice in choices}
     cases = [f"{_found(some)} for events {_together(batch)}" for batch, some in by_batch.items()]

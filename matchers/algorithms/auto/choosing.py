@@ -3,11 +3,16 @@
     6,000 subscriptions   hem  8.0 us                       time of n subscriptions: between that on the power law
     24,000                hem 24.0 us   tiles 4.1 us        through both and that on the straight line
 
-Each is asked about events that come alone, few at once, and many; of few attributes, and of many (drawing.py). Who is
-far behind everywhere on the small sample is not asked about the large one. When the time is up, those that were not
-asked about the large one are taken to grow like the others. A table not much longer than the small sample is measured
-itself. Where two or three indexes are built, they are then compared in turns, on the whole table, so that neither a
-wrong extrapolation nor a disturbed moment decides which of them matches.
+Candidates match events that come alone, few at once, and many; of few attributes, and of many (drawing.py). Each case
+has rounds. In the first all candidates match a few events, more and more until a call takes FEW_S, so a slow one takes
+hardly more time than a fast one. In the others those that are not far behind match for CALL_S. When MOST_S are spent,
+no further round begins.
+
+A candidate that is far behind everywhere on the small sample is not measured on the large one. When the time is up,
+those without an index of the large one are taken to grow like the others. A table not much longer than the small sample
+is measured itself, and samples of long lists have fewer subscriptions. Where two or three indexes are built, they are
+then compared in turns, on the whole table, so that neither a wrong extrapolation nor a disturbed moment decides which
+of them matches.
 """
 
 from __future__ import annotations
@@ -25,15 +30,20 @@ from matchers.contract.tables import EventBatch, Float64, SubscriptionTable
 Build = Callable[[SubscriptionTable], Matcher]
 Clock = Callable[[], float]
 
-SAMPLES = (6_000, 24_000)  # subscriptions
+SAMPLES = (6_000, 24_000)  # subscriptions, at most
+LISTED = 600_000  # intervals of the large sample, about
+FEWEST = 64  # subscriptions of it, whatever they list
 BATCHES = (1, 64, EVENTS)  # events at once
 TINY = 64  # subscriptions, and events, that have all kernels loaded
 CALLS = {1: 32, 64: 4}  # of a round; one of more events
-ROUNDS = 5  # of which the least time counts
-BEHIND = 4.0  # times slower than the fastest: not asked again
+ROUNDS = 3  # of which the least time counts
+TURNS = 5  # likewise, of those that are built
+GROWTH = 4  # calls of the first round have so many times the events of the call before
+BEHIND = 4.0  # times slower than the fastest: not measured again
 PAYS = np.log(1.2) ** 2  # one case a fifth faster pays for one more index
-CALL_S = 0.006  # for all calls of a round, about
-MOST_S = 1.0  # of the processor, from which on nothing more is begun
+FEW_S = 0.001  # for a call of the first round, about
+CALL_S = 0.004  # for all calls of another one
+MOST_S = 1.0  # of CPU time, from which on nothing more is begun
 COMPARING_S = 0.3  # likewise, for those that are built
 
 
@@ -112,22 +122,29 @@ class _Measuring:
 
     def __init__(self, table: SubscriptionTable, batches: Sequence[int], sizes: Sequence[float], clock: Clock) -> None:
         self.n, self.batches, self.sizes, self.clock = table.n_subscriptions, batches, sizes, clock
-        self.large = sampled(table, SAMPLES[-1])
+        fit = LISTED * table.n_subscriptions // max(len(table.column), 1)
+        n_large = min(max(fit, FEWEST), SAMPLES[-1])
+        self.large, self.n_small = sampled(table, n_large), n_large * SAMPLES[0] // SAMPLES[-1]
 
     def seconds(self, builds: Mapping[str, Build]) -> Float64:
         """[algorithms, cases]: seconds for an event with the whole table; infinite for those that are far behind."""
         self._load(builds.values())
         self.end = self.clock() + MOST_S
         self.cases = list(product(self.batches, [drawn(self.large, size) for size in self.sizes]))
-        if self.n <= 2 * SAMPLES[0]:
-            return self._of(self.large, list(builds.values()))
-        large, small = self.large, sampled(self.large, SAMPLES[0])
-        seconds = self._of(small, list(builds.values()))
+        if self.n <= 2 * self.n_small:
+            return self._of([build(self.large) for build in builds.values()])
+        large, small = self.large, sampled(self.large, self.n_small)
+        seconds = self._of([build(small) for build in builds.values()])
         near = (seconds <= BEHIND * seconds.min(axis=0)).any(axis=1)
         behind = np.log(seconds / seconds.min(axis=0)) ** 2
         asked = np.flatnonzero(near)[np.argsort(behind[near].sum(axis=1))]
-        taken, before = self._of(large, [list(builds.values())[i] for i in asked]), seconds[asked]
-        known = np.isfinite(taken[:, 0])
+        ahead: list[Matcher] = []
+        for i in asked:
+            if not ahead or self.clock() <= self.end:
+                ahead.append(list(builds.values())[i](large))
+        before, known = seconds[asked], np.arange(len(asked)) < len(ahead)
+        taken = np.full(before.shape, np.inf)
+        taken[known] = self._of(ahead)
         whole = taken[known] * _grown(before[known], taken[known], small.n_subscriptions, large.n_subscriptions, self.n)
         reckoned = np.full(seconds.shape, np.inf)
         reckoned[asked[known]] = whole
@@ -141,7 +158,7 @@ class _Measuring:
         near[:, near.sum(axis=0) == 1] = False
         seconds, end = np.where(near, np.inf, predicted), self.clock() + COMPARING_S
         alone = [matcher.alone() for matcher in matchers]
-        for number in range(ROUNDS):
+        for number in range(TURNS):
             for case in np.flatnonzero(near.any(axis=0)):
                 batch, events = self.cases[case]
                 calls = _calls(batch, events, predicted[near[:, case], case].max())
@@ -154,39 +171,47 @@ class _Measuring:
 
     def _load(self, builds: Iterable[Build]) -> None:
         """Have the kernels in this process, so that no time is that of loading or compiling them."""
-        tiny = sampled(self.large, TINY)
+        tiny = sampled(self.large, max(TINY * self.n_small // SAMPLES[0], 1))
         events = drawn(tiny, self.sizes[0]).part(0, TINY)
         for build in builds:
             matcher = build(tiny)
             matcher.match(events)
             matcher.alone()(events.part(0, 1))
 
-    def _of(self, table: SubscriptionTable, builds: Sequence[Build]) -> Float64:
-        """[algorithms, cases]: seconds for an event with this table, at least of the first."""
-        seconds = np.full((len(builds), len(self.cases)), np.inf)
-        for taken, build in zip(seconds, builds, strict=True):
-            if self.clock() > self.end and np.isfinite(seconds).any():
-                break
-            matcher = build(table)
+    def _of(self, matchers: Sequence[Matcher]) -> Float64:
+        """[matchers, cases]: seconds for an event."""
+        seconds, least = np.empty((2, len(matchers), len(self.cases)))
+        alone = [matcher.alone() for matcher in matchers]
+        for i, matcher in enumerate(matchers):
             for case, (batch, events) in enumerate(self.cases):
-                before = taken[case - len(self.sizes)] if case >= len(self.sizes) else 0.0
-                taken[case] = self._case(matcher, batch, events, before, seconds[:, case].min())
+                match = alone[i] if batch == 1 else matcher.match
+                seconds[i, case], least[i, case] = self._few(match, batch, events)
+        for _ in range(1, ROUNDS):
+            near = least <= BEHIND * seconds.min(axis=0)
+            for case, (batch, events) in enumerate(self.cases):
+                for i in np.flatnonzero(near[:, case]).tolist():
+                    if self.clock() > self.end:
+                        return seconds
+                    match = alone[i] if batch == 1 else matchers[i].match
+                    taken = self._taken(match, _calls(batch, events, seconds[i, case]))
+                    seconds[i, case] = min(seconds[i, case], taken)
+            least = seconds
         return seconds
 
-    def _case(self, matcher: Matcher, batch: int, events: EventBatch, before: float, fastest: float) -> float:
-        """Seconds for an event, without the first call; `before` are those in smaller batches."""
-        match = matcher.alone() if batch == 1 else matcher.match
-        calls = _calls(batch, events, before)
-        few, began = calls[0].part(0, min(len(calls[0]), TINY)), self.clock()
-        match(few)
-        now = self.clock()
-        calls = calls[: max(int(CALL_S * len(few) / (len(calls[0]) * max(now - began, 1e-9))), 1)]
-        least, stop = np.inf, min(self.end, now + CALL_S)
-        for _ in range(ROUNDS):
-            least = min(least, self._taken(match, calls))
-            if least > BEHIND * fastest or self.clock() > stop:
+    def _few(self, match: Callable[[EventBatch], object], batch: int, events: EventBatch) -> tuple[float, float]:
+        """Seconds for an event in calls of more and more events, until one takes FEW_S or has a whole batch; and what
+        it may be in larger ones at least, as if a call of GROWTH times the events took no longer."""
+        most = min(CALLS[1] if batch == 1 else batch, len(events))
+        seconds, n, number = np.inf, 1, 0
+        while True:
+            calls = [events.part(at, at + min(n, batch)) for at in range(0, n, min(n, batch))]
+            began = self.clock()
+            seconds = min(seconds, self._taken(match, calls))
+            spent = self.clock() - began
+            if number and (spent > FEW_S or n == most):  # the first call is cold, and repeated
                 break
-        return least
+            n, number = min(n * GROWTH, most) if number else n, number + 1
+        return seconds, seconds * n / min(n * GROWTH, batch) if n < batch else seconds
 
     def _taken(self, match: Callable[[EventBatch], object], calls: Sequence[EventBatch]) -> float:
         """Seconds for an event."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 from time import thread_time
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -23,30 +23,34 @@ TURNS_ALONE = 32  # of each, for single events
 
 
 class Trial(Generic[Result]):
-    """`trial(events)` is what one of `ways` returns, of which the first is thought to be the fastest.
+    """`trial(events, ...)` is what one of `ways` returns, of which the first is thought to be the fastest.
 
     `over` is told the fastest. Several threads may call it: then one way may have a turn more and another a turn less.
     """
 
     def __init__(
         self,
-        ways: Sequence[Callable[[EventBatch], Result]],
+        ways: Sequence[Callable[..., Result]],
         turns: int,
-        over: Callable[[Callable[[EventBatch], Result]], None] = lambda _: None,
+        over: Callable[[Callable[..., Result]], None] = lambda _: None,
         clock: Callable[[], float] = thread_time,
     ) -> None:
         self.ways, self.over, self.clock = ways, over, clock
         self.fastest = 0
+        self.used = False  # whether an event has come
         self.turns = self.left = turns * len(ways) if len(ways) > 1 else 0  # of all
         self._calls = count()
         self._seconds: list[list[float]] = [[] for _ in ways]  # of an event, in each turn
 
-    def __call__(self, events: EventBatch) -> Result:
-        if self.left <= 0 or not len(events):
-            return self.ways[self.fastest](events)
+    def __call__(self, events: EventBatch, *more: Any) -> Result:
+        if not len(events):
+            return self.ways[self.fastest](events, *more)
+        self.used = True
+        if self.left <= 0:
+            return self.ways[self.fastest](events, *more)
         way = next(self._calls) % len(self.ways)
         began = self.clock()
-        result = self.ways[way](events)
+        result = self.ways[way](events, *more)
         self._seconds[way].append((self.clock() - began) / len(events))
         self.left -= 1
         if self.left <= 0:

@@ -1,0 +1,63 @@
+"""Match subscriptions that are the same as one, and list all of them.
+
+Where people subscribe to the same things, an index of the different subscriptions is a fraction of that of all, and the
+choice of its algorithm is made for what it holds: 10,000 subscriptions that are the same are a table of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from matchers.algorithms.auto.kernel import expanded
+from matchers.algorithms.unique import Unique, rows
+from matchers.contract.matcher import Matcher
+from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
+
+SAME = 0.5  # share of different subscriptions, up to which these have an index of their own
+
+
+@dataclass(frozen=True, eq=False)
+class Once(Matcher):
+    """The S subscriptions of a table, of which U are different."""
+
+    matcher: Matcher  # of these U
+    id_start: Int64  # [U + 1]
+    id: Int32  # the subscriptions that are the same as u: id_start[u] .. id_start[u + 1], ascending
+    n_subscriptions: int
+
+    def match(self, events: EventBatch) -> MatchBatch:
+        found = self.matcher.match(events)
+        return MatchBatch(*expanded(found.offsets, found.subscription, self.id_start, self.id, self.n_subscriptions))
+
+    def alone(self) -> Callable[[EventBatch], Int32]:
+        match, offsets = self.matcher.alone(), np.zeros(2, np.int64)
+
+        def match_one(event: EventBatch) -> Int32:
+            found = match(event)
+            offsets[1] = len(found)
+            subscriptions: Int32 = expanded(offsets, found, self.id_start, self.id, self.n_subscriptions)[1]
+            return subscriptions
+
+        return match_one
+
+    def memory_bytes(self) -> int:
+        return super().memory_bytes() + self.matcher.memory_bytes()
+
+
+def different(table: SubscriptionTable) -> tuple[SubscriptionTable, Callable[[Matcher], Matcher]]:
+    """The table of the different subscriptions, and what makes a matcher of the whole table from one of these.
+
+    The table itself, and what changes nothing, where most subscriptions differ.
+    """
+    unique = Unique.of(table, 1)
+    n = len(unique.one)
+    if n > SAME * table.n_subscriptions:
+        return table, lambda matcher: matcher
+    start, column, low, high = rows(unique.one, table.start, table.column, table.low, table.high, 1)
+    subscription = np.repeat(np.arange(n, dtype=np.int32), np.diff(start))
+    own = SubscriptionTable.of_sorted(subscription, column, low, high, n_subscriptions=n, n_columns=table.n_columns)
+    ids = unique.id_start.astype(np.int64), unique.id
+    return own, lambda matcher: Once(matcher, *ids, table.n_subscriptions).read_only()
