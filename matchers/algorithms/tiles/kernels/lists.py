@@ -41,7 +41,7 @@ def on_list(value: Any, i: Any, end: Any, low: Any, high: Any) -> bool:
             i = middle + one
         else:
             end = middle
-    return i > first and value <= high[i - one]
+    return bool(i > first and value <= high[i - one])
 
 
 @inner

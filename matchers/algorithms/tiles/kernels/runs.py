@@ -58,7 +58,6 @@ def arrange(runs: Runs, ids: Any, id_start: Any, n_ids: int, offsets: Any, out: 
     """Turn runs and sets into the subscriptions of a MatchBatch with these offsets."""
     event, begin, id, n, m = runs.event, runs.begin, runs.id, runs.used[0], runs.used[1]
     sets, set_event, set_at, n_sets = runs.set, runs.set_event, runs.set_at, runs.used[2]
-    n_events = offsets.shape[0] - 1
     at = offsets[:-1].copy()
     for r in range(n_sets):
         to = at[set_event[r]]
@@ -83,9 +82,15 @@ def arrange(runs: Runs, ids: Any, id_start: Any, n_ids: int, offsets: Any, out: 
             out[to] = id[i]
             to += 1
         at[event[r]] = to
+    sort_each(offsets, n_ids, out)
+
+
+@inlined
+def sort_each(offsets: Any, n_ids: int, out: Any) -> None:
+    """Sort the different numbers below n_ids at each offsets[e] .. offsets[e + 1], whose first are often ascending."""
     bits = np.zeros(0, np.uint64)
     spare = np.empty(0, np.int32)
-    for e in range(n_events):
+    for e in range(offsets.shape[0] - 1):
         b, end = offsets[e], offsets[e + 1]
         sorted_end = b + 1
         while sorted_end < end and out[sorted_end] > out[sorted_end - 1]:
