@@ -20,7 +20,9 @@ from bench.matching import answers
 from bench.workloads.event_bus import EventBus
 from bench.workloads.filters import Filters
 from bench.workloads.prepared import Prepared, Scenario
+from bench.workloads.repeated import Repeated
 from bench.workloads.synthetic import Workload
+from bench.workloads.watch_lists import WatchLists
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher
 from matchers.algorithms import runnable
 from matchers.contract.matcher import AdaptiveMatcher
@@ -36,7 +38,16 @@ FAR = 10.0  # likewise after the first call, when nothing is warm
 SETTLING_S = 2.0
 LESSONS = {1: 100, 64: 15, 1_024: 15}  # calls from which `auto` learns, by their events
 
+LENGTHS = (10, 100, 1_000, 10_000)  # of watch lists
+LISTED = 10_000_000  # values of all watch lists together, at most; points with more are left out
+
+
+def _watch_lists(length: int, hits: bool) -> Callable[[int], Scenario]:
+    return lambda n: WatchLists(n, length, 1_000 * length, hits, BATCHES[-1])
+
+
 _INTERVALS = Workload(events=BATCHES[-1])
+_ONE = replace(_INTERVALS, subscriptions=1)
 WORKLOADS: Mapping[str, Callable[[int], Scenario]] = {
     "hem": lambda n: replace(_INTERVALS, subscriptions=n, width=0.3),
     "rein": lambda n: replace(_INTERVALS, subscriptions=n, width=0.5),
@@ -50,6 +61,11 @@ WORKLOADS: Mapping[str, Callable[[int], Scenario]] = {
     "sparse": lambda n: replace(_INTERVALS, subscriptions=n, attributes=1_000, event_size=30),
     "pcm": lambda n: Filters(events=BATCHES[-1]).about(n),
     "event-bus": lambda n: EventBus(n, BATCHES[-1]),
+    **{f"watch-{length}": _watch_lists(length, True) for length in LENGTHS},
+    **{f"watch-{length}-missed": _watch_lists(length, False) for length in LENGTHS},
+    "repeated": lambda n: Repeated(n, replace(_ONE, attributes=50, predicates=(3, 3))),
+    "repeated-missed": lambda n: Repeated(n, replace(_ONE, attributes=10, predicates=(1, 1), width=0.001)),
+    "repeated-100": lambda n: Repeated(n, replace(_ONE, subscriptions=100, predicates=(3, 3))),
 }
 
 
@@ -82,7 +98,9 @@ class Compared:
 def grid(workloads: Iterable[str], sizes: Iterable[int]) -> Iterator[tuple[str, int, Scenario]]:
     """A name, the number of subscriptions asked for, and a workload of about as many."""
     for n, name in product(sizes, workloads):
-        yield name, n, WORKLOADS[name](n)
+        scenario = WORKLOADS[name](n)
+        if not isinstance(scenario, WatchLists) or n * scenario.length <= LISTED:
+            yield name, n, scenario
 
 
 def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterator[Compared]:

@@ -43,6 +43,31 @@ def test_each_point_has_the_best_and_what_auto_takes(tmp_path: Path) -> None:
     assert all(float(row["ratio"]) == pytest.approx(float(row["us"]) / float(row["best_us"])) for row in rows)
 
 
+NEW = [f"watch-{n}{missed}" for n in choices.LENGTHS for missed in ("", "-missed")]
+NEW += ["repeated", "repeated-missed", "repeated-100"]
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_watch_lists_and_repeated_subscriptions_are_workloads(name: str) -> None:
+    """Each at a toy size, with the right answers of `auto` and of an algorithm that searches lists."""
+    points = list(choices.compare(name, choices.WORKLOADS[name](20), ["hem"]))
+    assert [(point.subscriptions, point.batch, point.checked) for point in points] == [
+        (20, batch, True) for batch in choices.BATCHES
+    ]
+    matches = points[0].matches
+    if name == "repeated":
+        assert 0 < matches < 20
+    elif name.endswith("-missed"):
+        assert matches <= 20 * 0.003
+    else:
+        assert matches > 0.2
+
+
+def test_points_with_too_many_values_are_left_out() -> None:
+    asked = [(name, n) for name, n, _ in choices.grid(["watch-100", "watch-10000"], [1_000, 100_000])]
+    assert asked == [("watch-100", 1_000), ("watch-10000", 1_000), ("watch-100", 100_000)]
+
+
 def test_points_of_the_file_are_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 

@@ -12,8 +12,11 @@ import pytest
 from bench.errors import BenchError
 from bench.workloads import attributes
 from bench.workloads.distributions import Distribution
+from bench.workloads.prepared import Scenario
+from bench.workloads.repeated import Repeated
 from bench.workloads.synthetic import ROWS, Workload
-from matchers import SubscriptionTable
+from bench.workloads.watch_lists import WatchLists
+from matchers import ALGORITHMS, SubscriptionTable
 
 SMALL = Workload(subscriptions=500, attributes=12, predicates=(4, 4), events=60)
 ARRAYS = ("subscription", "column", "low", "high")
@@ -222,3 +225,40 @@ def test_data_that_cannot_be_used_is_refused_with_its_file(tmp_path: Path, conte
     with pytest.raises(BenchError, match=message) as refused:
         replace(SMALL, dataset=file).batch()
     assert str(file) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        WatchLists(subscriptions=50, length=20, symbols=1_000, hits=True, events=30),
+        WatchLists(subscriptions=50, length=20, symbols=20, hits=False, events=30),
+        Repeated(45, replace(SMALL, subscriptions=20)),
+        Repeated(5, replace(SMALL, subscriptions=20)),
+    ],
+)
+def test_tables_of_lists_and_of_repeated_subscriptions_are_what_from_intervals_makes(scenario: Scenario) -> None:
+    table = scenario.prepared().table
+    made = SubscriptionTable.from_intervals(
+        *(getattr(table, name) for name in ARRAYS), n_subscriptions=table.n_subscriptions, n_columns=table.n_columns
+    )
+    for name in ARRAYS:
+        assert np.array_equal(getattr(made, name), getattr(table, name))
+        assert getattr(made, name).dtype == getattr(table, name).dtype
+    assert scenario.small().prepared().table.n_subscriptions <= table.n_subscriptions
+
+
+@pytest.mark.parametrize("hits", [True, False])
+def test_events_of_watch_lists_all_hit_or_all_miss(hits: bool) -> None:
+    prepared = WatchLists(subscriptions=50, length=20, symbols=1_000, hits=hits, events=300).prepared()
+    matches = ALGORITHMS["scan"](prepared.table).match(prepared.encoded(0, len(prepared)))
+    assert ((np.diff(matches.offsets) > 0) == hits).all()
+    assert prepared.table.needed.tolist() == [1] * 50
+    assert np.bincount(prepared.table.subscription).tolist() == [20] * 50
+
+
+def test_repeated_subscriptions_take_turns() -> None:
+    table = Repeated(45, replace(SMALL, subscriptions=20)).prepared().table
+    rows = [(table.column[table.subscription == s], table.low[table.subscription == s]) for s in range(45)]
+    for s in range(20, 45):
+        assert all(np.array_equal(a, b) for a, b in zip(rows[s], rows[s - 20], strict=True))
+    assert not np.array_equal(rows[0][1], rows[1][1])
