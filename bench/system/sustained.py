@@ -5,7 +5,7 @@ rate is sustained if both hold:
 
 - **done**: 99 % of the events were delivered by the end of the load plus the usual latency and a quarter of it.
   The usual latency is the lowest median of the three thirds of the load: the first is higher while a new JVM compiles,
-  the last if the system falls behind.
+  the last if the system falls behind. At most a sixth of the load is allowed: after a standstill no latency is usual.
 - **steady**: the median of the last third is above that of another third by no more than 1 % of the time between them,
   which is what a system that does 99 % has, or by no more than a quarter. Medians, so that a pause that is over counts
   for nothing if it is shorter than half a third.
@@ -24,6 +24,7 @@ Float64 = NDArray[np.float64]
 
 LEAST_DONE = 0.99
 NOISE = 0.25  # of a median, by which thirds of a steady load may differ
+LONGEST = 1 / 6  # of the load, that may pass after its end
 LEAST_S = 9.0  # a shorter load says nothing about growth
 LEAST_DELIVERIES = 30  # in each third
 
@@ -55,7 +56,8 @@ def judge(written_s: Float64, late_s: Float64, seconds: float, processed: float 
         return None
     first, middle, last = (float(np.median(late_s[third == number])) for number in range(3))
     end_s = max(seconds, float(written_s.max()))  # later if the generator itself falls behind
-    in_time = float(np.mean(written_s + late_s <= end_s + (1 + NOISE) * min(first, middle, last)))
+    allowed_s = min((1 + NOISE) * min(first, middle, last), LONGEST * seconds)
+    in_time = float(np.mean(written_s + late_s <= end_s + allowed_s))
     grows = any(
         last - before > max((1 - LEAST_DONE) * apart * seconds, NOISE * before)
         for before, apart in ((first, 2 / 3), (middle, 1 / 3))

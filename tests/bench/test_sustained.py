@@ -92,3 +92,10 @@ def test_a_load_that_is_too_short_has_no_verdict() -> None:
     assert judge(written[:0], late[:0], SECONDS) is None
     before = written < 20
     assert judge(written[before], late[before], SECONDS) is None  # nothing of the last third
+
+
+def test_a_standstill_from_the_first_to_beyond_the_last_event_is_no_usual_latency() -> None:
+    written, _ = load(steady)
+    found = judge(written, 36 - written, SECONDS)
+    assert found is not None
+    assert not found.sustained, found
