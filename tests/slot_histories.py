@@ -304,7 +304,9 @@ class History(Ledger):
         self, one: Driver, restored: Restored, sink: TransactionalSink, slots: Slots, topics: Any, cores: int
     ) -> Pipeline:
         settings, names = self.settings, self.world.names
-        context: Any = SimpleNamespace(broadcast=Value, master="local[*]", defaultParallelism=cores)
+        context: Any = SimpleNamespace(
+            broadcast=Value, master="local[*]", defaultParallelism=cores, setJobDescription=lambda text: None
+        )
         state = assembly.state(settings, restored, Store(one.directory), AtOnce(), context)
         pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, context)
         pipeline.careful, pipeline.time_limit = False, None
