@@ -19,7 +19,7 @@ TIMEOUT ?= 1800
 TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup warm demo test test-quick test-long test-faults test-soak fuzz fuzz-job check format lock audit s3 image test-containers package clean
+.PHONY: help setup warm demo test test-quick test-long test-faults test-soak bench fuzz fuzz-job check format lock audit s3 image test-containers package clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -46,6 +46,9 @@ test-quick: setup $(TOOLS) ## unit and property tests, few random cases (a minut
 
 test-long: ## make test with many more random cases
 	$(MAKE) test HYPOTHESIS=long LANES=long TIMEOUT=7200
+
+bench: setup ## six minutes: the speed of the points that matter, in CPU time against recorded figures (ONLY=, RECORD=1)
+	@$(RUN) bench gate $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(ARGS)
 
 fuzz: setup $(TOOLS) ## corrupted patterns, events, answers of brokers and saved states, for MINUTES
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)

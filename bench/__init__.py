@@ -5,7 +5,8 @@
     papers      the experiments of the papers, beside what their texts state
     system      the whole system under load, with every delivery checked
     baselines   what a Spark user would write instead of Sluice
+    gate        a few points of matching and of the whole system against recorded figures
 
-For: measure, and check every answer before its time is shown. May enter: matchers; `system` alone starts the job.
-Must not know: the command line's other commands, and how what it measures works inside.
+For: measure, and check every answer before its time is shown. May enter: matchers; only `system` and `gate` start
+the job. Must not know: the command line's other commands, and how what it measures works inside.
 """

@@ -1,4 +1,4 @@
-"""The commands `bench matchers`, `bench sweep`, `bench choices`, `bench living` and `bench system`."""
+"""The commands `bench matchers`, `bench sweep`, `bench choices`, `bench living`, `bench system` and `bench gate`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -452,6 +453,53 @@ def system(
         (directory / "system.md").write_text(ramp.markdown(rows))
         ramp.draw(rows, directory / "system.png")
     raise typer.Exit(0 if all(row.right for row in rows) else 1)
+
+
+@app.command()
+def gate(
+    only: Annotated[
+        str | None, typer.Option("--only", help="Comma-separated points; all if left out.", show_default=False)
+    ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Write what was measured to the file, in place of these points.")
+    ] = False,
+    file: Annotated[
+        Path | None,
+        typer.Option("--recorded", help="File of recorded figures; bench/gate/recorded.json if left out."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output, one per point.")] = False,
+) -> None:
+    """Measure the points that matter in six minutes and compare them with recorded figures.
+
+    CPU times are compared in units of a calibration loop of the same minute. A point that takes more than 1.3 times
+    the recorded CPU time is measured once more. Exit code 1 if it fails again, or nothing is recorded of a point.
+    """
+    from bench.gate import measuring, printing, recorded, verdict  # what the stream needs, no other command does
+    from bench.gate.points import POINTS
+
+    file = file or recorded.RECORDED
+    with _wrong_flags():
+        points = measuring.chosen(POINTS, None if only is None else _names(only, ()))
+        before = recorded.read(file)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
+    results = []
+    for measured in measuring.measure(points, {} if record else before, lambda what: err.print(Text(what))):
+        if record and measured.attempts:
+            recorded.write({measured.point: measured.attempts[-1]}, file)
+        result = replace(measured, recorded=before.get(measured.point))
+        results.append(result)
+        if as_json:
+            typer.echo(json.dumps(result.as_data()))
+    if not as_json and sys.stdout.isatty():
+        Console().print(printing.table(results))
+    elif not as_json:
+        typer.echo(printing.markdown(results), nl=False)
+    judged = [result for result in results if not (record and result.attempts)]
+    for line in verdict.lines(judged):
+        err.print(Text(line))
+    if record:
+        err.print(Text(f"recorded in {file}: {', '.join(result.point for result in results if result.attempts)}"))
+    raise typer.Exit(0 if verdict.passed(judged) else 1)
 
 
 def _numbers(name: str, text: str) -> list[int]:

@@ -15,6 +15,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from bench.gate.system import figures_of
+from bench.system.check import Answer
+from bench.system.load import Load
+from bench.system.run import Outcome
 from tests.integration.conftest import HOME
 from tests.patience import PATIENCE_S
 
@@ -63,6 +67,9 @@ def test_every_delivery_is_right_while_subscriptions_change(directory: Path) -> 
     assert outcome["latency_ms"].keys() == {"wait", "match", "publish", "commit", "total", "second_half", *FOLLOWER}
     assert outcome["in_force_ms"]["p50"] > 0
     assert JOB | {"broker", "follower"} <= outcome["memory_mb"].keys() <= outcome["cpu_s"].keys()
+    answer = Answer(**{name: count for name, count in checked.items() if name != "dead_letters"})
+    of_the_gate = figures_of(Outcome(Load(**outcome["load"]), answer, checked["dead_letters"], outcome))
+    assert all(figure.value is not None and figure.value > 0 for figure in of_the_gate if figure.gated)
     assert "right: " in err
     assert list(directory.iterdir()) == []
 

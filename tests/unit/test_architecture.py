@@ -33,6 +33,10 @@ FORBIDDEN = [
         *("matchers", "offline", "examples", "commands", "run_stream", "pyspark", "pyarrow", "bench.baselines"),
     ),
     (
+        "bench.gate",
+        *("config", "offline", "examples", "commands", "run_stream", "pyspark", "pyarrow", "confluent_kafka"),
+    ),
+    (
         "bench.baselines",
         *(name for name in PACKAGES if name != "bench"),
         "run_stream",
@@ -40,8 +44,9 @@ FORBIDDEN = [
         "bench.system",
     ),
 ]
-# The first drives the whole system, and must not know how that matches. The second is what would be in its place.
-FREE = {"bench": ("bench.system", "bench.baselines")}
+# The first drives the whole system, and must not know how that matches. The second is what would be in its place. The
+# third runs both kinds of benchmarks.
+FREE = {"bench": ("bench.system", "bench.baselines", "bench.gate")}
 
 # Which room may see which: itself, the modules beside its package's first page, and these. A room stands below all that
 # it may see, so no two see each other.
@@ -97,6 +102,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "bench.papers": ("bench.workloads", "bench.matching"),
     "bench.system": (),
     "bench.baselines": (),
+    "bench.gate": ("bench.workloads", "bench.matching", "bench.system"),
     "commands.shared": (),
     "commands.demo": ("commands.shared",),
 }
