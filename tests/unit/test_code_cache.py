@@ -258,3 +258,39 @@ def test_the_doctor_and_the_stamps_tell_where_kernels_are(bare: Installation, co
 def test_the_doctor_says_where_numba_is_not_to_compile(bare: Installation) -> None:
     answer = bare.run("doctor", NUMBA_DISABLE_JIT="1")
     assert (answer["compiled"], answer["finding"]["state"]) == (True, "skipped")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param("STEP = 1", "STEP = 2", (5, ["step", "twice"]), id="a constant"),
+        pytest.param("value + STEP", "value - STEP", (-1, ["step", "twice"]), id="its code"),
+        pytest.param("# a remark", "# another", (3, []), id="a remark"),
+    ],
+)
+def test_a_kernel_is_compiled_again_if_a_kernel_of_another_file_that_it_calls_has_changed(
+    old: str, new: str, expected: tuple[int, list[str]], tmp_path: Path
+) -> None:
+    inner = tmp_path / "inner.py"
+    kernel = "from matchers.kernels.jit import kernel\n"
+    inner.write_text(f"{kernel}STEP = 1\n@kernel\ndef step(value):\n    return value + STEP\n# a remark\n")
+    outer = f"{kernel}import inner\n@kernel\ndef twice(value):\n    return inner.step(inner.step(value))\n"
+    (tmp_path / "outer.py").write_text(outer)
+    program = (
+        "import inner, outer; print(outer.twice(1), "
+        "*(one.__name__ for one in (inner.step, outer.twice) if one.stats.cache_misses))"
+    )
+    environment = {"PYTHONPATH": f"{tmp_path}:{HOME}", "NUMBA_CACHE_DIR": f"{tmp_path}/cache"}
+    environment = {**os.environ, **environment, "PYTHONDONTWRITEBYTECODE": "1"}  # its files know only whole seconds
+
+    def run() -> tuple[int, list[str]]:
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        result, *compiled = done.stdout.split()
+        return int(result), compiled
+
+    run()
+    assert run() == (3, [])
+    inner.write_text(inner.read_text().replace(old, new))
+    assert run() == expected

@@ -32,6 +32,8 @@ import numba
 from numba.core import caching
 from numba.misc.appdirs import AppDirs
 
+from matchers.kernels.jit.dependencies import fingerprint
+
 _SETTINGS: Any = numba.config  # numba sets them when it is imported
 _NAMED = Path(_SETTINGS.CACHE_DIR).absolute() if _SETTINGS.CACHE_DIR else None
 _numba: Any = caching
@@ -114,7 +116,7 @@ class CodeCache(_numba.FunctionCache):  # type: ignore[misc]  # numba has no typ
 
     @cached_property
     def _files(self) -> list[Any]:
-        stamp = self._impl.locator.get_source_stamp()
+        stamp = self._impl.locator.get_source_stamp(), fingerprint(self._py_func)
         return [_numba.IndexDataCacheFile(str(at), self._impl.filename_base, stamp) for at in self.places.read]
 
 
