@@ -172,6 +172,16 @@ class Topics:
                         failed[name] = error.args[0]
         return failed
 
+    def _may_create_later(self, topic: Topic, error: KafkaError) -> bool:
+        """Whether an error of a creation passes. Kafka has one code for a factor beyond the number of brokers, and for
+        brokers that are fenced, as all are for a moment after a standstill. So the most brokers that were there at once
+        tell."""
+        if error.code() != KafkaError.INVALID_REPLICATION_FACTOR:
+            return is_passing(error)
+        if not self._most_brokers:
+            self.partitions()
+        return topic.replication_factor <= self._most_brokers
+
     def refused_config(self, topic: Topic) -> str:
         """The broker's reason to refuse the settings of a topic, which is not created; "" if it takes them, or refuses
         the topic for another reason. Raises BrokerUnreachable."""
@@ -184,16 +194,6 @@ class Topics:
             if error.args[0].code() == KafkaError.INVALID_CONFIG:
                 return str(error.args[0].str())
         return ""
-
-    def _may_create_later(self, topic: Topic, error: KafkaError) -> bool:
-        """Whether an error of a creation passes. Kafka has one code for a factor beyond the number of brokers, and for
-        brokers that are fenced, as all are for a moment after a standstill. So the most brokers that were there at once
-        tell."""
-        if error.code() != KafkaError.INVALID_REPLICATION_FACTOR:
-            return is_passing(error)
-        if not self._most_brokers:
-            self.partitions()
-        return topic.replication_factor <= self._most_brokers
 
     def delete(self, topics: Iterable[str]) -> None:
         with self._answering("that topics are deleted"):
