@@ -71,7 +71,7 @@ def test_a_transaction_outlives_a_broker(brokers: EmbeddedCluster, stage: Stage,
     stage.client.before[request_name] = brokers.brokers[node].kill
     try:
         done = stage.publish(done.producer, [b"e", b"f", b"g", b"h"], 8)
-        assert not brokers.running()
+        assert brokers.ended == [brokers.brokers[node]]
         stage.publish(done.producer, [b"i", b"j", b"k", b"l"], 12)
         assert (b"".join(stage.read()), stage.offset()) == (b"abcdefghijkl", 12)
     finally:
