@@ -16,7 +16,8 @@ ALGORITHMS ?= auto
 COMPILE := $(BIN)/python -m tests.compile_kernels
 # Seconds after which a test counts as hanging. A busy machine takes its time, and 5,000 random cases take minutes.
 TIMEOUT ?= 1800
-TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --timeout $(TIMEOUT)
+# Four processes on however few cores: tests of the running job wait most of their time.
+TESTS := $(BIN)/pytest --numprocesses 4 --timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup warm demo test test-quick test-long test-faults test-soak bench fuzz fuzz-job check format lock audit s3 image test-containers package clean
