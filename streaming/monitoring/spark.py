@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -42,10 +43,8 @@ def _executors(spark: SparkSession) -> tuple[Executor, ...]:
 
     Spark writes them as JSON: to ask for each field would take a call of the JVM for each.
     """
-    jvm: Any = spark._jvm
-    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
-    mapper.registerModule(getattr(getattr(jvm.com.fasterxml.jackson.module.scala, "DefaultScalaModule$"), "MODULE$"))
-    found = json.loads(mapper.writeValueAsString(spark.sparkContext._jsc.sc().statusStore().executorList(True)))
+    listed = spark.sparkContext._jsc.sc().statusStore().executorList(True)
+    found = json.loads(_mapper(spark._jvm).writeValueAsString(listed))
     return tuple(
         Executor(
             id=one["id"],
@@ -58,6 +57,15 @@ def _executors(spark: SparkSession) -> tuple[Executor, ...]:
         for one in found
         if one["totalCores"]
     )
+
+
+@lru_cache(maxsize=1)
+def _mapper(jvm: Any) -> Any:
+    """Jackson's writer of JSON in this JVM. A new one would inspect all classes again, for a hundredth of a core."""
+    jackson = jvm.com.fasterxml.jackson
+    mapper = jackson.databind.ObjectMapper()
+    mapper.registerModule(getattr(getattr(jackson.module.scala, "DefaultScalaModule$"), "MODULE$"))
+    return mapper
 
 
 def _offsets(value: Any) -> dict[str, dict[str, int]]:
