@@ -6,14 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 
 from bench.errors import BenchError
 from bench.gate.figure import Figure, PointFailed, Tell
 from bench.system.child import HOME, Child
 from bench.system.load import Load
-from bench.system.place import PARTITIONS, place
+from bench.system.place import place
 from bench.system.run import Outcome, run
 from bench.system.sluice import Sluice
 from bench.system.usage import JOB, Usage
@@ -77,14 +77,7 @@ class Start:
 
     def _measured(self, tell: Tell) -> list[Figure]:
         with place({}) as here:
-            settings = here.settings
-            task = {
-                "load": asdict(self.load),
-                "events_topic": settings.events.topic,
-                "partitions": PARTITIONS,
-                "subscriptions_topic": settings.subscriptions.topic,
-            }
-            with Child("bench.system.generator", {**here.where(), **task}) as generator:
+            with Child("bench.system.generator", here.writing(self.load)) as generator:
                 generator.wait_for("subscriptions")
             tell(f"{self.load.subscriptions:,} subscriptions are on their topic; the job starts")
             began = time.monotonic()

@@ -117,7 +117,7 @@ def lines(results: Sequence[Result]) -> list[str]:
 
 
 def _machine(results: Sequence[Result]) -> list[str]:
-    """How fast the machine is, and whether it is the recorded one."""
+    """Return lines on the calibration, and a warning if the recorded figures are from another machine."""
     pairs = [(result.attempts[-1], result.recorded) for result in results if result.attempts and result.recorded]
     if not pairs:
         return []

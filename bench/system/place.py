@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
 from bench.system.child import HOME
+from bench.system.load import Load
 from config import Settings
 from config import load as load_settings
 from streaming.kafka import layout
@@ -33,6 +34,16 @@ class Place:
     def where(self) -> dict[str, Any]:
         """The arguments of a process that reads or writes."""
         return {"bootstrap_servers": self.cluster.bootstrap_servers, "client": self.cluster.options}
+
+    def writing(self, load: Load) -> dict[str, Any]:
+        """The arguments of the process that writes the load."""
+        return {
+            **self.where(),
+            "load": asdict(load),
+            "events_topic": self.settings.events.topic,
+            "partitions": PARTITIONS,
+            "subscriptions_topic": self.settings.subscriptions.topic,
+        }
 
     def deliveries(self) -> list[str]:
         """The names of the delivery topics."""

@@ -15,7 +15,7 @@ from bench.system.baseline import APPLICATIONS, Application
 from bench.system.check import Answer
 from bench.system.child import Child
 from bench.system.load import Load
-from bench.system.place import PARTITIONS, Place, place
+from bench.system.place import Place, place
 from bench.system.sluice import Sluice
 from bench.system.sustained import Float64, Verdict, judge
 from bench.system.usage import Usage
@@ -94,13 +94,7 @@ def run(
     All processes that it starts have ended when it returns."""
     with place(flags, broker=broker) as here:
         settings, topics = here.settings, here.cluster.topics()
-        wanted = {
-            "load": asdict(load),
-            "events_topic": settings.events.topic,
-            "partitions": PARTITIONS,
-            "subscriptions_topic": settings.subscriptions.topic,
-        }
-        with Child("bench.system.generator", {**here.where(), **wanted}) as generator:
+        with Child("bench.system.generator", here.writing(load)) as generator:
             generator.wait_for("subscriptions")
             tell(f"{load.subscriptions:,} subscriptions are on their topic; {system} starts")
             began = time.monotonic()

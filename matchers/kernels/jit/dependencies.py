@@ -68,7 +68,7 @@ def _is_foreign(module: str | None) -> bool:
 
 def _referenced(function: Any, names: frozenset[str]) -> Iterator[tuple[str, Any]]:
     """The values of global names and of closures that the function mentions, also as attributes of a module."""
-    spaces = dict(function.__globals__)
+    spaces = function.__globals__
     for name in names & spaces.keys():
         yield name, spaces[name]
         if isinstance(module := spaces[name], ModuleType) and not _is_foreign(module.__name__):
