@@ -78,7 +78,7 @@ def _has_compiler() -> bool:
 
 
 def lacking() -> str:
-    """What keeps CUDA from running here, and what would help."""
+    """Return the reason why CUDA cannot run here, with a remedy."""
     if has_driver():
         return "numba finds no libnvvm or no libcudart beside its driver: install CUDA 12 (matchers/README.md)"
     return "CUDA finds none here"
@@ -136,7 +136,7 @@ class Ccm(Matcher):
 
 
 def _chunk_bytes(tables: NameVectors, events: int, lane: int) -> int:
-    """Of what grows with the table: a counter of `lane` bits for each filter, a line of `Input` for each row."""
+    """Bytes of a chunk that grow with the table: a counter of `lane` bits per filter, a line of `Input` per row."""
     counters = 4 * len(tables.filter_id) * -(-events * lane // 32)
     return counters + LINE_BYTES * max(len(tables.row_name), 1) * events
 

@@ -105,7 +105,7 @@ class Device:
         return MatchBatch(offsets_of(np.bincount(event, minlength=len(events))), interface)
 
     def _run(self, events: EventBatch, results: Sequence[_Hits | _Marks], size: int) -> Found:
-        """What was found, by chunks of `size` events at most; marks are in the order of events."""
+        """Match in chunks of at most `size` events. Marks are in the order of events."""
         found = [(np.empty(0, np.int32), np.empty(0, np.int32))]
         waiting = deque(_spans(events.offsets, size) if self.longest else ())
         free = deque(zip(self.chunks, results, strict=True))
@@ -309,7 +309,7 @@ class _Chunk:
         result.copy(self.n, stream)
 
     def finish(self) -> Found | None:
-        """What was found; None if it is more than there may be room for: it takes fewer events."""
+        """Wait for the chunk and return its hits or marks; None if they need more room than there may be."""
         self.stream.synchronize()
         if not self.result.has_room(int(self.cursors_back[FOUND])):
             if not self.result.grow(int(self.cursors_back[FOUND])):

@@ -112,7 +112,7 @@ def scan_single(offsets: Any, column: Any, value: Any, held: Any) -> Any:
 
 @kernel
 def scan_lists_single(offsets: Any, column: Any, value: Any, held: Any) -> Any:
-    """What `scan_single` returns, by `scan_lists`."""
+    """Match one event as `scan_single` does, in a table of long lists."""
     table, n_columns, out, counts = held.arrays
     scan_lists(0, Events(offsets, column, value), n_columns, table, out, counts)
     return out[: counts[0]].copy()

@@ -17,7 +17,7 @@ LONG = 64  # intervals of a slot, from which on `on_lists` is faster than compar
 
 @inner
 def end_of_list(i: Any, end: Any, range_: Any) -> Any:
-    """Where the intervals in the column of interval i end, of those i .. end, ascending by column; all are uint64."""
+    """Return the first of the intervals i .. end, ascending by column, that is not in the column of i. All uint64."""
     one, three = np.uint64(1), np.uint64(3)
     c = range_[three * i]
     if range_[three * (end - one)] == c:
