@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 import shutil
 import socket
 import subprocess
@@ -25,6 +26,8 @@ from streaming.process.java import java
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 LOOPBACK = "127.0.0.1"
+_ports = random.SystemRandom()  # two processes with one seed would try the same ports
+_given_ports: set[int] = set()
 
 PROPERTIES = """\
 process.roles=broker,controller
@@ -314,7 +317,21 @@ def cluster_id() -> str:
 
 
 def free_port() -> int:
+    """A port that nothing has bound, and that no other call in this process returns.
+
+    It is below those that the system gives to connections of clients, which one could take before a server does.
+    """
+    while True:
+        port = _ports.randrange(10_000, 32_768)
+        if port not in _given_ports and _is_free(port):
+            _given_ports.add(port)
+            return port
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
