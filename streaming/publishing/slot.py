@@ -20,13 +20,13 @@ from streaming.publishing.connection.answers import (
     NO_LEADER,
     NO_PARTITION,
     NO_TRANSACTION,
-    Act,
-    Answer,
-    act_on,
+    BrokerError,
+    Reaction,
     error_of,
+    reaction_to,
 )
 from streaming.publishing.connection.client import GONE_S, Attempt, Client, Lost, Topic
-from streaming.publishing.connection.requests import Question
+from streaming.publishing.connection.requests import CoordinatorRequest
 from streaming.publishing.contract import Aborted, Batches, Offsets, Producer, TopicPartition
 from streaming.publishing.produce import Destinations
 
@@ -91,15 +91,15 @@ class Slot:
 
 async def open_slot(client: Client, name: str) -> Producer:
     """InitProducerId, until the last transaction of that name has ended."""
-    question = requests.init_producer_id(name, client.options.transaction_timeout_ms)
-    return _producer(await asked(client, question, client.attempt()))
+    request = requests.init_producer_id(name, client.options.transaction_timeout_ms)
+    return _producer(await asked(client, request, client.attempt()))
 
 
-async def asked(client: Client, question: Question, attempt: Attempt) -> Any:
+async def asked(client: Client, request: CoordinatorRequest, attempt: Attempt) -> Any:
     """The response, which is without errors. Raises JobError."""
-    response, answers = await client.ask(question, attempt)
+    response, answers = await client.ask(request, attempt)
     if answers:
-        raise error_of(question.name, question.key, max(answers, key=lambda a: act_on(question.name, a)))
+        raise error_of(request.name, request.key, max(answers, key=lambda a: reaction_to(request.name, a)))
     return response
 
 
@@ -150,16 +150,16 @@ class _Transaction:
         attempt.errors = self._errors
         return attempt
 
-    async def _ask(self, question: Question) -> Any:
+    async def _ask(self, request: CoordinatorRequest) -> Any:
         """As `asked`, but raises _Abort if the slot can go on after aborting this transaction."""
         self._begun = True
-        response, answers = await self._client.ask(question, self._attempt())
+        response, answers = await self._client.ask(request, self._attempt())
         if not answers:
             return response
-        worst = max(answers, key=lambda a: act_on(question.name, a))
-        if act_on(question.name, worst) <= Act.ABORT:
-            raise _abort(question.name, answers)
-        raise error_of(question.name, self._slot, worst)
+        worst = max(answers, key=lambda a: reaction_to(request.name, a))
+        if reaction_to(request.name, worst) <= Reaction.ABORT:
+            raise _abort(request.name, answers)
+        raise error_of(request.name, self._slot, worst)
 
     async def _send_all(self, pieces: Iterable[Batches], destinations: Sequence[TopicPartition]) -> None:
         """Send piece after piece. The caller makes the next one while the last is on its way."""
@@ -211,21 +211,23 @@ class _Transaction:
                 rejected = await sent
                 attempt.rejected("Produce", rejected.values())
                 answers |= rejected
-            if final := [answer for answer in answers.values() if self._act_on(answer) >= Act.GONE]:
+            if final := [answer for answer in answers.values() if self._reaction_to(answer) >= Reaction.GONE]:
                 raise self._final(final)
-            partition_of = {row: at for row, at in partition_of.items() if at in answers and self._act_on(answers[at])}
+            partition_of = {
+                row: at for row, at in partition_of.items() if at in answers and self._reaction_to(answers[at])
+            }
             if partition_of:
-                act = max(self._act_on(answers[at]) for at in partition_of.values())
-                refresh = act is Act.REFRESH
-                await self._client.pause(attempt, act)
+                reaction = max(self._reaction_to(answers[at]) for at in partition_of.values())
+                refresh = reaction is Reaction.REFRESH
+                await self._client.pause(attempt, reaction)
 
     async def _send_to(
         self, node: int, batches: Batches, rows: Int64, destinations: Sequence[TopicPartition], attempt: Attempt
-    ) -> dict[TopicPartition, Answer]:
+    ) -> dict[TopicPartition, BrokerError]:
         """Send rows to their leader; returns the errors."""
         options = self._client.options
         names = self._destinations(destinations)
-        answers: dict[TopicPartition, Answer] = {}
+        answers: dict[TopicPartition, BrokerError] = {}
         for some in _within(options.max_request_bytes, rows, batches):
             partitions = [destinations[number] for number in batches.destination[some].tolist()]
             try:
@@ -234,7 +236,7 @@ class _Transaction:
                 self._begun = True
                 response = await self._client.send(node, requests.produce(version, body), attempt, "Produce")
             except Lost as error:
-                answers |= {at: Answer(at[0], NO_ANSWER, str(error)) for at in partitions}
+                answers |= {at: BrokerError(at[0], NO_ANSWER, str(error)) for at in partitions}
             else:
                 answers |= requests.produce_answers(response, partitions)
         return answers
@@ -252,18 +254,18 @@ class _Transaction:
             )
         return self._names
 
-    def _act_on(self, answer: Answer) -> Act:
+    def _reaction_to(self, answer: BrokerError) -> Reaction:
         """As the table says, but a topic counts as gone only after some time."""
-        act = act_on("Produce", answer)
-        if act is Act.GONE:
+        reaction = reaction_to("Produce", answer)
+        if reaction is Reaction.GONE:
             since = self._missing_since.setdefault(answer.topic, time.monotonic())
-            return act if time.monotonic() - since >= GONE_S else Act.REFRESH
-        return act
+            return reaction if time.monotonic() - since >= GONE_S else Reaction.REFRESH
+        return reaction
 
-    def _final(self, answers: Sequence[Answer]) -> Exception:
+    def _final(self, answers: Sequence[BrokerError]) -> Exception:
         """The error for answers that no other try would change."""
-        worst = max(answers, key=lambda answer: act_on("Produce", answer))
-        if act_on("Produce", worst) <= Act.ABORT:
+        worst = max(answers, key=lambda answer: reaction_to("Produce", answer))
+        if reaction_to("Produce", worst) <= Reaction.ABORT:
             return _abort("Produce", answers)
         return error_of("Produce", self._slot, worst)
 
@@ -274,35 +276,38 @@ class _Transaction:
 
     async def _end(self, *, commit: bool) -> Producer:
         """Commit or abort; returns the next producer. If the answer is lost, the same request tells what it was."""
-        question = requests.end(self._version, self._slot, self._producer, commit=commit)
-        response, answers = await self._client.ask(question, self._attempt())
+        request = requests.end(self._version, self._slot, self._producer, commit=commit)
+        response, answers = await self._client.ask(request, self._attempt())
         # In version 1 the coordinator knows of no transaction if it could not add any partition.
         if answers and not (self._version == 1 and not commit and answers[0].code == NO_TRANSACTION):
-            raise error_of(question.name, self._slot, answers[0])
+            raise error_of(request.name, self._slot, answers[0])
         if self._version == 2:
             return _producer(response)
         timeout_ms = self._client.options.transaction_timeout_ms
-        question = requests.init_producer_id(self._slot, timeout_ms, self._producer)
-        return _producer(await asked(self._client, question, self._attempt()))
+        request = requests.init_producer_id(self._slot, timeout_ms, self._producer)
+        return _producer(await asked(self._client, request, self._attempt()))
 
 
 def _producer(response: Any) -> Producer:
     return Producer(response.producer_id, response.producer_epoch)
 
 
-def _abort(request: str, answers: Iterable[Answer]) -> _Abort:
+def _abort(request: str, answers: Iterable[BrokerError]) -> _Abort:
     """For answers after which the slot can go on."""
-    by_act = {act: [a for a in answers if act_on(request, a) is act] for act in (Act.REFUSED, Act.GONE, Act.ABORT)}
-    refused = {answer.topic: str(answer) for answer in by_act[Act.REFUSED]}
-    gone = frozenset(answer.topic for answer in by_act[Act.GONE])
-    first = next(answer for answers in by_act.values() for answer in answers)
+    by_reaction = {
+        reaction: [a for a in answers if reaction_to(request, a) is reaction]
+        for reaction in (Reaction.REFUSED, Reaction.GONE, Reaction.ABORT)
+    }
+    refused = {answer.topic: str(answer) for answer in by_reaction[Reaction.REFUSED]}
+    gone = frozenset(answer.topic for answer in by_reaction[Reaction.GONE])
+    first = next(answer for answers in by_reaction.values() for answer in answers)
     about = f"{first.topic}: " if first.topic else ""
     return _Abort(f"the transaction was aborted: {about}{first} ({request})", refused, gone)
 
 
 def _by_leader(
     partition_of: Mapping[int, TopicPartition], topics: Mapping[str, Topic]
-) -> tuple[dict[int, list[int]], dict[TopicPartition, Answer]]:
+) -> tuple[dict[int, list[int]], dict[TopicPartition, BrokerError]]:
     """The rows of each node, and what is wrong with those of partitions without a leader."""
     by_node: dict[int, list[int]] = {}
     answers = {}
@@ -311,9 +316,9 @@ def _by_leader(
         if topic.error is not None:
             answers[name, number] = topic.error
         elif number >= len(topic.leaders):
-            answers[name, number] = Answer(name, NO_PARTITION)
+            answers[name, number] = BrokerError(name, NO_PARTITION)
         elif topic.leaders[number] < 0:
-            answers[name, number] = Answer(name, NO_LEADER)
+            answers[name, number] = BrokerError(name, NO_LEADER)
         else:
             by_node.setdefault(topic.leaders[number], []).append(row)
     return by_node, answers

@@ -17,7 +17,7 @@ NO_PARTITION: int = errors.UnknownTopicOrPartitionError.errno
 NO_TRANSACTION: int = errors.InvalidTxnStateError.errno
 
 
-class Act(IntEnum):
+class Reaction(IntEnum):
     """A reaction to an answer. If a request has several answers, the greatest reaction counts."""
 
     DONE = 0
@@ -32,8 +32,8 @@ class Act(IntEnum):
     UNSETTLED = 9  # the producer was fenced, or its transaction timed out
 
 
-class Answer(NamedTuple):
-    """Of a broker, for one topic (or ""), and not "no error"."""
+class BrokerError(NamedTuple):
+    """An error in a broker's answer, about one topic (or "" if about none)."""
 
     topic: str
     code: int
@@ -51,10 +51,10 @@ class Answer(NamedTuple):
         return f"{text}: {self.message}" if self.message else text
 
 
-_ANSWERS: dict[int, Act] = {
-    error.errno: act
-    for act, kinds in {
-        Act.AGAIN: (
+_REACTIONS: dict[int, Reaction] = {
+    error.errno: reaction
+    for reaction, kinds in {
+        Reaction.AGAIN: (
             errors.ConcurrentTransactionsError,  # often with a replication factor of 3
             errors.CoordinatorLoadInProgressError,
             errors.UnstableOffsetCommitError,  # a transaction of the group is open: its end is near
@@ -62,8 +62,8 @@ _ANSWERS: dict[int, Act] = {
             errors.OperationNotAttemptedError,  # since the same request had another partition with an error
             errors.RequestTimedOutError,
         ),
-        Act.LOOK_UP: (errors.NotCoordinatorError, errors.CoordinatorNotAvailableError),
-        Act.REFRESH: (
+        Reaction.LOOK_UP: (errors.NotCoordinatorError, errors.CoordinatorNotAvailableError),
+        Reaction.REFRESH: (
             errors.NotLeaderForPartitionError,
             errors.LeaderNotAvailableError,
             errors.BrokerNotAvailableError,
@@ -77,8 +77,8 @@ _ANSWERS: dict[int, Act] = {
             errors.NotControllerError,
             errors.OffsetNotAvailableError,
         ),
-        Act.GONE: (errors.UnknownTopicOrPartitionError,),
-        Act.REFUSED: (
+        Reaction.GONE: (errors.UnknownTopicOrPartitionError,),
+        Reaction.REFUSED: (
             errors.TopicAuthorizationFailedError,
             errors.MessageSizeTooLargeError,
             errors.RecordListTooLargeError,
@@ -87,18 +87,18 @@ _ANSWERS: dict[int, Act] = {
             errors.InvalidTopicError,
             errors.PolicyViolationError,
         ),
-        Act.ABORT: (
+        Reaction.ABORT: (
             errors.TransactionAbortableError,
             errors.UnknownError,
             errors.OutOfOrderSequenceNumberError,  # a topic was made again: it knows nothing of the first records
             errors.UnknownProducerIdError,
         ),
-        Act.FORBIDDEN: (
+        Reaction.FORBIDDEN: (
             errors.GroupAuthorizationFailedError,
             errors.ClusterAuthorizationFailedError,
             errors.TransactionalIdAuthorizationFailedError,
         ),
-        Act.UNSETTLED: (
+        Reaction.UNSETTLED: (
             errors.InvalidProducerEpochError,
             errors.ProducerFencedError,
             errors.InvalidTxnStateError,  # no transaction is open: a fence or the timeout ended it
@@ -109,38 +109,38 @@ _ANSWERS: dict[int, Act] = {
 }
 
 # Where a request differs.
-_OF_REQUEST: dict[str, dict[int, Act]] = {
+_OF_REQUEST: dict[str, dict[int, Reaction]] = {
     # The broker has these records: it answered before, and the answer was lost.
-    "Produce": {errors.DuplicateSequenceNumberError.errno: Act.DONE},
+    "Produce": {errors.DuplicateSequenceNumberError.errno: Reaction.DONE},
     # These are topics of the job, not of subscribers.
-    "TxnOffsetCommit": {errors.TopicAuthorizationFailedError.errno: Act.FORBIDDEN},
+    "TxnOffsetCommit": {errors.TopicAuthorizationFailedError.errno: Reaction.FORBIDDEN},
     "OffsetFetch": {
-        errors.TopicAuthorizationFailedError.errno: Act.FORBIDDEN,
-        errors.UnknownTopicOrPartitionError.errno: Act.DONE,  # then it has no committed offset
+        errors.TopicAuthorizationFailedError.errno: Reaction.FORBIDDEN,
+        errors.UnknownTopicOrPartitionError.errno: Reaction.DONE,  # then it has no committed offset
     },
     # Before this request nobody has an epoch that could be too old.
-    "InitProducerId": {errors.InvalidTxnStateError.errno: Act.FAILED},
-    "AddPartitionsToTxn": {errors.InvalidTxnStateError.errno: Act.UNSETTLED},
+    "InitProducerId": {errors.InvalidTxnStateError.errno: Reaction.FAILED},
+    "AddPartitionsToTxn": {errors.InvalidTxnStateError.errno: Reaction.UNSETTLED},
 }
 
 
-def act_on(request: str, answer: Answer) -> Act:
+def reaction_to(request: str, answer: BrokerError) -> Reaction:
     """The reaction to this answer to a request of that name."""
-    act = _OF_REQUEST.get(request, {}).get(answer.code)
-    return act if act is not None else _ANSWERS.get(answer.code, Act.FAILED)
+    reaction = _OF_REQUEST.get(request, {}).get(answer.code)
+    return reaction if reaction is not None else _REACTIONS.get(answer.code, Reaction.FAILED)
 
 
-def worst(request: str, answers: Iterable[Answer]) -> Act:
-    return max((act_on(request, answer) for answer in answers), default=Act.DONE)
+def worst(request: str, answers: Iterable[BrokerError]) -> Reaction:
+    return max((reaction_to(request, answer) for answer in answers), default=Reaction.DONE)
 
 
-def error_of(request: str, of: str, answer: Answer) -> JobError:
+def error_of(request: str, of: str, answer: BrokerError) -> JobError:
     """The error to raise for an answer that ends the work of a slot. `of` is the slot or the group."""
     about = f"{answer.topic}: " if answer.topic else ""
-    act = act_on(request, answer)
-    if act is Act.UNSETTLED:
+    reaction = reaction_to(request, answer)
+    if reaction is Reaction.UNSETTLED:
         return Unsettled(f"{of} was fenced, or its transaction took longer than its timeout ({request}: {answer})")
-    if act in (Act.FORBIDDEN, Act.REFUSED):
+    if reaction in (Reaction.FORBIDDEN, Reaction.REFUSED):
         return Forbidden(
             f"{of} cannot be used: {about}{answer} ({request}); SECURITY.md lists the rights that are needed"
         )

@@ -23,9 +23,9 @@ from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType, FindCoo
 from kafka.protocol.producer import ProduceRequest
 
 from streaming.errors import BrokerUnreachable, JobError, Unauthenticated
-from streaming.publishing.connection.answers import Act, Answer, act_on, error_of, worst
+from streaming.publishing.connection.answers import BrokerError, Reaction, error_of, reaction_to, worst
 from streaming.publishing.connection.options import Options
-from streaming.publishing.connection.requests import Question
+from streaming.publishing.connection.requests import CoordinatorRequest
 
 TIMEOUT_S = 60.0  # for all attempts at one thing
 # After this a topic that brokers do not know does not exist. They hear of a new one within a fraction of it; and if one
@@ -71,7 +71,7 @@ class Attempt:
         self.errors[f"{request} {name}"] += 1
         self.last = f"{request}: {text or name}"
 
-    def rejected(self, request: str, answers: Iterable[Answer]) -> None:
+    def rejected(self, request: str, answers: Iterable[BrokerError]) -> None:
         """Note the errors in the answer to one request, each once, however many partitions have it."""
         for answer in {answer.name: answer for answer in answers}.values():
             self.note(request, answer.name, str(answer))
@@ -81,7 +81,7 @@ class Topic(NamedTuple):
     """The metadata of a topic."""
 
     leaders: Sequence[int]  # the node of each partition; -1 while there is none
-    error: Answer | None
+    error: BrokerError | None
     asked_at: float  # monotonic s
 
 
@@ -185,9 +185,9 @@ class Client:
         while any(c.transport is not None and c.transport._write_buffer for c in self._manager._conns.values()):
             await self._net.sleep(0.001)
 
-    async def pause(self, attempt: Attempt, act: Act = Act.REFRESH) -> None:
+    async def pause(self, attempt: Attempt, reaction: Reaction = Reaction.REFRESH) -> None:
         """Wait before the next try. Raises BrokerUnreachable if the time is over."""
-        pause_s = attempt.pause_s if act is Act.AGAIN else LONGEST_PAUSE_S
+        pause_s = attempt.pause_s if reaction is Reaction.AGAIN else LONGEST_PAUSE_S
         attempt.pause_s = min(2 * attempt.pause_s, LONGEST_PAUSE_S)
         if time.monotonic() + pause_s > attempt.until:
             raise BrokerUnreachable(
@@ -208,7 +208,7 @@ class Client:
                 except Lost:
                     continue
                 if response.error_code:
-                    answer = Answer("", response.error_code)
+                    answer = BrokerError("", response.error_code)
                     attempt.note("ApiVersions", answer.name, str(answer))
                     continue
                 levels = {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
@@ -229,7 +229,7 @@ class Client:
             for topic in response.topics:
                 nodes = {p.partition_index: p.leader_id for p in topic.partitions or ()}
                 leaders = [nodes[number] for number in sorted(nodes)]
-                error = Answer(topic.name, topic.error_code) if topic.error_code else None
+                error = BrokerError(topic.name, topic.error_code) if topic.error_code else None
                 known[topic.name] = Topic(leaders, error, now)
                 if error is None:
                     self._topics[topic.name] = known[topic.name]
@@ -237,30 +237,30 @@ class Client:
                     self._topics.pop(topic.name, None)
         return known
 
-    async def ask(self, question: Question, attempt: Attempt) -> tuple[Any, list[Answer]]:
+    async def ask(self, request: CoordinatorRequest, attempt: Attempt) -> tuple[Any, list[BrokerError]]:
         """Ask a coordinator until it says something final: the response, and the answers that end the work."""
         missing_since = None
         while True:
-            at = question.coordinator, question.key
+            at = request.coordinator, request.key
             try:
                 node = await self._coordinator(*at, attempt)
-                response = await self.send(node, question.make(), attempt, question.name)
+                response = await self.send(node, request.make(), attempt, request.name)
             except Lost:
                 self._coordinators.pop(at, None)
                 await self.pause(attempt)
                 continue
-            answers = [a for a in question.answers(response) if act_on(question.name, a) is not Act.DONE]
-            act = worst(question.name, answers)
-            attempt.rejected(question.name, answers)
-            if act is Act.GONE:
+            answers = [a for a in request.answers(response) if reaction_to(request.name, a) is not Reaction.DONE]
+            reaction = worst(request.name, answers)
+            attempt.rejected(request.name, answers)
+            if reaction is Reaction.GONE:
                 missing_since = missing_since or time.monotonic()
                 if time.monotonic() - missing_since < GONE_S:
-                    act = Act.REFRESH
-            if act is Act.DONE or act >= Act.GONE:
-                return response, [a for a in answers if act_on(question.name, a) >= Act.GONE]
-            if act is Act.LOOK_UP:
+                    reaction = Reaction.REFRESH
+            if reaction is Reaction.DONE or reaction >= Reaction.GONE:
+                return response, [a for a in answers if reaction_to(request.name, a) >= Reaction.GONE]
+            if reaction is Reaction.LOOK_UP:
                 self._coordinators.pop(at, None)
-            await self.pause(attempt, act)
+            await self.pause(attempt, reaction)
 
     async def produce_version(self, node: int, newest: int, attempt: Attempt) -> int:
         """The version of Produce requests for this broker. Raises Lost."""
@@ -320,9 +320,9 @@ class Client:
                     await self._metadata([], attempt)
                 self._coordinators[kind, key] = found.node_id
                 break
-            answer = Answer("", found.error_code, found.error_message)
+            answer = BrokerError("", found.error_code, found.error_message)
             attempt.note("FindCoordinator", answer.name, str(answer))
-            if act_on("FindCoordinator", answer) > Act.REFRESH:
+            if reaction_to("FindCoordinator", answer) > Reaction.REFRESH:
                 raise error_of("FindCoordinator", key, answer)
             await self.pause(attempt)
         return self._coordinators[kind, key]

@@ -20,7 +20,7 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
-from streaming.publishing.connection.answers import NO_ANSWER, Answer
+from streaming.publishing.connection.answers import NO_ANSWER, BrokerError
 from streaming.publishing.contract import Offsets, Producer, TopicPartition
 
 # The newest version of each request in a transaction, by the cluster's feature transaction.version.
@@ -34,14 +34,14 @@ _ADD = 3  # 4 and newer are for brokers
 _END_OF_NOTE = "\0"
 
 
-class Question(NamedTuple):
+class CoordinatorRequest(NamedTuple):
     """A request to the coordinator of a transactional id or of a group."""
 
     name: str
     coordinator: CoordinatorType
     key: str  # the transactional id, or the group
     make: Callable[[], Any]  # a new request: it may be sent more than once
-    answers: Callable[[Any], Iterable[Answer]]  # of a response
+    answers: Callable[[Any], Iterable[BrokerError]]  # of a response
 
 
 class EncodedProduce(ProduceRequest, init=False):  # type: ignore[misc,call-arg]  # kafka-python has no types
@@ -60,7 +60,7 @@ def produce(version: int, body: Any) -> EncodedProduce:
     return request
 
 
-def produce_answers(response: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Answer]:
+def produce_answers(response: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, BrokerError]:
     """Of those of the partitions with an error."""
     return _of_partitions(
         partitions,
@@ -72,11 +72,11 @@ def produce_answers(response: Any, partitions: Iterable[TopicPartition]) -> dict
     )
 
 
-def init_producer_id(slot: str, timeout_ms: int, producer: Producer | None = None) -> Question:
+def init_producer_id(slot: str, timeout_ms: int, producer: Producer | None = None) -> CoordinatorRequest:
     """Get a producer id and epoch, and end what others of that name have begun. With `producer`, only if that is the
     newest: it gets the next epoch."""
     current = producer or Producer(-1, -1)
-    return Question(
+    return CoordinatorRequest(
         "InitProducerId",
         CoordinatorType.TRANSACTION,
         slot,
@@ -92,10 +92,10 @@ def init_producer_id(slot: str, timeout_ms: int, producer: Producer | None = Non
     )
 
 
-def add_partitions(slot: str, producer: Producer, partitions: Iterable[TopicPartition]) -> Question:
+def add_partitions(slot: str, producer: Producer, partitions: Iterable[TopicPartition]) -> CoordinatorRequest:
     """Of version 1: the transaction will write to these."""
     asked = list(partitions)
-    return Question(
+    return CoordinatorRequest(
         "AddPartitionsToTxn",
         CoordinatorType.TRANSACTION,
         slot,
@@ -120,9 +120,9 @@ def add_partitions(slot: str, producer: Producer, partitions: Iterable[TopicPart
     )
 
 
-def add_group(slot: str, producer: Producer, group: str) -> Question:
+def add_group(slot: str, producer: Producer, group: str) -> CoordinatorRequest:
     """Of version 1: the transaction will commit offsets of this group."""
-    return Question(
+    return CoordinatorRequest(
         "AddOffsetsToTxn",
         CoordinatorType.TRANSACTION,
         slot,
@@ -137,7 +137,9 @@ def add_group(slot: str, producer: Producer, group: str) -> Question:
     )
 
 
-def commit_offsets(version: int, slot: str, producer: Producer, group: str, offsets: Offsets, note: str) -> Question:
+def commit_offsets(
+    version: int, slot: str, producer: Producer, group: str, offsets: Offsets, note: str
+) -> CoordinatorRequest:
     topic_class = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 
     def make() -> Any:
@@ -168,7 +170,7 @@ def commit_offsets(version: int, slot: str, producer: Producer, group: str, offs
             ],
         )
 
-    return Question(
+    return CoordinatorRequest(
         "TxnOffsetCommit",
         CoordinatorType.GROUP,
         group,
@@ -184,9 +186,9 @@ def commit_offsets(version: int, slot: str, producer: Producer, group: str, offs
     )
 
 
-def end(version: int, slot: str, producer: Producer, *, commit: bool) -> Question:
+def end(version: int, slot: str, producer: Producer, *, commit: bool) -> CoordinatorRequest:
     """The response of version 2 holds the next producer id and epoch."""
-    return Question(
+    return CoordinatorRequest(
         "EndTxn",
         CoordinatorType.TRANSACTION,
         slot,
@@ -202,17 +204,17 @@ def end(version: int, slot: str, producer: Producer, *, commit: bool) -> Questio
     )
 
 
-def fetch_offsets(group: str, partitions: Sequence[TopicPartition], *, stable: bool = True) -> Question:
+def fetch_offsets(group: str, partitions: Sequence[TopicPartition], *, stable: bool = True) -> CoordinatorRequest:
     """The committed offsets; if they are to be stable, once no transaction that could change them is open."""
     group_class = OffsetFetchRequest.OffsetFetchRequestGroup
 
-    def answers(response: Any) -> Iterable[Answer]:
+    def answers(response: Any) -> Iterable[BrokerError]:
         groups = _of_group(response, group)
         if not groups:
-            yield Answer("", NO_ANSWER, f"the answer lacks {group}")
+            yield BrokerError("", NO_ANSWER, f"the answer lacks {group}")
         for fetched in groups:
             if fetched.error_code:
-                yield Answer("", fetched.error_code)
+                yield BrokerError("", fetched.error_code)
                 continue
             yield from _of_partitions(
                 partitions,
@@ -223,7 +225,7 @@ def fetch_offsets(group: str, partitions: Sequence[TopicPartition], *, stable: b
                 ),
             ).values()
 
-    return Question(
+    return CoordinatorRequest(
         "OffsetFetch",
         CoordinatorType.GROUP,
         group,
@@ -265,22 +267,22 @@ def _of_group(response: Any, group: str) -> list[Any]:
     return [fetched for fetched in response.groups or () if fetched.group_id == group]
 
 
-def _single(response: Any) -> Iterable[Answer]:
+def _single(response: Any) -> Iterable[BrokerError]:
     """Of a response with one answer."""
     if response.error_code:
-        yield Answer("", response.error_code)
+        yield BrokerError("", response.error_code)
 
 
-def _producer(response: Any) -> Iterable[Answer]:
+def _producer(response: Any) -> Iterable[BrokerError]:
     """Of a response with a producer."""
     yield from _single(response)
     if not response.error_code and (response.producer_id < 0 or response.producer_epoch < 0):
-        yield Answer("", NO_ANSWER, "the answer has no producer")
+        yield BrokerError("", NO_ANSWER, "the answer has no producer")
 
 
 def _of_partitions(
     asked: Iterable[TopicPartition], told: Iterable[tuple[TopicPartition, int, str | None]]
-) -> dict[TopicPartition, Answer]:
+) -> dict[TopicPartition, BrokerError]:
     """The errors of the partitions that were asked for. One that was not told counts as without an answer: to take it
     for a success would lose its records or offsets."""
     codes: dict[TopicPartition, tuple[int, str | None]] = {}
@@ -291,7 +293,7 @@ def _of_partitions(
     for topic, number in asked:
         code, message = codes.get((topic, number), (NO_ANSWER, f"the answer lacks partition {number}"))
         if code:
-            answers[topic, number] = Answer(topic, code, message)
+            answers[topic, number] = BrokerError(topic, code, message)
     return answers
 
 

@@ -6,7 +6,7 @@ from kafka import errors
 
 from streaming.errors import Forbidden
 from streaming.publishing.connection import requests
-from streaming.publishing.connection.answers import Act, act_on, error_of
+from streaming.publishing.connection.answers import Reaction, error_of, reaction_to
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Producer
 
@@ -20,14 +20,14 @@ def refused(client: Client, transactional_id: str, group: str) -> Forbidden | No
     It asks to add the group to a transaction of a producer that does not exist. The broker checks the right on the id,
     then that on the group, and refuses the producer: nothing changes, and nobody is fenced. Raises JobError.
     """
-    question = requests.add_group(transactional_id, _NOBODY, group)
+    request = requests.add_group(transactional_id, _NOBODY, group)
     try:
-        _, answers = client.run(client.ask, question, client.attempt())
+        _, answers = client.run(client.ask, request, client.attempt())
     except Forbidden as error:  # the coordinator may not even be looked up
         return error
     for answer in answers:
-        if answer.code != _OF_GROUP and act_on(question.name, answer) is not Act.UNSETTLED:
-            reason = error_of(question.name, transactional_id, answer)
+        if answer.code != _OF_GROUP and reaction_to(request.name, answer) is not Reaction.UNSETTLED:
+            reason = error_of(request.name, transactional_id, answer)
             if not isinstance(reason, Forbidden):
                 raise reason
             return reason
