@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from streaming.publishing.contract import Batches, Producer
+from streaming.publishing.contract import Batches, ProducerEpoch
 
 
 def batches(
-    producer: Producer,
+    producer: ProducerEpoch,
     batches: Sequence[tuple[int, Sequence[bytes]]],
     first: dict[int, int] | None = None,
     key: bytes | None = b"key",

@@ -16,7 +16,7 @@ import pytest
 
 from streaming.errors import BrokerUnreachable, JobError
 from streaming.publishing.connection.client import TIMEOUT_S, Client
-from streaming.publishing.contract import Aborted, Producer
+from streaming.publishing.contract import Aborted, ProducerEpoch
 from streaming.publishing.slot import Slot
 from streaming.publishing.sweep import sweep
 from tests.brokers import Brokers
@@ -270,7 +270,7 @@ class History:
             assert [record.value for record in self.brokers.read() if record.topic == topic] == expected
         assert self.brokers.committed(GROUP) == ({EVENTS: done} if done else {})
 
-    def _publish(self, client: Client, producer: Producer, number: int) -> Producer:
+    def _publish(self, client: Client, producer: ProducerEpoch, number: int) -> ProducerEpoch:
         first: dict[int, int] = {}
         pieces = [
             batches(producer, [(0, [f"{number}.0".encode()]), (0, [f"{number}.1".encode()])], first),

@@ -26,7 +26,7 @@ from streaming.kafka import sink as kafka_sink
 from streaming.monitoring.reporting import Nobody, Report
 from streaming.publishing import contract
 from streaming.publishing.connection.options import Options
-from streaming.publishing.contract import Batches, Offsets, Producer, TopicPartition
+from streaming.publishing.contract import Batches, Offsets, ProducerEpoch, TopicPartition
 from streaming.publishing.slot import Committed
 from streaming.rows import (
     EVENTS,
@@ -132,7 +132,7 @@ class Slots:
     partitions_each: int = 1  # of a topic
     publication: Publication = PUBLICATION
     options: Options = field(default_factory=lambda: Options.of({"compression.type": "none"}))
-    _producers: list[Producer] = field(default_factory=lambda: [Producer(7 + slot, 0) for slot in range(3)])
+    _producers: list[ProducerEpoch] = field(default_factory=lambda: [ProducerEpoch(7 + slot, 0) for slot in range(3)])
     _epochs: dict[int, int] = field(default_factory=dict)  # the newest of each producer id
     _offsets: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -153,7 +153,7 @@ class Slots:
 
     def take(self, reports: Iterable[SlotReport]) -> None:
         for report in reports:
-            self._producers[report.slot] = Producer(report.producer_id, report.epoch)
+            self._producers[report.slot] = ProducerEpoch(report.producer_id, report.epoch)
 
     def committed(self, offsets: Offsets) -> None:
         assert offsets.items() <= self._offsets.items()
@@ -169,7 +169,7 @@ class Slots:
 
     def publish(
         self,
-        producer: Producer,
+        producer: ProducerEpoch,
         pieces: Iterable[Batches],
         destinations: Sequence[TopicPartition],
         offsets: Offsets,

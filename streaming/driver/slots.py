@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from streaming.kafka.sink import TransactionalSink
-from streaming.publishing.contract import Offsets, Producer, TopicPartition
+from streaming.publishing.contract import Offsets, ProducerEpoch, TopicPartition
 from streaming.publishing.sweep import slot_name, sweep
 from streaming.rows import SlotReport
 from streaming.worker.publication import Publication, Quota
@@ -27,7 +27,7 @@ class Slots:
     sink: TransactionalSink
     publication: Publication  # what is the same for all batches; `work` adds the rest
     partitions: Sequence[TopicPartition]  # of both topics, as far as they are known
-    _producers: list[Producer] = field(default_factory=list, init=False)
+    _producers: list[ProducerEpoch] = field(default_factory=list, init=False)
     _broadcast: Callable[[Any], Any] = field(init=False)
     _unusual: Mapping[str, int] = field(default_factory=dict, init=False)  # as the tasks know them
     _sent: Any = field(default=None, init=False)  # the broadcast of that, if there are any
@@ -120,7 +120,7 @@ class Slots:
     def take(self, reports: Iterable[SlotReport]) -> None:
         """Take the producers that tasks left."""
         for report in reports:
-            self._producers[report.slot] = Producer(report.producer_id, report.epoch)
+            self._producers[report.slot] = ProducerEpoch(report.producer_id, report.epoch)
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Take note of the offsets that tasks have committed."""

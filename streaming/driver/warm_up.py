@@ -14,13 +14,13 @@ from streaming.driver.isolation import lost
 from streaming.driver.pipeline import OUTPUT
 from streaming.kernels import rehearsal
 from streaming.kernels.rehearsal import NOWHERE, SOME
-from streaming.publishing.contract import Producer
+from streaming.publishing.contract import ProducerEpoch
 from streaming.rows import Source
 from streaming.state.state import State
 from streaming.worker.compiling import WORTHWHILE
 from streaming.worker.publication import Publication
 
-NO_PRODUCER = Producer(-1, -1)
+NO_PRODUCER = ProducerEpoch(-1, -1)
 
 
 def workers(spark: SparkSession, state: State, publication: Publication) -> None:

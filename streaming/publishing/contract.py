@@ -17,7 +17,7 @@ TopicPartition = tuple[str, int]
 Offsets = Mapping[TopicPartition, int]  # offset of the first record not yet read
 
 
-class Producer(NamedTuple):
+class ProducerEpoch(NamedTuple):
     """The producer id and epoch that the broker gave to a slot: whoever has the newest may write."""
 
     id: int
@@ -49,7 +49,7 @@ class Aborted(JobError):
     def __init__(
         self,
         reason: str,
-        producer: Producer,
+        producer: ProducerEpoch,
         refused: Mapping[str, str] = MappingProxyType({}),
         gone: frozenset[str] = frozenset(),
     ) -> None:

@@ -24,7 +24,7 @@ from streaming.documents import records
 from streaming.documents.records import Record
 from streaming.publishing.columns import EventColumns, numbers
 from streaming.publishing.compression import CODECS
-from streaming.publishing.contract import Batches, Producer
+from streaming.publishing.contract import Batches, ProducerEpoch
 from streaming.publishing.crc32c import crc32c
 from streaming.publishing.grouping import Deliveries
 from streaming.publishing.headers import EventHeaders, header, varint
@@ -63,7 +63,7 @@ def subscribers_keys(names: Texts, deliveries: Deliveries) -> Keys:
 class Format:
     """What all batches of a transaction share."""
 
-    producer: Producer
+    producer: ProducerEpoch
     sequence: Int64  # [destinations]: that of the next record; encoding moves it on
     timestamp_ms: int  # of all records: now
     compression: str = "lz4"  # of CODECS; a batch that it would make larger stays as it is

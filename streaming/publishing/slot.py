@@ -27,14 +27,14 @@ from streaming.publishing.connection.answers import (
 )
 from streaming.publishing.connection.client import GONE_S, Attempt, Client, Lost, Topic
 from streaming.publishing.connection.requests import CoordinatorRequest
-from streaming.publishing.contract import Aborted, Batches, Offsets, Producer, TopicPartition
+from streaming.publishing.contract import Aborted, Batches, Offsets, ProducerEpoch, TopicPartition
 from streaming.publishing.produce import Destinations
 
 
 class Committed(NamedTuple):
     """A transaction that readers see now."""
 
-    producer: Producer  # of the next one
+    producer: ProducerEpoch  # of the next one
     sent_at: float  # epoch s: the brokers had all records
     committed_at: float  # epoch s
     bytes: int  # of record batches
@@ -64,13 +64,13 @@ class Slot:
         self.group = group
         self._client = client
 
-    def open(self) -> Producer:
+    def open(self) -> ProducerEpoch:
         """Take the slot over: its older producers are fenced, and what they had begun is aborted."""
         return self._client.run(open_slot, self._client, self.name)
 
     def publish(
         self,
-        producer: Producer,
+        producer: ProducerEpoch,
         pieces: Iterable[Batches],
         destinations: Sequence[TopicPartition],
         offsets: Offsets,
@@ -89,7 +89,7 @@ class Slot:
         return self._client.run(transaction.run, pieces, destinations, offsets, note)
 
 
-async def open_slot(client: Client, name: str) -> Producer:
+async def open_slot(client: Client, name: str) -> ProducerEpoch:
     """InitProducerId, until the last transaction of that name has ended."""
     request = requests.init_producer_id(name, client.options.transaction_timeout_ms)
     return _producer(await asked(client, request, client.attempt()))
@@ -106,7 +106,7 @@ async def asked(client: Client, request: CoordinatorRequest, attempt: Attempt) -
 class _Transaction:
     """One transaction of a slot."""
 
-    def __init__(self, client: Client, slot: str, group: str, producer: Producer) -> None:
+    def __init__(self, client: Client, slot: str, group: str, producer: ProducerEpoch) -> None:
         self._client = client
         self._slot = slot
         self._group = group
@@ -274,7 +274,7 @@ class _Transaction:
             await self._ask(requests.add_group(self._slot, self._producer, self._group))
         await self._ask(requests.commit_offsets(self._version, self._slot, self._producer, self._group, offsets, note))
 
-    async def _end(self, *, commit: bool) -> Producer:
+    async def _end(self, *, commit: bool) -> ProducerEpoch:
         """Commit or abort; returns the next producer. If the answer is lost, the same request tells what it was."""
         request = requests.end(self._version, self._slot, self._producer, commit=commit)
         response, answers = await self._client.ask(request, self._attempt())
@@ -288,8 +288,8 @@ class _Transaction:
         return _producer(await asked(self._client, request, self._attempt()))
 
 
-def _producer(response: Any) -> Producer:
-    return Producer(response.producer_id, response.producer_epoch)
+def _producer(response: Any) -> ProducerEpoch:
+    return ProducerEpoch(response.producer_id, response.producer_epoch)
 
 
 def _abort(request: str, answers: Iterable[BrokerError]) -> _Abort:

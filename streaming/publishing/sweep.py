@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from streaming.publishing.connection import requests
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Producer, TopicPartition
+from streaming.publishing.contract import ProducerEpoch, TopicPartition
 from streaming.publishing.slot import asked, open_slot
 
 
 class Swept(NamedTuple):
-    producers: Mapping[str, Producer]  # of each slot, by its name
+    producers: Mapping[str, ProducerEpoch]  # of each slot, by its name
     offsets: Mapping[TopicPartition, int]  # partitions without a committed offset are left out
     notes: Mapping[TopicPartition, str]  # metadata of these offsets; partitions without any are left out
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from streaming.publishing.contract import Producer
+from streaming.publishing.contract import ProducerEpoch
 
 
 class Quota(NamedTuple):
@@ -28,7 +28,7 @@ class Publication:
     options: Mapping[str, str]  # of Kafka's clients, under librdkafka's names
     query: str  # also the group of the offsets
     note: str  # metadata of the offsets
-    producers: tuple[Producer, ...]  # of the slots
+    producers: tuple[ProducerEpoch, ...]  # of the slots
     version: int  # of the state that events are matched against
     events: str  # topic
     dead_letters: str  # topic

@@ -25,7 +25,7 @@ from streaming.kafka.topics import Topic, Topics
 from streaming.publishing import slot as slot_module
 from streaming.publishing.connection import client as client_module
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Aborted, Batches, Producer
+from streaming.publishing.contract import Aborted, Batches, ProducerEpoch
 from streaming.publishing.slot import Committed, Slot
 from streaming.publishing.sweep import slot_name, sweep
 from tests.integration.conftest import JARS, prefix
@@ -63,7 +63,7 @@ class Stage:
     def slot(self, number: int = 0, client: Client | None = None) -> Slot:
         return Slot(client or self.client, slot_name(self.group, number), self.group)
 
-    def publish(self, producer: Producer, values: Sequence[bytes], offset: int = 0) -> Committed:
+    def publish(self, producer: ProducerEpoch, values: Sequence[bytes], offset: int = 0) -> Committed:
         """A value to each destination in turn."""
         some = batches(producer, [(at, [value]) for at, value in enumerate(values)])
         offsets = {(self.events, 0): offset} if offset else {}

@@ -20,7 +20,7 @@ from streaming.documents import records
 from streaming.documents.records import Headers, Origin, Record
 from streaming.publishing.columns import EventColumns, event_columns
 from streaming.publishing.compression import CODECS
-from streaming.publishing.contract import Batches, Producer
+from streaming.publishing.contract import Batches, ProducerEpoch
 from streaming.publishing.grouping import Deliveries, group
 from streaming.publishing.headers import EventHeaders, event_headers
 from streaming.publishing.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.kernels
 MADE = ("ce_specversion", "ce_id", "ce_source", "ce_type", "ce_time")
 LAST_MS = 253_402_300_799_999  # of the year 9999
 FIRST_MS = -62_135_596_800_000  # of the year 1
-PRODUCER = Producer(2**40 + 5, 7)
+PRODUCER = ProducerEpoch(2**40 + 5, 7)
 NOW_MS = 1_790_000_000_123
 
 header_names = st.sampled_from([*MADE, *records.OURS, "", "c", "ce_", "ce_idx", "s", "名前", "é"]) | st.text(max_size=3)

@@ -17,7 +17,7 @@ from streaming import publishing
 from streaming.documents.records import Record
 from streaming.publishing import produce, warm_up
 from streaming.publishing.columns import event_columns
-from streaming.publishing.contract import Batches, Producer
+from streaming.publishing.contract import Batches, ProducerEpoch
 from streaming.publishing.grouping import group
 from streaming.publishing.headers import event_headers
 from streaming.publishing.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
@@ -30,7 +30,7 @@ INDEPENDENT_BLOCKS = 0x20  # flag in the fifth byte of a frame of lz4
 
 
 def form(compression: str = "none", most: int = 1_000_000) -> Format:
-    return Format(Producer(1, 0), np.zeros(1, np.int64), 0, compression, most)
+    return Format(ProducerEpoch(1, 0), np.zeros(1, np.int64), 0, compression, most)
 
 
 def of_deliveries(n: int, form: Format, value: bytes = b"") -> Batches:

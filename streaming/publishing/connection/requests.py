@@ -21,7 +21,7 @@ from kafka.protocol.producer import (
 )
 
 from streaming.publishing.connection.answers import NO_ANSWER, BrokerError
-from streaming.publishing.contract import Offsets, Producer, TopicPartition
+from streaming.publishing.contract import Offsets, ProducerEpoch, TopicPartition
 
 # The newest version of each request in a transaction, by the cluster's feature transaction.version.
 PRODUCE = {1: 11, 2: 12}
@@ -72,10 +72,10 @@ def produce_answers(response: Any, partitions: Iterable[TopicPartition]) -> dict
     )
 
 
-def init_producer_id(slot: str, timeout_ms: int, producer: Producer | None = None) -> CoordinatorRequest:
+def init_producer_id(slot: str, timeout_ms: int, producer: ProducerEpoch | None = None) -> CoordinatorRequest:
     """Get a producer id and epoch, and end what others of that name have begun. With `producer`, only if that is the
     newest: it gets the next epoch."""
-    current = producer or Producer(-1, -1)
+    current = producer or ProducerEpoch(-1, -1)
     return CoordinatorRequest(
         "InitProducerId",
         CoordinatorType.TRANSACTION,
@@ -92,7 +92,7 @@ def init_producer_id(slot: str, timeout_ms: int, producer: Producer | None = Non
     )
 
 
-def add_partitions(slot: str, producer: Producer, partitions: Iterable[TopicPartition]) -> CoordinatorRequest:
+def add_partitions(slot: str, producer: ProducerEpoch, partitions: Iterable[TopicPartition]) -> CoordinatorRequest:
     """Of version 1: the transaction will write to these."""
     asked = list(partitions)
     return CoordinatorRequest(
@@ -120,7 +120,7 @@ def add_partitions(slot: str, producer: Producer, partitions: Iterable[TopicPart
     )
 
 
-def add_group(slot: str, producer: Producer, group: str) -> CoordinatorRequest:
+def add_group(slot: str, producer: ProducerEpoch, group: str) -> CoordinatorRequest:
     """Of version 1: the transaction will commit offsets of this group."""
     return CoordinatorRequest(
         "AddOffsetsToTxn",
@@ -138,7 +138,7 @@ def add_group(slot: str, producer: Producer, group: str) -> CoordinatorRequest:
 
 
 def commit_offsets(
-    version: int, slot: str, producer: Producer, group: str, offsets: Offsets, note: str
+    version: int, slot: str, producer: ProducerEpoch, group: str, offsets: Offsets, note: str
 ) -> CoordinatorRequest:
     topic_class = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 
@@ -186,7 +186,7 @@ def commit_offsets(
     )
 
 
-def end(version: int, slot: str, producer: Producer, *, commit: bool) -> CoordinatorRequest:
+def end(version: int, slot: str, producer: ProducerEpoch, *, commit: bool) -> CoordinatorRequest:
     """The response of version 2 holds the next producer id and epoch."""
     return CoordinatorRequest(
         "EndTxn",

@@ -8,9 +8,9 @@ from streaming.errors import Forbidden
 from streaming.publishing.connection import requests
 from streaming.publishing.connection.answers import Reaction, error_of, reaction_to
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Producer
+from streaming.publishing.contract import ProducerEpoch
 
-_NOBODY = Producer(-1, -1)
+_NOBODY = ProducerEpoch(-1, -1)
 _OF_GROUP: int = errors.GroupAuthorizationFailedError.errno
 
 
