@@ -12,7 +12,7 @@ from streaming.publishing.columns import event_columns
 from streaming.publishing.contract import ProducerEpoch
 from streaming.publishing.grouping import group
 from streaming.publishing.headers import event_headers
-from streaming.publishing.numbering import Numbering
+from streaming.publishing.interner import Interner
 from streaming.publishing.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
 from streaming.rows import INPUT
 
@@ -21,15 +21,15 @@ _ROW = {"source": 0, "partition": 0, "offset": 0, "timestamp": 0, "value": b"", 
 
 def compile() -> None:
     events = event_columns(pa.RecordBatch.from_pylist([_ROW, _ROW], schema=INPUT))
-    numbering = Numbering()
+    interner = Interner()
     names = Texts.of(map(str, range(200)))  # so many that the table grows
-    numbers = numbering.numbers(names)
+    numbers = interner.numbers(names)
     ids = Texts.of(['"', "b", "a"])
     deliveries = group(np.array([1, 0, 0]), numbers[[0, 1, 1]], ids, 2)
     headers = event_headers(events, deliveries.event, "events", version=1)
     form = Format(ProducerEpoch(0, 0), np.zeros(1, np.int64), 0)
     everywhere, chosen = np.zeros(len(deliveries.event), np.int64), np.arange(len(deliveries.event))
-    for keys in (events_keys(events, deliveries), subscribers_keys(numbering.names, deliveries)):
+    for keys in (events_keys(events, deliveries), subscribers_keys(interner.names, deliveries)):
         sizes(events, headers, deliveries, keys)
         batches = encode(events, headers, deliveries, keys, everywhere, chosen, form)
     of_records([Record("", None, None, [])], [0], form)

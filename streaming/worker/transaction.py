@@ -26,7 +26,7 @@ from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Batches, ProducerEpoch, TopicPartition
 from streaming.publishing.grouping import group
 from streaming.publishing.headers import event_headers
-from streaming.publishing.numbering import Numbering
+from streaming.publishing.interner import Interner
 from streaming.publishing.partitioner import partition_of, partitions_of
 from streaming.publishing.record_batches import Format, events_keys, subscribers_keys
 from streaming.publishing.slot import Committed
@@ -38,7 +38,7 @@ from streaming.worker.publication import Publication
 PIECE_BYTES = 16 << 20  # of deliveries, encoded at once
 LETTERS_AT_ONCE = 1_000
 
-SUBSCRIBERS = Numbering()  # of this process
+SUBSCRIBERS = Interner()  # of this process
 
 
 @dataclass

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchers.index.texts import Texts
-from streaming.publishing.numbering import Numbering
+from streaming.publishing.interner import Interner
 
 pytestmark = pytest.mark.kernels
 
@@ -18,34 +18,34 @@ texts = st.lists(
 
 @given(st.lists(texts, max_size=4))
 def test_a_text_keeps_its_number(lists: list[list[str]]) -> None:
-    numbering = Numbering()
+    interner = Interner()
     known: dict[str, int] = {}
     for some in lists:
         expected = [known.setdefault(text, len(known)) for text in some]
-        assert numbering.numbers(Texts.of(some)).tolist() == expected
-        assert list(numbering.names) == list(known)
-        assert len(numbering) == len(known)
+        assert interner.numbers(Texts.of(some)).tolist() == expected
+        assert list(interner.names) == list(known)
+        assert len(interner) == len(known)
 
 
 def test_names_stay_as_they_were_when_the_table_grows() -> None:
-    numbering = Numbering()
-    numbering.numbers(Texts.of(["first", "second"]))
-    names = numbering.names
+    interner = Interner()
+    interner.numbers(Texts.of(["first", "second"]))
+    names = interner.names
     many = [f"subscriber-{i}" for i in range(3000)]
-    assert numbering.numbers(Texts.of([*many, "second"])).tolist() == [*range(2, 3002), 1]
-    assert numbering.numbers(Texts.of(reversed(many))).tolist() == [*range(3001, 1, -1)]
+    assert interner.numbers(Texts.of([*many, "second"])).tolist() == [*range(2, 3002), 1]
+    assert interner.numbers(Texts.of(reversed(many))).tolist() == [*range(3001, 1, -1)]
     assert list(names) == ["first", "second"]
 
 
 def test_a_name_may_be_longer_than_all_before() -> None:
-    numbering = Numbering()
+    interner = Interner()
     long = ["x" * 5000, "y" * 70_000]
-    assert numbering.numbers(Texts.of([*long, "x" * 5000])).tolist() == [0, 1, 0]
-    assert list(numbering.names) == long
+    assert interner.numbers(Texts.of([*long, "x" * 5000])).tolist() == [0, 1, 0]
+    assert list(interner.names) == long
 
 
 def test_texts_may_begin_anywhere() -> None:
-    numbering = Numbering()
+    interner = Interner()
     whole = Texts.of(["before", "a", "b", "after"])
-    assert numbering.numbers(Texts(whole.text, whole.start[1:4])).tolist() == [0, 1]
-    assert list(numbering.names) == ["a", "b"]
+    assert interner.numbers(Texts(whole.text, whole.start[1:4])).tolist() == [0, 1]
+    assert list(interner.names) == ["a", "b"]

@@ -31,7 +31,7 @@ class Table(NamedTuple):
     cells: Any  # int64, a power of two long
 
 
-class Numbering:
+class Interner:
     """Each text that was ever seen has a number, from 0 without gaps. Numbers and names stay as they are."""
 
     def __init__(self) -> None:
