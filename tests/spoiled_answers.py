@@ -17,8 +17,8 @@ import pytest
 from streaming.errors import BrokerUnreachable, JobError
 from streaming.publishing.connection.client import TIMEOUT_S, Client
 from streaming.publishing.contract import Aborted, ProducerEpoch
+from streaming.publishing.fencing import fence_all
 from streaming.publishing.slot import Slot
-from streaming.publishing.sweep import sweep
 from tests.brokers import Brokers
 from tests.plain_batches import batches
 from tests.wire import HOSTS, PORT, Frame, Wire, frame_of, read_strictly, whole
@@ -242,10 +242,10 @@ class History:
         """As a job: all is published, or an error ends it."""
         client = Client(ADDRESS, {})
         try:
-            swept = self._within_limit(lambda: sweep(client, SLOTS, GROUP, [EVENTS]))
-            assert dict(swept.offsets) == self.brokers.committed(GROUP)
-            producer = swept.producers[SLOTS[0]]
-            done = swept.offsets.get(EVENTS, 0)
+            fenced = self._within_limit(lambda: fence_all(client, SLOTS, GROUP, [EVENTS]))
+            assert dict(fenced.offsets) == self.brokers.committed(GROUP)
+            producer = fenced.producers[SLOTS[0]]
+            done = fenced.offsets.get(EVENTS, 0)
             while done < TRANSACTIONS:
                 self.check(done)
                 try:

@@ -13,7 +13,7 @@ from streaming.errors import JobError
 from streaming.kafka import layout
 from streaming.kafka.outputs import trial
 from streaming.kafka.retention import DAY_MS
-from streaming.publishing.sweep import slot_name
+from streaming.publishing.fencing import slot_name
 
 if TYPE_CHECKING:
     from config.model import Settings

@@ -120,7 +120,7 @@ def sink(settings: Settings, lineage: str, topics: Topics) -> TransactionalSink:
 def slots(settings: Settings, sink: TransactionalSink, topics: Topics) -> Slots:
     """The slots, with all fenced that earlier processes used. Raises JobError."""
     slots = Slots.of(settings, sink, _partitions(settings, topics))
-    slots.sweep(1)  # that one shows now whether the user may
+    slots.fence_all(1)  # that one shows now whether the user may
     return slots
 
 

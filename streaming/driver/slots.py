@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.kafka.sink import TransactionalSink
 from streaming.publishing.contract import Offsets, ProducerEpoch, TopicPartition
-from streaming.publishing.sweep import slot_name, sweep
+from streaming.publishing.fencing import fence_all, slot_name
 from streaming.rows import SlotReport
 from streaming.worker.publication import Publication, Quota
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Slots:
     """The producers with which the tasks of the next batch may publish, one for each slot.
 
-    The order of a start matters (GUARANTEES.md): the sink opens its own producer, `sweep` fences all slots that were
-    ever used, then the committed offsets are read and the sink claims them; only then `open` lets tasks publish.
+    The order of a start matters (GUARANTEES.md): the sink opens its own producer, `fence_all` fences all slots ever
+    used, then the committed offsets are read and the sink claims them; only then `open` lets tasks publish.
     """
 
     sink: TransactionalSink
@@ -51,15 +51,15 @@ class Slots:
         )
         return cls(sink, publication, partitions)
 
-    def sweep(self, least: int = 0) -> Offsets:
+    def fence_all(self, least: int = 0) -> Offsets:
         """Fence all slots that were ever used, and at least so many; returns what is committed then."""
         used = max(least, self.sink.slots, self.sink.slots_used(self.partitions))
         query = self.publication.query
         names = [slot_name(query, number) for number in range(used)]
-        swept = sweep(self.sink.client, names, query, self.partitions)
-        self._producers = [swept.producers[name] for name in names]
+        fenced = fence_all(self.sink.client, names, query, self.partitions)
+        self._producers = [fenced.producers[name] for name in names]
         self.sink.slots = used
-        return swept.offsets
+        return fenced.offsets
 
     def open(self, number: int, broadcast: Callable[[Any], Any]) -> None:
         """Let `number` tasks publish, which see what `broadcast` returns. If they are more than ever, that is noted in
@@ -68,14 +68,14 @@ class Slots:
         if number > self.sink.slots:
             self.sink.slots = number
             self.claim(self.partitions)
-            self.sweep()
+            self.fence_all()
 
     def claim(self, partitions: Iterable[TopicPartition]) -> None:
         """Commit offsets again. Raises Fenced if another job has taken over."""
         self.sink.claim(partitions)
 
     def settle(self, own: Iterable[TopicPartition], read: Iterable[TopicPartition]) -> Offsets:
-        """After a task failed: claim, sweep, claim; returns what is committed.
+        """After a task failed: claim, fence all, claim; returns what is committed.
 
         `own` are partitions whose offsets no slot commits. `read` are those of the batch: a slot may have committed
         offsets of one that was added since the start. The first claim fails if another job has taken over, whose slots
@@ -83,7 +83,7 @@ class Slots:
         """
         self.partitions = sorted({*self.partitions, *read})
         self.claim(own)
-        offsets = self.sweep()
+        offsets = self.fence_all()
         self.sink.moved(offsets)
         self.claim(own)
         return offsets

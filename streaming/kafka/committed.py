@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 class CommittedOffsets:
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str], group: str, timeout_s: float = 60.0) -> None:
         from streaming.publishing.connection.client import Client  # loads numpy, which most commands do without
-        from streaming.publishing.sweep import sweep
+        from streaming.publishing.fencing import fence_all
 
         self.client = Client(bootstrap_servers, options, timeout_s)
-        self._sweep = sweep
+        self._fence_all = fence_all
         self._group = group
 
     def read(
@@ -22,8 +22,8 @@ class CommittedOffsets:
     ) -> dict[tuple[str, int], tuple[int, str]]:
         """The offset of each partition that has one, and its note; stable ones, once no transaction is open that could
         change them. Raises JobError."""
-        swept = self._sweep(self.client, (), self._group, list(partitions), stable=stable)
-        return {at: (offset, swept.notes.get(at, "")) for at, offset in swept.offsets.items()}
+        fenced = self._fence_all(self.client, (), self._group, list(partitions), stable=stable)
+        return {at: (offset, fenced.notes.get(at, "")) for at, offset in fenced.offsets.items()}
 
     def reached(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The offset that is committed now of each partition that has one. Raises JobError."""

@@ -16,8 +16,8 @@ from pyspark import TaskContext
 from streaming.errors import ExecutorLost, TopicMissing, Unsettled
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted
+from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Committed, Slot
-from streaming.publishing.sweep import slot_name
 from streaming.rows import SPARK_IS_RIGHT_FROM_MS, Kind
 from streaming.worker.matches import Matches
 from streaming.worker.publication import Publication

@@ -12,8 +12,8 @@ from itertools import islice
 from random import Random
 
 from streaming.publishing.connection.client import Client
+from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Slot
-from streaming.publishing.sweep import slot_name
 from tests.faults import rubbish
 from tests.faults.check import Gone
 from tests.faults.job import Failed, SupervisedJob

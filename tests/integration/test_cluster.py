@@ -15,7 +15,7 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from streaming.kafka.topics import Topics
-from streaming.publishing.sweep import slot_name
+from streaming.publishing.fencing import slot_name
 from tests.faults.cluster import WORKERS, SparkCluster
 from tests.faults.processes import Process, below, ended, kill
 from tests.integration.conftest import HOME, CommandLine

@@ -65,7 +65,7 @@ def test_many_topics_that_are_deleted_at_once_cost_nothing_but_time(
         prefix=names.delivery_topic(""),
     )
     slots = Slots(sink, publication, [(names.events, 0), (names.subscriptions, 0)])
-    slots.sweep()
+    slots.fence_all()
     slots.open(1, Value)
     p = WithoutSpark(state(), sink, slots, outputs, names, careful=False)
     documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in SUBSCRIBERS]

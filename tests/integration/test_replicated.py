@@ -20,7 +20,7 @@ from kafka.protocol.metadata import CoordinatorType
 
 from streaming.kafka.broker import EmbeddedCluster
 from streaming.kafka.clients import Cluster, read
-from streaming.publishing.sweep import slot_name
+from streaming.publishing.fencing import slot_name
 from tests.integration.conftest import JARS, CommandLine, prefix
 from tests.integration.test_job import job, lines, subscription
 from tests.integration.test_slots import Stage

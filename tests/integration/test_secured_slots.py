@@ -15,8 +15,8 @@ from streaming.kafka.topics import Topic, Topics
 from streaming.publishing.connection.client import Client
 from streaming.publishing.connection.rights import refused
 from streaming.publishing.contract import Aborted, Batches
+from streaming.publishing.fencing import fence_all, slot_name
 from streaming.publishing.slot import Committed, Slot
-from streaming.publishing.sweep import slot_name, sweep
 from tests.integration.conftest import JARS
 from tests.plain_batches import batches
 from tests.secured import ADMIN, ADMIN_PASSWORD, Right, Secured, certificates, rights, secured_kafka
@@ -38,7 +38,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 def publish(secured: Secured) -> Committed:
     with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD), timeout_s=10)) as client:
-        producer = sweep(client, [SLOT], "sluice", list(OFFSETS)).producers[SLOT]
+        producer = fence_all(client, [SLOT], "sluice", list(OFFSETS)).producers[SLOT]
         some = batches(producer, [(0, [b"a"]), (1, [b"b"])])
         return Slot(client, SLOT, "sluice").publish(producer, [some], DESTINATIONS, OFFSETS)
 
@@ -87,7 +87,7 @@ def test_whether_an_id_may_be_used_is_asked_without_disturbing_who_uses_it(secur
         yield batches(producer, [(1, [b"b"])])
 
     with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD))) as client:
-        producer = sweep(client, [SLOT], "sluice", []).producers[SLOT]
+        producer = fence_all(client, [SLOT], "sluice", []).producers[SLOT]
         assert Slot(client, SLOT, "sluice").publish(producer, pieces(), DESTINATIONS, OFFSETS).records == 2
     secured.withdraw(write)
     assert "(FindCoordinator); SECURITY.md" in asked()

@@ -26,8 +26,8 @@ from streaming.publishing import slot as slot_module
 from streaming.publishing.connection import client as client_module
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted, Batches, ProducerEpoch
+from streaming.publishing.fencing import fence_all, slot_name
 from streaming.publishing.slot import Committed, Slot
-from streaming.publishing.sweep import slot_name, sweep
 from tests.integration.conftest import JARS, prefix
 from tests.patience import PATIENCE_S
 from tests.plain_batches import batches
@@ -84,7 +84,7 @@ class Stage:
     def offset(self) -> int:
         """The committed one of partition 0, once no transaction is open; else 0."""
         at = (self.events, 0)
-        return sweep(self.client, [], self.group, [at]).offsets.get(at, 0)
+        return fence_all(self.client, [], self.group, [at]).offsets.get(at, 0)
 
 
 @pytest.fixture(scope="module")
@@ -136,22 +136,22 @@ def test_notes_are_read_as_they_were_written_by_slots_and_by_librdkafka(stage: S
     for note in ("mine", "x" * 36, "Grüße"):
         producer = slot.publish(producer, [], stage.destinations, {at: 5}, note).producer
         assert stage.committed() == {0: (5, note)}
-        assert sweep(stage.client, [], stage.group, [at, (stage.events, 1)]) == ({}, {at: 5}, {at: note})
+        assert fence_all(stage.client, [], stage.group, [at, (stage.events, 1)]) == ({}, {at: 5}, {at: note})
     consumer = Consumer({"bootstrap.servers": stage.kafka, "group.id": stage.group})
     with closing(consumer):
         consumer.commit(offsets=[Position(*at, 6, "of librdkafka")], asynchronous=False)
-    assert sweep(stage.client, [], stage.group, [at]) == ({}, {at: 6}, {at: "of librdkafka"})
+    assert fence_all(stage.client, [], stage.group, [at]) == ({}, {at: 6}, {at: "of librdkafka"})
 
 
 def test_offsets_that_need_not_be_stable_are_read_while_a_transaction_is_open(stage: Stage) -> None:
     producer = stage.publish(stage.slot().open(), [b"a"], offset=5).producer
     at, seen = (stage.events, 0), []
     with closing(Client(stage.kafka, {})) as other:
-        read = partial(sweep, other, [], stage.group, [at], stable=False)
+        read = partial(fence_all, other, [], stage.group, [at], stable=False)
         stage.client.before["EndTxn"] = lambda: seen.append(read().offsets)
         stage.publish(producer, [b"b"], offset=6)
         assert seen == [{at: 5}]
-        assert sweep(other, [], stage.group, [at]).offsets == {at: 6}  # once the commit shows
+        assert fence_all(other, [], stage.group, [at]).offsets == {at: 6}  # once the commit shows
 
 
 def test_nothing_to_commit_opens_no_transaction(stage: Stage) -> None:
@@ -373,19 +373,19 @@ def test_a_transaction_that_takes_too_long_is_unsettled(stage: Stage) -> None:
 def test_settling_ends_what_is_open_and_says_where_the_next_begins(stage: Stage) -> None:
     names = [slot_name(stage.group, number) for number in range(5)]
     at = (stage.events, 0)
-    settled = sweep(stage.client, names, stage.group, [at])
+    settled = fence_all(stage.client, names, stage.group, [at])
     assert settled.offsets == {}
     done = stage.publish(settled.producers[names[0]], [b"a"], 3)
 
     def pieces() -> Iterator[Batches]:
         yield batches(done.producer, [(0, [b"open"])])
         with closing(Client(stage.kafka, {})) as other:
-            swept.append(sweep(other, names, stage.group, [at]))
+            fenced.append(fence_all(other, names, stage.group, [at]))
 
-    swept: list[object] = []
+    fenced: list[object] = []
     with pytest.raises(Unsettled):
         stage.slot().publish(done.producer, pieces(), stage.destinations, {at: 9})
-    settled = sweep(stage.client, names, stage.group, [at, (stage.events, 1)])
+    settled = fence_all(stage.client, names, stage.group, [at, (stage.events, 1)])
     assert settled.offsets == {at: 3}
     assert settled.producers.keys() == set(names)
     for number, name in enumerate(names):

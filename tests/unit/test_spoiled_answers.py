@@ -11,7 +11,7 @@ from kafka.protocol.producer import ProduceRequest
 
 from streaming.errors import BrokerUnreachable, JobError
 from streaming.publishing.connection.client import Client
-from streaming.publishing.sweep import sweep
+from streaming.publishing.fencing import fence_all
 from tests.spoiled_answers import ADDRESS, EVENTS, GROUP, SLOTS, TRANSACTIONS, History
 from tests.wire import HOSTS, Frame, frame_of, whole
 
@@ -195,7 +195,7 @@ def test_a_coordinator_is_looked_up_at_another_broker_while_the_first_is_down(pa
     history.wire.down = {next(iter(HOSTS.values()))}
     began = history.brokers.now
     client = Client(ADDRESS, {})
-    assert not sweep(client, SLOTS, GROUP, [EVENTS]).offsets
+    assert not fence_all(client, SLOTS, GROUP, [EVENTS]).offsets
     client.close()
     assert history.brokers.now - began < 5.0
 
