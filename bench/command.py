@@ -32,8 +32,8 @@ from bench.workloads.filters import Filters
 from bench.workloads.prepared import Scenario
 from bench.workloads.synthetic import Workload
 from matchers import MatchingError
-from matchers.algorithms import ALGORITHMS, runnable
 from matchers.errors import known
+from matchers.registry import ALGORITHMS, runnable
 
 app = typer.Typer(no_args_is_help=True, help="Benchmark algorithms or the whole system; every answer is checked.")
 err = Console(stderr=True, soft_wrap=True)

@@ -25,7 +25,7 @@ def warm(
     settings: Settings,
 ) -> None:
     """Compile the kernels that a job needs, on all cores, so that its index is there at once. Repeats nothing."""
-    from matchers.algorithms import named  # not for a help text: it loads numba
+    from matchers.registry import named  # not for a help text: it loads numba
     from streaming.kernels import ahead
     from streaming.kernels.ahead import Compiled
     from streaming.state.pool import processes

@@ -2,6 +2,7 @@
 
     library      Index, the front door: patterns in, ids out
     index        vocabularies, segments and snapshots, made of patterns and of the bytes of events
+    papers       published methods that a job gets only if its configuration names one
     algorithms   a package each: how it decides, its kernels, and what only it needs
     contract     what an algorithm takes and returns
     language     what a pattern means
@@ -20,12 +21,12 @@ from matchers.errors import MatchingError, PatternError, TableError
 from matchers.language.explanation import Alternatives, Explanation
 
 if TYPE_CHECKING:
-    from matchers.algorithms import ALGORITHMS
     from matchers.contract.algorithm import Algorithm
     from matchers.contract.interfaces import Interfaces
     from matchers.contract.matcher import Matcher
     from matchers.contract.tables import EventBatch, MatchBatch, SubscriptionTable
     from matchers.library import Index
+    from matchers.registry import ALGORITHMS
 
 __all__ = [
     "ALGORITHMS",
@@ -45,7 +46,7 @@ __all__ = [
 
 # Where numba is needed: its import takes a second, which who only reads subscriptions should not wait for.
 _COMPILED = {
-    "ALGORITHMS": "algorithms",
+    "ALGORITHMS": "registry",
     "Algorithm": "contract.algorithm",
     "EventBatch": "contract.tables",
     "Index": "library",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numba
 
-from matchers.algorithms import ALGORITHMS
+from matchers.registry import ALGORITHMS
 
 UNCOMPILED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]  # numba sets it when it is imported
 EXACTLY: dict[str, dict[str, Any]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from matchers.algorithms import runnable
+from matchers.registry import runnable
 from streaming.kernels import ahead
 from streaming.state.pool import processes
 

@@ -44,7 +44,7 @@ def kernels() -> list[dict[str, Any]]:
     from numba import config, cuda
     from numba.cuda import dispatcher
 
-    from matchers.algorithms.ccm import kernel
+    from matchers.papers.ccm import kernel
 
     found = []
     for capability in CAPABILITIES:
@@ -69,8 +69,8 @@ def _signatures() -> dict[str, tuple[Any, ...]]:
     import numba
 
     from matchers import EventBatch, Interfaces, SubscriptionTable
-    from matchers.algorithms import ccm
-    from matchers.algorithms.ccm import device
+    from matchers.papers import ccm
+    from matchers.papers.ccm import device
     from tests.simulated_gpu import DeviceArray, Gpu
 
     gpu, typeof = Gpu(0), cast(Any, numba.typeof)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numba.cuda.cudadrv.driver import CudaAPIError
 
-from matchers.algorithms.ccm import device as ccm_device
+from matchers.papers.ccm import device as ccm_device
 
 GARBAGE = 0xA5
 KERNELS = ("clear", "select", "list_hits", "mark_interfaces")

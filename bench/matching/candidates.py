@@ -10,8 +10,8 @@ from typing import Any
 
 from bench.errors import BenchError
 from matchers import ALGORITHMS, Matcher, SubscriptionTable
-from matchers.algorithms import named
 from matchers.errors import known
+from matchers.registry import named
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from bench.workloads.repeated import Repeated
 from bench.workloads.synthetic import Workload
 from bench.workloads.watch_lists import WatchLists
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher
-from matchers.algorithms import runnable
 from matchers.contract.matcher import AdaptiveMatcher
+from matchers.registry import runnable
 
 CHOOSER, OURS = "auto", "tiles"
 BATCHES = (1, 64, 1_024)

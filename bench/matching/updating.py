@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.matching.candidates import Candidate
 from bench.workloads.synthetic import Workload
-from matchers import ALGORITHMS
+from matchers.papers.updates import UPDATABLE
 
 CALL = 1_000  # subscriptions that are inserted or deleted in one call; REIN deletes as many (sec. V D)
 COMPILING = 10  # subscriptions of an index that is updated before
@@ -28,7 +28,7 @@ def update_times(candidate: Candidate, workload: Workload) -> UpdateTimes:
     """The index holds the workload before. It gets half as many subscriptions of the same kind, so that the time has a
     fair share of what growing costs; then it loses one call of all.
     """
-    build = ALGORITHMS[candidate.algorithm].updatable
+    build = UPDATABLE.get(candidate.algorithm)
     if build is None:
         return UpdateTimes()
     few = replace(workload, subscriptions=COMPILING).table()

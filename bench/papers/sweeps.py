@@ -24,7 +24,7 @@ from bench.papers import PAPERS
 from bench.papers.figures import METRICS, Figure, Point, Ratio, Series, Value, Varied
 from bench.workloads import dataset
 from bench.workloads.synthetic import Workload
-from matchers import algorithms
+from matchers import registry
 from matchers.contract.tables import Float64
 from matchers.errors import known as known_names
 
@@ -179,7 +179,7 @@ def run(
     if figure.real and data is None:
         return replace(outcome, notes=("It is about real events, which --dataset would give.",))
     data = None if figure.real is False else data
-    can = algorithms.runnable()
+    can = registry.runnable()
     absent = dict.fromkeys(s.algorithm for s in figure.series if s.algorithm not in can)
     there = [s for s in figure.series if s.algorithm in can]
     unknown = {s.label: _unknown(s, figure.points) for s in there}

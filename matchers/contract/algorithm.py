@@ -8,7 +8,6 @@ from typing import Any
 
 from matchers.contract.matcher import Matcher
 from matchers.contract.tables import SubscriptionTable
-from matchers.contract.updatable import Updatable
 
 
 @dataclass(frozen=True)
@@ -16,9 +15,9 @@ class Algorithm:
     """An entry of the registry; called like its `build`: `ALGORITHMS["tiles"](table, **options)`."""
 
     build: Callable[..., Matcher]  # (table, **options); raises MatchingError
+    stored: tuple[type, ...] = ()  # the classes that its matchers consist of: `index.stored` makes no others
     approximate: bool = False  # may list more than what matches, never less; `build` then knows the option `exact`
     rated: bool = False  # `build` returns a `RatedMatcher`
-    updatable: Callable[..., Updatable] | None = None  # (table, **options of `build`)
     chooses: tuple[str, ...] = ()  # the others of which `build` builds some
     weighs: tuple[str, ...] = ()  # options of `build` that say what events are like, on average
     definition: bool = False  # says what is right, slowly: to compare with, not to measure

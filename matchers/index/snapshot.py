@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.algorithms import ALGORITHMS, named
 from matchers.contract.matcher import Matcher, RatedMatcher
 from matchers.contract.tables import EventBatch, Int32, MatchBatch
 from matchers.index.encoding import Encoder
@@ -31,6 +30,7 @@ from matchers.index.values import read_events
 from matchers.index.vocabulary import Vocabulary
 from matchers.language.lowering import Conjunction
 from matchers.language.model import Event
+from matchers.registry import ALGORITHMS, named
 
 FANOUT = 4
 BITMAP_FROM = 1_000  # positions

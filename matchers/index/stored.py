@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.algorithms import FUNCTIONS, STORED
 from matchers.contract.tables import EventBatch, SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.index.kernels.encode import Cuts
@@ -31,6 +30,7 @@ from matchers.index.vocabulary import Vocabulary
 from matchers.language import operators
 from matchers.language.comparison import Order
 from matchers.language.model import ABSENT, Compared, Contains
+from matchers.registry import FUNCTIONS, STORED
 
 Arrayed = dict[str, NDArray[Any]]
 

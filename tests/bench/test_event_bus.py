@@ -15,9 +15,9 @@ from bench.matching.measure import Effort, measure
 from bench.workloads.documents import Documents
 from bench.workloads.event_bus import EventBus
 from matchers import ALGORITHMS, Index, MatchBatch
-from matchers.algorithms import runnable
 from matchers.language import naive
 from matchers.language.parsing import parse
+from matchers.registry import runnable
 from tests.bench.running import QUICK, bench
 
 TOY = EventBus(subscriptions=3_000, events=400)

@@ -23,7 +23,7 @@ from bench.papers.sweeps import Row
 from bench.workloads.distributions import Distribution
 from bench.workloads.filters import OPERATORS, Constraints, Filters
 from matchers import ALGORITHMS, Algorithm, EventBatch, Interfaces, MatchBatch, Matcher, SubscriptionTable
-from matchers.algorithms import runnable
+from matchers.registry import runnable
 from tests.algorithms import EXACTLY
 from tests.bench.running import QUICK, bench
 

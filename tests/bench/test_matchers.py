@@ -21,8 +21,8 @@ from bench.matching.candidates import Candidate
 from bench.matching.measure import AT_ONCE, Effort, measure
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
-from matchers.algorithms import runnable
 from matchers.contract.matcher import AdaptiveMatcher
+from matchers.registry import runnable
 from tests.bench.running import QUICK, bench
 from tests.documents import HOME, steps
 

@@ -27,6 +27,7 @@ from bench.papers.sweeps import Row
 from bench.workloads.distributions import UNIFORM, Distribution
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, SubscriptionTable
+from matchers.papers.updates import UPDATABLE
 
 NORMAL = Distribution("normal", 0.02)
 QUICK = Effort(seconds=0.0, rounds=1, batch=1, settling_s=0.0)
@@ -185,7 +186,8 @@ def test_updates_are_measured_where_an_algorithm_can(monkeypatch: pytest.MonkeyP
         def memory_bytes(self) -> int:
             return 0
 
-    monkeypatch.setitem(ALGORITHMS, "growing", replace(ALGORITHMS["scan"], updatable=Growing))
+    monkeypatch.setitem(ALGORITHMS, "growing", ALGORITHMS["scan"])
+    monkeypatch.setitem(UPDATABLE, "growing", Growing)
     figure = replace(TOY, series=lines("scan", "growing"), metrics=("insertion", "insert", "delete"), stated=())
     outcome = sweeps.run(figure, 0.1, QUICK)
     assert inserted == [10, 50, 10, 100]

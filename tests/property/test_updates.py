@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchers import ALGORITHMS, EventBatch, SubscriptionTable
-from matchers.contract import growing_table
-from matchers.contract.updatable import Updatable
+from matchers.papers.updates import UPDATABLE, growing_table
+from matchers.papers.updates.updatable import Updatable
 from tests.strategies import batches, tables
 
 pytestmark = pytest.mark.kernels
 
 # Algorithms that can be updated, with options that make their parts small.
 SMALL: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name, algorithm in ALGORITHMS.items() if algorithm.updatable},
+    **{name: (name, {}) for name in UPDATABLE},
     "hem, small": ("hem", {"c": 5, "g": 3, "block": 64}),
     "hem, one group": ("hem", {"c": 5, "g": 1, "block": 64}),
     "rein, one bucket": ("rein", {"buckets": 1}),
@@ -69,8 +69,7 @@ def test_an_updated_index_matches_like_a_fresh_one(
     name: str, fewest: int, history: tuple[Table, list[Step]], batch: Table
 ) -> None:
     algorithm, options = SMALL[name]
-    build = ALGORITHMS[algorithm].updatable
-    assert build is not None
+    build = UPDATABLE[algorithm]
     first, steps = history
     live = dict(enumerate(rows_of(first)))
     given_numbers = len(live)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from matchers import EventBatch, MatchingError, SubscriptionTable
-from matchers.algorithms import ada_rein, scan
+from matchers.algorithms import scan
 from matchers.contract.tables import Float64
+from matchers.papers import ada_rein
 
 N, D, K, EVENTS = 5_000, 12, 4, 1_000
 Workload = tuple[SubscriptionTable, EventBatch, EventBatch]

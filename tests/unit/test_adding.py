@@ -38,7 +38,7 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         package = matchers.algorithms
         patch.setattr(package, "__path__", [*package.__path__, str(home / Path(*package.__name__.split(".")))])
         algorithm = importlib.import_module(f"matchers.algorithms.{NAME}")
-        patch.setitem(ALGORITHMS, NAME, Algorithm(algorithm.build))
+        patch.setitem(ALGORITHMS, NAME, Algorithm(algorithm.build, algorithm.STORED))
         yield
     for module in (NAME, f"{NAME}.kernel"):
         del sys.modules[f"matchers.algorithms.{module}"]

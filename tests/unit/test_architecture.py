@@ -21,9 +21,10 @@ FORBIDDEN = [
     ("matchers", "streaming", "config", "offline", "examples", "bench", "commands", "run_stream"),
     ("matchers", "pyspark", "pyarrow", "confluent_kafka", "orjson"),
     ("config", "matchers", "streaming", "offline", "examples", "bench", "commands", "run_stream"),
-    ("streaming", "matchers.algorithms", "offline", "examples", "bench", "commands", "run_stream"),
+    ("streaming", "matchers.algorithms", "matchers.papers", "offline", "examples", "bench", "commands", "run_stream"),
     *((room, "matchers.kernels") for room in STREAMING if room != "streaming.publishing"),  # it compiles its own
-    ("offline", "matchers.algorithms", "matchers.kernels", "config", "examples", "bench", "commands", "run_stream"),
+    ("offline", "matchers.algorithms", "matchers.papers", "matchers.kernels", "config"),
+    ("offline", "examples", "bench", "commands", "run_stream"),
     *((package, "matchers.index.kernels") for package in ("streaming", "offline", "commands")),
     ("offline", "pyspark", "pyarrow", "confluent_kafka"),
     ("bench", "streaming", "config", "offline", "examples", "commands", "run_stream"),
@@ -55,8 +56,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "matchers.language": (),
     "matchers.contract": ("matchers.kernels",),
     "matchers.algorithms": ("matchers.kernels", "matchers.contract"),
+    "matchers.papers": ("matchers.kernels", "matchers.contract", "matchers.algorithms"),
     "matchers.index": ("matchers.kernels", "matchers.language", "matchers.contract", "matchers.algorithms"),
-    "matchers": ("matchers.language", "matchers.contract", "matchers.algorithms", "matchers.index"),  # errors, library
+    "matchers": (  # errors, registry, library
+        *("matchers.language", "matchers.contract", "matchers.algorithms", "matchers.papers", "matchers.index"),
+    ),
     "streaming": (),  # rows, errors, log, latencies, text_format, version
     "streaming.process": (),
     "streaming.codecs": (),
@@ -115,7 +119,10 @@ ENSEMBLES = {
     "comat": {"rein", "tama"},
     "pem": {"hem", "opindex", "rein", "tama"},
     "translator": {"ccm", "ocm", "sff"},
+    "updates": {"hem", "pem", "rein", "tama"},
 }
+ALGORITHM_ROOMS = (HOME / "matchers" / "algorithms", HOME / "matchers" / "papers")
+UPDATES = {HOME / "matchers" / "papers" / "updates"}  # a package beside the algorithms
 GROUPED = ("matchers", "streaming", "bench", "commands", "offline", "config")  # packages whose folders are rooms
 MOST_FILES = 16  # of a folder: more are several rooms
 
@@ -184,7 +191,7 @@ def folders_of(package: str) -> set[Path]:
 def test_a_room_is_not_crowded_and_its_first_page_says_what_it_is_for(folder: Path) -> None:
     assert len([path for path in folder.iterdir() if path.is_file()]) <= MOST_FILES
     page = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
-    if folder.parent == HOME / "matchers" / "algorithms":  # that of an algorithm says how it decides
+    if folder.parent in ALGORITHM_ROOMS:  # that of an algorithm says how it decides
         assert page
         return
     for promise in ("For: ", "May enter: ", "Must not know: "):
@@ -211,14 +218,14 @@ LIBRARY = {name_of(m): m for m in MODULES if within(name_of(m), "matchers")}
 
 def algorithm_of(module: str) -> str | None:
     """The algorithm whose package a module is in; the modules beside the packages serve several."""
-    package, *rest = module.removeprefix("matchers.").split(".")
-    return rest[0] if package == "algorithms" and rest and (HOME / "matchers" / package / rest[0]).is_dir() else None
+    path = HOME.joinpath(*module.split(".")[:3])
+    return path.name if path.parent in ALGORITHM_ROOMS and path.is_dir() else None
 
 
 def test_an_algorithm_sees_another_only_where_the_table_says() -> None:
     seen: dict[str | None, set[str | None]] = {}
     for name, module in LIBRARY.items():
-        if within(name, "matchers.algorithms") and name != "matchers.algorithms":
+        if algorithm_of(name):
             others = set(map(algorithm_of, imported_modules(module, LIBRARY))) - {None, algorithm_of(name)}
             seen[algorithm_of(name)] = seen.get(algorithm_of(name), set()) | others
     assert {name: others for name, others in seen.items() if others} == ENSEMBLES
@@ -235,8 +242,8 @@ def test_kernels_see_nothing_of_the_library_but_kernels(module: Path) -> None:
 
 def test_only_the_registry_is_asked_for_an_algorithm() -> None:
     for name, module in LIBRARY.items():
-        if not within(name, "matchers.algorithms"):
-            taken = [i for i in imported_modules(module, LIBRARY) if i.startswith("matchers.algorithms.")]
+        if not within(name, "matchers.algorithms") and not within(name, "matchers.papers"):
+            taken = [i for i in imported_modules(module, LIBRARY) if algorithm_of(i)]
             assert not taken, f"{name} must not import {taken}"
 
 
@@ -309,7 +316,7 @@ def test_what_draws_is_imported_when_it_draws() -> None:
 def test_every_algorithm_is_a_line_and_a_package_with_its_kernels() -> None:
     from matchers import ALGORITHMS
 
-    packages = {p.parent for p in (HOME / "matchers" / "algorithms").glob("*/__init__.py")}
+    packages = {p.parent for room in ALGORITHM_ROOMS for p in room.glob("*/__init__.py")} - UPDATES
     assert {p.name for p in packages} == ALGORITHMS.keys()
     without = {p.name for p in packages if not (p / "kernel.py").exists() and not (p / "kernels").is_dir()}
     assert without == {"naive", "translator"}  # they have no loop worth compiling

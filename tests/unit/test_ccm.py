@@ -16,8 +16,8 @@ from numba import cuda
 from numba.cuda.cudadrv.driver import CudaAPIError, driver
 
 from matchers import ALGORITHMS, EventBatch, Interfaces, MatchingError, SubscriptionTable
-from matchers.algorithms import ccm, translator
-from matchers.algorithms.ccm import device as ccm_device
+from matchers.papers import ccm, translator
+from matchers.papers.ccm import device as ccm_device
 from tests import simulated_gpu
 from tests.simulated_gpu import Gpu
 from tests.unit.agreement import agrees, random_batch, random_table

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from config import Settings
-from matchers.algorithms import ccm
+from matchers.papers import ccm
 from streaming.driver.assembly import without_subscriptions
 from streaming.errors import JobError
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
-from matchers.algorithms import comat
-from matchers.algorithms.comat.kernel import interleave
-from matchers.algorithms.comat.predicted_time import ENDS, GROUPS, SIZE, drawn, ends_of, features_of, learned
+from matchers.papers import comat
+from matchers.papers.comat.kernel import interleave
+from matchers.papers.comat.predicted_time import ENDS, GROUPS, SIZE, drawn, ends_of, features_of, learned
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels

@@ -9,12 +9,11 @@ import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.contract.matcher import RatedMatcher
+from matchers.papers.updates import UPDATABLE
 
 HOME = Path(__file__).resolve().parents[2]
 TABLE = SubscriptionTable.from_intervals([0, 1], [0, 0], [0.0, 5.0], [1.0, 6.0], n_subscriptions=2, n_columns=1)
 EVENTS = EventBatch.from_dense([[0.5], [5.5]])
-
-UPDATABLE = [name for name, algorithm in ALGORITHMS.items() if algorithm.updatable]
 
 
 def listed(result: MatchBatch) -> list[list[int]]:
@@ -31,8 +30,7 @@ def test_those_that_take_a_rate_are_those_that_the_registry_names(name: str) -> 
 @pytest.mark.kernels
 @pytest.mark.parametrize("name", UPDATABLE)
 def test_an_updatable_algorithm_inserts_and_deletes_and_is_no_matcher(name: str) -> None:
-    build = ALGORITHMS[name].updatable
-    assert build is not None
+    build = UPDATABLE[name]
     index = build(TABLE)
     assert not isinstance(index, Matcher)
     assert listed(index.match(EVENTS)) == [[0], [1]]
@@ -50,8 +48,7 @@ def test_an_updatable_algorithm_inserts_and_deletes_and_is_no_matcher(name: str)
 @pytest.mark.parametrize("name", UPDATABLE)
 @pytest.mark.parametrize(("numbers", "wrong"), [([0, 2], 2), ([-1], -1), ([1, 1], 1), ([0, 4], 4)])
 def test_what_is_not_there_cannot_be_deleted(name: str, numbers: list[int], wrong: int) -> None:
-    build = ALGORITHMS[name].updatable
-    assert build is not None
+    build = UPDATABLE[name]
     index = build(TABLE)
     index.insert(TABLE)
     index.delete(2)
@@ -63,8 +60,7 @@ def test_what_is_not_there_cannot_be_deleted(name: str, numbers: list[int], wron
 
 @pytest.mark.parametrize("name", UPDATABLE)
 def test_a_table_with_other_columns_is_not_inserted(name: str) -> None:
-    build = ALGORITHMS[name].updatable
-    assert build is not None
+    build = UPDATABLE[name]
     index = build(TABLE)
     other = SubscriptionTable.from_intervals([0], [1], [0.0], [1.0], n_subscriptions=1, n_columns=2)
     with pytest.raises(MatchingError, match="must have 1 columns as the index has, not 2"):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from matchers import EventBatch, MatchingError, SubscriptionTable
-from matchers.algorithms import h_tree
-from matchers.algorithms.h_tree import HTree
-from matchers.algorithms.h_tree.kernel import visit_cells
+from matchers.papers import h_tree
+from matchers.papers.h_tree import HTree
+from matchers.papers.h_tree.kernel import visit_cells
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels

@@ -9,7 +9,8 @@ import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import hem
-from matchers.algorithms.hem import kernel, updates
+from matchers.algorithms.hem import kernel
+from matchers.papers.updates import hem as updates
 
 pytestmark = pytest.mark.kernels
 

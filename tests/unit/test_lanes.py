@@ -10,9 +10,9 @@ import pytest
 from matchers import ALGORITHMS, EventBatch, Interfaces, SubscriptionTable
 from matchers.algorithms import tama
 from matchers.algorithms.lanes import Words, list_chunks
-from matchers.algorithms.tama import updates
 from matchers.algorithms.tama.batch import match_batch
 from matchers.algorithms.tama.kernel import Visited
+from matchers.papers.updates import tama as updates
 
 pytestmark = pytest.mark.kernels
 

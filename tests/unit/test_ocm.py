@@ -10,9 +10,10 @@ import pytest
 from numpy import inf
 
 from matchers import ALGORITHMS, EventBatch, Interfaces, Matcher, MatchingError, SubscriptionTable
-from matchers.algorithms import ccm, ocm, translator
-from matchers.algorithms.ccm import device as ccm_device
+from matchers.algorithms import ocm
 from matchers.algorithms.name_vectors import IN, OUT, SEVERAL, NameVectors
+from matchers.papers import ccm, translator
+from matchers.papers.ccm import device as ccm_device
 from tests.unit.agreement import agrees, random_batch, random_table
 
 pytestmark = pytest.mark.kernels

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from matchers import EventBatch, SubscriptionTable
-from matchers.algorithms import opindex
-from matchers.algorithms.opindex import UNPARTITIONED, OpIndex, pivots
-from matchers.algorithms.opindex.kernel import EQ, GE, LE, OPERATORS, PLACES, search
+from matchers.papers import opindex
+from matchers.papers.opindex import UNPARTITIONED, OpIndex, pivots
+from matchers.papers.opindex.kernel import EQ, GE, LE, OPERATORS, PLACES, search
 from tests.unit.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from matchers import ALGORITHMS, Matcher, MatchingError, flat_file
-from matchers.algorithms import auto, pem
+from matchers.algorithms import auto
 from matchers.algorithms.auto.choosing import Choice
 from matchers.algorithms.auto.repeated import Once
 from matchers.contract.matcher import AdaptiveMatcher, RatedMatcher
@@ -25,6 +25,7 @@ from matchers.language import operators
 from matchers.language.lowering import lower
 from matchers.language.model import ABSENT, Absent
 from matchers.language.parsing import parse
+from matchers.papers import pem
 from streaming.documents.subscriptions import Subscription
 from streaming.index import packing
 from streaming.index.notes import notes
@@ -245,7 +246,12 @@ def test_every_matcher_and_all_that_a_part_holds_may_be_stored() -> None:
                 assert known, f"{kind.__name__} holds a {inner.__name__}"
     kinds = {RatedMatcher, AdaptiveMatcher}
     direct = {c for kind in (Matcher, *kinds) for c in kind.__subclasses__()} - kinds
-    matchers = {c for c in direct if c.__module__.removeprefix("matchers.algorithms.").split(".")[0] in ALGORITHMS}
+    matchers = {
+        c
+        for c in direct
+        if c.__module__.split(".")[2] in ALGORITHMS
+        and c.__module__.startswith(("matchers.algorithms.", "matchers.papers."))
+    }
     assert len(matchers - {Once}) == len(ALGORITHMS.keys() - {"translator"})  # these two hold the matcher of another
     assert matchers <= {*stored.CLASSES}
     terms = {c for c in vars(operators).values() if is_dataclass(c) and c.__module__ == operators.__name__}

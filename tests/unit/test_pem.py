@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
-from matchers.algorithms import pem
-from matchers.algorithms.pem.library import LIBRARY, Builder, Member
-from matchers.algorithms.pem.split_point import apart, balanced, cuts_of, elastic, follow
+from matchers.papers import pem
+from matchers.papers.pem.library import LIBRARY, Builder, Member
+from matchers.papers.pem.split_point import apart, balanced, cuts_of, elastic, follow
 
 pytestmark = pytest.mark.kernels
 inf = float("inf")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from matchers import EventBatch, MatchingError, SubscriptionTable
-from matchers.algorithms import rein
-from matchers.algorithms.rein.kernel import BLOCK, mark_row
+from matchers.papers import rein
+from matchers.papers.rein.kernel import BLOCK, mark_row
 
 pytestmark = pytest.mark.kernels
 inf = float("inf")

@@ -7,7 +7,7 @@ import pytest
 from numpy import inf
 
 from matchers import EventBatch, Interfaces, SubscriptionTable
-from matchers.algorithms import sff
+from matchers.papers import sff
 from tests.unit.agreement import agrees, random_batch, random_table
 
 pytestmark = pytest.mark.kernels

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, MatchingError, SubscriptionTable
-from matchers.algorithms import rein
-from matchers.algorithms.pem import updates as pem_updates
-from matchers.algorithms.rein import updates as rein_updates
-from matchers.algorithms.rein.kernel import BLOCK
-from matchers.contract.growing_table import GrowingTable, with_room
-from matchers.contract.updatable import Updatable
+from matchers.papers import rein
+from matchers.papers.rein.kernel import BLOCK
+from matchers.papers.updates import UPDATABLE
+from matchers.papers.updates import pem as pem_updates
+from matchers.papers.updates import rein as rein_updates
+from matchers.papers.updates.growing_table import GrowingTable, with_room
+from matchers.papers.updates.updatable import Updatable
 
 pytestmark = pytest.mark.kernels
-
-UPDATABLE = [name for name, algorithm in ALGORITHMS.items() if algorithm.updatable]
 
 
 def listed(result: MatchBatch) -> list[list[int]]:
@@ -36,8 +35,7 @@ def full_events(n: int, columns: int = 3) -> EventBatch:
 
 
 def built(name: str, table: SubscriptionTable) -> Updatable:
-    build = ALGORITHMS[name].updatable
-    assert build is not None
+    build = UPDATABLE[name]
     return build(table)
 
 

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from matchers.algorithms.auto.candidates import CANDIDATES, asked, is_few, is_tiny
 from matchers.algorithms.auto.choosing import Choice, choose
 from matchers.algorithms.auto.kernel import expanded
-from matchers.algorithms.auto.repeated import different
+from matchers.algorithms.auto.repeated import Once, different
 from matchers.algorithms.auto.trial import TURNS, TURNS_ALONE, Trial
 from matchers.contract.interfaces import Interfaces
 from matchers.contract.matcher import AdaptiveMatcher, Matcher
@@ -229,3 +229,6 @@ def _found(choices: Iterable[Choice]) -> str:
 
 def _together(batch: int) -> str:
     return "alone" if batch == 1 else f"in batches of {batch:,}"
+
+
+STORED = (Auto, Choice, Once)

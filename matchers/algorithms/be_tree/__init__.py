@@ -77,3 +77,6 @@ def build(table: SubscriptionTable, max_cap: int = 8, min_size: int = 1, alpha: 
     ids = possible(table)
     tree = grow(ids, hulls, (1.0 - alpha) - alpha * loss, begin, end, max_cap, min_size)
     return BeTree(tree, arrange(ids, hulls), predicates.rows(table), table.n_columns)
+
+
+STORED = (BeTree, Tree, Places, Rows)

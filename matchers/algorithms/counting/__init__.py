@@ -46,3 +46,6 @@ def build(table: SubscriptionTable) -> Counting:
     start = np.searchsorted(table.column[order], np.arange(table.n_columns + 1)).astype(np.int64)
     subscription, low, high = table.subscription[order], table.low[order], table.high[order]
     return Counting(Columns(start, subscription, low, high, padded(table.needed), table.n_subscriptions))
+
+
+STORED = (Counting, Columns)

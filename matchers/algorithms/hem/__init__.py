@@ -241,3 +241,6 @@ def choose_g(memory_bytes: int, n: int, d: int, psi_S: float, c: int = 1_000) ->
     while 2 * g <= c and space_model(n, d, psi_S, c, 2 * g) <= memory_bytes:
         g *= 2
     return g
+
+
+STORED = (Hem, Domain, Index, Chains, Pairs, Rows)

@@ -49,3 +49,6 @@ class Naive(Matcher):
 
 def build(table: SubscriptionTable) -> Naive:
     return Naive(table.subscription, table.column, table.low, table.high, table.n_subscriptions)
+
+
+STORED = (Naive,)

@@ -128,3 +128,6 @@ def build(table: SubscriptionTable, bits: int | None = None, threads: int = 1) -
 
 def _few(table: SubscriptionTable) -> bool:
     return table.n_subscriptions > 0 and float(table.needed.mean()) <= FEW * table.n_columns
+
+
+STORED = (Ocm, Names, Tables, Constraints)

@@ -38,3 +38,6 @@ class Scan(Matcher):
 def build(table: SubscriptionTable) -> Scan:
     long_lists = table.listed_beyond(FEW) > table.n_subscriptions
     return Scan(Table(table.start, table.column, table.low, table.high), table.n_columns, long_lists)
+
+
+STORED = (Scan, Table)

@@ -121,3 +121,6 @@ def build(table: SubscriptionTable, levels: int = 13) -> Tama:
         start[1:] = start[:-1].copy()
         start[0] = 0
     return Tama(cells, contents, intervals, padded(table.needed), table.n_subscriptions)
+
+
+STORED = (Tama, Dyadic, Contents, Intervals)

@@ -392,3 +392,6 @@ def _ids_of(unique: Unique, order: Int32) -> dict[str, Any]:
         "id_start": to.astype(np.int32),
         "id": unique.id[np.repeat(unique.id_start[order] - to[:-1], length) + np.arange(to[-1])],
     }
+
+
+STORED = (Tiles, Arrays, ColumnIndex)

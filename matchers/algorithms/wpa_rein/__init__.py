@@ -367,3 +367,6 @@ def _measured(clock: Clock, buckets: int) -> UnitTimes:
 
 def _nothing() -> None:
     pass
+
+
+STORED = (WpaRein, Calibration, Precision, Lists, Rows)

@@ -28,7 +28,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from matchers.algorithms.lanes import MOST_LINES, Words, dense, in_lanes, list_chunks
-from matchers.algorithms.sff.kernel import (
+from matchers.contract.interfaces import Interfaces
+from matchers.contract.matcher import Matcher, list_matches
+from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
+from matchers.kernels.counting import padded
+from matchers.papers.sff.kernel import (
     AT_LEAST,
     AT_MOST,
     BETWEEN,
@@ -39,10 +43,6 @@ from matchers.algorithms.sff.kernel import (
     sff,
     sff_in_lanes,
 )
-from matchers.contract.interfaces import Interfaces
-from matchers.contract.matcher import Matcher, list_matches
-from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
-from matchers.kernels.counting import padded
 
 DENSE = 24  # lanes of a row at least
 
@@ -97,3 +97,6 @@ def build(table: SubscriptionTable) -> Sff:
             np.flatnonzero(table.needed == 0).astype(np.int32),
         )
     )
+
+
+STORED = (Sff, Constraints)

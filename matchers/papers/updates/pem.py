@@ -24,16 +24,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from matchers.algorithms.cells import Cells
-from matchers.algorithms.hem import updates as hem_updates
-from matchers.algorithms.pem import Clock, Found, check_options, probabilities, rows_of, shares_below, united
-from matchers.algorithms.pem.library import PAPER, check_algorithms
-from matchers.algorithms.pem.split_point import Splits, elastic
 from matchers.algorithms.pool import run as run_all
-from matchers.algorithms.rein import updates as rein_updates
-from matchers.algorithms.tama import updates as tama_updates
-from matchers.contract.growing_table import GrowingTable, nbytes, with_room
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
-from matchers.contract.updatable import Updatable
+from matchers.papers.pem import Clock, Found, check_options, probabilities, rows_of, shares_below, united
+from matchers.papers.pem.library import PAPER, check_algorithms
+from matchers.papers.pem.split_point import Splits, elastic
+from matchers.papers.updates import hem as hem_updates
+from matchers.papers.updates import rein as rein_updates
+from matchers.papers.updates import tama as tama_updates
+from matchers.papers.updates.growing_table import GrowingTable, nbytes, with_room
+from matchers.papers.updates.updatable import Updatable
 
 Builder = Callable[[SubscriptionTable], Updatable]
 

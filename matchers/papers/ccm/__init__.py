@@ -37,7 +37,7 @@ from matchers.contract.tables import EventBatch, Int32, MatchBatch, Subscription
 from matchers.errors import MatchingError
 
 if TYPE_CHECKING:
-    from matchers.algorithms.ccm.device import Device
+    from matchers.papers.ccm.device import Device
 
 EVENTS = 64  # of a chunk at most
 CHUNK_BYTES = 128 << 20  # of a chunk's counters and lines at most, unless one event needs more
@@ -106,7 +106,7 @@ class Ccm(Matcher):
 
     @cached_property
     def _device(self) -> Device:
-        from matchers.algorithms.ccm.device import Device
+        from matchers.papers.ccm.device import Device
 
         with _building:  # two threads may ask for it at once
             if "_device" not in vars(self):
@@ -122,7 +122,7 @@ class Ccm(Matcher):
     def memory_bytes(self) -> int:
         """On the device: tables, and two chunks with the room that they have at first. `forward` needs more: for each
         subscription its interface, and for each event of a chunk a byte for each interface."""
-        from matchers.algorithms.ccm.device import ROOM, STREAMS, VALUES
+        from matchers.papers.ccm.device import ROOM, STREAMS, VALUES
 
         t = self.tables
         rows = t.vector.itemsize * len(t.row_name) + t.row_name.nbytes
@@ -179,3 +179,6 @@ def build(
         threads,
         blocks,
     )
+
+
+STORED = (Ccm, NameVectors)

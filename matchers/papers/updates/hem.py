@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from matchers.algorithms.hem import BLOCK, Hem, lay_out
 from matchers.algorithms.hem import kernel as kernels
 from matchers.algorithms.predicates import Predicates
-from matchers.contract.growing_table import GrowingTable
 from matchers.contract.tables import EventBatch, MatchBatch, SubscriptionTable
 from matchers.kernels.bitsets import clear_bits, set_bits
+from matchers.papers.updates.growing_table import GrowingTable
 
 FEWEST = 64  # subscriptions that there is room for after a build
 

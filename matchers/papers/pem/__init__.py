@@ -54,13 +54,13 @@ from typing import Any
 import numpy as np
 
 from matchers.algorithms.cells import Cells
-from matchers.algorithms.pem.kernel import gather, list_all
-from matchers.algorithms.pem.library import LIBRARY, PAPER, Builder, check_algorithms
-from matchers.algorithms.pem.split_point import Splits, cuts_of, follow
 from matchers.algorithms.pool import run as run_all
 from matchers.contract.matcher import AdaptiveMatcher, Matcher
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
+from matchers.papers.pem.kernel import gather, list_all
+from matchers.papers.pem.library import LIBRARY, PAPER, Builder, check_algorithms
+from matchers.papers.pem.split_point import Splits, cuts_of, follow
 
 Clock = Callable[[], float]
 Found = tuple[Int32, MatchBatch]  # a set of subscriptions, ascending, and its matches, numbered within it
@@ -370,3 +370,6 @@ def united(found: list[Found], n_events: int, n_subscriptions: int) -> MatchBatc
     counts = np.empty(n_events, np.int64)
     list_all(bits, n_subscriptions, out, counts)
     return MatchBatch(offsets_of(counts), out)
+
+
+STORED = (Pem, Side, Run, Balance)

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from matchers.algorithms.cells import Cells
 from matchers.algorithms.predicates import Predicates
-from matchers.algorithms.rein.kernel import BLOCK, Lists, count, fill, rein
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.kernels.rows import Rows
+from matchers.papers.rein.kernel import BLOCK, Lists, count, fill, rein
 
 _NONE = np.empty(0, np.uint64)  # deleted
 
@@ -119,3 +119,6 @@ def build(table: SubscriptionTable, buckets: int | None = None) -> Rein:
         table.n_subscriptions,
     )
     return Rein(lists, predicates.rows(table))
+
+
+STORED = (Rein, Lists, Rows)

@@ -17,7 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.algorithms.rein.kernel import (
+from matchers.kernels.bitsets import unmarked
+from matchers.kernels.events import Events
+from matchers.kernels.groups import group_size
+from matchers.kernels.jit import kernel
+from matchers.kernels.rows import clear, lay_out
+from matchers.papers.rein.kernel import (
     BLOCK,
     Lists,
     empty,
@@ -26,11 +31,6 @@ from matchers.algorithms.rein.kernel import (
     read_group,
     room_for,
 )
-from matchers.kernels.bitsets import unmarked
-from matchers.kernels.events import Events
-from matchers.kernels.groups import group_size
-from matchers.kernels.jit import kernel
-from matchers.kernels.rows import clear, lay_out
 
 
 class Ordered(NamedTuple):

@@ -35,7 +35,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from matchers.algorithms.cells import Cells, domain
-from matchers.algorithms.h_tree.kernel import Entries, Overlapping, Tree, chain, h_tree, place
 from matchers.algorithms.places import arrange, hulls_of, possible
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
@@ -43,6 +42,7 @@ from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBat
 from matchers.errors import MatchingError
 from matchers.kernels.places import Places
 from matchers.kernels.rows import Rows
+from matchers.papers.h_tree.kernel import Entries, Overlapping, Tree, chain, h_tree, place
 
 MOST_CELLS = 1 << 10
 STEPS = 64  # deltas that are tried, of a domain
@@ -117,3 +117,6 @@ def choose_deltas(
     spared = fit * np.maximum(1.0 - tried - 1.0 / c, 0.0)
     best = spared.argmax(axis=1)
     return tried[best], spared[np.arange(n_columns), best]
+
+
+STORED = (HTree, Tree, Overlapping, Places, Rows)

@@ -32,14 +32,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.algorithms.ada_rein.kernel import Ordered, Skipped, ada_rein, arrange, last_misses
 from matchers.algorithms.cells import Cells
 from matchers.algorithms.predicates import Predicates
-from matchers.algorithms.rein import bucket_lists, cells_of
-from matchers.algorithms.rein.kernel import Lists
 from matchers.contract.matcher import AdaptiveMatcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
+from matchers.papers.ada_rein.kernel import Ordered, Skipped, ada_rein, arrange, last_misses
+from matchers.papers.rein import bucket_lists, cells_of
+from matchers.papers.rein.kernel import Lists
 
 # The sample is complete with enough events and enough false positives at the bar, or with enough pairs of an event and
 # a subscription.
@@ -352,3 +352,6 @@ def build(
     ceiling = plan_of(order, lists, max(1, int(steps * FIRST_CEILING)))
     state = Adaptation(np.zeros(steps + 1, np.int64), plan_of(order, lists, 0), ceiling, wanted=steps)
     return AdaRein(lists, several, bool(several.any()), order, false_positives, exact, state, whole)
+
+
+STORED = (AdaRein, Order, Plan, Adaptation, Lists)

@@ -21,7 +21,11 @@ import numpy as np
 from numba import cuda
 from numba.cuda.cudadrv.driver import CudaAPIError
 
-from matchers.algorithms.ccm.kernel import (
+from matchers.algorithms.name_vectors import NameVectors, Words
+from matchers.contract.interfaces import Interfaces
+from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, offsets_of
+from matchers.errors import MatchingError
+from matchers.papers.ccm.kernel import (
     FOUND,
     arrange,
     clear,
@@ -30,10 +34,6 @@ from matchers.algorithms.ccm.kernel import (
     name,
     select,
 )
-from matchers.algorithms.name_vectors import NameVectors, Words
-from matchers.contract.interfaces import Interfaces
-from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, offsets_of
-from matchers.errors import MatchingError
 
 ROOM = 1 << 16  # hits of a chunk that there is room for at first
 MOST_HITS = 1 << 22  # of a chunk, unless one event has more; a chunk with more is matched in halves

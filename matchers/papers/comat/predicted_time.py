@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from matchers.algorithms.cells import Cells
-from matchers.algorithms.comat.kernel import FEATURES, Ends, features
 from matchers.contract.matcher import Matcher
 from matchers.contract.tables import EventBatch, Float64, SubscriptionTable, offsets_of
+from matchers.papers.comat.kernel import FEATURES, Ends, features
 
 Clock = Callable[[], float]
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 import warnings
 from functools import cache
 
-from matchers.algorithms import ccm, ocm, sff
+from matchers.algorithms import ocm
 from matchers.contract.matcher import Matcher
 from matchers.contract.tables import SubscriptionTable
 from matchers.errors import MatchingError
+from matchers.papers import ccm, sff
 
 FEW = 1_000
 

@@ -41,13 +41,14 @@ from time import thread_time
 
 import numpy as np
 
-from matchers.algorithms import rein, tama
-from matchers.algorithms.comat.kernel import interleave
-from matchers.algorithms.comat.predicted_time import Clock, PredictedTime, ends_of, learned
+from matchers.algorithms import tama
 from matchers.algorithms.pool import over
 from matchers.contract.matcher import Matcher
 from matchers.contract.tables import EventBatch, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
+from matchers.papers import rein
+from matchers.papers.comat.kernel import Ends, interleave
+from matchers.papers.comat.predicted_time import Clock, PredictedTime, ends_of, learned
 
 Builder = Callable[[SubscriptionTable], Matcher]
 
@@ -118,3 +119,6 @@ def _chosen(events: EventBatch, which: Int64) -> EventBatch:
     offsets = offsets_of(length)
     at = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], length)
     return EventBatch(offsets, events.column[at], events.value[at], events.n_columns)
+
+
+STORED = (Comat, PredictedTime, Ends)

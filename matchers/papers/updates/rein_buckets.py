@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from matchers.algorithms.rein.kernel import BLOCK, NOBODY, Lists, low_bucket
 from matchers.kernels.cells import cell_of
 from matchers.kernels.jit import kernel
+from matchers.papers.rein.kernel import BLOCK, NOBODY, Lists, low_bucket
 
 
 @kernel

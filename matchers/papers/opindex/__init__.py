@@ -40,7 +40,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.algorithms.lanes import Words, in_lanes, list_chunks
-from matchers.algorithms.opindex.kernel import (
+from matchers.contract.matcher import Matcher, list_matches
+from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.kernels.bitsets import clear_bits
+from matchers.kernels.rows import Rows
+from matchers.papers.opindex.kernel import (
     EQ,
     GE,
     LE,
@@ -50,10 +54,6 @@ from matchers.algorithms.opindex.kernel import (
     opindex,
     opindex_in_lanes,
 )
-from matchers.contract.matcher import Matcher, list_matches
-from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
-from matchers.kernels.bitsets import clear_bits
-from matchers.kernels.rows import Rows
 
 UNPARTITIONED = -1  # instead of a pivot
 
@@ -171,3 +171,6 @@ def _needed(
     partitioned = place_of >= 0
     padded[place_of[partitioned]] = needed[partitioned]
     return padded
+
+
+STORED = (OpIndex, Partitions, Rows)

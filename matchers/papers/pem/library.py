@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from matchers.algorithms import hem, opindex, rein, tama
+from matchers.algorithms import hem, tama
 from matchers.contract.matcher import Matcher
 from matchers.contract.tables import Float64, SubscriptionTable
 from matchers.errors import MatchingError, known
+from matchers.papers import opindex, rein
 
 Builder = Callable[[SubscriptionTable], Matcher]
 
