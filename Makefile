@@ -13,7 +13,7 @@ PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
 LANES ?= few
 ALGORITHMS ?= auto
-COMPILE := $(BIN)/python -m tests.compile_kernels
+COMPILE := $(BIN)/python -m tests.support.programs.compile_kernels
 # Seconds after which a test counts as hanging. A busy machine takes its time, and 5,000 random cases take minutes.
 TIMEOUT ?= 1800
 # Four processes on however few cores: tests of the running job wait most of their time.
@@ -52,7 +52,7 @@ bench: setup ## six minutes: the speed of the points that matter, in CPU time ag
 	@$(RUN) bench gate $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(ARGS)
 
 fuzz: setup $(TOOLS) ## corrupted patterns, events, answers of brokers and saved states, for MINUTES
-	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
+	$(BIN)/python -m tests.support.programs.fuzz --minutes $(or $(MINUTES),10)
 
 test-faults: setup $(TOOLS) ## the real job under load during FAULTS faults (SEED=, JSON=, PICTURE=, ARGS=)
 	$(BIN)/python -m tests.faults --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED)) \

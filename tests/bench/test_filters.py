@@ -24,8 +24,8 @@ from bench.workloads.distributions import Distribution
 from bench.workloads.filters import OPERATORS, Constraints, Filters
 from matchers import ALGORITHMS, Algorithm, EventBatch, Interfaces, MatchBatch, Matcher, SubscriptionTable
 from matchers.registry import runnable
-from tests.algorithms import EXACTLY
 from tests.bench.running import QUICK, bench
+from tests.support.generators.algorithms import EXACTLY
 
 DEFAULT = Filters()
 TOY = Filters(events=120, filters=(90, 110), names=6)

@@ -24,7 +24,7 @@ from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, Mat
 from matchers.contract.matcher import AdaptiveMatcher
 from matchers.registry import runnable
 from tests.bench.running import QUICK, bench
-from tests.documents import HOME, steps
+from tests.support.documents import HOME, steps
 
 TINY = ("-n", "300", "-d", "5", "-k", "1-3", "-w", "0.6", "--events", "12", *QUICK)
 KEYS = ["algorithm", "us_per_event", "build_s", "memory_bytes", "matches", "events_measured", "batch", "checked"]

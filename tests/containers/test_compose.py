@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S
 
 HOME = Path(__file__).resolve().parents[2]
 IMAGE = "sluice:0.1.0"

@@ -17,7 +17,7 @@ import orjson
 from streaming.process import checkpoint
 from streaming.process.child import die_with_parent
 from tests.faults.processes import Tree, below, ended, kill
-from tests.release import HOME
+from tests.support.release import HOME
 
 STOP_TIMEOUT_S = 120.0  # the first start on a machine writes the archive of Java's classes at its end
 LINES = 60  # of a log, that are shown

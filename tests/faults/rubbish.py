@@ -10,7 +10,7 @@ from config import Settings
 from streaming.codecs import Undecodable, decode_event
 from streaming.codecs.depth import checked
 from streaming.documents.subscriptions import Refused, read_change
-from tests.fuzz import spoiled
+from tests.support.programs.fuzz import spoiled
 
 Record = tuple[bytes | None, bytes | None]  # key, value
 

@@ -26,13 +26,13 @@ from streaming.kafka import clients, layout
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
-from tests import workloads
 from tests.faults import rubbish
 from tests.faults.commits import Commits
 from tests.faults.job import Failed, SupervisedJob
 from tests.faults.reading import Origin
-from tests.fuzz import hostile, spoiled
-from tests.release import HOME
+from tests.support.generators import workloads
+from tests.support.programs.fuzz import hostile, spoiled
+from tests.support.release import HOME
 
 PARTITIONS = 2
 PER_S = 300.0  # records, of both topics together

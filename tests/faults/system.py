@@ -30,7 +30,7 @@ from tests.faults.processes import Tree
 from tests.faults.proxy import Proxy
 from tests.faults.reading import Reading
 from tests.faults.writing import Writing
-from tests.release import HOME, release
+from tests.support.release import HOME, release
 
 NAME = "faults"
 PARTITIONS = 2

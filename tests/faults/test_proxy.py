@@ -12,7 +12,7 @@ import pytest
 
 from streaming.kafka.broker import LOOPBACK
 from tests.faults.proxy import Proxy
-from tests.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topics
 from tests.integration import forked
 from tests.integration.shared_jvm import SHARED
-from tests.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S
 
 SETTINGS = {  # of a broker in a container, which is a cluster
     "NODE_ID": "1",

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import run_stream
-from tests.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S
 
 PORT, SECRET = "SLUICE_TEST_GATEWAY_PORT", "SLUICE_TEST_GATEWAY_SECRET"  # of a JVM that a job is to use as its own
 STREAMS = ("stdin", "stdout", "stderr")  # in the order of their descriptors

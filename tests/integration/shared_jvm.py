@@ -22,7 +22,7 @@ from pyspark.java_gateway import launch_gateway
 
 from streaming.driver.session import LOCAL, LOG, TUNING, class_archive
 from tests.integration import forked
-from tests.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S
 
 JARS = Path(__file__).resolve().parents[2] / "jars" / "spark"
 

@@ -22,9 +22,9 @@ from matchers.language.parsing import parse
 from streaming.documents.subscriptions import Change, Refused, Subscription, read_change
 from streaming.index.notes import NEVER
 from streaming.worker.compiling import WORTHWHILE, Paused, Withdrawn, compile_changes
-from tests import workloads
-from tests.stage import changes
-from tests.strategies import SYMBOLS, choice, events_near, fields, numbers, scalars, texts
+from tests.support.doubles.stage import changes
+from tests.support.generators import workloads
+from tests.support.generators.strategies import SYMBOLS, choice, events_near, fields, numbers, scalars, texts
 
 pytestmark = pytest.mark.kernels
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests import fuzz
+from tests.support.programs import fuzz
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -26,9 +26,9 @@ from matchers.index.snapshot import Snapshot
 from streaming.documents.records import Record
 from streaming.kafka.sink import Offsets
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
-from tests.living import Crash, Job, Truth, World, check, check_statuses
-from tests.stage import NAMES, Later, Slots, SomeTopics, change, event
-from tests.strategies import choice, events_near, json_events, patterns
+from tests.support.doubles.stage import NAMES, Later, Slots, SomeTopics, change, event
+from tests.support.generators.strategies import choice, events_near, json_events, patterns
+from tests.support.histories.living import Crash, Job, Truth, World, check, check_statuses
 
 pytestmark = pytest.mark.kernels
 

@@ -17,8 +17,8 @@ from matchers.algorithms.tiles import sparse
 from matchers.language import naive
 from matchers.language.parsing import parse
 from matchers.library import FEW
-from tests.algorithms import EXACTLY
-from tests.strategies import batches, events_near, patterns, tables, workloads
+from tests.support.generators.algorithms import EXACTLY
+from tests.support.generators.strategies import batches, events_near, patterns, tables, workloads
 
 pytestmark = pytest.mark.kernels
 

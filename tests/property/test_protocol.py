@@ -1,6 +1,6 @@
 """Jobs that crash, are delayed or replaced at any call of the broker write each record exactly once.
 
-The broker is a double in memory. The same steps on a real one: tests/integration/test_protocol.py.
+The broker is a double in memory. The same steps on a real one: tests/integration/streaming/kafka/test_protocol.py.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.histories import Fault
-from tests.kafka_double import Broker
-from tests.protocol import KINDS, History, at_random
+from tests.support.doubles.kafka_double import Broker
+from tests.support.histories.histories import Fault
+from tests.support.histories.protocol import KINDS, History, at_random
 
 pytestmark = pytest.mark.kernels
 

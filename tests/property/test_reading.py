@@ -24,7 +24,7 @@ from matchers.library import FEW
 from streaming.codecs import decode_event
 from streaming.rows import HEADERS
 from streaming.worker.reading import read_events as read_job_events
-from tests.strategies import json_events
+from tests.support.generators.strategies import json_events
 
 pytestmark = pytest.mark.kernels
 PATHS: list[Path] = [("x",), ("x", "x"), ("x", "y"), ("y", "x.y", "é"), ("x.y",), ("é", "é"), ("é", "x")]

@@ -1,7 +1,8 @@
 """Jobs whose tasks publish write each record exactly once, whatever crashes, sleeps, is replaced or gets no answer.
 
 Drivers, sinks, tasks, slots and clients are the real ones, but for what needs Spark; the brokers are a double in memory
-that speaks Kafka's protocol. The same on a real broker: tests/integration/test_slots.py, tests/faults.
+that speaks Kafka's protocol. The same on a real broker: tests/integration/streaming/publishing/test_slots.py and
+tests/faults.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from streaming.errors import Unsettled
 from streaming.rows import EVENTS
-from tests.actors import Actor
-from tests.histories import Fault
-from tests.slot_histories import ALL_KINDS, MOST_TASKS, History, at_random
+from tests.support.histories.actors import Actor
+from tests.support.histories.histories import Fault
+from tests.support.histories.slot_histories import ALL_KINDS, MOST_TASKS, History, at_random
 
 few = st.integers(0, 3)
 cores = st.integers(1, MOST_TASKS)

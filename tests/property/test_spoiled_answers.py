@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.spoiled_answers import SPOILS, Spoiled, publish
+from tests.support.histories.spoiled_answers import SPOILS, Spoiled, publish
 
 ANSWERS = 40  # a history without faults has about as many
 any_number = st.integers(0, 2**31)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tests.spoiled_state import KINDS, Spoil, saved, start
+from tests.support.histories.spoiled_state import KINDS, Spoil, saved, start
 
 pytestmark = pytest.mark.kernels
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matchers import ALGORITHMS, EventBatch, SubscriptionTable
 from matchers.papers.updates import UPDATABLE, growing_table
 from matchers.papers.updates.updatable import Updatable
-from tests.strategies import batches, tables
+from tests.support.generators.strategies import batches, tables
 
 pytestmark = pytest.mark.kernels
 

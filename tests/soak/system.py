@@ -22,9 +22,9 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S, Topic
 from tests.faults.job import SupervisedJob
-from tests.release import HOME
 from tests.soak.reader import committed
 from tests.soak.sampling import Most, kinds, logs_on_disk, on_disk, taken
+from tests.support.release import HOME
 
 NAME = "soak"
 PARTITIONS = 2

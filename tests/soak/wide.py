@@ -23,8 +23,8 @@ from streaming.kafka import clients, layout
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster
 from tests.faults.job import SupervisedJob
-from tests.release import HOME
 from tests.soak.sampling import Most, taken
+from tests.support.release import HOME
 
 START_TIMEOUT_S = 900.0
 TIMEOUT_S = 600.0

@@ -14,7 +14,7 @@ from matchers.language.parsing import parse
 from matchers.library import FEW
 from streaming.codecs import Undecodable, decode_event
 from streaming.documents.subscriptions import read_change
-from tests.documents import DOCUMENTS, HOME, anchors, blocks, links, prose, steps
+from tests.support.documents import DOCUMENTS, HOME, anchors, blocks, links, prose, steps
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/design.md", "matchers/README.md"])
@@ -112,15 +112,15 @@ def test_the_truth_table() -> None:
 # Which test runs the commands of a document; `make` and what needs root or an engine are looked at below.
 RUN_BY = {
     "README.md": "",
-    "SECURITY.md": "tests/secured.py",
+    "SECURITY.md": "tests/support/doubles/secured.py",
     "docker/README.md": "tests/containers/test_compose.py",
     "docs/benchmarks.md": "tests/bench/test_matchers.py",
-    "docs/cluster.md": "tests/integration/test_submit.py",
-    "docs/operations.md": "tests/integration/test_tutorial.py",
+    "docs/cluster.md": "tests/integration/deploy/test_submit.py",
+    "docs/operations.md": "tests/integration/commands/test_tutorial.py",
     "docs/papers.md": "tests/bench/test_matchers.py",
-    "docs/algorithms.md": "tests/unit/test_adding.py",
-    "docs/reference.md": "tests/unit/test_offline.py",
-    "docs/tutorial.md": "tests/integration/test_tutorial.py",
+    "docs/algorithms.md": "tests/unit/matchers/algorithms/test_adding.py",
+    "docs/reference.md": "tests/unit/offline/test_offline.py",
+    "docs/tutorial.md": "tests/integration/commands/test_tutorial.py",
 }
 
 

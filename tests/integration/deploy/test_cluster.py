@@ -1,0 +1,197 @@
+"""The job on a cluster whose workers have no code of ours: the driver sends everything."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from confluent_kafka import Producer
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from streaming.kafka.topics import Topics
+from streaming.publishing.fencing import slot_name
+from tests.faults.cluster import WORKERS, SparkCluster
+from tests.faults.processes import Process, below, ended, kill
+from tests.integration.conftest import HOME, CommandLine
+from tests.integration.streaming.driver.test_job import job, lines, records, subscription
+from tests.support.patience import PATIENCE_S
+
+PARTITIONS = 4
+LARGE = 1_000  # events of a partition: of a small batch there is only one task
+HELD_UP_S = 2.0  # a batch takes less, unless one of its tasks does not end
+SILENT_S = 30  # then an executor is lost to Spark
+MORE = 20_000  # subscriptions, more than parts without a file may have together, in however many batches they come
+
+
+def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:
+    for name in ("NUMBA_CACHE_DIR", "PYTHONPATH"):
+        sluice.environment.pop(name, None)
+    sluice("topics", "create", "--partitions", str(PARTITIONS))
+    sluice("subscribe", stdin=lines(subscription("s1", "alice", x=[1]), subscription("s2", "bob", x=[1, 2])))
+    sent: Counter[tuple[int, int]] = Counter()  # (x, n)
+
+    def produce(x: int, each: int = 10) -> None:
+        """So many events to each partition."""
+        producer = Producer({"bootstrap.servers": kafka})
+        for n in range(len(sent), len(sent) + each * PARTITIONS):
+            producer.produce(f"{sluice.name}.events", json.dumps({"x": x, "n": n}).encode(), partition=n % PARTITIONS)
+            sent[x, n] += 1
+        assert producer.flush(30) == 0
+
+    def delivered(subscriber: str) -> Counter[tuple[int, int]]:
+        events = (json.loads(record.value) for record in records(kafka, f"{sluice.name}.to.{subscriber}"))
+        return Counter((event["x"], event["n"]) for event in events)
+
+    with SparkCluster(tmp_path / "spark") as spark:
+        flags = assignments(spark)
+        with job(sluice, *flags, fresh=True) as running:
+            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
+
+            def done() -> bool:
+                return running.total("events") >= len(sent)
+
+            def after_batches(what: str, condition: Callable[[], bool]) -> None:
+                """What is due is done between batches, and there are none without events."""
+
+                def holds() -> bool:
+                    produce(2)
+                    running.until("delivered", done)
+                    return condition()
+
+                running.until(what, holds)
+
+            def right() -> bool:
+                """Each event was delivered once to those whom it was for."""
+                of_alice = Counter({event: 1 for event in sent if event[0] == 2 or event[1] < 10 * PARTITIONS})
+                return delivered("alice") == of_alice and delivered("bob") == Counter(e for e in sent if e[0] != 3)
+
+            produce(1)
+            running.until("delivered", done)
+            assert right()
+
+            # Both executors publish: task n of a batch in slot n. All events of these batches are for dora.
+            sluice("subscribe", "--wait", stdin=lines(subscription("s3", "dora", x=[3])))
+            before = spark.finished_tasks()
+
+            def both_have_published() -> bool:
+                produce(3, LARGE)
+                running.until("delivered", done)
+                one, other = (now - then for now, then in zip(spark.finished_tasks(), before, strict=True))
+                return any((stage, 1 - task) in other for stage, task in one)
+
+            running.until("published by both executors", both_have_published)
+            assert slots_of(kafka, sluice.name, f"{sluice.name}.to.dora") == set(range(WORKERS))
+            assert delivered("dora") == Counter(event for event in sent if event[0] == 3)
+
+            # What executors run is what they were sent: nothing was compiled there.
+            here = {file.name for file in HOME.glob("[ms]*/**/*.nbc")}
+            there = spark.kernels()
+            assert len(there) >= WORKERS  # a machine that was suspended may have lost executors, which were replaced
+            assert all(there)
+            assert sorted(set().union(*there) - here) == []
+
+            sluice("subscribe", "--wait", stdin=lines(subscription("s1", "alice", x=[2])))
+            produce(1)
+            produce(2)
+            running.until("delivered", done)
+            assert right()
+
+            # Files of parts come, and those of retired parts go.
+            many = [subscription(f"m{n}", "carol", y=[n]) for n in range(MORE)]
+            sluice("subscribe", "--wait", stdin=lines(*many))
+            after_batches("on the executors", lambda: bool(spark.mapped()))
+            first = spark.mapped()
+            sluice("subscribe", "--wait", stdin=lines(*(line.replace("m", "n", 1) for line in many)))
+            after_batches("retired", lambda: bool(now := spark.mapped()) and not first & now)
+
+            # An executor is lost while its task is under way.
+            jvm = jvms(spark)[0]
+            workers = below(jvm.pid)
+            for worker in workers:
+                worker.send(signal.SIGSTOP)
+
+            def is_held_up() -> bool:
+                produce(3, LARGE)
+                time.sleep(HELD_UP_S)
+                return not done()
+
+            running.until("held up", is_held_up)
+            kill([jvm, *workers])
+            produce(2)
+            of_dora = Counter(event for event in sent if event[0] == 3)
+            # The job's figures lack what a task published whose stage then failed.
+            running.until("delivered by those that are left", lambda: delivered("dora").total() >= of_dora.total())
+            assert delivered("dora") == of_dora
+            running.until("right", right)
+
+
+def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
+    sluice: CommandLine, kafka: str, tmp_path: Path
+) -> None:
+    """It is there, and connected, but nothing of it answers."""
+    sluice("topics", "create", "--partitions", "1")
+    sluice("subscribe", stdin=lines(subscription("s1", "alice", x=[1])))
+    sent = 0
+
+    def produce() -> None:
+        nonlocal sent
+        sluice("produce", stdin=lines({"x": 1, "n": sent}, {"x": 1, "n": sent + 1}))
+        sent += 2
+
+    def delivered() -> list[int]:
+        return sorted(json.loads(record.value)["n"] for record in records(kafka, f"{sluice.name}.to.alice"))
+
+    with SparkCluster(tmp_path / "spark") as spark:
+        silence = {"spark.options.spark.network.timeout": f"{SILENT_S}s", "matching.algorithm": "scan"}
+        with job(sluice, *assignments(spark, silence), fresh=True) as running:
+            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
+            produce()
+            running.until("delivered", lambda: len(delivered()) == sent)
+            running.until("two", lambda: len(jvms(spark)) == WORKERS)
+            hanging = jvms(spark)[0]
+            hanging.send(signal.SIGSTOP)
+
+            def is_held_up() -> bool:
+                """Each batch is a single task, of either executor."""
+                produce()
+                time.sleep(HELD_UP_S)
+                return running.total("events") < sent
+
+            running.until("held up", is_held_up)
+            running.until("delivered by the other", lambda: len(delivered()) >= sent)
+            assert delivered() == list(range(sent))
+            running.until("counted", lambda: running.total("workers_lost") > 0)
+            assert running.total("transactions_aborted") == 0
+            assert any("Executor heartbeat timed out" in line for line in running.other)
+            assert ended([hanging], PATIENCE_S)
+            running.until("replaced", lambda: len(jvms(spark)) == WORKERS)
+
+
+def assignments(spark: SparkCluster, settings: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """The flags for a job on this cluster."""
+    flags = {"spark.master": spark.master, **spark.flags, **settings}
+    return [part for name, value in flags.items() for part in ("--set", f"{name}={value}")]
+
+
+def jvms(spark: SparkCluster) -> list[Process]:
+    """Those of the executors."""
+    return [process for process in spark.executors() if "java" in process.command.split("\0")[0]]
+
+
+def slots_of(kafka: str, query: str, topic: str) -> set[int]:
+    """The slots that have written to a topic, by the producer ids of its records."""
+    admin = KafkaAdminClient(bootstrap_servers=kafka)
+    try:
+        slots = admin.describe_transactions([slot_name(query, number) for number in range(WORKERS)])
+        partitions = [TopicPartition(topic, n) for n in range(Topics(kafka, {}).partitions()[topic])]
+        written = admin.describe_producers(partitions).values()
+    finally:
+        admin.close()
+    producers = {producer.producer_id for state in written for producer in state.active_producers}
+    return {n for n in range(WORKERS) if slots[slot_name(query, n)].producer_id in producers}

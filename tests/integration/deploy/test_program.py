@@ -1,0 +1,66 @@
+"""A job in a program's own session: the example of docs/cluster.md."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from streaming.process import code_archive
+from tests.integration.conftest import HOME, CommandLine
+from tests.integration.deploy.test_submit import Elsewhere, as_toml
+from tests.integration.streaming.driver.test_job import lines, records, subscription
+
+EXAMPLE = re.search(
+    r"## A notebook, or a program of your own\n\n```python\n(.*?)```",
+    (HOME / "docs" / "cluster.md").read_text(),
+    re.DOTALL,
+)
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture
+def directory(tmp_path: Path, sluice: CommandLine) -> Path:
+    """It has the archive, the jars and the settings, and no checkout."""
+    there = tmp_path / "there"
+    there.mkdir()
+    code_archive.make(HOME, there / "sluice.zip")
+    (there / "jars").symlink_to(HOME / "jars")
+    (there / "sluice.toml").write_text(as_toml(sluice.flags()))
+    return there
+
+
+@contextmanager
+def running(sluice: CommandLine, directory: Path, text: str) -> Iterator[subprocess.Popen[str]]:
+    (directory / "program.py").write_text(text)
+    program = Elsewhere(sluice, directory, sys.executable)
+    program.environment["PYTHONPATH"] = "sluice.zip"
+    del program.environment["PYSPARK_PYTHON"]
+    command = program.command("program.py")
+    with subprocess.Popen(command, env=program.environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def example() -> str:
+    assert EXAMPLE is not None
+    return EXAMPLE[1]
+
+
+def test_the_example_of_the_document_runs_where_there_is_no_checkout(
+    sluice: CommandLine, kafka: str, directory: Path
+) -> None:
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("s1", "alice", x=[1])))
+    with running(sluice, directory, example()) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("{'version': 1, 'subscriptions': 1,")
+        sluice("produce", stdin=lines({"x": 1}, {"x": 2}))
+        assert [record.value for record in records(kafka, f"{sluice.name}.to.alice", least=1)] == [b'{"x": 1}']

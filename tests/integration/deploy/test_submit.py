@@ -1,0 +1,207 @@
+"""The job under spark-submit and in a program of one's own, from a directory that has the archive and no checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from streaming.kafka.broker import free_port
+from streaming.process import code_archive
+from tests.faults.cluster import SparkCluster
+from tests.faults.processes import below
+from tests.integration.conftest import HOME, JARS, CommandLine
+from tests.integration.deploy import webhdfs
+from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
+from tests.support.patience import PATIENCE_S
+
+MORE = 9_000  # subscriptions, more than move between parts without a file
+OURS = ("SLUICE_", "PYTHONPATH", "NUMBA_CACHE_DIR")  # of the environment, which no cluster has
+
+PROGRAM = """
+import json, logging, sys
+from pyspark.sql import SparkSession
+import streaming
+from config import load
+
+if __name__ == "__main__":
+    master, settings, jars = sys.argv[1:]
+    needed = streaming.spark_defaults(master)
+    del needed["spark.sql.shuffle.partitions"]
+    builder = SparkSession.builder.master(master).config(map=needed).config("spark.driver.extraClassPath", jars)
+    spark = builder.getOrCreate()
+    logged = []
+    logging.getLogger("sluice.state").setLevel("INFO")
+    logging.getLogger("sluice.state").addFilter(lambda record: logged.append(record.getMessage()))
+    handle = streaming.start(spark, load(settings))
+    print(json.dumps(handle.status()["job"]), flush=True)
+    sys.stdin.readline()
+    ended = handle.stop(timeout_s=300) and handle.await_termination(0)
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    found = {"rows": spark.range(7).count(), "ended": ended, "partitions": partitions, "restored": logged[0]}
+    print(json.dumps(found))
+    spark.stop()
+"""
+
+
+class Elsewhere(CommandLine):
+    """Runs in a directory of its own, with an environment that says nothing of us, as `arguments` say."""
+
+    def __init__(self, sluice: CommandLine, directory: Path, *words: str) -> None:
+        self.name = sluice.name
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
+        self.temporary = directory / "temporary"
+        self.temporary.mkdir(exist_ok=True)
+        self.environment |= {"PYSPARK_PYTHON": sys.executable, "HOME": str(directory), "TMPDIR": str(self.temporary)}
+        self._words = ["env", "-C", str(directory), *words]
+
+    def command(self, *arguments: str) -> list[str]:
+        return [*self._words, *arguments]
+
+
+@pytest.fixture
+def files() -> Iterator[webhdfs.WebHdfs]:
+    """A file system that all hosts see."""
+    with webhdfs.running() as server:
+        yield server
+
+
+@pytest.fixture
+def directory(tmp_path: Path, sluice: CommandLine, files: webhdfs.WebHdfs) -> Path:
+    """It has the archive, the program, and the settings."""
+    there = tmp_path / "there"
+    there.mkdir()
+    code_archive.make(HOME, there / "sluice.zip")
+    shutil.copy(HOME / "run_stream.py", there)
+    text = as_toml(sluice.flags() | {"query.checkpoint": f"{files.url}/sluice"})
+    text += '[spark.options]\n"spark.executor.memory" = "512m"\n'  # what spark-submit is given wins
+    files.files["/sluice.toml"] = text.encode()
+    (there / "sluice.toml").write_text(text)
+    return there
+
+
+def as_toml(flags: Mapping[str, str]) -> str:
+    """A file of settings, given by their dotted names."""
+    sections: dict[str, dict[str, str]] = {}
+    for name, value in flags.items():
+        section, key = name.split(".")
+        sections.setdefault(section, {})[key] = value
+    return "".join(
+        f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+        for section, keys in sections.items()
+    )
+
+
+def submit() -> str:
+    return str(Path(sys.executable).parent / "spark-submit")
+
+
+def jars() -> str:
+    return ",".join(map(str, sorted((JARS / "spark").glob("*.jar"))))
+
+
+def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_with_its_state(
+    sluice: CommandLine, kafka: str, directory: Path, tmp_path: Path, files: webhdfs.WebHdfs
+) -> None:
+    sluice("topics", "create", "--partitions", "2")
+    sluice("subscribe", stdin=lines(subscription("s1", "alice", x=[1]), subscription("s2", "bob", x=[1, 2])))
+    with SparkCluster(tmp_path / "spark") as spark:
+        properties = {name.removeprefix("spark.options."): value for name, value in spark.flags.items()}
+        ui = free_port()
+        properties |= {"spark.driver.memory": "700m", "spark.cores.max": "1", "spark.ui.port": str(ui)}
+        (directory / "cluster.properties").write_text("".join(f"{k} {v}\n" for k, v in properties.items()))
+        given = ("--master", spark.master, "--properties-file", "cluster.properties", "--name", "ours")
+        words = (submit(), *given, "--jars", jars(), "--py-files", "sluice.zip", "run_stream.py")
+        submitted = Elsewhere(sluice, directory, *words)
+        with job(submitted, "--config", f"{files.url}/sluice.toml", fresh=True) as running:
+            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
+            sluice("produce", stdin=lines({"x": 1}, {"x": 2}, {"x": 3}))
+            running.until("delivered", lambda: running.total("deliveries") >= 3)
+            assert any("-Xmx600M" in process.command for process in spark.executors())
+            (application,) = asked(ui)
+            assert application["name"] == "ours"
+            described = {job.get("description") for job in asked(ui, f"/{application['id']}/jobs")}
+            assert "warm-up of the workers" in described
+            assert any(re.fullmatch(r"batch \d+: match and publish", text or "") for text in described)
+            running.until("counted by executor", lambda: counted(running) == {"0": 3})
+            # Executors bring the parts of the state themselves: nothing of them passes the driver.
+            first = spark.fetched()
+            assert first
+            sluice("subscribe", "--wait", stdin=lines(*(subscription(f"m{n}", "carol", y=[n]) for n in range(MORE))))
+            producer = Producer({"bootstrap.servers": kafka})
+
+            def joined() -> bool:
+                """Files come and go with batches, and there are none without events."""
+                producer.produce(f"{sluice.name}.events", b"{}")
+                producer.flush(30)
+                return bool(now := spark.fetched()) and not now & first
+
+            running.until("on the executor, and the old ones gone", joined)
+            assert {f"/sluice/state/{name}" for name in spark.fetched()} <= files.files.keys()
+            assert not spark.mapped()
+            # What executors run is what the driver had: nothing was compiled there.
+            here = {file.name for file in submitted.temporary.glob(f"{code_archive.NAME}-*/**/*.nbc")}
+            assert spark.kernels()
+            assert not set().union(*spark.kernels()) - here
+            os.kill(python_of(running), signal.SIGTERM)
+            assert running.ended() == 0
+        assert not [line for line in running.other if "INFO DAGScheduler" in line or "WARN Shell" in line]
+    assert sorted(r.value for r in records(kafka, f"{sluice.name}.to.bob")) == [b'{"x": 1}', b'{"x": 2}']
+
+    # A program of one's own, on another host, starts with the state that was saved, and its session stays.
+    (directory / "program.py").write_text(PROGRAM)
+    program = Elsewhere(sluice, directory, sys.executable)
+    program.environment["PYTHONPATH"] = "sluice.zip"
+    command = program.command("program.py", "local[1]", "sluice.toml", str(JARS / "spark" / "*"))
+    with subprocess.Popen(command, env=program.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        assert (first["phase"], first["query"]) == ("running", sluice.name)
+        sluice("produce", stdin=lines({"x": 1, "n": 2}, {"x": 2, "n": 2}))
+        deadline = time.monotonic() + PATIENCE_S
+        while len(there := records(kafka, f"{sluice.name}.to.alice")) < 2:
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+        assert sorted(record.value for record in there) == [b'{"x": 1, "n": 2}', b'{"x": 1}']
+        out, _ = process.communicate(b"stop\n", timeout=PATIENCE_S)
+        assert json.loads(out) == {"rows": 7, "ended": True, "partitions": "200", "restored": "saved state in use"}
+        assert process.returncode == 0
+
+
+def asked(ui: int, path: str = "") -> Any:
+    """What Spark's UI answers about applications."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{ui}/api/v1/applications{path}", timeout=PATIENCE_S) as answer:
+        return json.load(answer)
+
+
+def counted(running: Job) -> dict[str, int]:
+    """The deliveries of each executor that has done tasks, as the job's status has them."""
+    (url,) = (line["monitoring"] for line in running.lines if line["event"] == "running")
+    with urllib.request.urlopen(f"{url}/status.json", timeout=PATIENCE_S) as answer:
+        return {one["id"]: one["deliveries"] for one in json.load(answer)["executors"] if one["done"]}
+
+
+def python_of(running: Job) -> int:
+    """The process of the driver's Python, which spark-submit has started."""
+    return next(p.pid for p in below(running.process.pid) if "run_stream.py" in p.command and "java" not in p.command)
+
+
+def test_standalone_clusters_take_no_python_in_cluster_mode(directory: Path) -> None:
+    command = [submit(), "--master", "spark://127.0.0.1:1", "--deploy-mode", "cluster", "run_stream.py", "run"]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Cluster deploy mode is currently not supported for python applications" in done.stdout + done.stderr

@@ -1,0 +1,162 @@
+"""Events deleted before they were read are counted, and a topic that was created again is noticed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+import urllib.request
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from streaming.kafka.topics import Topic, Topics
+from tests.integration.conftest import CommandLine
+from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
+from tests.support.patience import PATIENCE_S
+
+EVERYTHING = subscription("a", "alice", n=[{"exists": True}])
+
+
+def delete_records(kafka: str, topic: str, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for future in admin.delete_records([TopicPartition(topic, 0, before)]).values():
+        future.result(30)
+
+
+def write(kafka: str, topic: str, begin: int, end: int, **options: Any) -> None:
+    """Events n = begin .. end, to the first partition; with a transactional.id, one transaction each."""
+    producer = Producer({"bootstrap.servers": kafka, "log_level": 0, **options})
+    if options:
+        producer.init_transactions()
+    for n in range(begin, end):
+        if options:
+            producer.begin_transaction()
+        producer.produce(topic, json.dumps({"n": n}), partition=0)
+        if options:
+            producer.commit_transaction()
+    assert producer.flush(30) == 0
+
+
+def numbers(kafka: str, topic: str) -> list[int]:
+    return [orjson.loads(record.value)["n"] for record in records(kafka, topic)]
+
+
+def warned(running: Job, event: str) -> list[dict[str, Any]]:
+    return [line for line in running.lines if line["event"] == event]
+
+
+def lost(running: Job) -> list[tuple[int, int, int]]:
+    found = warned(running, "events were deleted before they were read")
+    return [(line["from"], line["to"], line["offsets"]) for line in found]
+
+
+def metric(running: Job, name: str) -> float:
+    (url,) = {line["monitoring"] for line in running.lines if line["event"] == "running"}
+    with urllib.request.urlopen(f"{url}/metrics", timeout=PATIENCE_S) as answer:
+        text = answer.read().decode()
+    (value,) = (line.split(" ")[1] for line in text.splitlines() if line.startswith(f"{name} "))
+    return float(value)
+
+
+def healthy(running: Job) -> int:
+    (url,) = {line["monitoring"] for line in running.lines if line["event"] == "running"}
+    with urllib.request.urlopen(f"{url}/health", timeout=PATIENCE_S) as answer:
+        return int(answer.status)
+
+
+@pytest.fixture
+def topic(sluice: CommandLine) -> str:
+    """Events of one partition, all for alice."""
+    sluice("topics", "create", "--partitions", "1")
+    sluice("subscribe", stdin=lines(EVERYTHING))
+    return f"{sluice.name}.events"
+
+
+def test_events_that_are_deleted_before_they_are_read_are_counted_once(
+    sluice: CommandLine, kafka: str, topic: str
+) -> None:
+    """While the job runs and while it is down. Offsets that are missing at the ends of transactions are none."""
+    write(kafka, topic, 0, 10, **{"transactional.id": f"{topic}.writer"})
+    write(kafka, topic, 10, 20)
+    with job(sluice) as running:
+        running.running()
+        running.until("done", lambda: running.total("events") == 20)
+        delete_records(kafka, topic, 29)
+        write(kafka, topic, 20, 21)
+        running.until("done", lambda: running.total("events") == 21)
+
+        running.process.send_signal(signal.SIGSTOP)  # while events come and go
+        try:
+            write(kafka, topic, 21, 41)
+            delete_records(kafka, topic, 46)
+        finally:
+            running.process.send_signal(signal.SIGCONT)
+        running.until("done", lambda: running.total("events") == 26)
+        running.until("counted", lambda: metric(running, "sluice_events_deleted_unread_total") > 0)
+        assert lost(running) == [(31, 46, 15)], "the others were read before they were deleted"
+        assert metric(running, "sluice_events_deleted_unread_total") == 15
+        assert healthy(running) == 200
+    write(kafka, topic, 41, 61)
+    delete_records(kafka, topic, 66)
+    with job(sluice) as running:
+        running.running()
+        running.until("done", lambda: running.total("events") == 5)
+        assert lost(running) == [(51, 66, 15)]
+        (line,) = warned(running, "events were deleted before they were read")
+        assert (line["topic"], line["partition"]) == (topic, 0)
+        assert metric(running, "sluice_events_deleted_unread_total") == 15
+        assert healthy(running) == 200
+    with job(sluice) as running:
+        running.running()
+        write(kafka, topic, 61, 62)
+        running.until("done", lambda: running.total("events") == 1)
+        assert lost(running) == [], "it was said already"
+    assert numbers(kafka, f"{sluice.name}.to.alice") == [*range(21), *range(36, 41), *range(56, 62)]
+
+
+def test_a_topic_made_again_is_read_from_its_first_record_on(sluice: CommandLine, kafka: str, topic: str) -> None:
+    """Unless offsets are committed that lie beyond its end: these stop the start, with what to do."""
+    topics = Topics(kafka, {})
+    with job(sluice) as running:
+        running.running()
+        write(kafka, topic, 0, 10)
+        running.until("done", lambda: running.total("events") == 10)
+    again(topics, topic)
+    write(kafka, topic, 100, 103)
+    with job(sluice) as running:
+        running.running()
+        running.until("done", lambda: running.total("events") == 3)
+        (line,) = [line for line in running.lines if "deleted and made again" in line["event"]]
+        assert line["topic"] == topic
+        again(topics, topic)
+        write(kafka, topic, 200, 202)
+        assert running.ended() == 75
+        assert "was deleted and made again" in str(running.lines[-1]) + "".join(running.other)
+    commit(kafka, sluice.name, topic, 10)  # as a job does that is in the middle of a batch then
+    error = sluice("run", code=1)
+    assert f"{topic}, partition 0: the committed offset 10 lies beyond the end, 2" in error
+    commit(kafka, sluice.name, topic, 0)  # as the documentation says
+    with job(sluice) as running:
+        running.running()
+        running.until("done", lambda: running.total("events") == 2)
+    assert numbers(kafka, f"{sluice.name}.to.alice") == [*range(10), 100, 101, 102, 200, 201]
+
+
+def again(topics: Topics, name: str) -> None:
+    """Deletes a topic and makes another of its name."""
+    topics.delete([name])
+    while name in topics.partitions():
+        time.sleep(0.05)
+    while topics.create([Topic(name)]):
+        time.sleep(0.05)
+
+
+def commit(kafka: str, group: str, topic: str, offset: int) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka})
+    asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])]
+    for future in admin.alter_consumer_group_offsets(asked).values():
+        future.result(30)

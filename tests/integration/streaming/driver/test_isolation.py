@@ -1,0 +1,112 @@
+"""Records that kill workers or need too much memory do not stop the job."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import orjson
+
+from streaming.kafka.topics import Topics
+from tests.faults.processes import below, ended, kill
+from tests.integration.conftest import CommandLine
+from tests.integration.streaming.driver.test_job import job, lines, records, subscription
+
+POISONOUS = ("-s", "spark.options.spark.python.daemon.module=tests.integration.streaming.poisonous_daemon")
+
+
+def numbers(kafka: str, topic: str) -> list[int]:
+    return sorted(orjson.loads(record.value)["n"] for record in records(kafka, topic))
+
+
+def test_what_kills_a_worker_is_set_aside_and_the_job_goes_on(sluice: CommandLine, kafka: str) -> None:
+    name = sluice.name
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+    with job(sluice, *POISONOUS) as running:
+        running.running()
+        deadly = {17: "POISON", 60: "POISON too"}
+        sluice("produce", stdin=lines(*({"n": n, "text": deadly.get(n, "good")} for n in range(100))))
+        running.until("done with the events", lambda: running.total("events") == 100)
+        assert numbers(kafka, f"{name}.to.alice") == [n for n in range(100) if n not in deadly]
+        letters = records(kafka, f"{name}.dead")
+        assert {orjson.loads(letter.value)["n"] for letter in letters} == deadly.keys()
+        assert {dict(letter.headers)["sluice_reason"] for letter in letters} == {b"poison_event"}
+        assert all(b"no worker survives it" in dict(letter.headers)["sluice_detail"] for letter in letters)
+        said = [line for line in running.lines if line["event"] in ("workers lost", "workers lost, trying again")]
+        assert running.total("workers_lost") == len(said) > 0
+
+        poisoned = subscription("p", "POISON", x=[1])
+        error = sluice("subscribe", "--wait", stdin=lines(poisoned, subscription("b", "bob", x=[1])), code=1)
+        assert "p: refused: no worker survives it" in error
+        assert "b: in force" in error
+        assert running.process.poll() is None
+
+
+def test_workers_that_are_killed_are_replaced_and_nothing_is_lost(sluice: CommandLine, kafka: str) -> None:
+    name = sluice.name
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+    with job(sluice) as running:
+        running.running()
+        for begin in (0, 50, 100):
+            daemons = [one for one in running.processes() if "\0-m\0streaming.worker.daemon\0" in one.command]
+            workers = [one for daemon in daemons for one in below(daemon.pid)]
+            kill(daemons if begin == 100 else workers)
+            sluice("produce", stdin=lines(*({"n": n} for n in range(begin, begin + 50))))
+            running.until("done", lambda end=begin + 50: running.total("events") == end)
+        assert numbers(kafka, f"{name}.to.alice") == list(range(150))
+
+
+def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_lost_or_twice(
+    sluice: CommandLine, kafka: str
+) -> None:
+    name, many = sluice.name, 60_000
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+    flags = ("-s", "kafka.client.transaction.timeout.ms=5000")  # a batch may take twice that
+    with job(sluice, *flags) as running:
+        running.running()
+        sluice("produce", stdin=lines({"n": 0}))
+        running.until("done with the first", lambda: running.total("events") == 1)
+        daemons = [one for one in running.processes() if "\0-m\0streaming.worker.daemon\0" in one.command]
+        workers = [one for daemon in daemons for one in below(daemon.pid)]
+        assert workers
+        topics = Topics(kafka, {})
+        ends = {high for _, _, high in topics.offsets(f"{name}.to.alice")}
+        sluice("produce", stdin=lines(*({"n": n} for n in range(1, many))))
+        running.until("publishing", lambda: {high for _, _, high in topics.offsets(f"{name}.to.alice")} != ends)
+        for worker in workers:
+            worker.send(signal.SIGSTOP)
+        sluice("produce", stdin=lines({"n": many}))
+        running.until("hung", lambda: running.total("workers_hung"))
+        # One of two tasks may have committed before its worker stood still.
+        running.until("done", lambda: running.total("events") + running.total("unreported") > many)
+        assert ended(workers, 30)
+        assert running.total("workers_lost") == running.total("workers_hung")
+        assert any(line["event"] == "workers hang, killing them" for line in running.lines)
+        assert numbers(kafka, f"{name}.to.alice") == list(range(many + 1))
+
+
+def test_what_very_many_match_is_delivered_within_the_memory_of_workers(
+    sluice: CommandLine, kafka: str, tmp_path: Any
+) -> None:
+    name, subscriptions, events = sluice.name, 30_000, 300
+    sluice("topics", "create")
+    ids = [f"id{i}" for i in range(subscriptions)]
+    documents = tmp_path / "subscriptions.jsonl"
+    documents.write_text(
+        lines(*(subscription(id, f"s{i % 3}", n=[{"numeric": [">=", 0]}]) for i, id in enumerate(ids)))
+    )
+    sluice("subscribe", str(documents))
+    with job(sluice, "-s", "spark.worker_memory_mb=110") as running:
+        running.running()
+        sluice("produce", stdin=lines(*({"n": n} for n in range(events)), {"n": -1}))
+        running.until("done with the events", lambda: running.total("events") == events + 1)
+        assert any(line["event"] == "workers lost" for line in running.lines), "the limit was not met"
+        for s in range(3):
+            found = records(kafka, f"{name}.to.s{s}")
+            assert sorted(orjson.loads(record.value)["n"] for record in found) == list(range(events))
+            expected = sorted(id for i, id in enumerate(ids) if i % 3 == s)
+            assert json.loads(dict(found[0].headers)["ce_subscriptionids"]) == expected

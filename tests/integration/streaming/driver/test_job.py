@@ -1,0 +1,395 @@
+"""The job as a user runs it: a process, a real broker, real Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from streaming.kafka.topics import Topic, Topics
+from tests.faults.processes import Process, below
+from tests.integration import forked
+from tests.integration.conftest import CommandLine, prefix
+from tests.integration.shared_jvm import SHARED, Jvm
+from tests.support.patience import PATIENCE_S
+
+
+class Job:
+    """A running `run_stream.py run` and what it logged. With `jvm`, its interpreter is forked and its Spark is there;
+    without, it starts both as it does for a user."""
+
+    process: subprocess.Popen[str] | forked.Process
+
+    def __init__(self, sluice: CommandLine, *flags: str, jvm: Jvm | None = None) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self._other: list[str] = []
+        self._jvm = jvm
+        if jvm is not None:
+            self._before = len(jvm.lines())
+            self.process = forked.Process(("run", *flags), {**sluice.environment, **jvm.environment})
+        else:
+            self.process = subprocess.Popen(
+                sluice.command("run", *flags),
+                env=sluice.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as output:
+            for line in output:
+                try:
+                    self.lines.append(json.loads(line))
+                except json.JSONDecodeError:
+                    self._other.append(line)
+
+    @property
+    def other(self) -> list[str]:
+        """What it and its JVM wrote besides log lines."""
+        return [*(self._jvm.lines(self._before) if self._jvm else ()), *self._other]
+
+    def until(self, what: str, condition: Any) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"never {what}: {self.lines[-3:]} {self.other[-30:]}"
+            assert self.process.poll() is None or condition(), f"ended before it was {what}: {self.other[-30:]}"
+            time.sleep(0.05)
+
+    def running(self) -> Job:
+        self.until("running", lambda: any(line["event"] == "running" for line in self.lines))
+        return self
+
+    def processes(self) -> list[Process]:
+        """What it started, and what its JVM started."""
+        return below(self.process.pid) + (below(self._jvm.process.pid) if self._jvm else [])
+
+    def total(self, field: str) -> int:
+        return sum(line[field] for line in self.lines if line["event"] == "batch")
+
+    def ended(self) -> int:
+        code = self.process.wait(PATIENCE_S)
+        self._thread.join()
+        return code
+
+
+@contextmanager
+def job(sluice: CommandLine, *flags: str, fresh: bool = False) -> Iterator[Job]:
+    """A job, which is stopped at the end. A fresh one has an interpreter and a JVM of its own, as a user's has; another
+    one takes less than half the processor time to start."""
+    with nullcontext() if fresh else SHARED.lent() as jvm:
+        started = Job(sluice, *flags, jvm=jvm)
+        try:
+            yield started
+        finally:
+            if started.process.poll() is None:
+                started.process.send_signal(signal.SIGTERM)
+            try:
+                started.ended()
+            except subprocess.TimeoutExpired:
+                started.process.send_signal(signal.SIGKILL)
+                raise
+
+
+def records(kafka: str, topic: str, least: int = 0) -> list[Any]:
+    """All committed records of a topic, read by another client library than the one that wrote them. Waits until there
+    are so many at least."""
+    consumer = KafkaConsumer(bootstrap_servers=kafka, isolation_level="read_committed", enable_auto_commit=False)
+    try:
+        parts = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic) or ()]
+        consumer.assign(parts)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(parts)
+        found: list[Any] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while (
+            len(found) < least or any(consumer.position(p) < ends[p] for p in parts)
+        ) and time.monotonic() < deadline:
+            for batch in consumer.poll(timeout_ms=200).values():
+                found += batch
+        return found
+    finally:
+        consumer.close()
+
+
+def subscription(id: str, subscriber: str, **pattern: Any) -> str:
+    return json.dumps({"id": id, "subscriber": subscriber, "pattern": pattern})
+
+
+def lines(*documents: Any) -> str:
+    return "\n".join(d if isinstance(d, str) else json.dumps(d) for d in documents) + "\n"
+
+
+def test_events_reach_subscribers_and_everything_else_is_answered(sluice: CommandLine, kafka: str) -> None:
+    name = sluice.name
+    sluice("topics", "create")
+    sluice(
+        "subscribe",
+        stdin=lines(
+            subscription("s1", "alice", symbol=["IBM"], price=[{"numeric": [">", 100]}]),
+            subscription("s2", "alice", symbol=[{"prefix": "I"}]),
+            subscription("s3", "bob", symbol=["MSFT"]),
+        ),
+    )
+    with job(sluice, fresh=True) as running:
+        running.running()
+        sluice("produce", stdin=lines({"symbol": "IBM", "price": 150}, "{not json", [1], {"symbol": "IBM", "price": 1}))
+        running.until("done with the events", lambda: running.total("events") == 4)
+
+        # Order is kept within a partition of the events topic, and there are two.
+        (both, one) = sorted(records(kafka, f"{name}.to.alice"), key=lambda record: record.value)
+        assert both.value == b'{"symbol": "IBM", "price": 150}'
+        headers = dict(both.headers)
+        assert orjson.loads(headers["ce_subscriptionids"]) == ["s1", "s2"]
+        assert headers["ce_specversion"] == b"1.0"
+        assert headers["ce_matchversion"] == b"3"
+        assert headers["ce_id"].startswith(f"{name}.events-".encode())
+        assert orjson.loads(dict(one.headers)["ce_subscriptionids"]) == ["s2"]
+        assert records(kafka, f"{name}.to.bob") == []
+        reasons = [dict(r.headers) for r in records(kafka, f"{name}.dead")]
+        assert [r["sluice_reason"] for r in reasons] == [b"undecodable_event"] * 2
+        assert {r["sluice_detail"].split(b":")[0] for r in reasons} == {b"not JSON", b"not a JSON object but an array"}
+
+        # Changes while it runs: one withdrawn, one replaced, two refused.
+        sluice("unsubscribe", "s2")
+        sluice("subscribe", "--id", "s3", "--subscriber", "bob", "--pattern", '{"symbol": ["IBM"]}')
+        bad = [
+            b'{"id": "s4", "subscriber": "../x", "pattern": {}}',
+            b'{"id": "s5", "subscriber": "eve", "pattern": {"x": 5}}',
+        ]
+        _produce(kafka, f"{name}.subscriptions", [(b"s4", bad[0]), (b"s5", bad[1])])
+        running.until("done with the changes", lambda: running.total("changes") == 2 and running.total("refused") == 2)
+        sluice("produce", stdin=lines({"symbol": "IBM", "price": 101}))
+        running.until("done with the last event", lambda: running.total("events") == 5)
+        assert len(records(kafka, f"{name}.to.alice")) == 3
+        assert [r.value for r in records(kafka, f"{name}.to.bob")] == [b'{"symbol": "IBM", "price": 101}']
+
+        statuses = {r.key.decode(): orjson.loads(r.value) for r in records(kafka, f"{name}.status")}
+        assert {id: s["status"] for id, s in statuses.items()} == {
+            "s1": "accepted",
+            "s2": "withdrawn",
+            "s3": "accepted",
+            "s4": "refused",
+            "s5": "refused",
+        }
+        assert "letters, digits" in statuses["s4"]["reason"]
+        assert "field x: needs a list" in statuses["s5"]["reason"]
+        last = records(kafka, f"{name}.to.bob")[-1]
+        version = int(dict(last.headers)["ce_matchversion"])
+        assert version >= statuses["s3"]["version"]
+        assert [r.value for r in records(kafka, f"{name}.dead")][2:] in (bad, bad[::-1])
+
+        out = sluice("consume", "bob")
+        assert out == '{"symbol": "IBM", "price": 101}\n'
+        assert json.loads(sluice("consume", "bob", "--json"))["headers"]["ce_subscriptionids"] == '["s3"]'
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == 0
+        assert running.lines[-1]["event"] == "stopped"
+
+    # It goes on where it stopped, with the subscriptions it had.
+    sluice("produce", stdin=lines({"symbol": "IBM", "price": 102}))
+    with job(sluice) as again:
+        again.running()
+        again.until("done with what came meanwhile", lambda: again.total("events") == 1)
+        assert len(records(kafka, f"{name}.to.alice")) == 4
+        assert len(records(kafka, f"{name}.to.bob")) == 2
+
+
+def test_a_second_job_on_the_same_checkpoint_is_refused_and_one_of_the_same_name_takes_over(
+    sluice: CommandLine, kafka: str, tmp_path: Any
+) -> None:
+    sluice.environment["SLUICE_DELIVERIES__LAYOUT"] = "shared"
+    sluice.environment["SLUICE_DELIVERIES__TOPIC"] = f"{sluice.name}.all"
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("z", "zoe", x=[1]), subscription("y", "yan", x=[{"exists": True}])))
+    with job(sluice) as first:
+        first.running()
+        error = sluice("run", code=1)
+        assert "another job is running on the checkpoint" in error
+        error = sluice("run", "-s", f"query.checkpoint={tmp_path}/other", "-s", "matching.algorithm=scam", code=1)
+        assert "did you mean 'scan'" in error
+
+        with job(sluice, "-s", f"query.checkpoint={tmp_path}/other") as second:
+            second.running()
+            sluice("produce", stdin=lines({"x": 1}))
+            assert first.ended() == 1
+            assert any("has taken over" in line for line in first.other)
+            second.until("done with the event", lambda: second.total("events") == 1)
+            # The first one's transaction never came to be, so there is one delivery each, all on one topic.
+            assert sorted(r.key for r in records(kafka, f"{sluice.name}.all")) == [b"yan", b"zoe"]
+            assert sluice("consume", "zoe") == '{"x": 1}\n'
+
+    error = sluice("run", "-s", "query.name=somebody-else", code=1)
+    assert "belongs to the query" in error
+
+
+COUNTS = {"made": 2, "before": 3, "meanwhile": 3}  # partitions by subscriber
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A job for several tests. Each has its own subscribers, and fields in its events."""
+
+    sluice: CommandLine
+    topics: Topics
+    running: Job
+
+    def produce(self, *events: dict[str, Any]) -> None:
+        """Waits until the job is done with them."""
+        done = self.running.total("events")
+        self.sluice("produce", stdin=lines(*events))
+        self.running.until("done with the events", lambda: self.running.total("events") == done + len(events))
+
+
+@pytest.fixture(scope="module")
+def shared(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """Delivery topics that it makes have two partitions."""
+    with prefix(kafka) as name:
+        sluice = CommandLine(kafka, name, tmp_path_factory.mktemp("job"))
+        sluice.environment["SLUICE_DELIVERIES__PARTITIONS"] = "2"
+        sluice("topics", "create")
+        topics = Topics(kafka, {})
+        topics.create([Topic(f"{name}.to.before", COUNTS["before"])])
+        sluice("subscribe", stdin=lines(*(subscription(s, s, x=[1]) for s in ("made", "before"))))
+        with job(sluice) as running:
+            yield Shared(sluice, topics, running.running())
+
+
+def test_a_deleted_topic_of_a_subscriber_is_made_again(shared: Shared, kafka: str) -> None:
+    name = shared.sluice.name
+    shared.sluice("subscribe", "--wait", stdin=lines(subscription("a", "ann", y=[1]), subscription("b", "ben", y=[1])))
+    shared.produce({"y": 1})
+    letters = len(records(kafka, f"{name}.dead"))  # of other tests
+    shared.topics.delete([f"{name}.to.ben"])
+    time.sleep(1)
+    shared.produce({"y": 1, "n": 2})
+    assert len(records(kafka, f"{name}.to.ann")) == 2
+    assert [r.value for r in records(kafka, f"{name}.to.ben")] == [b'{"y": 1, "n": 2}']
+    assert len(records(kafka, f"{name}.dead")) == letters
+
+
+def test_deliveries_to_a_deleted_topic_are_dead_letters_where_the_job_may_make_none(
+    sluice: CommandLine, kafka: str
+) -> None:
+    name = sluice.name
+    sluice.environment["SLUICE_DELIVERIES__CREATE_TOPICS"] = "false"
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("a", "ann", x=[1]), subscription("b", "ben", x=[1])))
+    topics = Topics(kafka, {})
+    topics.create([Topic(f"{name}.to.ann"), Topic(f"{name}.to.ben")])
+    with job(sluice) as running:
+        running.running()
+        sluice("produce", stdin=lines({"x": 1}))
+        running.until("done with one event", lambda: running.total("events") == 1)
+        topics.delete([f"{name}.to.ben"])
+        time.sleep(1)
+        sluice("produce", stdin=lines({"x": 1, "n": 2}))
+        running.until("done with two events", lambda: running.total("events") == 2)
+        assert len(records(kafka, f"{name}.to.ann")) == 2
+        (letter,) = records(kafka, f"{name}.dead")
+        assert dict(letter.headers)["sluice_reason"] == b"missing_topic"
+        assert dict(letter.headers)["sluice_subscriber"] == b"ben"
+
+
+def test_events_of_one_partition_stay_in_order_however_many_partitions_a_delivery_topic_has(
+    shared: Shared, kafka: str
+) -> None:
+    """In topics that the job makes, in those that were there before it, and in those that a user makes while it runs;
+    a replay puts the same events in the same places."""
+    sluice, running, n = shared.sluice, shared.running, 200
+    name = sluice.name
+    shared.topics.create([Topic(f"{name}.to.meanwhile", COUNTS["meanwhile"])])
+    sluice("subscribe", "--wait", stdin=lines(subscription("meanwhile", "meanwhile", x=[1])))
+    before = running.total("events")
+    _produce(kafka, f"{name}.events", [(b"key-%d" % (i % 23), b'{"x": 1}') for i in range(n)])
+    running.until("done with the events", lambda: running.total("events") == before + n)
+    for subscriber, count in COUNTS.items():
+        topic = f"{name}.to.{subscriber}"
+        assert shared.topics.partitions()[topic] == count
+        placed = _places(records(kafka, topic), count)
+        assert len(placed) == n
+        sluice("replay", subscriber, "--from", "2020-01-01T00:00:00Z")
+        replays = [r for r in records(kafka, topic) if "sluice_replay" in dict(r.headers)]
+        assert _places(replays, count) == placed
+
+
+def _places(deliveries: list[Any], partitions: int) -> set[tuple[str, int]]:
+    """(id of the event, partition) of each; those of one partition of the events topic must be in one, in order."""
+    read: dict[int, list[tuple[int, int]]] = {}
+    for record in deliveries:
+        source, offset = dict(record.headers)["ce_id"].decode().rsplit("-", 2)[1:]
+        read.setdefault(int(source), []).append((record.partition, int(offset)))
+    for source, found in read.items():
+        assert {partition for partition, _ in found} == {source % partitions}
+        assert [offset for _, offset in found] == sorted(offset for _, offset in found)
+    return {(dict(r.headers)["ce_id"].decode(), r.partition) for r in deliveries}
+
+
+def test_changes_are_waited_for_and_subscriptions_are_paused_and_resumed(shared: Shared, kafka: str) -> None:
+    sluice, running = shared.sluice, shared.running
+
+    def produce(n: int) -> None:
+        shared.produce({"symbol": "IBM", "n": n})
+
+    def delivered() -> list[int]:
+        return [orjson.loads(r.value)["n"] for r in records(kafka, f"{sluice.name}.to.alice")]
+
+    good, bad = subscription("s1", "alice", symbol=["IBM"]), subscription("s2", "bob", symbol=[{"prefx": "I"}])
+    error = sluice("subscribe", "--wait", stdin=lines(good, bad), code=1)
+    (accepted,) = [line for line in error.splitlines() if line.startswith("s1: ")]
+    assert re.fullmatch(r"s1: in force from version \d+, events 0:\d+, 1:\d+", accepted)
+    assert "s2: refused: field symbol: unknown operator 'prefx'; did you mean 'prefix'?" in error
+    produce(1)
+    assert delivered() == [1]
+    registered = running.lines[-1]["subscriptions"]
+
+    paused = orjson.loads(sluice("pause", "s1", "--wait", "--json"))
+    assert (paused["id"], paused["status"], paused["subscriber"]) == ("s1", "paused", "alice")
+    assert sum(paused["in_force_from"].values()) == running.total("events")
+    produce(2)
+    assert delivered() == [1]
+    assert running.lines[-1]["subscriptions"] == registered
+
+    assert "nothing was written" in sluice("pause", "s1", "s3", code=1)
+    assert sluice("pause", "s1", "--wait", "--json") == ""
+    assert orjson.loads(sluice("resume", "s1", "--wait", "--json"))["status"] == "accepted"
+    produce(3)
+    assert sorted(delivered()) == [1, 3]
+
+    assert orjson.loads(sluice("unsubscribe", "s1", "--wait", "--json"))["status"] == "withdrawn"
+    assert "'s1' is withdrawn" in sluice("resume", "s1", code=1)
+    produce(4)
+    assert sorted(delivered()) == [1, 3]
+
+
+def test_changes_that_no_job_answers_are_waited_for_as_long_as_asked(sluice: CommandLine) -> None:
+    sluice("topics", "create")
+    changes = lines(subscription("s1", "alice", symbol=["IBM"]), subscription("s2", "bob"))
+    error = sluice("subscribe", "--wait", "--timeout", "1", stdin=changes, code=75)
+    assert "2 of 2 changes are not answered after 1 s: 's" in error
+    assert "is it running" in error
+
+
+def _produce(kafka: str, topic: str, pairs: list[tuple[bytes, bytes]]) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=kafka)
+    for key, value in pairs:
+        producer.send(topic, value, key=key)
+    producer.close()

@@ -1,0 +1,67 @@
+"""A job whose JVM or workers are killed during its start recovers by itself."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.job import SupervisedJob
+from tests.faults.processes import Process, ended, kill
+from tests.integration.conftest import CommandLine
+from tests.support.patience import PATIENCE_S
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+def launchers(job: SupervisedJob) -> list[Process]:
+    """The processes that work out the command line of the JVM for spark-submit."""
+    return [p for p in job.tree().everything if "org.apache.spark.launcher.Main" in p.command]
+
+
+def jvms(job: SupervisedJob) -> list[Process]:
+    return job.tree().jvms
+
+
+def daemons(job: SupervisedJob) -> list[Process]:
+    return job.tree().daemons
+
+
+def workers(job: SupervisedJob) -> list[Process]:
+    return job.tree().workers
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [
+        [(launchers, 0.0), (jvms, 0.0), (jvms, 0.5)],
+        [(jvms, 1.0), (jvms, 2.0)],
+        [(daemons, 0.0)],
+        [(workers, 0.0)],
+    ],
+    ids=["JVMs at once", "JVMs later", "daemon", "workers"],
+)
+def test_what_is_killed_while_it_starts_is_started_again(
+    sluice: CommandLine, tmp_path: Path, kills: list[tuple[Callable[[SupervisedJob], list[Process]], float]]
+) -> None:
+    """`kills`: which processes, and how many seconds after they appear."""
+    sluice("topics", "create")
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-") as scratch,  # tmp_path is too long for sockets
+        SupervisedJob(sluice.flags(), tmp_path / "log", Path(scratch)) as job,
+    ):
+        for of, after_s in kills:
+            job.wait_for(f"starting {of.__name__}", lambda of=of: bool(of(job)), PATIENCE_S)  # type: ignore[misc]  # not inferred
+            killed = of(job)
+            time.sleep(after_s)
+            kill(killed)
+            assert ended(killed, 10.0)
+        job.wait_for("running", lambda: bool(job.lines("running")), PATIENCE_S)
+        ends = [line["exit_code"] for line in job.lines("the job ended, restarting it")]
+        of_jvms = sum(of is jvms for of, _ in kills)
+        assert ends == [75] * of_jvms  # for others the job itself does it again
+        assert job.stopped() == 0

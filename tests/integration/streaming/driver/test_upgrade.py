@@ -1,0 +1,105 @@
+"""Another version of Sluice takes over under load, while partitions are added: nothing is lost, and nothing twice."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from tests.integration.conftest import CommandLine
+from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
+from tests.support.patience import PATIENCE_S
+from tests.support.release import release
+
+PER_S = 100
+ENOUGH = 300  # events
+
+
+class Release(CommandLine):
+    """The code as another version, in a directory of its own, with a checkpoint of its own."""
+
+    def __init__(self, sluice: CommandLine, home: Path, version: str) -> None:
+        self.name = sluice.name
+        self.environment = {**sluice.environment, "SLUICE_QUERY__CHECKPOINT": str(home / "checkpoint")}
+        self._home = home
+        release(home, version)
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, str(self._home / "run_stream.py"), *arguments]
+
+
+@dataclass
+class Load:
+    """Events, at a steady rate, until the end of the block."""
+
+    kafka: str
+    topic: str
+    partitions: int = 2
+    sent: int = 0
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def _run(self) -> None:
+        producer = Producer({"bootstrap.servers": self.kafka, "topic.metadata.refresh.interval.ms": 500})
+        while not self._ended.wait(1 / PER_S):
+            producer.produce(self.topic, json.dumps({"n": self.sent}).encode(), partition=self.sent % self.partitions)
+            self.sent += 1
+        assert producer.flush(30) == 0
+
+
+def version_of(running: Job) -> str:
+    url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+    with urllib.request.urlopen(f"{url}/status.json", timeout=PATIENCE_S) as answer:
+        return str(json.load(answer)["job"]["version"])
+
+
+def test_another_version_takes_over_under_load_and_back(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:
+    old, new = Release(sluice, tmp_path / "old", "1.0.0"), Release(sluice, tmp_path / "new", "1.1.0")
+    sluice("topics", "create", "--partitions", "2")
+    sluice("subscribe", stdin=lines(subscription("s1", "alice", n=[{"exists": True}])))
+    load = Load(kafka, f"{sluice.name}.events")
+    with load.running():
+        with job(old, fresh=True) as first:
+            first.running()
+            assert version_of(first) == "1.0.0"
+            first.until("at work", lambda: first.total("events") > ENOUGH)
+            with job(new, fresh=True) as second:
+                second.running()
+                assert version_of(second) == "1.1.0"
+                assert first.ended() == 1
+                assert any("has taken over" in line for line in first.other)
+                admin = AdminClient({"bootstrap.servers": kafka})
+                admin.create_partitions([NewPartitions(load.topic, 3)])[load.topic].result(30)
+                time.sleep(2)  # the producer learns of it
+                load.partitions = 3
+                second.until("at work", lambda: second.total("events") > ENOUGH)
+                second.process.send_signal(signal.SIGTERM)
+                assert second.ended() == 0
+        old.environment["SLUICE_QUERY__CHECKPOINT"] = new.environment["SLUICE_QUERY__CHECKPOINT"]
+        with job(old, fresh=True) as third:
+            third.running()
+            assert any(line["event"] == "saved state in use" for line in third.lines)
+            third.until("at work", lambda: third.total("events") > ENOUGH)
+    with job(old):
+        records(kafka, f"{sluice.name}.to.alice", load.sent)
+    found = records(kafka, f"{sluice.name}.to.alice")
+    assert sorted(json.loads(record.value)["n"] for record in found) == list(range(load.sent))

@@ -1,0 +1,34 @@
+"""A job on a full disk: its supervisor waits, and starts it as soon as there is room."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.faults.job import SupervisedJob
+from tests.faults.system import DISK_MB, Disk
+from tests.integration.conftest import CommandLine
+from tests.support.patience import PATIENCE_S
+
+ENDED = "the job ended, waiting until it can start"
+
+
+def test_a_job_that_finds_its_disk_full_starts_once_there_is_room(sluice: CommandLine, tmp_path: Path) -> None:
+    sluice("topics", "create")
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-") as scratch,  # tmp_path is too long for sockets
+        Disk(tmp_path / "disk", DISK_MB) as disk,
+    ):
+        if not disk.mounted:
+            pytest.skip("this machine lets us mount no file system")
+        disk.fill()
+        flags = {**sluice.flags(), "query.checkpoint": str(disk.path / "checkpoint")}
+        with SupervisedJob(flags, tmp_path / "log", Path(scratch)) as job:
+            job.wait_for("waiting", lambda: bool(job.lines(ENDED)), PATIENCE_S)
+            assert "No space left on device; make room there" in job.lines(ENDED)[0]["reason"]
+            disk.free()
+            job.wait_for("running", lambda: bool(job.lines("running")), PATIENCE_S)
+            assert len(job.lines(ENDED)) == len(job.lines("the obstacle is gone, starting the job")) == 1
+            assert job.stopped() == 0

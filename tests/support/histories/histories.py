@@ -1,0 +1,196 @@
+"""What histories of jobs have in common: what they write, what is seen of it, and what must hold at every commit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from streaming.documents.records import Record
+from streaming.driver.composition import Names
+from streaming.kafka.topics import Topic
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
+from streaming.state import compaction
+from streaming.state.state import State
+from tests.support.doubles.stage import Later, change, event
+from tests.support.histories.living import PARTITIONS, Truth, World, check, check_statuses, subscriptions_of
+
+SUBSCRIBERS = ("alice", "bob", "carol")
+PATTERNS = [{"x": [1]}, {"x": [{"exists": True}]}, {"x": [{"numeric": [">", 1]}]}, {"x": [1, 3]}]
+COUNTED = {
+    *("init_transactions", "begin_transaction", "produce", "flush", "send_offsets_to_transaction"),
+    *("commit_transaction", "abort_transaction"),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Before or after the effect of a call, counted from 1 within a step."""
+
+    call: int
+    after: bool
+    kind: str
+
+
+class Calls:
+    """A producer whose calls are told of before and after."""
+
+    def __init__(self, producer: Any, told: Callable[[str, bool], None]) -> None:
+        self._producer, self._told = producer, told
+        self._unheard = False  # it was committed, and the answer lost
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._producer, name)
+        return method if name not in COUNTED else lambda *args, **kwargs: self._call(name, method, *args, **kwargs)
+
+    def _call(self, name: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self._unheard:  # librdkafka goes on where it was
+            self._unheard = False
+            return None
+        self._told(name, False)
+        result = method(*args, **kwargs)
+        self._unheard = name == "commit_transaction"
+        self._told(name, True)
+        self._unheard = False
+        return result
+
+
+class Beside(Later):
+    """What is begun beside the batches, and done when a history says so."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if not cancel_futures:
+            self.work()
+        super().shutdown()
+
+
+@dataclass
+class Living(World):
+    """Both topics, and what a broker has of the rest."""
+
+    broker: Any = None
+    group: str = "job"
+    deleted: set[str] = field(default_factory=set)
+
+    def written(self) -> list[Record]:
+        own = {self.names.statuses, self.names.dead_letters}
+        delivered = self.names.delivery_topic("")
+        return [r for r in self.broker.read() if r.topic in own or r.topic.startswith(delivered)]
+
+    def may_miss(self, topic: str) -> bool:
+        return topic in self.deleted
+
+
+class Ledger:
+    """All that is written and committed in a history. Who commits is a process: it has `opened`, the how-manieth that
+    opened its sink."""
+
+    def __init__(self, names: Names, broker: Any, patch: pytest.MonkeyPatch, quota: int, create: bool) -> None:
+        self.world = Living(names, quota, broker=broker, group=names.query)
+        self.broker, self.create = broker, create
+        self.truth = Truth(self.world)
+        self.began: dict[SourcePartition, dict[int, int]] = {at: {} for at in self.world.topics}
+        self.versions: dict[int, dict[SourcePartition, int]] = {}
+        self.commits: list[Any] = []  # who made each
+        self.owners: dict[Any, Any] = {}  # of producers
+        self.opened = 0
+        self.replaced = 0  # who opened its sink before this one has been replaced
+        self.seen: Counter[str] = Counter()
+        topics = [names.statuses, names.dead_letters]
+        if not create:
+            topics += [names.delivery_topic(s) for s in SUBSCRIBERS[:2]]
+            self.world.deleted.add(names.delivery_topic(SUBSCRIBERS[2]))
+        assert broker.create([Topic(name) for name in topics]) == {}
+        broker.on_commit = self.look
+        self.world.install(patch)
+        patch.setattr(compaction, "ThreadPoolExecutor", Beside)
+
+    def write(self, changes: Sequence[tuple[int, int]], events: Sequence[tuple[int, int]]) -> None:
+        """Changes as (id, kind), events as (partition, x)."""
+        for id, kind in changes:
+            partition = id % len(PARTITIONS)  # an added one gets none: an id stays where it is
+            log = self.world.topics[SUBSCRIPTIONS, partition]
+            log.append(change(len(log), f"s{id}", subscription(id, kind), partition))
+        for number, x in events:
+            partition = number % (len(self.began) // 2)
+            log = self.world.topics[EVENTS, partition]
+            log.append(event(len(log), {"x": x} if x else b"no event", 1_000 * x, partition))
+
+    def add_partition(self) -> None:
+        """To both topics."""
+        self.world.add_partition()
+        for at in self.world.topics:
+            self.began.setdefault(at, {})
+        self.seen["partition added"] += 1
+
+    def expire(self) -> None:
+        self.broker.expire()
+
+    def delete(self, subscriber: int = 0) -> None:
+        topic = self.world.names.delivery_topic(SUBSCRIBERS[subscriber % len(SUBSCRIBERS)])
+        if topic in self.broker.partitions():
+            self.broker.delete([topic])
+            if not self.create:
+                self.world.deleted.add(topic)
+            self.seen["deleted"] += 1
+
+    def check(self) -> None:
+        for positions in self.versions.values():
+            self.truth.note(positions)
+        check(self.world, self.truth, self.began)
+        check_statuses(self.world, self.truth, self.began)
+
+    def batches(self) -> range:
+        """More than are needed for all that there is."""
+        return range(max(map(len, self.world.topics.values())))
+
+    def left(self, state: State) -> bool:
+        return any(len(log) > state.positions.get(at, 0) for at, log in self.world.topics.items())
+
+    def compare(self, state: State) -> None:
+        """The state is that of its version, by the definition."""
+        self.truth.note(state.positions)
+        expected = self.truth.subscriptions[state.version]
+        never = (1 << 63) - 1
+        found = subscriptions_of(state)
+        assert {id: s for id, (s, _) in found.items()} == {id: s for id, (s, _, _) in expected.items()}
+        assert {id for id, (_, end) in found.items() if end < never} == {
+            id for id, (_, _, end) in expected.items() if end is not None
+        }
+
+    def look(self, producer: Any) -> None:
+        """Committed offsets may have changed."""
+        owner = self.owners.get(producer, producer)
+        names, before = self.world.names, self.world.committed
+        found = self.broker.committed(self.world.group)
+        after = {(s, p): found[names.source(s), p] for s, p in self.world.topics if (names.source(s), p) in found}
+        assert owner.opened >= self.replaced, "it was replaced and commits"
+        self.commits.append(owner)
+        assert all(after.get(at, -1) >= offset for at, offset in before.items()), "committed offsets went back"
+        self.world.note_batch(after)
+        version = self.world.version(before)
+        for p, _ in self.world.logs(EVENTS):
+            self.began[EVENTS, p] |= dict.fromkeys(
+                range(before.get((EVENTS, p), 0), after.get((EVENTS, p), 0)), version
+            )
+        self.versions[version] = dict(before)
+        self.world.committed = after
+
+
+def subscription(id: int, kind: int) -> Any:
+    document: dict[str, Any] = {"subscriber": SUBSCRIBERS[(id + kind) % 3], "pattern": PATTERNS[kind % len(PATTERNS)]}
+    if kind == 4:
+        return None
+    if kind == 5:
+        return document | {"paused": True}
+    if kind == 6:
+        return document | {"expires_at": "1970-01-01T00:00:02Z"}
+    if kind == 7:
+        return document | {"pattern": {"x": 5}}  # refused
+    return document

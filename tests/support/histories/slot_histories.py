@@ -1,0 +1,556 @@
+"""Histories of jobs whose tasks publish: drivers, tasks and brokers that stop, die, wake up and lose answers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from kafka import errors
+from pyspark.errors import PySparkException
+
+from config.model import DeadLetters, Deliveries, Events, Kafka, Query, Settings, Subscriptions
+from matchers.index.snapshot import Snapshot
+from streaming.driver import assembly
+from streaming.driver import pipeline as pipeline_module
+from streaming.driver.pipeline import Pipeline
+from streaming.driver.slots import Slots
+from streaming.errors import Fenced, JobError, Unsettled
+from streaming.index import packing
+from streaming.kafka import sink as sink_module
+from streaming.kafka.sink import TransactionalSink
+from streaming.monitoring import reporting
+from streaming.publishing.connection.client import Client
+from streaming.rows import SourcePartition
+from streaming.state.first_load import Slice
+from streaming.state.restore import Restored
+from streaming.state.store import Store
+from streaming.worker import publishing, transaction
+from tests.support.doubles import connections, kafka_double
+from tests.support.doubles.brokers import LATE, Brokers
+from tests.support.doubles.spark_double import Frame, WithoutSpark, traceback_of
+from tests.support.doubles.stage import NAMES, AtOnce, Value
+from tests.support.histories.actors import ENDED, PARKED, Actor, Actors, Dead
+from tests.support.histories.histories import SUBSCRIBERS, Calls, Fault, Ledger
+
+# What can happen at a request. Those of a task: it is slow and the others go on; it seems lost, and Spark tries it
+# again. To both: the process dies, or sleeps until the history wakes it; the connection is lost and with it the request
+# or its answer, or the request arrives later; the broker says that it is busy.
+KINDS = ("die", "sleep", "slow", "lose", "cut", "cut", "late", "busy", "expire", "delete", "refuse")
+OF_COMMITS = ("lost", "fenced", "failed")  # of the sink; after they had their effect
+ALL_KINDS = (*KINDS, *OF_COMMITS)
+DRIVERS = 3  # at once
+ZOMBIES = 6
+MOST_TASKS = 3
+
+BUSY = {
+    "InitProducerId": (errors.ConcurrentTransactionsError, errors.NotCoordinatorError),
+    "AddPartitionsToTxn": (errors.ConcurrentTransactionsError, errors.CoordinatorLoadInProgressError),
+    "AddOffsetsToTxn": (errors.ConcurrentTransactionsError, errors.CoordinatorNotAvailableError),
+    "Produce": (errors.NotLeaderForPartitionError,),
+    "TxnOffsetCommit": (errors.ConcurrentTransactionsError, errors.NotCoordinatorError),
+    "EndTxn": (errors.ConcurrentTransactionsError, errors.NotCoordinatorError),
+    "OffsetFetch": (errors.UnstableOffsetCommitError,),
+}
+REFUSALS = (errors.TopicAuthorizationFailedError, errors.MessageSizeTooLargeError, errors.InvalidRecordError)
+
+
+@dataclass
+class Plan:
+    """What is to happen while a process works, and what did."""
+
+    faults: list[Fault]
+    calls: int = 0
+    happened: set[str] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class Driver:
+    """A process; a supervisor gives its `lineage` to the next one. `actor` is at work, or sleeps in it; `pipeline` is
+    there once it has started."""
+
+    lineage: str
+    directory: Path
+    began: int  # how many commits there were; before the first of its lineage
+    owns: bool = False  # its checkpoint
+    opened: int = 0  # the how-manieth that opened its sink
+    pipeline: Pipeline | None = None
+    actor: Actor | None = None
+    then: Callable[[], None] = lambda: None  # when its work is done
+
+
+@dataclass
+class Facts:
+    """Of an actor."""
+
+    driver: Driver
+    plan: Plan
+    task: int | None = None  # its number in the stage
+    attempt: int = 0
+
+
+class History(Ledger):
+    """Steps, each of which may come at any time. After each `check` holds, and `finish` runs a job to the end."""
+
+    def __init__(
+        self,
+        directory: Path,
+        patch: pytest.MonkeyPatch,
+        *,
+        version: int = 2,
+        create: bool = True,
+        shards: int = 1,
+        at_once: int = 200_000,
+        piece_bytes: int = 16 << 20,
+    ) -> None:
+        self.directory = directory
+        self.empty = Snapshot(algorithm="scan", most=4, shards=shards)
+        self.settings = Settings(
+            query=Query(name="job"),
+            kafka=Kafka(client={"compression.type": "none"}),
+            events=Events(topic=NAMES.events),
+            subscriptions=Subscriptions(topic=NAMES.subscriptions, status_topic=NAMES.statuses),
+            deliveries=Deliveries(prefix="to.", create_topics=create),
+            dead_letters=DeadLetters(topic=NAMES.dead_letters),
+        )
+        names = replace(NAMES, query="job")
+        super().__init__(names, Brokers(version), patch, 0, create)
+        self.drivers: list[Driver] = []
+        self.zombies: list[Actor] = []
+        self.ended: list[Driver] = []
+        self._actors = Actors()
+        self._directories = 0
+        self._next: tuple[str, bool, Callable[[Actor], object]] | None = None
+        self.broker.point = self._request
+        self.broker.owner = lambda: self._actors.running.facts.driver
+        self._install(patch)
+        patch.setattr(publishing, "AT_ONCE", at_once)
+        patch.setattr(transaction, "PIECE_BYTES", piece_bytes)
+
+    def _install(self, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(sink_module, "Producer", lambda config: self._wrapped(kafka_double.Producer(self.broker, config)))
+        patch.setattr(sink_module, "Consumer", partial(kafka_double.Consumer, self.broker))
+        patch.setattr(sink_module, "time", self.broker)
+        connections.install(patch, self.broker)
+        patch.setattr(assembly, "Pipeline", WithoutSpark)
+        patch.setattr(pipeline_module.Pipeline, "_slots", lambda self: self.tasks)
+        patch.setattr(pipeline_module, "time", self.broker)
+        patch.setattr(pipeline_module, "_only", lambda batch, places: batch.only(places))
+        patch.setattr(reporting, "time", self.broker)
+        patch.setattr(publishing, "TaskContext", SimpleNamespace(get=self._context))
+        patch.setattr(publishing, "_client", lambda servers, options: Client(servers, dict(options)))  # each its own
+
+    # Steps
+
+    def start(self, cores: int = 1, again: bool = False, faults: Sequence[Fault] = ()) -> None:
+        """Another driver. `again`: the supervisor of one that has ended starts it."""
+        if len(self.drivers) >= DRIVERS:
+            return
+        self._directories += 1
+        directory = self.directory / f"{self._directories}"
+        one = Driver(f"lineage{self._directories}", directory, len(self.commits))
+        if again and self.ended:
+            self.seen["started again"] += 1
+            one = replace(self.ended.pop(), directory=directory, opened=0, pipeline=None, then=lambda: None)
+        self.seen["started beside another"] += bool(self.drivers)
+        self.drivers.append(one)
+        self._run(one, lambda: self._start(one, cores), faults)
+
+    def batch(
+        self,
+        which: int = 0,
+        most: int = 4,
+        again: int = 0,
+        rows: int = 100,
+        order: int = 0,
+        faults: Sequence[Fault] = (),
+    ) -> None:
+        """At most so many new rows of each partition, after some that were committed before; `rows` in a batch of
+        Arrow's. The order of partitions decides which task gets which."""
+        one = self._idle(which)
+        if one is None:
+            return
+        assert one.pipeline is not None
+        positions = one.pipeline.state.positions
+        partitions: dict[SourcePartition, list[dict[str, Any]]] = {}
+        new = 0
+        for at, log in self.world.topics.items():
+            begin = positions.get(at, 0)
+            partitions[at] = log[max(0, begin - again) : begin + most]
+            new += len(log[begin : begin + most])
+        places = list(partitions)
+        Random(order).shuffle(places)
+        frame: Any = Frame(partitions, places, rows, self._stage)
+        pipeline = one.pipeline
+        pipeline.planned = lambda number: [(self.world.names.source(source), p) for source, p in partitions]
+        ends = {at: rows[-1]["offset"] + 1 for at, rows in partitions.items() if rows}
+
+        def done() -> None:
+            self.broker.sleep(0.0)  # what is decided happens
+            for at, end in ends.items():
+                assert pipeline.state.positions.get(at, 0) >= end, "a batch is not done"
+            assert all(self.world.committed.get(at, 0) >= to for at, to in pipeline.state.positions.items())
+            self.compare(pipeline.state)
+
+        one.then = done
+        self._run(one, lambda: pipeline(frame, 0), faults)
+
+    def wake(self, which: int = 0, faults: Sequence[Fault] = ()) -> None:
+        """A driver that sleeps goes on."""
+        if sleeping := self.sleeping:
+            self.seen["woke up"] += 1
+            self._go(sleeping[-1 - which % len(sleeping)], Plan(list(faults)))
+
+    def wake_task(self, which: int = 0, faults: Sequence[Fault] = ()) -> None:
+        """A task goes on whose stage has failed, or whose driver is dead."""
+        if self.zombies:
+            task = self.zombies.pop(-1 - which % len(self.zombies))
+            before = len(self.commits)
+            task.facts.plan = Plan(list(faults))
+            task.go()
+            self.seen["a zombie goes on"] += 1
+            self.seen["a zombie commits"] += len(self.commits) > before
+            if task.state == PARKED:
+                self.zombies.append(task)
+            else:
+                self._check_error(task.error)
+
+    def crash(self, which: int = 0) -> None:
+        """A driver dies, and its tasks may go on for a while."""
+        if self.drivers:
+            one = self.drivers[-1 - which % len(self.drivers)]
+            self.seen["crashed"] += 1
+            if one.actor is not None:
+                one.actor.kill()
+            self._ended(one)
+
+    def refuse(self, subscriber: int = 0, why: int = 0) -> None:
+        """A topic takes no more records, or does again."""
+        topic = NAMES.delivery_topic(SUBSCRIBERS[subscriber % len(SUBSCRIBERS)])
+        if self.broker.refusing.pop(topic, None) is None:
+            self.broker.refusing[topic] = REFUSALS[why % len(REFUSALS)].errno
+            self.world.refused_topics.add(topic)
+            self.seen["refused"] += 1
+
+    def at(self, name: str, after: bool, happen: Callable[[Actor], object]) -> None:
+        """Before or after the effect of the next request of that name, or of the next such call of a sink's producer;
+        called with who does it."""
+        self._next = name, after, happen
+
+    def die(self, actor: Actor) -> None:
+        """The machine of a task, with its driver."""
+        driver = actor.facts.driver.actor
+        if driver is not None and driver is not actor:
+            driver.doom()
+        actor.die()
+
+    def finish(self) -> None:
+        """Who still sleeps goes on; then a new job does all that is left."""
+        for _ in range(2):
+            while self.zombies:
+                self.wake_task()
+            for one in list(self.drivers):
+                while one in self.drivers and one.actor is not None:
+                    self._go(one, Plan([]))
+            for _ in self.batches():
+                for one in list(self.drivers):
+                    if one in self.drivers and one.pipeline is not None and self.left(one.pipeline.state):
+                        self.batch(-1 - self.drivers.index(one))
+        self.close()
+        self.start(MOST_TASKS)
+        (one,) = self.drivers
+        assert one.pipeline is not None
+        for _ in self.batches():
+            if self.left(one.pipeline.state):
+                self.batch()
+        ends = {at: len(log) for at, log in self.world.topics.items()}
+        assert dict.fromkeys(ends, 0) | self.world.committed == ends
+        self.check()
+
+    def close(self) -> None:
+        """Nobody goes on."""
+        for task in self.zombies:
+            task.kill()
+        self.zombies = []
+        for _ in list(self.drivers):
+            self.crash()
+        for task in self.zombies:
+            task.kill()
+        self.zombies = []
+
+    # A driver
+
+    def _start(self, one: Driver, cores: int) -> None:
+        settings, world = self.settings, self.world
+        topics: Any = _Topics(self)
+        places = [(world.names.source(source), p) for source, p in world.topics]
+        sink = TransactionalSink("", {}, "job", owner=one.lineage, partitions=places, again=one.owns)
+        slots = assembly.slots(settings, sink, topics)
+        restored, *_ = assembly.restored(settings, world.names, self.empty, Store(one.directory), topics, sink)
+        if not restored.first_start:  # then it has claimed what was committed
+            self.replaced = max(self.replaced, one.opened)
+        one.pipeline = self._pipeline(one, restored, sink, slots, topics, cores)
+        self.replaced = max(self.replaced, one.opened)
+        one.owns = True
+
+    def _pipeline(
+        self, one: Driver, restored: Restored, sink: TransactionalSink, slots: Slots, topics: Any, cores: int
+    ) -> Pipeline:
+        settings, names = self.settings, self.world.names
+        context: Any = SimpleNamespace(
+            broadcast=Value, master="local[*]", defaultParallelism=cores, setJobDescription=lambda text: None
+        )
+        state = assembly.state(settings, restored, Store(one.directory), AtOnce(), context)
+        pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, context)
+        pipeline.careful, pipeline.time_limit = False, None
+        if restored.first_start:
+            slices = [packing.read(path, Slice) for path in restored.slices]
+            pipeline.adopt(slices, restored.chosen, restored.positions)
+        restored.forget_slices()
+        self.compare(state)
+        return pipeline
+
+    @property
+    def sleeping(self) -> list[Driver]:
+        return [one for one in self.drivers if one.actor is not None]
+
+    def _idle(self, which: int) -> Driver | None:
+        idle = [one for one in self.drivers if one.actor is None]
+        return idle[-1 - which % len(idle)] if idle else None
+
+    def _run(self, one: Driver, work: Callable[[], Any], faults: Sequence[Fault]) -> None:
+        plan = Plan(list(faults))
+        one.actor = Actor(self._actors, Facts(one, plan), work)
+        self._go(one, plan)
+
+    def _go(self, one: Driver, plan: Plan) -> None:
+        """Let a driver go on until it is done, ends, or sleeps again."""
+        actor = one.actor
+        assert actor is not None
+        actor.facts.plan.happened |= {"slept"} if actor.state == PARKED else set()
+        plan.happened |= actor.facts.plan.happened
+        actor.facts.plan = plan
+        actor.go()
+        if actor.state == PARKED:
+            return
+        one.actor = None
+        if actor.error is None:
+            then, one.then = one.then, lambda: None
+            then()
+            return
+        self._ended(one)
+        if isinstance(actor.error, Fenced):
+            others = [who for who in self.commits[one.began :] if who.lineage != one.lineage]
+            assert others, "fenced, and none has taken over"
+            self.seen["superseded"] += 1
+        # One that was opened later may have left a transaction open.
+        elif isinstance(actor.error, JobError) and (plan.happened or self.drivers or self.opened > one.opened):
+            if not actor.error.retry and "failed" not in plan.happened:
+                raise actor.error
+            self.seen[type(actor.error).__name__] += 1
+        elif not isinstance(actor.error, Dead):
+            raise actor.error
+
+    def _ended(self, one: Driver) -> None:
+        self.drivers.remove(one)
+        self.ended.append(one)
+
+    # Its tasks
+
+    def _stage(self, works: Sequence[Callable[[], Any]]) -> list[Any]:
+        """As Spark runs the tasks of a stage. Raises PySparkException as soon as one has failed: the others may still
+        be at work, or begin later."""
+        driver = self._actors.running
+        one, plan = driver.facts.driver, driver.facts.plan
+        tasks = [Actor(self._actors, Facts(one, plan, number), work) for number, work in enumerate(works)]
+        attempts, waiting = list(tasks), deque(tasks)
+        try:
+            while waiting:
+                task = waiting.popleft()
+                task.facts.plan = driver.facts.plan
+                task.go()
+                if task.state == PARKED and task.why == "lose":
+                    number = task.facts.task
+                    tasks[number] = Actor(self._actors, replace(task.facts, attempt=1), works[number])
+                    attempts.append(tasks[number])
+                    waiting.appendleft(tasks[number])
+                    self.seen["second attempt"] += 1
+                elif task.state == PARKED:
+                    if task.why == "sleep":
+                        driver.park("sleep")
+                    waiting.append(task)
+                elif task.facts.attempt:
+                    self._check_attempt(task)
+                if task.error is not None:
+                    raise PySparkException(_said(task.error))
+        finally:
+            self.zombies += [task for task in attempts if task.state != ENDED]
+            for task in self.zombies[:-ZOMBIES]:
+                task.kill()
+            self.zombies = self.zombies[-ZOMBIES:]
+        return [task.result for task in tasks]
+
+    def _check_attempt(self, task: Actor) -> None:
+        assert isinstance(task.error, Unsettled), "a second attempt publishes"
+
+    def _check_error(self, error: BaseException | None) -> None:
+        """Of a task: what may come out of it."""
+        if error is not None and not isinstance(error, JobError | Dead):
+            raise error
+
+    def _context(self) -> Any:
+        facts = self._actors.running.facts
+        return SimpleNamespace(partitionId=lambda: facts.task, attemptNumber=lambda: facts.attempt)
+
+    # What happens at a request
+
+    def _request(self, name: str, after: bool) -> int:
+        """Before and after the effect of a request. Raises what its client gets; returns the code of an answer."""
+        code = self._point(name, after)
+        self._reached(name, after)
+        return code
+
+    def _call(self, name: str, after: bool) -> None:
+        """Before and after each call of a sink's producer."""
+        self._told(name, after)
+        self._reached(name, after)
+
+    def _reached(self, name: str, after: bool) -> None:
+        if self._next is not None and self._next[:2] == (name, after):
+            (_, _, happen), self._next = self._next, None
+            happen(self._actors.running)
+
+    def _point(self, name: str, after: bool) -> int:
+        actor = self._actors.running
+        fault = self._due(actor, after, KINDS)
+        if fault is None:
+            return 0
+        kind = fault.kind
+        if kind in ("cut", "late"):
+            if kind == "late" and name == "EndTxn" and fault.call % 2:  # it is decided, and done later
+                self.broker.late = not after
+                return 0
+            if kind == "late" and not after:
+                return LATE
+            raise errors.KafkaConnectionError("cut by the test")
+        if kind == "busy":
+            kinds = BUSY[name]
+            return 0 if after else kinds[fault.call % len(kinds)].errno
+        self._happen(actor, fault)
+        return 0
+
+    def _told(self, name: str, after: bool) -> None:
+        actor = self._actors.running
+        if name == "init_transactions" and after and not actor.facts.driver.opened:
+            self.opened += 1
+            actor.facts.driver.opened = self.opened
+        kinds = tuple(kind for kind in KINDS if kind not in ("cut", "busy"))
+        if name == "commit_transaction" and not after:
+            self.broker.sleep(0.0)  # `_look` tells versions by the order of commits
+        if name == "commit_transaction" and after:
+            kinds += OF_COMMITS
+        if name != "commit_transaction" or after:
+            kinds = tuple(kind for kind in kinds if kind != "late")
+        fault = self._due(actor, after, kinds)
+        if fault is None:
+            return
+        if fault.kind == "late":
+            self.broker.late = True
+        elif fault.kind == "lost":
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the answer was lost", retriable=True))
+        elif fault.kind == "fenced":
+            raise KafkaException(KafkaError(KafkaError._FENCED, "the answer was lost", fatal=True))
+        elif fault.kind == "failed":
+            raise KafkaException(KafkaError(KafkaError._FAIL, "the answer was lost", fatal=True))
+        else:
+            self._happen(actor, fault)
+
+    def _due(self, actor: Actor, after: bool, kinds: Sequence[str]) -> Fault | None:
+        actor.check()
+        plan: Plan = actor.facts.plan
+        plan.calls += not after
+        due = [f for f in plan.faults if f.call <= plan.calls and f.after == after and f.kind in kinds]
+        if not due:
+            return None
+        plan.faults.remove(due[0])
+        plan.happened.add(due[0].kind)
+        self.seen[due[0].kind] += 1
+        return due[0]
+
+    def _happen(self, actor: Actor, fault: Fault) -> None:
+        kind = fault.kind
+        if kind == "die":
+            actor.die()
+        elif kind in ("sleep", "slow", "lose"):
+            actor.park("sleep" if actor.facts.task is None or actor.facts.attempt else kind)
+        elif kind == "expire":
+            self.expire()
+        elif kind == "delete":
+            self.delete(fault.call)
+        else:
+            self.refuse(fault.call, fault.call)
+
+    def _wrapped(self, producer: Any) -> Any:
+        self.owners[producer] = self._actors.running.facts.driver
+        return Calls(producer, self._call)
+
+
+class _Topics:
+    """As `kafka.topics.Topics`."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.partitions = history.broker.partitions
+        self.create = history.broker.create
+
+    def counts(self, names: Any) -> dict[str, int]:
+        return {name: len(self._history.began) // 2 for name in names}
+
+    def offsets(self, name: str) -> list[tuple[int, int, int]]:
+        world = self._history.world
+        return [(p, 0, len(log)) for (s, p), log in sorted(world.topics.items()) if world.names.source(s) == name]
+
+    def firsts(self, name: str, partitions: Any, timeout_s: float) -> Mapping[int, int]:
+        return dict.fromkeys(partitions, 0)
+
+
+def _said(error: BaseException) -> str:
+    """As Spark says it."""
+    if isinstance(error, Dead):
+        return "Job aborted due to stage failure\nCaused by: java.io.EOFException"
+    return traceback_of(error)
+
+
+def at_random(history: History, seed: int, steps: int) -> None:
+    """A history of so many steps that is the same for the same seed."""
+    r = Random(seed)
+
+    def faults() -> list[Fault]:
+        return [Fault(r.randint(1, 12), r.random() < 0.5, r.choice(ALL_KINDS)) for _ in range(r.choice([0, 1, 1, 2]))]
+
+    def write() -> None:
+        changes = [(r.randrange(6), r.randrange(8)) for _ in range(r.randrange(4))]
+        history.write(changes, [(r.randrange(3), r.randrange(4)) for _ in range(r.randrange(6))])
+
+    def batch() -> None:
+        history.batch(r.randrange(3), r.randint(1, 4), r.randrange(3), r.randint(1, 4), r.randrange(24), faults())
+
+    ways: list[Callable[[], None]] = [
+        *[write] * 5,
+        *[batch] * 8,
+        *[lambda: history.start(r.randint(1, MOST_TASKS), r.random() < 0.5, faults())] * 2,
+        *[lambda: history.wake(r.randrange(3), faults())] * 3,
+        *[lambda: history.wake_task(r.randrange(3), faults())] * 3,
+        *(lambda: history.crash(r.randrange(3)), lambda: history.expire(), lambda: history.add_partition()),
+        *(lambda: history.delete(r.randrange(3)), lambda: history.refuse(r.randrange(3), r.randrange(3))),
+    ]
+    for _ in range(steps):
+        r.choice(ways)()
+        history.check()

@@ -1,0 +1,234 @@
+"""Settings: sources, refusals, and display."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from config import ConfigError, Settings, load, show
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "config" / "example.toml"
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("SLUICE_"):
+            monkeypatch.delenv(name)
+
+
+def write(directory: Path, text: str) -> Path:
+    file = directory / "sluice.toml"
+    file.write_text(text)
+    return file
+
+
+def test_the_example_shows_every_setting_with_its_default() -> None:
+    assert tomllib.loads(EXAMPLE.read_text()) == Settings().model_dump()
+    assert load(EXAMPLE).model_dump() == load().model_dump()
+
+
+def test_every_setting_is_described() -> None:
+    for section in Settings.model_fields.values():
+        assert section.annotation is not None
+        for name, field in section.annotation.model_fields.items():
+            assert field.description, name
+
+
+def test_flags_win_over_the_environment_that_over_the_file_that_over_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, '[events]\ntopic = "file"\n[dead_letters]\ntopic = "file"\n[deliveries]\nprefix = "file."\n')
+    monkeypatch.setenv("SLUICE_EVENTS__TOPIC", "environment")
+    monkeypatch.setenv("SLUICE_DEAD_LETTERS__TOPIC", "environment")
+    settings = load(file, {"events.topic": "flag", "query.name": None})
+    assert settings.events.topic == "flag"
+    assert settings.dead_letters.topic == "environment"
+    assert settings.deliveries.prefix == "file."
+    assert settings.query.name == "sluice"
+
+
+def test_options_pass_through_under_their_own_names(tmp_path: Path) -> None:
+    file = write(tmp_path, '[kafka.client]\n"security.protocol" = "SSL"\n[matching.options]\ngroups = 4\n')
+    settings = load(file, {"spark.options.spark.driver.memory": "4g"})
+    assert settings.kafka.client == {"security.protocol": "SSL"}
+    assert settings.spark.options == {"spark.driver.memory": "4g"}
+    assert settings.matching.options == {"groups": 4}
+
+
+def test_the_settings_of_delivery_topics_are_added_to_those_of_their_index_files(tmp_path: Path) -> None:
+    text = """[deliveries.topic_config]
+"retention.ms" = 86_400_000
+"min.cleanable.dirty.ratio" = 0.5
+"preallocate" = true
+"compression.type" = "lz4"
+"index.interval.bytes" = ""
+"""
+    settings = load(write(tmp_path, text), {"deliveries.topic_config.retention.bytes": "5"})
+    assert settings.deliveries.topic_config == {
+        "segment.index.bytes": "262144",
+        "index.interval.bytes": "",
+        "retention.ms": "86400000",
+        "min.cleanable.dirty.ratio": "0.5",
+        "preallocate": "true",
+        "compression.type": "lz4",
+        "retention.bytes": "5",
+    }
+    assert Settings.model_validate(settings.model_dump()).model_dump() == settings.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[deliveries]\ntopic_config = 5\n", "deliveries.topic_config = 5: Input should be a valid dictionary"),
+        (
+            "[deliveries.topic_config]\nretention.ms = 1\n",
+            "deliveries.topic_config.retention = {'ms': 1}: Value error, put the whole name in quotes, such as",
+        ),
+        (
+            '[deliveries.topic_config]\n"cleanup.policy" = ["delete"]\n',
+            "deliveries.topic_config.cleanup.policy = ['delete']: Value error, give a string, a number, true or false",
+        ),
+        ('[deliveries.topic_config]\n"retention_ms" = 1\n', "deliveries.topic_config.retention_ms"),
+        ("[evnts]\n", "unknown section 'evnts'; did you mean 'events'?"),
+        ("[events]\ntopik = 'a'\n", "unknown key events.topik; did you mean 'topic'?"),
+        ("events = 5\n", "events is a section, not a value; its keys are topic"),
+        ("[events]\ntopic = 'a b'\n", "events.topic = 'a b': String should match pattern"),
+        ("[events]\nmax_per_batch = 0\n", "events.max_per_batch = 0: Input should be greater than 0"),
+        ("[events\n", "is not TOML"),
+        ("[events]\ncodec = 'avro'\n", "schema_registry.url = '': events.codec = 'avro' needs a schema registry"),
+        (
+            "[events]\ncodec = 'protobuf'\n",
+            "schema_registry.url = '': events.codec = 'protobuf' needs a schema registry",
+        ),
+        (
+            "[events]\ncodec = 'xml'\n",
+            "events.codec = 'xml': Input should be 'json', 'cloudevents', 'avro' or 'protobuf'",
+        ),
+        (
+            "[deliveries]\nprefix = 'e'\n",
+            "events.topic = 'events': begins with deliveries.prefix = 'e', so it could be",
+        ),
+        ("[dead_letters]\ntopic = 'deliveries.dead'\n", "dead_letters.topic = 'deliveries.dead': begins with"),
+        ("[dead_letters]\ntopic = 'deliveries_dead'\n", "dead_letters.topic = 'deliveries_dead': begins with"),
+        ("[events]\ntopic = 'deadletters'\n", "dead_letters.topic = 'deadletters': is the topic of events.topic too"),
+        ("[events]\ntopic = 'subscriptions_status'\n", "'subscriptions.status': is the topic of events.topic too"),
+        ("[deliveries]\nlayout = 'shared'\ntopic = 'events'\n", "deliveries.topic = 'events': is the topic of events"),
+        (f"[deliveries]\nprefix = '{'x' * 50}'\n", "has more than 49 characters"),
+        ("[schema_registry]\nurl = 'http://a:hunter2@r'\n", "schema_registry.url = 'http://(secret)@r': String should"),
+        (
+            "[monitoring]\ntraces = 'localhost:4318'\n",
+            "monitoring.traces = 'localhost:4318': Value error, give scheme, host and path, such as http://127.0.0.1:4318",
+        ),
+        (
+            "[monitoring]\ntraces = 'http://a:hunter2@c/v1/traces'\n",
+            "monitoring.traces = 'http://(secret)@c/v1/traces': Value error, give scheme",
+        ),
+    ],
+)
+def test_what_a_file_may_not_say(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(write(tmp_path, text))
+    assert reason in str(error.value)
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(write(tmp_path, "[evnts]\n[query]\nnmae = 'x'\n"), {"log.levle": "info"})
+    assert len(str(error.value).splitlines()) == 3
+
+
+def test_a_missing_file_and_an_unknown_variable_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        load(tmp_path / "none.toml")
+    monkeypatch.setenv("SLUICE_TEST_KAFKA", "not a setting")
+    load()
+    monkeypatch.setenv("SLUICE_QUERY__NMAE", "x")
+    with pytest.raises(ConfigError, match=r"unknown key query\.nmae; did you mean 'name'"):
+        load()
+
+
+def test_a_codec_with_schemas_has_a_registry() -> None:
+    settings = load(flags={"events.codec": "avro", "schema_registry.url": "https://registry:8081/"})
+    assert settings.schema_registry.url == "https://registry:8081/"
+
+
+@pytest.mark.parametrize(
+    ("address", "good"),
+    [
+        ("", True),
+        ("http://127.0.0.1:4318/v1/traces", True),
+        ("https://[::1]:4318/v1/traces", True),
+        ("https://collector.example/otlp", True),
+        ("http://127.0.0.1:4318", False),
+        ("http://127.0.0.1:4318/", False),
+        ("grpc://127.0.0.1:4317/v1/traces", False),
+        ("http:///v1/traces", False),
+        ("http://127.0.0.1:99999/v1/traces", False),
+        ("http://127.0.0.1:0/v1/traces", False),
+        ("http://[::1/v1/traces", False),
+        ("http://c/v1/traces?token=t", False),
+        ("http://c/v1/ traces", False),
+    ],
+)
+def test_traces_go_to_a_whole_address_without_secrets(address: str, good: bool) -> None:
+    flags = {"monitoring.traces": address}
+    if good:
+        assert load(flags=flags).monitoring.traces == address
+    else:
+        with pytest.raises(ConfigError, match=r"monitoring\.traces"):
+            load(flags=flags)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "path"),
+    [
+        ("/data/checkpoint", "/data/checkpoint"),
+        ("file:///data/checkpoint", "/data/checkpoint"),
+        ("file:/data/checkpoint", "/data/checkpoint"),
+        ("FILE://localhost/data/checkpoint", "/data/checkpoint"),
+        ("file:///data/my%20checkpoint%23", "/data/my checkpoint#"),
+        ("/data/my%20checkpoint", "/data/my%20checkpoint"),
+        ("hdfs:///data/checkpoint", "hdfs:///data/checkpoint"),
+    ],
+)
+def test_a_checkpoint_by_the_url_of_a_directory_is_that_directory(checkpoint: str, path: str) -> None:
+    assert load(flags={"query.checkpoint": checkpoint}).query.checkpoint == path
+
+
+@pytest.mark.parametrize("url", ["file://data/checkpoint", "file:checkpoint", "file://", "file:///a?b", "file:///a#b"])
+def test_a_url_that_is_no_directory_here_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"query\.checkpoint.*give a path, or file:// and a path"):
+        load(flags={"query.checkpoint": url})
+
+
+def test_a_topic_may_begin_like_the_prefix_where_no_topic_is_made_of_that() -> None:
+    load(flags={"deliveries.layout": "shared", "dead_letters.topic": "deliveries.dead"})
+    load(flags={"deliveries.prefix": "x" * 49, "deliveries.topic": "events"})
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load().query.name = "other"
+
+
+def test_secrets_are_not_shown() -> None:
+    secrets = {
+        "kafka.client.sasl.password": "hunter2",
+        "kafka.client.ssl.key.pem": "hunter2",
+        "schema_registry.options.basic.auth.user.info": "alice:hunter2",
+        "schema_registry.options.bearer.auth.token": "hunter2",
+        "schema_registry.options.ssl.key.password": "hunter2",
+        "kafka.spark.sasl.jaas.config": 'required username="a" password="hunter2";',
+        "spark.options.spark.hadoop.fs.s3a.secret.key": "hunter2",
+    }
+    shown = str(show(load(flags=secrets)))
+    assert "hunter2" not in shown
+    assert "sasl.password" in shown
+    for name in ("kafka.client.sasl.password", "schema_registry.options.basic.auth.user.info"):
+        with pytest.raises(ConfigError) as error:
+            load(flags={name: {"hunter2": 1}})
+        assert "hunter2" not in str(error.value)

@@ -1,0 +1,238 @@
+"""The interface of the library: events alone, as bytes and from several threads; patterns; versions."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from matchers import Index, MatchingError
+from matchers.algorithms.scan import Scan
+from matchers.algorithms.tiles import Tiles
+from matchers.index.compiling import WORTHWHILE
+from matchers.library import FEW
+from tests.support.generators import workloads
+
+pytestmark = pytest.mark.kernels
+
+PATTERNS = {
+    "ibm": {"symbol": ["IBM"], "price": [{"numeric": [">", 100]}]},
+    "suffix": {"symbol": [{"suffix": "M"}]},
+    "middle": {"symbol": [{"wildcard": "I*B*M"}]},
+    "same element": {"legs": {"a": [1], "b": [2]}},
+    "none": {"note": [{"exists": False}]},
+}
+EVENTS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"symbol": "IBM", "price": 150.0}, ["ibm", "middle", "none", "suffix"]),
+    ({"symbol": "IBM", "price": [5, 150], "note": "x"}, ["ibm", "middle", "suffix"]),
+    ({"symbol": "I\n\u00e9BM", "price": 10**300}, ["middle", "none", "suffix"]),
+    ({"legs": [{"a": 1, "b": 3}, {"a": 2, "b": 2}]}, ["none"]),
+    ({"legs": [{"a": 1, "b": 3}, {"a": 1, "b": 2}]}, ["none", "same element"]),
+    ({}, ["none"]),
+]
+
+
+@pytest.mark.parametrize("algorithm", ["scan", "tiles"])
+def test_an_event_alone_matches_as_in_a_batch_and_as_bytes(algorithm: str) -> None:
+    index = Index.build(PATTERNS, algorithm=algorithm)
+    for event, expected in EVENTS:
+        text = json.dumps(event).encode()
+        for given in (event, text):
+            assert index.match([given]) == [expected]
+            assert index.match([given] * (FEW + 1)) == [expected] * (FEW + 1)
+        assert index.match([text, event]) == [expected] * 2
+        assert index.match([text, event] * FEW) == [expected] * (2 * FEW)
+
+
+@pytest.mark.parametrize("event", ['{"symbol": "IBM"}', None, 5, [], ["symbol"], bytearray(b"{}")])
+@pytest.mark.parametrize("n", [1, FEW + 1])
+def test_what_is_neither_a_document_nor_bytes_is_no_event(n: int, event: Any) -> None:
+    index = Index.build(PATTERNS)
+    for events in ([event] * n, [b"{}", *[event] * n]):
+        with pytest.raises(TypeError, match=f"the bytes of a JSON object, not {type(event).__name__}"):
+            index.match(events)
+    with pytest.raises(TypeError, match="the bytes of a JSON object"):
+        index.explain(event, "ibm")
+
+
+@pytest.mark.parametrize("events", [{"symbol": "IBM"}, b'{"symbol": "IBM"}', '{"symbol": "IBM"}'])
+def test_a_forgotten_list_of_events_is_refused(events: Any) -> None:
+    with pytest.raises(TypeError, match=r"for one write match\(\[event\]\)"):
+        Index.build(PATTERNS).match(events)
+
+
+def nested(levels: int) -> Any:
+    node: Any = []
+    for _ in range(levels - 1):
+        node = [node]
+    return node
+
+
+def test_what_is_wrong_with_the_arguments_is_said() -> None:
+    listed: Any = [{"x": [1]}]
+    with pytest.raises(MatchingError, match=r"patterns by id, such as .*, not a list"):
+        Index.build(listed)
+    numbered: Any = {1: {"x": [1]}}
+    with pytest.raises(MatchingError, match="the id of a subscription is a text, not 1"):
+        Index.build(numbered)
+    with pytest.raises(TypeError, match=r"not numpy.bool; its item\(\) is Python's"):
+        Index.build(PATTERNS).match([{"symbol": np.bool_(True)}])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b'{"symbol": NaN}', "NaN is no value"),
+        (b'{"symbol": "\xff"}', "not JSON"),
+        (b"[1]", "JSON object"),
+        (b"5", "JSON object"),
+        (b'{"symbol": ' + b"[" * 100_000, "nested deeper than 64"),
+        (b'{"symbol": ' + b"[" * 64 + b"]" * 64 + b"}", "nested deeper than 64"),
+        (b'{"other": ' + b'{"x": ' * 64 + b"1" + b"}" * 64 + b"}", "nested deeper than 64"),
+        (b'{"symbol": 1e999}', "beyond all doubles"),
+        (b'{"other": -1e999}', "beyond all doubles"),
+        (b'{"symbol": ' + b"9" * 400 + b"}", "beyond all doubles"),
+        (b'{"symbol": 1e999, "symbol": 1}', "beyond all doubles"),
+        (b'{"symbol": "\\ud800"}', r"\\ud800 is half of a pair"),
+        (b'{"symbol": "\\uDFFFa"}', r"\\uDFFF is half of a pair"),
+        (b'{"symbol": "\\ud83d\\u0041"}', r"\\ud83d is half of a pair"),
+        (b'{"symbol": "\\ude00\\ud83d"}', r"\\ude00 is half of a pair"),
+        (b'{"\\ud800": 1}', r"\\ud800 is half of a pair"),
+        (b'{"symbol": "\\ud800", "symbol": 1}', r"\\ud800 is half of a pair"),
+        (b'{"symbol": "\xed\xa0\x80"}', "not JSON"),
+    ],
+)
+@pytest.mark.parametrize("n", [1, FEW + 1])
+def test_bytes_that_are_no_event_are_refused(n: int, text: bytes, reason: str) -> None:
+    index = Index.build(PATTERNS)
+    with pytest.raises(MatchingError, match=reason):
+        index.match([b'{"symbol": "IBM"}'] * (n - 1) + [text])
+    assert index.match([{"symbol": "IBM"}]) == [["middle", "none", "suffix"]]
+
+
+@pytest.mark.parametrize("n", [1, FEW + 1])
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        ({"symbol": "\ud800"}, "half of a pair of surrogates"),
+        ({"symbol": ["a", {"x": 1}, "a\udfff"]}, "half of a pair of surrogates"),
+        ({"symbol": nested(64)}, "nested deeper than 64"),
+        ({"symbol": nested(100_000)}, "nested deeper than 64"),
+    ],
+    ids=["half a pair", "in an array", "65 levels", "100,001 levels"],
+)
+def test_a_document_that_is_no_event_is_refused(n: int, event: dict[str, Any], reason: str) -> None:
+    index = Index.build(PATTERNS)
+    with pytest.raises(MatchingError, match=reason):
+        index.match([{"symbol": "IBM"}] * (n - 1) + [event])
+    assert index.match([{"symbol": nested(63)}] * n) == [["none"]] * n
+
+
+@pytest.mark.parametrize("n", [1, FEW + 1])
+def test_an_event_may_have_64_levels_and_pairs_of_surrogates(n: int) -> None:
+    index = Index.build({"s": {"x": ["\U0001f600", "\\ud800"]}})
+    deep = b"[" * 62 + b'{"y": "\\n"}' + b"]" * 62
+    for text in (b'"\\ud83d\\ude00"', b'"\\uD83D\\uDE00"', b'"\\\\ud800"', b'["' + b"\\u00e9" * 9 + b'", "\\\\ud800"]'):
+        assert index.match([b'{"x": ' + text + b', "z": ' + deep + b"}"] * n) == [["s"]] * n
+
+
+@pytest.mark.parametrize("n", [1, 2 * WORTHWHILE])
+@pytest.mark.parametrize(
+    "pattern", [{"x": ["\ud800"]}, {"\ud800": ["a"]}, {"x": {"a\udfff": [1]}}, {"x": [{"prefix": "\ud800"}]}]
+)
+def test_patterns_with_half_of_a_pair_of_surrogates_are_refused(n: int, pattern: Any) -> None:
+    """Alone and among many of one shape."""
+    with pytest.raises(MatchingError, match="without unpaired surrogates"):
+        Index.build({f"s{i}": pattern for i in range(n)})
+
+
+@pytest.mark.parametrize("n", [1, FEW + 1])
+def test_a_value_that_json_does_not_know_is_refused(n: int) -> None:
+    with pytest.raises(TypeError, match="not set"):
+        Index.build(PATTERNS).match([{"symbol": {1}}] * n)
+
+
+def test_of_a_repeated_name_the_last_counts() -> None:
+    assert Index.build({"s": {"x": [2]}}).match([b'{"x": 1, "x": 2}', b'{"x": 2, "x": 1}']) == [["s"], []]
+
+
+def test_an_event_may_hold_more_than_the_last_one_did() -> None:
+    index = Index.build({"s": {"x": [{"numeric": [">", 4_998]}]}}, algorithm="tiles")
+    for n in (1, 5_000, 2, 5_000):
+        event = {"x": list(range(n))}
+        assert index.match([event, json.dumps(event).encode()]) == [["s"] * (n == 5_000)] * 2
+
+
+@pytest.mark.parametrize("algorithm", ["scan", "tiles"])
+def test_threads_match_at_the_same_time(algorithm: str) -> None:
+    r = Random(3)
+    index = Index.build({f"s{i}": {"x": [{"numeric": [">", i]}], "y": [i % 3]} for i in range(300)}, algorithm)
+    events = [{"x": r.randrange(300), "y": r.randrange(3)} for _ in range(400)]
+    expected = index.match(events)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda event: index.match([json.dumps(event).encode()])[0], events))
+    assert found == expected
+
+
+@pytest.mark.parametrize("pattern", [{"x": ("a",)}, {"x": {5: ["a"]}}, {5: ["a"]}, {"x": [{"prefix": ("a",)}]}])
+def test_what_json_would_change_is_not_compiled_by_its_json(pattern: Any) -> None:
+    """JSON writes a tuple as a list and 5 as "5"; the language knows neither."""
+    with pytest.raises(MatchingError, match="'bad'"):
+        Index.build({f"s{i}": {"x": ["a"]} for i in range(2 * WORTHWHILE)} | {"bad": pattern})
+
+
+def test_a_pattern_may_be_any_mapping() -> None:
+    index = Index.build({"s": MappingProxyType({"x": [MappingProxyType({"prefix": "a"})]})})
+    assert index.match([{"x": "ab"}]) == [["s"]]
+    assert all(line.held for line in index.explain(b'{"x": "ab"}', "s"))
+
+
+def test_a_pattern_that_is_changed_later_changes_nothing() -> None:
+    pattern = {"x": [1]}
+    index = Index.build({"s": pattern})
+    pattern["x"][0] = 2
+    assert index.match([{"x": 1}]) == [["s"]]
+    assert index.explain({"x": 1}, "s")[0].held
+
+
+def test_a_small_part_beside_a_longer_one_is_scanned() -> None:
+    index = Index.build({f"s{i}": {"x": [i]} for i in range(40)}, algorithm="tiles").update(add={"t": {"x": [1]}})
+    assert [type(part.matcher) for part in index.snapshot.parts] == [Tiles, Scan]
+    assert index.match([{"x": 1}]) == [["s1", "t"]]
+
+
+def test_versions_share_their_parts_and_stay_as_they_are() -> None:
+    first = Index.build({f"s{i}": {"x": [i % 5]} for i in range(40)}, algorithm="tiles")
+    before = first.match([{"x": 1}])
+    second = first.update(add={"s1": {"x": [2]}, "t": {"x": [1]}}, remove=["s6"])
+    assert second.snapshot.parts[0] is first.snapshot.parts[0]
+    assert first.match([{"x": 1}]) == before
+    assert second.match([{"x": 1}]) == [sorted({*before[0], "t"} - {"s1", "s6"})]
+    assert (len(first), len(second)) == (40, 40)
+    with pytest.raises(MatchingError, match="cannot explain 's6'"):
+        second.explain({"x": 1}, "s6")
+    with pytest.raises(MatchingError, match="cannot remove 's6'"):
+        second.update(remove=["s6"])
+
+
+def test_an_index_that_was_copied_matches_as_before() -> None:
+    index = Index.build(PATTERNS, algorithm="tiles")
+    index.match([{}])
+    assert pickle.loads(pickle.dumps(index)).match([event for event, _ in EVENTS]) == [ids for _, ids in EVENTS]
+
+
+def test_one_workspace_serves_events_of_all_kinds() -> None:
+    r = Random(5)
+    patterns = {f"s{i}": workloads.pattern(r) for i in range(60)}
+    index = Index.build(patterns, algorithm="tiles")
+    events = [workloads.event(r) for _ in range(200)]
+    alone = [index.match([event])[0] for event in events]
+    assert alone == index.match(events)

@@ -1,0 +1,163 @@
+"""Between two batches the job waits within Spark's callback for as long as there is nothing to read."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from config import Settings
+from streaming.driver import job
+from streaming.driver.job import _Batches, _read_to_the_end
+from streaming.driver.pipeline import Pipeline
+from streaming.errors import JobError
+from streaming.rows import EVENTS, SUBSCRIPTIONS
+from tests.support.doubles.spark_double import Frame
+from tests.support.doubles.stage import ListSink, event, pipeline, state
+
+
+def frame(p: Pipeline, *rows: dict[str, Any]) -> Any:
+    slots: Any = p.slots
+    return Frame.of(rows, 10, slots.stage)
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "ASK_EVERY_S", 0.001)
+
+
+def test_it_waits_until_there_is_more_and_takes_what_was_done_beside_the_batches() -> None:
+    p = pipeline(ListSink())
+    p.state.better = Future()
+    p.state.better.set_result(("counting", {}))
+    answers = iter([True, True, False])
+    _Batches(p, lambda: next(answers))(frame(p), 0)
+    assert next(answers, None) is None
+    assert p.state.snapshot.algorithm == "counting"
+
+
+def test_it_does_not_wait_where_there_is_more() -> None:
+    p = pipeline(ListSink())
+    p.state.step = lambda: pytest.fail("there is no time for it")  # type: ignore[method-assign]
+    _Batches(p, lambda: False)(frame(p), 0)
+
+
+def test_who_stops_the_job_need_not_wait_for_a_record() -> None:
+    p = pipeline(ListSink())
+    batches = _Batches(p, lambda: True)
+    waiting = threading.Thread(target=batches, args=(frame(p), 0))
+    waiting.start()
+    batches._refuse()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    assert batches.failure is None
+
+
+def test_a_stop_that_waits_for_a_batch_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(job, "SAY_AFTER_S", 0.0)
+    batches = _Batches(pipeline(ListSink()))
+    refusing = threading.Thread(target=batches._refuse)
+    with caplog.at_level(logging.WARNING, "sluice.job"), batches.held():
+        refusing.start()
+        while not caplog.records:
+            time.sleep(0.001)
+        assert refusing.is_alive()
+    refusing.join(60)
+    assert caplog.messages == ["the batch in hand is not done yet, waiting for it"]
+    assert batches._finished
+
+
+class Query:
+    """A query that can be stopped."""
+
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_a_query_ends_between_two_batches_and_not_within_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "WAIT_FOR_A_BATCH_S", 0.01)
+    p, query = pipeline(ListSink()), Query()
+    batches = _Batches(p, lambda: True)
+    with batches.held():
+        assert not batches.ended(query)  # type: ignore[arg-type]  # a double
+    assert not query.stopped
+    waiting = threading.Thread(target=batches, args=(frame(p), 0))
+    waiting.start()
+    while not batches.ended(query):  # type: ignore[arg-type]  # a double
+        pass
+    waiting.join(60)
+    assert (query.stopped, waiting.is_alive()) == (True, False)
+    with pytest.raises(InterruptedError):
+        batches(frame(p), 1)
+    batches.failure = JobError("no such option")
+    with pytest.raises(JobError):
+        batches.ended(query)  # type: ignore[arg-type]  # a double
+
+
+def test_work_that_fails_while_it_waits_stops_the_job() -> None:
+    p = pipeline(ListSink())
+    p.state.better = Future()
+    p.state.better.set_exception(JobError("no such option"))
+    batches = _Batches(p, lambda: True)
+    with pytest.raises(JobError):
+        batches(frame(p), 0)
+    assert isinstance(batches.failure, JobError)
+
+
+@pytest.mark.parametrize(
+    ("told", "at_the_end"),
+    [
+        ({("events", 0): 5, ("subscriptions", 0): 7}, True),
+        ({("events", 0): 6, ("subscriptions", 0): 7}, False),
+        ({("events", 0): 5, ("subscriptions", 0): 8}, False),
+        ({("events", 0): 5, ("events", 1): 1}, False),
+        ({("events", 0): 5, ("events", 1): 0}, True),
+        (None, False),
+    ],
+    ids=["read", "an event", "a change", "of another partition", "which is empty", "no answer"],
+)
+def test_there_is_more_if_a_partition_ends_beyond_the_positions(told: Any, at_the_end: bool) -> None:
+    read = state({(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 7})
+    assert _read_to_the_end(lambda: told, read, Settings()) is at_the_end  # type: ignore[arg-type]  # a double
+
+
+def test_an_event_is_done_before_it_waits() -> None:
+    sink = ListSink()
+    p = pipeline(sink)
+    seen: list[int] = []
+
+    def at_the_end() -> bool:
+        seen.append(p.state.positions[EVENTS, 0])
+        return False
+
+    _Batches(p, at_the_end)(frame(p, event(0, {"x": 1})), 0)
+    assert seen == [1]
+
+
+def test_gaps_that_wait_for_an_answer_of_the_broker_are_counted_at_the_end() -> None:
+    """The next job begins behind them."""
+    p = pipeline(ListSink())
+    asked: list[list[int]] = []
+
+    def firsts(partitions: Iterable[int]) -> dict[int, int]:
+        asked.append(list(partitions))
+        return dict.fromkeys(asked[-1], 0)
+
+    p.deleted.firsts, p.deleted.clock = firsts, lambda: 100.0
+    batches = _Batches(p)
+    for offset in (1, 3):
+        p.deleted.read({0: 1}, {0: offset})
+        p.deleted.count()
+    assert asked == [[0]], "not again so soon"
+    batches.end(SimpleNamespace(stop=lambda: None), by_request=True)  # type: ignore[arg-type]  # a double
+    assert asked == [[0], [0]]

@@ -1,0 +1,176 @@
+"""The supervisor restarts the job, or does not."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.process import supervision
+from streaming.process.supervision import Past
+from tests.support.logged import fields_of
+
+# Each start adds a line to the file and then does what that line of the plan says.
+SCRIPT = """
+import os, signal, sys, time
+progress, log, *plan = sys.argv[1:]
+with open(log, "a") as file:
+    file.write(f"{os.getpid()}\\n")
+what = plan[len(open(log).readlines()) - 1]
+if what == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+if what == "child":
+    if os.fork() == 0:
+        time.sleep(600)
+    os.kill(os.getpid(), signal.SIGKILL)
+if what == "progress":
+    os.write(int(progress), b"+")
+    os.kill(os.getpid(), signal.SIGKILL)
+if what == "wait":
+    time.sleep(600)
+sys.exit(int(what))
+"""
+
+
+def starts(log: Path) -> list[int]:
+    return [int(line) for line in log.read_text().split()] if log.exists() else []
+
+
+def run(log: Path, *plan: str, stop: threading.Event | None = None) -> int:
+    return supervision.supervise(partial(command, log, *plan), stop or threading.Event())
+
+
+def command(log: Path, *plan_and_past: Any) -> list[str]:
+    *plan, past = plan_and_past
+    return [sys.executable, "-c", SCRIPT, str(past.progress), str(log), *plan]
+
+
+@pytest.mark.parametrize(
+    ("plan", "code"),
+    [
+        (("0",), 0),
+        (("1",), 1),  # a bug, or a job that another has taken over from
+        (("2",), 2),  # a wrong setting
+        (("kill", "0"), 0),
+        (("kill", "kill", "kill", "1"), 1),
+        (("75", "0"), 0),
+    ],
+)
+def test_it_starts_again_what_was_killed_or_may_work_later(tmp_path: Path, plan: tuple[str, ...], code: int) -> None:
+    assert run(tmp_path / "log", *plan) == code
+    assert len(starts(tmp_path / "log")) == len(plan)
+
+
+def test_each_is_told_of_those_before_it(tmp_path: Path) -> None:
+    plan = ["75", "kill", "kill", "0"]
+    told = []
+
+    def telling(past: Past) -> list[str]:
+        told.append((past.restarts, past.exit_code))
+        return command(tmp_path / "log", *plan, past)
+
+    assert supervision.supervise(telling, threading.Event()) == 0
+    assert told == [(0, None), (1, 75), (2, -9), (3, -9)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_nothing_of_the_last_one_is_left_when_the_next_one_starts(tmp_path: Path) -> None:
+    assert run(tmp_path / "log", "child", "0") == 0
+    (first, _) = starts(tmp_path / "log")
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # another process has ended meanwhile
+            state, _, group, *_ = stat.read_text().rpartition(")")[2].split()
+            assert int(group) != first or state in "ZX"
+
+
+class Pauses(threading.Event):
+    """Those of a supervisor, which do not last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        if timeout != supervision.POLL_S:
+            self.seen.append(timeout)
+            return False
+        return super().wait(timeout)
+
+
+@pytest.mark.parametrize(
+    ("plan", "pauses"),
+    [
+        (("75", "75", "75", "kill", "0"), [1, 2, 4, 8]),
+        (("75", "75", "progress", "75", "progress", "kill", "75", "0"), [1, 2, 0, 1, 0, 0, 1]),
+    ],
+)
+def test_pauses_grow_while_nothing_is_done(tmp_path: Path, plan: tuple[str, ...], pauses: list[float]) -> None:
+    stop = Pauses()
+    assert run(tmp_path / "log", *plan, stop=stop) == 0
+    assert stop.seen == pauses
+
+
+def test_what_ran_long_is_restarted_without_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "STEADY_S", 0.0)
+    stop = Pauses()
+    assert run(tmp_path / "log", "75", "75", "0", stop=stop) == 0
+    assert stop.seen == [0, 0]
+
+
+def test_who_is_told_to_stop_tells_the_job(tmp_path: Path) -> None:
+    stop, codes = threading.Event(), list[int]()
+    thread = threading.Thread(target=lambda: codes.append(run(tmp_path / "log", "wait", stop=stop)))
+    thread.start()
+    while not starts(tmp_path / "log"):
+        time.sleep(0.01)
+    stop.set()
+    thread.join(10)
+    assert codes == [-15]
+    assert len(starts(tmp_path / "log")) == 1
+
+
+def test_while_a_disk_is_full_nothing_is_started_and_once_there_is_room_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However long the pauses had become. What is in the way is said once."""
+    monkeypatch.setattr(supervision, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(logging.getLogger("sluice"), "propagate", True)
+    caplog.set_level(logging.INFO, "sluice")
+    log, looks, started = tmp_path / "log", iter(["", "full", "full", "full", "full", ""]), list[int]()
+
+    def obstacle() -> str:
+        started.append(len(starts(log)))
+        return next(looks)
+
+    assert supervision.supervise(partial(command, log, "75", "75", "0"), threading.Event(), obstacle) == 0
+    assert started == [1, 2, 2, 2, 2, 2]
+    assert len(starts(log)) == 3
+    assert [record.message for record in caplog.records] == [
+        "the job ended, restarting it",
+        "the job ended, waiting until it can start",
+        "the obstacle is gone, starting the job",
+    ]
+    assert fields_of(caplog.records[1])["reason"] == "full"
+
+
+def test_a_supervisor_that_waits_for_room_can_be_stopped(tmp_path: Path) -> None:
+    stop = threading.Event()
+    looks = 0
+
+    def obstacle() -> str:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            stop.set()
+        return "full"
+
+    assert supervision.supervise(partial(command, tmp_path / "log", "75"), stop, obstacle) == 75
+    assert len(starts(tmp_path / "log")) == 1

@@ -1,0 +1,173 @@
+"""A restored state equals the original, wherever the changes of an id lie."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from matchers.index.snapshot import Snapshot
+from streaming.rows import SUBSCRIPTIONS
+from tests.property.test_living import LaterJob, Sink
+from tests.support.doubles.stage import ALICE, BOB, change
+from tests.support.histories.living import Crash
+from tests.support.logged import fields_of
+
+pytestmark = pytest.mark.kernels
+
+WRONG = {"subscriber": "?", "pattern": {}}
+Change = tuple[str, Any, int, int]  # id, document, partition, timestamp
+
+
+class World:
+    """A job and what it reads; it starts again on what it saved, or on nothing."""
+
+    def __init__(self, directory: Path) -> None:
+        self.world, self.directory = Sink(), directory
+        self.world.add_partition()
+        self.job: LaterJob | None = None
+
+    def write(self, *changes: Change) -> None:
+        for id, document, partition, timestamp in changes:
+            log = self.world.topics[SUBSCRIPTIONS, partition]
+            log.append(change(len(log), id, document, partition) | {"timestamp": timestamp})
+
+    def batch(self, *changes: Change) -> None:
+        self.write(*changes)
+        assert self.job is not None
+        logs = self.world.topics.items()
+        self.job.batch([row for at, log in logs for row in log[self.job.state.positions.get(at, 0) :]], 100)
+
+    def start(self) -> dict[str, str]:
+        """The subscriber of each subscription."""
+        self.job = LaterJob(self.world, Snapshot(most=4), self.directory)
+        return {id: subscriber for id, (subscriber, _) in self.job.subscriptions().items()}
+
+    def save(self) -> None:
+        """And stop."""
+        assert self.job is not None
+        self.job.later.shutdown()
+        self.job.state.close()
+
+    def crash(self) -> None:
+        assert self.job is not None
+        self.job.end()
+
+    def forget(self) -> None:
+        shutil.rmtree(self.directory)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    world = World(tmp_path / "state")
+    world.world.install(monkeypatch)
+    monkeypatch.setattr("streaming.state.compaction.SAVE_EVERY_S", 1e9)
+    world.write(("kept", ALICE, 0, 1))
+    assert world.start() == {"kept": "alice"}
+    yield world
+    world.crash()
+
+
+# Batches of changes; in every one an id counts as its last change says, whatever the times and partitions.
+HISTORIES: dict[str, tuple[list[Sequence[Change]], dict[str, str]]] = {
+    "withdrawn in a lower partition": ([[("s", ALICE, 1, 5)], [("s", None, 0, 9)]], {}),
+    "withdrawn in a lower partition by a client whose clock is slow": ([[("s", ALICE, 1, 5)], [("s", None, 0, 2)]], {}),
+    "replaced in a lower partition": ([[("s", ALICE, 2, 5)], [("s", BOB, 1, 2)]], {"s": "bob"}),
+    "back in the first partition": (
+        [[("s", ALICE, 0, 5)], [("s", None, 1, 6)], [("s", BOB, 0, 4)]],
+        {"s": "bob"},
+    ),
+    "withdrawn elsewhere, then a refused change": (
+        [[("s", ALICE, 0, 5)], [("s", None, 1, 2)], [("s", WRONG, 0, 9)]],
+        {},
+    ),
+    "replaced, withdrawn elsewhere, then a refused change": (
+        [[("s", ALICE, 0, 5)], [("s", BOB, 0, 6)], [("s", None, 1, 2)], [("s", WRONG, 0, 9)]],
+        {},
+    ),
+    "replaced elsewhere, then a refused change": (
+        [[("s", ALICE, 1, 5)], [("s", BOB, 0, 2)], [("s", WRONG, 1, 9)]],
+        {"s": "bob"},
+    ),
+    "all in one batch: the latest time counts": ([[("s", ALICE, 1, 5), ("s", BOB, 0, 9)]], {"s": "bob"}),
+}
+
+
+@pytest.mark.parametrize("saved", [None, 0, 1], ids=["nothing is saved", "the first is saved", "a batch is saved"])
+@pytest.mark.parametrize(("batches", "expected"), HISTORIES.values(), ids=HISTORIES)
+def test_what_counts_when_the_job_is_back(
+    world: World, batches: list[Sequence[Change]], expected: dict[str, str], saved: int | None
+) -> None:
+    for number, changes in enumerate(batches):
+        if number == saved:
+            world.save()
+            world.start()
+        world.batch(*changes)
+    assert world.job is not None
+    live = world.job.subscriptions()
+    world.crash()
+    if saved is None:
+        world.forget()
+    assert world.start() == {"kept": "alice"} | expected
+    assert world.job.subscriptions() == live
+
+
+def test_what_a_quota_refused_stays_refused_without_the_checkpoint(world: World) -> None:
+    assert world.job is not None
+    world.batch(("s", BOB, 0, 5))
+    world.job.pipeline.subscription_quota.most = 1
+    world.job.pipeline.subscription_quota.begin(world.job.state.snapshot)
+    world.batch(("s", ALICE, 0, 6))
+    world.batch(("s", ALICE, 0, 7))
+    assert [s["status"] for s in world.world.said("s")] == ["accepted", "refused", "refused"]
+    world.crash()
+    world.forget()
+    assert world.start() == {"kept": "alice", "s": "bob"}
+
+
+def test_a_partition_that_is_added_changes_nothing(world: World) -> None:
+    """The natural way: the keys of later changes lead to another partition."""
+    world.batch(*((f"s{i}", ALICE, i % 2, 1) for i in range(6)))
+    world.batch(*((f"s{i}", None, (i + 1) % 3, 2) for i in range(6)))
+    world.crash()
+    world.world.compact(())
+    world.forget()
+    assert world.start() == {"kept": "alice"}
+
+
+def test_what_a_first_start_said_that_did_not_end_was_never_in_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path / "state")
+    world.world.install(monkeypatch)
+    world.write(("s", ALICE, 0, 5))
+    publish = world.world.publish
+
+    def crash_at_the_end(records: Any, offsets: Any) -> tuple[float, float]:
+        if offsets:
+            raise Crash
+        return publish(records, offsets)
+
+    monkeypatch.setattr(world.world, "publish", crash_at_the_end)
+    with pytest.raises(Crash):
+        world.start()
+    assert len(world.world.written()) == 1
+    monkeypatch.undo()
+    world.world.install(monkeypatch)
+    world.write(("s", BOB, 1, 2))
+    assert world.start() == {"s": "alice"}  # one batch, and alice's change was written later
+    world.crash()
+
+
+def test_what_compaction_took_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """A refused change keeps the document before it in force, but in the topic that goes after a day."""
+    world.batch(("s", ALICE, 0, 5))
+    world.batch(("s", WRONG, 0, 6))
+    world.crash()
+    world.world.compact(())
+    world.forget()
+    assert world.start() == {"kept": "alice"}
+    assert [fields_of(r)["ids"] for r in caplog.records if "not in their topic any more" in r.message] == [["s"]]
