@@ -198,6 +198,20 @@ def test_a_room_is_not_crowded_and_its_first_page_says_what_it_is_for(folder: Pa
         assert promise in page.replace("\n", " "), f"{name_of(folder)}/__init__.py says nothing of it: {promise}"
 
 
+TEST_FOLDERS = sorted({file.parent for file in (HOME / "tests").rglob("*.py")})
+
+
+@pytest.mark.parametrize("folder", [f for f in TEST_FOLDERS if f.name not in ("faults", "soak")], ids=name_of)
+def test_a_folder_of_tests_is_not_crowded(folder: Path) -> None:
+    assert len([path for path in folder.iterdir() if path.is_file()]) <= MOST_FILES
+
+
+@pytest.mark.parametrize("kind", ["unit", "integration"])
+def test_tests_lie_where_what_they_test_lies(kind: str) -> None:
+    mirrored = [f.relative_to(HOME / "tests" / kind) for f in TEST_FOLDERS if f.is_relative_to(HOME / "tests" / kind)]
+    assert [folder for folder in mirrored if not (HOME / folder).is_dir()] == []
+
+
 def imported_modules(module: Path, known: Collection[str]) -> Iterator[str]:
     """Of the known ones. `from room import module` is about the module, not about the room's first page."""
     for node in ast.walk(ast.parse(module.read_text())):
