@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.contract.tables import Int32, Int64, offsets_of
-from matchers.index.kernels import texts as kernels
+from matchers.kernels import texts as kernels
 
 Bools = NDArray[np.bool_]
 

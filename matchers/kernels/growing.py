@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from matchers.kernels.jit import kernel
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def with_room(array: NDArray[Scalar], length: int, fill: Any = 0) -> NDArray[Scalar]:
+    """The array, or, if it is shorter than `length`, a copy of at least twice its length, padded with `fill`."""
+    if length <= len(array):
+        return array
+    larger = np.full(max(length, 2 * len(array)), fill, array.dtype)
+    larger[: len(array)] = array
+    return larger
 
 
 @kernel

@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from matchers.kernels.jit import kernel
-from streaming.publishing.wire import CHECKED, load
+from matchers.kernels.texts import CHECKED, load
 
 _code: Any = cgutils  # without types
 _POLYNOMIAL = np.uint32(0x82F63B78)  # bits reversed

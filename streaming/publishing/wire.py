@@ -2,29 +2,25 @@
 
 Each `put_...` writes at a position of a byte array and returns the position after it. Numbers are below 2^62.
 
-Copies and loads of words compile to single instructions that check no bounds. Where numba checks bounds, or does not
-compile at all, they are plain Python.
+Copies compile to single instructions that check no bounds. Where numba checks bounds, or does not compile at all, they
+are plain Python.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from matchers.kernels.jit import inlined
+from matchers.kernels.texts import CHECKED
 
 _code: Any = cgutils  # without types
-_SETTINGS: Any = numba.config  # numba sets them when it is imported
 _MOST_DIGITS = 19  # of numbers below 2^63
 _TEN, _ZERO = np.uint64(10), np.uint64(48)
-# Whether kernels run as Python, or check the bounds of arrays.
-CHECKED = bool(_SETTINGS.DISABLE_JIT) or _SETTINGS.BOUNDSCHECK == 1
 
 
 def _memcpy(_: Any, to: Any, at: Any, source: Any, begin: Any, length: Any) -> Any:
@@ -38,19 +34,7 @@ def _memcpy(_: Any, to: Any, at: Any, source: Any, begin: Any, length: Any) -> A
     return types.void(to, types.int64, source, types.int64, types.int64), generate
 
 
-def _load64(_: Any, source: Any, at: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        origin = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = builder.bitcast(builder.gep(origin.data, [arguments[1]]), ir.IntType(64).as_pointer())
-        word = builder.load(place)
-        word.align = 1
-        return word
-
-    return types.uint64(source, types.int64), generate
-
-
 _copy_bytes: Any = intrinsic(_memcpy)
-_load_word: Any = intrinsic(_load64)
 
 
 def _copy_compiled(to: Any, at: int, source: Any, begin: int, end: int) -> int:
@@ -64,20 +48,7 @@ def _copy_checked(to: Any, at: int, source: Any, begin: int, end: int) -> int:
     return at + (end - begin)
 
 
-def _load_compiled(source: Any, at: int) -> Any:
-    """The word of 8 bytes that begins at `at`, little-endian."""
-    return _load_word(source, at)
-
-
-def _load_checked(source: Any, at: int) -> Any:
-    word = np.uint64(0)
-    for i in range(8):
-        word |= np.uint64(source[at + i]) << np.uint64(8 * i)
-    return word
-
-
 copy = inlined(_copy_checked if CHECKED else _copy_compiled)
-load = inlined(_load_checked if CHECKED else _load_compiled)
 
 
 @inlined

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.index.kernels.words import load
 from matchers.kernels.jit import inlined, inner, kernel
+from matchers.kernels.texts import load
 
 ROOT = 0
 DEAD = -1  # within what no subscription names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,20 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from matchers.contract.tables import Float64, Int32, Int64, SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.kernels.bitsets import set_bits
+from matchers.kernels.growing import with_room
 from matchers.kernels.rows import Rows
 
-Scalar = TypeVar("Scalar", bound=np.generic)
-
 FEWEST = 256  # intervals, from which on a rebuild is worth its fixed cost
-
-
-def with_room(array: NDArray[Scalar], length: int, fill: Any = 0) -> NDArray[Scalar]:
-    """The array, or, if it is shorter than `length`, a copy of at least twice its length, padded with `fill`."""
-    if length <= len(array):
-        return array
-    larger = np.full(max(length, 2 * len(array)), fill, array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 def nbytes(*arrays: Any) -> int:

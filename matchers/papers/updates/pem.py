@@ -26,13 +26,14 @@ from numpy.typing import ArrayLike
 from matchers.algorithms.cells import Cells
 from matchers.algorithms.pool import run as run_all
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
+from matchers.kernels.growing import with_room
 from matchers.papers.pem import Clock, Found, check_options, probabilities, rows_of, shares_below, united
 from matchers.papers.pem.library import PAPER, check_algorithms
 from matchers.papers.pem.split_point import Splits, elastic
 from matchers.papers.updates import hem as hem_updates
 from matchers.papers.updates import rein as rein_updates
 from matchers.papers.updates import tama as tama_updates
-from matchers.papers.updates.growing_table import GrowingTable, nbytes, with_room
+from matchers.papers.updates.growing_table import GrowingTable, nbytes
 from matchers.papers.updates.updatable import Updatable
 
 Builder = Callable[[SubscriptionTable], Updatable]

@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.kernels.growing import with_room
 from matchers.papers import rein
 from matchers.papers.rein.kernel import BLOCK, NOBODY, Lists
-from matchers.papers.updates.growing_table import GrowingTable, nbytes, with_room
+from matchers.papers.updates.growing_table import GrowingTable, nbytes
 from matchers.papers.updates.rein_buckets import delete_pairs, insert_pairs, spread
 
 FREE = 2  # places of a bucket that is laid out with room, and half of its size

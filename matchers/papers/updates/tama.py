@@ -20,7 +20,8 @@ from matchers.algorithms import tama
 from matchers.algorithms.tama.kernel import Dyadic, Intervals, Visited
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.kernels.counting import BLOCK, padded
-from matchers.papers.updates.growing_table import GrowingTable, nbytes, with_room
+from matchers.kernels.growing import with_room
+from matchers.papers.updates.growing_table import GrowingTable, nbytes
 from matchers.papers.updates.tama_lists import Lists, delete_intervals, insert_intervals
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchers.index.kernels import texts as kernels
 from matchers.index.texts import Texts
+from matchers.kernels import texts as kernels
 from streaming.index import packing
 
 pytestmark = pytest.mark.kernels

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, MatchingError, SubscriptionTable
+from matchers.kernels.growing import with_room
 from matchers.papers import rein
 from matchers.papers.rein.kernel import BLOCK
 from matchers.papers.updates import UPDATABLE
 from matchers.papers.updates import pem as pem_updates
 from matchers.papers.updates import rein as rein_updates
-from matchers.papers.updates.growing_table import GrowingTable, with_room
+from matchers.papers.updates.growing_table import GrowingTable
 from matchers.papers.updates.updatable import Updatable
 
 pytestmark = pytest.mark.kernels
