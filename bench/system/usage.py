@@ -1,20 +1,18 @@
-"""Memory and processor time of processes by role, from Linux's /proc."""
+"""Memory and processor time of processes by role."""
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
+import psutil
 
-PROC = Path("/proc")
 EVERY_S = 5.0
 MB = 1e6
-_TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 JOB = ("driver JVM", "driver Python", "Python workers")
 
@@ -76,49 +74,25 @@ class Usage:
         self._look()
 
     def _look(self) -> None:
-        processes = _processes()
-        parent = {pid: process.parent for pid, process in processes.items()}
         usage: dict[str, Taken] = {}
-        for pid, process in processes.items():
-            name = next((name for name, other in self.others.items() if other == pid), None)
-            if name is None and _below(pid, self.job, parent):
-                name = JOB[1] if pid == self.job else JOB[0] if process.command == "java" else JOB[2]
-            if name is None:
-                continue
-            taken = usage.setdefault(name, Taken())
-            taken.memory_mb += process.memory_mb
-            # Workers come and go: the processor time of a finished worker is counted in its parent.
-            taken.cpu_s += process.cpu_s + (process.cpu_of_children_s if name == JOB[2] else 0.0)
+        others = {pid: name for name, pid in self.others.items()}
+        for process in (*_tree(self.job), *(process for pid in others for process in _tree(pid)[:1])):
+            with suppress(psutil.NoSuchProcess), process.oneshot():
+                below = JOB[1] if process.pid == self.job else JOB[0] if process.name() == "java" else JOB[2]
+                name = others.get(process.pid, below)
+                times, memory = process.cpu_times(), process.memory_info()
+                taken = usage.setdefault(name, Taken())
+                taken.memory_mb += memory.rss / MB
+                # Workers come and go: the processor time of a finished worker is counted in its parent.
+                ended = times.children_user + times.children_system if name == JOB[2] else 0.0
+                taken.cpu_s += times.user + times.system + ended
         self.samples.append((time.monotonic(), usage))
 
 
-@dataclass(frozen=True)
-class _Process:
-    command: str
-    parent: int
-    memory_mb: float
-    cpu_s: float
-    cpu_of_children_s: float
-
-
-def _processes() -> dict[int, _Process]:
-    processes = {}
-    for entry in PROC.iterdir():
-        if entry.name.isdigit():
-            try:
-                text = (entry / "stat").read_text()
-            except OSError:
-                continue  # it has just ended
-            command, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
-            user, system, children_user, children_system = (int(ticks) / _TICKS for ticks in fields[11:15])
-            memory = int(fields[21]) * _PAGE / MB
-            processes[int(entry.name)] = _Process(
-                command, int(fields[1]), memory, user + system, children_user + children_system
-            )
-    return processes
-
-
-def _below(pid: int, ancestor: int, parent: Mapping[int, int]) -> bool:
-    while pid != ancestor and pid in parent:
-        pid = parent[pid]
-    return pid == ancestor
+def _tree(pid: int) -> list[psutil.Process]:
+    """A process and all below it; nothing if it has ended."""
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []

@@ -102,20 +102,20 @@ def early(system: System, r: Random) -> float:
     before = _running(system).everything
     kill(before)
     for of_jvm in (True, False, True):
-        known = {(p.pid, p.began) for p in before}
+        known = {p.handle for p in before}
         victims: list[Process] = []
         while not victims:
             system.job.check()
             if time.monotonic() - began > STARTS_WITHIN_S:
                 raise Failed(f"the job has not started again:\n{system.job.last_lines()}")
             tree = system.tree()
-            victims = [p for p in (tree.jvms if of_jvm else tree.drivers) if (p.pid, p.began) not in known]
+            victims = [p for p in (tree.jvms if of_jvm else tree.drivers) if p.handle not in known]
             time.sleep(0.02)
         time.sleep(r.uniform(0.0, EARLY_S))
         before = system.tree().everything
         for victim in victims:
             now = of_pid(victim.pid)  # what had just been forked may be another program by now
-            if now is not None and now.began == victim.began:
+            if now is not None and now.handle == victim.handle:
                 now.send(signal.SIGKILL)
     return time.monotonic() - began
 

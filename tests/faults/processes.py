@@ -8,44 +8,50 @@ import signal
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-PROC = Path("/proc")
+import psutil
+
+GONE = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 @dataclass(frozen=True)
 class Process:
-    pid: int
+    handle: psutil.Process  # names it for ever: a later process with its pid is another one
     parent: int
     session: int
-    began: str  # in clock ticks since the machine did; with the pid, it names a process for ever
     command: str
 
+    @property
+    def pid(self) -> int:
+        return int(self.handle.pid)
+
     def alive(self) -> bool:
-        return of_pid(self.pid) == self
+        """Whether more is left of it than its exit code."""
+        try:
+            return self.handle.is_running() and self.handle.status() not in GONE
+        except psutil.NoSuchProcess:
+            return False
 
     def send(self, number: int) -> None:
         """Nothing happens if it has ended."""
-        if self.alive():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self.handle.send_signal(number)
 
 
 def of_pid(pid: int) -> Process | None:
     """None if there is none, or only its exit code is left."""
     try:
-        text = (PROC / str(pid) / "stat").read_text()
-        command = (PROC / str(pid) / "cmdline").read_text(errors="replace")
-    except OSError:
+        handle = psutil.Process(pid)
+        with handle.oneshot():
+            process = Process(handle, handle.ppid(), os.getsid(pid), "\0".join(handle.cmdline()))
+            return None if handle.status() in GONE else process
+    except (psutil.NoSuchProcess, ProcessLookupError):
         return None
-    state, parent, _, session, *fields = text[text.rindex(")") + 2 :].split()
-    return None if state in "ZX" else Process(pid, int(parent), int(session), fields[15], command)
 
 
 def below(pid: int) -> list[Process]:
     """All that descend from it, parents first; those too that lost their own parent."""
-    others = (int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit() and int(entry.name) != pid)
-    there = [process for other in others if (process := of_pid(other))]
+    there = [process for other in psutil.pids() if other != pid and (process := of_pid(other))]
     found: list[Process] = []
     parents = {pid}
     while parents:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.faults.processes import PROC, Tree, below
+import psutil
+
+from tests.faults.processes import Tree, below
 
 MB = 1e6
-_TICKS = os.sysconf("SC_CLK_TCK")
 JOB = ("driver", "JVM", "workers", "compaction", "supervisor")
 
 
@@ -49,19 +51,16 @@ def taken(pids: Sequence[int]) -> Taken:
     """One that has ended meanwhile takes nothing."""
     total = Taken()
     for pid in pids:
-        try:
-            stat = (PROC / str(pid) / "stat").read_text()
-            fields = stat[stat.rindex(")") + 2 :].split()
-            memory = _memory(pid)
-            descriptors = len(os.listdir(PROC / str(pid) / "fd"))
-        except (OSError, ValueError):
-            continue
-        total.processes += 1
-        total.memory_mb += memory.get("Pss", 0) / 1000
-        total.resident_mb += memory.get("Rss", 0) / 1000
-        total.threads += int(fields[17])
-        total.descriptors += descriptors
-        total.cpu_s += (int(fields[11]) + int(fields[12])) / _TICKS
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            memory, descriptors, times = process.memory_full_info(), process.num_fds(), process.cpu_times()
+            threads = process.num_threads()
+            total.processes += 1
+            total.memory_mb += memory.pss / MB
+            total.resident_mb += memory.rss / MB
+            total.threads += threads
+            total.descriptors += descriptors
+            total.cpu_s += times.user + times.system
     return total
 
 
@@ -88,12 +87,6 @@ class Most:
                 self.memory_mb[kind] = max(self.memory_mb.get(kind, 0.0), round(taken(pids).memory_mb))
             if self._over.wait(self._every_s):
                 return
-
-
-def _memory(pid: int) -> dict[str, float]:
-    """In kB of 1,000 bytes."""
-    lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()[1:]
-    return {name: int(rest.split()[0]) * 1.024 for name, _, rest in (line.partition(":") for line in lines)}
 
 
 def on_disk(directory: Path) -> float:

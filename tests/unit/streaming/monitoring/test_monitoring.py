@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import threading
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -853,20 +855,22 @@ def test_the_version_is_that_of_the_project() -> None:
 # --- memory ---
 
 
-def test_memory_is_by_what_processes_are_for(tmp_path: Any) -> None:
+def test_memory_is_by_what_processes_are_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def process(pid: int, name: str, parent: int, pages: int) -> None:
         (tmp_path / str(pid)).mkdir()
-        rest = ["S", str(parent), *["0"] * 19, str(pages), *["0"] * 5]
+        rest = ["S", str(parent), *["0"] * 40]
         (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) {' '.join(rest)}\n")
+        (tmp_path / str(pid) / "statm").write_text(f"0 {pages} 0 0 0 0 0\n")
 
+    (tmp_path / "stat").write_text("btime 0\n")
     for pid, name, parent, pages in (
         *((10, "python", 1, 100), (11, "java", 10, 20), (12, "python (x) y", 11, 3), (13, "python", 12, 4)),
         *((14, "python", 10, 5), (15, "other", 1, 1_000)),
     ):
         process(pid, name, parent, pages)
-    found = {role: n // (resident_bytes.__globals__["_PAGE"]) for role, n in resident_bytes(10, tmp_path).items()}
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+    found = {kind: size // os.sysconf("SC_PAGE_SIZE") for kind, size in resident_bytes(10).items()}
     assert found == {"jvm": 20, "workers": 7, "beside": 5}
-    assert resident_bytes(10, tmp_path / "none") == {}
 
 
 @pytest.fixture(autouse=True)
