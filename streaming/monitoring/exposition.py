@@ -11,35 +11,14 @@ from prometheus_client.registry import Collector
 
 from streaming.documents.records import REASONS
 from streaming.latencies import Latencies
+from streaming.monitoring.figures import Figures
 from streaming.monitoring.reporting import by_request
+from streaming.monitoring.totals import TOTALS
 from streaming.monitoring.verdicts import ailing, unsaved_s, waiting, without_progress_s
 from streaming.monitoring.view import Holding, View
 from streaming.version import VERSION
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-
-# (name, what is counted, help)
-COUNTED = (
-    ("sluice_matched_events", "matched", "Events that some subscription matched."),
-    ("sluice_matches", "matches", "Pairs of an event and a subscription that matches it."),
-    ("sluice_deliveries", "deliveries", "Deliveries committed to the topics of subscribers."),
-    ("sluice_deliveries_over_quota", "over_quota", "Deliveries over quotas.deliveries_per_second."),
-    ("sluice_workers_lost", "workers_lost", "Times that workers died on a batch, or were killed because they hung."),
-    ("sluice_workers_hung", "workers_hung", "Times that workers were killed because they hung."),
-    ("sluice_transactions_aborted", "transactions_aborted", "Aborted attempts at a transaction."),
-    (
-        "sluice_events_unreported",
-        "unreported",
-        "Events committed by tasks that were lost before they reported, by offsets: no other counter has them.",
-    ),
-    ("sluice_slot_transactions", "slot_transactions", "Transactions that tasks committed, each in a slot."),
-    ("sluice_published_bytes", "published_bytes", "Record batches that tasks published, as brokers store them."),
-    (
-        "sluice_events_deleted_unread",
-        "deleted_unread",
-        "Events deleted from their topic before they were read, by offsets: ends of transactions among them count too.",
-    ),
-)
 
 
 class Exposition:
@@ -81,13 +60,7 @@ def families(view: View) -> Iterator[Metric]:
     if about.past is not None:
         yield _counter("sluice_restarts", "Times that the supervisor started the job again.", about.past.restarts)
 
-    yield _counter("sluice_batches", "Batches that had rows.", figures.batches)
-    yield _counter("sluice_events", "Events read, those that cannot be decoded among them.", figures.events)
-    yield _counter("sluice_read_bytes", "Keys and values of all that was read.", figures.bytes)
-    for name, what, meaning in COUNTED:
-        yield _counter(name, meaning, figures.counts[what])
-    changes = {"accepted": figures.counts["changes"], "refused": figures.counts["refused"]}
-    yield _counters("sluice_changes", "Changes of subscriptions, without those of a query's first start.", changes)
+    yield from _totals(figures)
     letters = {reason: figures.dead_letters.get(reason, 0) for reason in REASONS}
     yield _counters("sluice_dead_letters", "Dead letters, without those of a query's first start.", letters, "reason")
     help = "Requests of tasks to the brokers that failed and succeeded later, by error."
@@ -163,6 +136,16 @@ def families(view: View) -> Iterator[Metric]:
     yield _gauges("sluice_processes_resident_bytes", help, view.resident_bytes, "role")
 
 
+def _totals(figures: Figures) -> Iterable[Metric]:
+    totals, found = figures.totals(), dict[str, CounterMetricFamily]()
+    for total in TOTALS:
+        if total.metric:
+            labels = {"result": total.result} if total.result else {}
+            new = CounterMetricFamily(total.metric, total.help, labels=[*labels])
+            found.setdefault(total.metric, new).add_metric([*labels.values()], totals[total.key])
+    return found.values()
+
+
 def _of_state(holding: Holding) -> Iterator[Metric]:
     yield _gauge("sluice_state_version", "Changes that the state takes into account, by offsets.", holding.version)
     yield _gauge("sluice_subscriptions", "Subscriptions, paused ones included.", holding.subscriptions)
@@ -213,7 +196,7 @@ def _gauges(name: str, help: str, values: Mapping[str, float], label: str) -> Me
     return family
 
 
-def _counters(name: str, help: str, values: Mapping[str, float], label: str = "result") -> Metric:
+def _counters(name: str, help: str, values: Mapping[str, float], label: str) -> Metric:
     family = CounterMetricFamily(name, help, labels=[label])
     for key, value in values.items():
         family.add_metric([key], value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from streaming.latencies import STAGES, TOTAL, Latencies
-from streaming.monitoring.reporting import COUNTED, Report
+from streaming.monitoring.reporting import Report, no_counts
 
 INTERVAL_S = 5
 INTERVALS = 120  # ten minutes
@@ -34,7 +34,7 @@ class Figures:
     batches: int = 0
     events: int = 0
     bytes: int = 0  # keys and values of all that was read
-    counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
+    counts: Mapping[str, int] = field(default_factory=no_counts)
     dead_letters: Mapping[str, int] = field(default_factory=dict)  # by reason
     publish_errors: Mapping[str, int] = field(default_factory=dict)  # failed requests, by "request ERROR"
     encoded_ms: float = 0.0  # of all tasks
@@ -65,6 +65,10 @@ class Figures:
             self._intervals(report, int(now // INTERVAL_S)),
             _sum(self.executors, report.executors),
         )
+
+    def totals(self) -> dict[str, int]:
+        """The counters of TOTALS by key."""
+        return {"batches": self.batches, "events": self.events, "read_bytes": self.bytes, **self.counts}
 
     def per_second(self, name: str, now: float, seconds: int = 60) -> float:
         """The rate of `events` or `deliveries` per second over the last whole intervals."""

@@ -12,24 +12,9 @@ from typing import Any, NamedTuple, Protocol
 from streaming.documents.records import OF_EVENTS
 from streaming.documents.trace_context import LOOKED_AT
 from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
+from streaming.monitoring.totals import COUNTED
 from streaming.rows import EVENTS, Change, DeadLetter, Progress, Published, Refusal, Row
 
-COUNTED = (
-    "matched",
-    "matches",
-    "deliveries",
-    "undecodable",
-    "changes",
-    "refused",
-    "over_quota",
-    "workers_lost",
-    "workers_hung",
-    "transactions_aborted",
-    "unreported",
-    "deleted_unread",
-    "slot_transactions",
-    "published_bytes",
-)
 LOGGED = ("prepare", "apply")  # stages; of the others `latencies` tell
 
 
@@ -55,6 +40,10 @@ class CommittedTransaction(NamedTuple):
     applied: float  # its changes were taken into account
 
 
+def no_counts() -> Counter[str]:
+    return Counter({total.key: 0 for total in COUNTED})
+
+
 @dataclass
 class Report:
     number: int
@@ -66,7 +55,7 @@ class Report:
     partitions: int = 0  # that a task's transaction has records for, at most
     events: int = 0  # among them
     waited_ms: float = 0.0  # the oldest event
-    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
+    counts: Counter[str] = field(default_factory=no_counts)
     dead_letters: Counter[str] = field(default_factory=Counter)  # by reason
     # Requests of tasks that failed at first, by "request ERROR".
     publish_errors: Counter[str] = field(default_factory=Counter)

@@ -11,10 +11,8 @@
     preparation     of the index of the settings, while events are matched without it: step (compiling kernels, loading
                     kernels, building the index), for_s, done, of (algorithms whose kernels are compiled, of how many),
                     left_s (an estimate for compiling; null: unknown); null once the index is in use
-    totals          since the start: batches, events, read_bytes, matched, matches, deliveries, undecodable, changes,
-                    refused, over_quota, workers_lost, workers_hung (among them), transactions_aborted, unreported
-                    (events committed by tasks whose reports are lost), deleted_unread, slot_transactions (that tasks
-                    committed), published_bytes (by tasks: record batches, as brokers store them)
+    totals          since the start, the counters of TOTALS (totals.py says what each counts): batches, events,
+                    read_bytes, matched, matches, ...
     dead_letters    since the start, by reason; those of which there are none are left out
     publish_errors  since the start, by request and error: requests of tasks that failed at first
     rates           of the last minute: events_per_s, deliveries_per_s
@@ -87,12 +85,7 @@ def document(view: View) -> Document:
         **{name: verdict(view) for name, verdict in VERDICTS.items()},
         "state": _state(view),
         "preparation": _preparation(view),
-        "totals": {
-            "batches": figures.batches,
-            "events": figures.events,
-            "read_bytes": figures.bytes,
-            **figures.counts,
-        },
+        "totals": figures.totals(),
         "dead_letters": dict(figures.dead_letters),
         "publish_errors": by_request(figures.publish_errors),
         "rates": {

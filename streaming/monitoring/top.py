@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streaming.errors import NotRunning
+from streaming.monitoring.totals import LABELS
 from streaming.monitoring.wording import (
     EXECUTOR_COLUMNS,
     STAGES,
@@ -136,12 +137,12 @@ def _facts(document: Document) -> Table:
         ("dead letters", number(sum(letters.values())), ", ".join(f"{why} {number(n)}" for why, n in letters.items()))
     )
     errors = ", ".join(f"{error} {number(n)}" for error, n in publish_errors(document))
-    rows.append(("published by tasks", size(totals["published_bytes"]), errors))
+    rows.append((LABELS["published_bytes"], size(totals["published_bytes"]), errors))
     code = job["last_exit_code"]
     again = "-" if job["restarts"] is None else number(job["restarts"])
     rows.append(("restarts", again, "" if code is None else f"the last after exit code {code}"))
     hung = totals["workers_hung"]
-    rows.append(("workers lost", number(totals["workers_lost"]), f"{number(hung)} hung" if hung else ""))
+    rows.append((LABELS["workers_lost"], number(totals["workers_lost"]), f"{number(hung)} hung" if hung else ""))
     resident = document["resident_bytes"].values()
     of = ", ".join(f"{whose} {much}" for whose, much in memory(document))
     rows.append(("memory", size(sum(resident)) if resident else "-", of))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from streaming.monitoring.totals import TOTALS
+
 if TYPE_CHECKING:
     from streaming.monitoring.status import Document
 
@@ -19,23 +21,6 @@ STAGES = {
     "publish": "publishing",
     "commit": "committing",
     "total": "total",
-}
-TOTALS = {
-    "batches": "batches",
-    "events": "events",
-    "matched": "events that matched",
-    "undecodable": "events not decoded",
-    "matches": "matches",
-    "deliveries": "deliveries",
-    "over_quota": "deliveries over quota",
-    "changes": "changes accepted",
-    "refused": "changes refused",
-    "workers_lost": "workers lost",
-    "workers_hung": "workers that hung",
-    "transactions_aborted": "transactions aborted",
-    "unreported": "events of lost tasks",
-    "deleted_unread": "events deleted unread",
-    "slot_transactions": "transactions of tasks",
 }
 VERDICTS = (("health", "alive", "not alive"), ("ready", "ready", "not ready"))
 MEMORY = {"jvm": "JVM", "workers": "workers", "beside": "others"}
@@ -76,6 +61,12 @@ def size(n: float) -> str:
 
 def moment(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def totals(document: Document) -> list[tuple[str, str]]:
+    """Each counter's label and number, then those of sizes."""
+    counts = [(of.label, number(document["totals"][of.key])) for of in TOTALS if not of.unit]
+    return counts + [(of.label, size(document["totals"][of.key])) for of in TOTALS if of.unit == "bytes"]
 
 
 def lags(document: Document) -> list[tuple[str, str, str]]:

@@ -12,7 +12,6 @@ from streaming.monitoring.status import Document
 from streaming.monitoring.wording import (
     EXECUTOR_COLUMNS,
     STAGES,
-    TOTALS,
     VERDICTS,
     duration,
     executors,
@@ -25,6 +24,7 @@ from streaming.monitoring.wording import (
     readable,
     seconds,
     size,
+    totals,
     unknown_lag,
 )
 
@@ -185,11 +185,8 @@ def _job(document: Document) -> Element:
 
 
 def _totals(document: Document) -> Element:
-    totals = document["totals"]
-    rows = [(what, number(totals[name])) for name, what in TOTALS.items()]
-    sizes = [("read", size(totals["read_bytes"])), ("published by tasks", size(totals["published_bytes"]))]
     errors = [(error, number(n)) for error, n in publish_errors(document)]
-    return _section("Since the start", _table((), [*rows, *sizes, *errors]))
+    return _section("Since the start", _table((), [*totals(document), *errors]))
 
 
 def _letters(document: Document) -> Element:

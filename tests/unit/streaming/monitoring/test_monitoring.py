@@ -34,6 +34,7 @@ from streaming.monitoring.figures import INTERVAL_S, INTERVALS, Figures
 from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.reporting import Report, Stage, by_request
+from streaming.monitoring.totals import LABELS
 from streaming.monitoring.verdicts import BEAT_S, BROKER_S, ailing, waiting
 from streaming.monitoring.view import (
     BUILDING,
@@ -51,7 +52,7 @@ from streaming.monitoring.view import (
     View,
 )
 from streaming.monitoring.web import page
-from streaming.monitoring.wording import LAGS, TOTALS, seconds
+from streaming.monitoring.wording import LAGS, seconds
 from streaming.process.supervision import Past
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Published
 from streaming.rows import Progress as ProgressRow
@@ -710,7 +711,7 @@ def test_the_status_is_json_and_says_what_is_documented(view: Callable[[], View]
     documented = re.findall(r"^    ([a-z_]+) +\S", status.__doc__, re.MULTILINE)
     assert list(found) == documented
     for key in (key for value in found.values() if isinstance(value, dict) for key in value):
-        names = (*re.split(r"[\s,;()]+", status.__doc__), *REASONS, *by_request(PUBLISHED.errors))
+        names = (*re.split(r"[\s,;()]+", status.__doc__), *LABELS, *REASONS, *by_request(PUBLISHED.errors))
         assert key in names or key in (*STAGES, TOTAL) or not key.isascii() or key.startswith("<"), key
 
 
@@ -755,9 +756,9 @@ def test_the_page_shows_what_the_status_says() -> None:
 
 def test_totals_are_named_in_words_and_bytes_have_their_unit() -> None:
     _, found = parsed(busy())
-    assert TOTALS.keys() | {"read_bytes", "published_bytes"} == status.document(busy())["totals"].keys()
+    assert LABELS.keys() == status.document(busy())["totals"].keys()
     sizes = ("read30 bytes", "published by tasks2.0 kB", "Produce NOT_LEADER_FOR_PARTITION2")
-    assert all(words in found.text for words in (*TOTALS.values(), *sizes))
+    assert all(words in found.text for words in (*LABELS.values(), *sizes))
     assert "over_quota" not in found.text
 
 
