@@ -40,7 +40,7 @@ from streaming.kafka.topic_watch import ANSWER_S, Watch
 from streaming.kafka.topics import TIMEOUT_S, Topics
 from streaming.log import logger
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.reporting import Both, Observer
+from streaming.monitoring.reporting import Observer, Observers
 from streaming.monitoring.view import About
 from streaming.monitoring.web.server import Server
 from streaming.process import checkpoint
@@ -280,7 +280,7 @@ def observer(settings: Settings, monitor: Monitor, last: ExitStack) -> Observer:
     from streaming.monitoring.tracing import Traces  # without traces, OpenTelemetry is not loaded
 
     name, topics = settings.query.name, (settings.events.topic, settings.subscriptions.topic)
-    return Both(monitor, last.enter_context(Traces(settings.monitoring.traces, name, *topics)))
+    return Observers(monitor, last.enter_context(Traces(settings.monitoring.traces, name, *topics)))
 
 
 def _registry(settings: Settings) -> RegistrySettings | None:

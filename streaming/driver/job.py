@@ -34,7 +34,7 @@ from streaming.kernels import ahead, rehearsal
 from streaming.kernels.ahead import Compiled
 from streaming.log import logger
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.reporting import Both, Nobody, Report
+from streaming.monitoring.reporting import NullObserver, Observers, Report
 from streaming.monitoring.spark import progress
 from streaming.monitoring.view import BUILDING, COMPILING, LOADING, RUNNING, STARTING, STOPPING
 from streaming.process import checkpoint, code_archive
@@ -116,7 +116,7 @@ class Start:
                         state.better = compiler.submit(self._better_index, spark, compilers, monitor.preparing)
                     monitor.enter(STARTING, state)
                     pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, spark.sparkContext)
-                    pipeline.observer = Both(assembly.observer(settings, monitor, last), _Told(self.past))
+                    pipeline.observer = Observers(assembly.observer(settings, monitor, last), _Told(self.past))
                     self._take_over(spark, pipeline, start)
                     ends = Ends(Cluster.of(settings), assembly.source_topics(settings).values())
                     last.callback(ends.close)
@@ -283,7 +283,7 @@ def _read_to_the_end(ends: Ends, state: State, settings: Settings) -> bool:
     return told is not None and all(end <= positions.get(at, 0) for at, end in told.items())
 
 
-class _Told(Nobody):
+class _Told(NullObserver):
     """Tells the supervisor, if there is one, of the first batch that had rows and is done."""
 
     def __init__(self, supervisor: Past | None) -> None:

@@ -175,7 +175,9 @@ class Observer(Protocol):
         """So many events were deleted before they could be read, of batches that are done."""
 
 
-class Nobody:
+class NullObserver:
+    """Does nothing when it is called."""
+
     def doing(self, batch: int, stage: str) -> None: ...
 
     def idle(self) -> None: ...
@@ -187,27 +189,28 @@ class Nobody:
     def deleted(self, events: int) -> None: ...
 
 
-@dataclass(frozen=True)
-class Both:
-    first: Observer
-    second: Observer
+class Observers:
+    """Calls several observers in their order."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
 
     def doing(self, batch: int, stage: str) -> None:
-        self.first.doing(batch, stage)
-        self.second.doing(batch, stage)
+        for observer in self._observers:
+            observer.doing(batch, stage)
 
     def idle(self) -> None:
-        self.first.idle()
-        self.second.idle()
+        for observer in self._observers:
+            observer.idle()
 
     def progressed(self) -> None:
-        self.first.progressed()
-        self.second.progressed()
+        for observer in self._observers:
+            observer.progressed()
 
     def batch(self, report: Report) -> None:
-        self.first.batch(report)
-        self.second.batch(report)
+        for observer in self._observers:
+            observer.batch(report)
 
     def deleted(self, events: int) -> None:
-        self.first.deleted(events)
-        self.second.deleted(events)
+        for observer in self._observers:
+            observer.deleted(events)

@@ -23,7 +23,7 @@ from streaming.driver.batch_order import in_order
 from streaming.driver.composition import Names
 from streaming.driver.pipeline import Pipeline, Sink
 from streaming.kafka import sink as kafka_sink
-from streaming.monitoring.reporting import Nobody, Report
+from streaming.monitoring.reporting import NullObserver, Report
 from streaming.publishing import contract
 from streaming.publishing.connection.options import Options
 from streaming.publishing.contract import Batches, Offsets, ProducerEpoch, TopicPartition
@@ -312,7 +312,7 @@ def step(p: Pipeline, *rows: dict[str, Any], most: int = 1_000_000) -> list[Reco
     return [record for records, _ in sink.transactions[before:] for record in records]
 
 
-class Reports(Nobody):
+class Reports(NullObserver):
     """Of the batches that had rows."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from streaming.driver import assembly
 from streaming.driver.isolation import Lost
 from streaming.kafka.broker import free_port
 from streaming.monitoring import tracing
-from streaming.monitoring.reporting import Both, CommittedTransaction, Nobody, Report, Stage
+from streaming.monitoring.reporting import CommittedTransaction, NullObserver, Observers, Report, Stage
 from streaming.monitoring.tracing import Traces
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Progress, Published, Row
 from streaming.version import VERSION
@@ -351,13 +351,13 @@ def test_what_waits_at_the_end_is_sent(receiver: Collector, monkeypatch: pytest.
 
 
 def test_the_job_tells_traces_of_its_batches_if_it_is_to(receiver: Collector) -> None:
-    nobody = Nobody()
+    nobody = NullObserver()
     monitor: Any = nobody
     with ExitStack() as last:
         assert assembly.observer(Settings(), monitor, last) is nobody
         settings = Settings.model_validate({"monitoring": {"traces": receiver.url}, "query": {"name": "q"}})
         observer = assembly.observer(settings, monitor, last)
-        assert isinstance(observer, Both)
+        assert isinstance(observer, Observers)
         observer.progressed()
         observer.batch(report())
     assert {span.resource["service.name"] for span in receiver.spans} == {"q"}
