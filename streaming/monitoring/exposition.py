@@ -15,7 +15,7 @@ from streaming.monitoring.figures import Figures
 from streaming.monitoring.reporting import by_request
 from streaming.monitoring.totals import TOTALS
 from streaming.monitoring.verdicts import ailing, unsaved_s, waiting, without_progress_s
-from streaming.monitoring.view import Holding, View
+from streaming.monitoring.view import JobView, StateView
 from streaming.version import VERSION
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -24,7 +24,7 @@ BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 class Exposition:
     """`page(accept)` is the type and the bytes that a request with that Accept header gets."""
 
-    def __init__(self, view: Callable[[], View]) -> None:
+    def __init__(self, view: Callable[[], JobView]) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Job(view))
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -36,7 +36,7 @@ class Exposition:
 
 
 class _Job(Collector):
-    def __init__(self, view: Callable[[], View]) -> None:
+    def __init__(self, view: Callable[[], JobView]) -> None:
         self._view = view
 
     def describe(self) -> Iterable[Metric]:
@@ -46,7 +46,7 @@ class _Job(Collector):
         return families(self._view())
 
 
-def families(view: View) -> Iterator[Metric]:
+def families(view: JobView) -> Iterator[Metric]:
     about, figures, broker, progress = view.about, view.figures, view.broker, view.progress
     yield InfoMetricFamily(
         "sluice_build",
@@ -119,8 +119,8 @@ def families(view: View) -> Iterator[Metric]:
         help = "Time of the broker's last answer about the ends of the topics."
         yield _gauge("sluice_broker_answered_timestamp_seconds", help, broker.answered_at)
 
-    if view.holding is not None:
-        yield from _of_state(view.holding)
+    if view.state is not None:
+        yield from _of_state(view.state)
         help = "Age of the oldest change that no save of the state has; 0 if all are saved."
         yield _gauge("sluice_state_unsaved_seconds", help, unsaved_s(view))
 
@@ -146,19 +146,19 @@ def _totals(figures: Figures) -> Iterable[Metric]:
     return found.values()
 
 
-def _of_state(holding: Holding) -> Iterator[Metric]:
-    yield _gauge("sluice_state_version", "Changes that the state takes into account, by offsets.", holding.version)
-    yield _gauge("sluice_subscriptions", "Subscriptions, paused ones included.", holding.subscriptions)
-    yield _gauge("sluice_state_parts", "Parts that the state consists of.", holding.parts)
-    yield _gauge("sluice_state_bytes", "Size of the parts, as the workers of each host load them.", holding.bytes)
-    if holding.saved_at is not None:
-        yield _gauge("sluice_state_saved_timestamp_seconds", "When the state was last saved.", holding.saved_at)
+def _of_state(state: StateView) -> Iterator[Metric]:
+    yield _gauge("sluice_state_version", "Changes that the state takes into account, by offsets.", state.version)
+    yield _gauge("sluice_subscriptions", "Subscriptions, paused ones included.", state.subscriptions)
+    yield _gauge("sluice_state_parts", "Parts that the state consists of.", state.parts)
+    yield _gauge("sluice_state_bytes", "Size of the parts, as the workers of each host load them.", state.bytes)
+    if state.saved_at is not None:
+        yield _gauge("sluice_state_saved_timestamp_seconds", "When the state was last saved.", state.saved_at)
     joins = HistogramMetricFamily("sluice_state_join_duration_seconds", "Duration of compactions.")
-    joins.add_metric([], *_histogram(holding.joins))
+    joins.add_metric([], *_histogram(state.joins))
     yield joins
 
 
-def _of_executors(view: View) -> Iterator[Metric]:
+def _of_executors(view: JobView) -> Iterator[Metric]:
     """Only of executors that run now, so labels stay few where executors come and go."""
     executors, labels = view.progress.executors, ["executor", "host"]
     yield _gauge("sluice_executors", "Executors of Spark that run now.", len(executors))

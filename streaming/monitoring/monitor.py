@@ -24,13 +24,13 @@ from streaming.monitoring.view import (
     RESTORING,
     RUNNING,
     About,
-    Broker,
-    Holding,
+    BrokerEnds,
     InHand,
+    JobView,
     Lag,
     Preparation,
-    Progress,
-    View,
+    SparkProgress,
+    StateView,
 )
 from streaming.rows import EVENTS, Source, SourcePartition
 from streaming.state.state import State
@@ -76,8 +76,8 @@ class Monitor:
         self._state: State | None = None
         self._preparation = Preparation(BUILDING, clock(), clock(), clock())
         self._lacked_index = False  # when it was last looked at
-        self._broker = Broker()
-        self._progress = Progress()
+        self._broker = BrokerEnds()
+        self._progress = SparkProgress()
         self._resident: Mapping[str, int] = {}
         self._sizes: Mapping[Part, int] = {}
         self._start_s: float | None = None
@@ -108,7 +108,7 @@ class Monitor:
         began = before.began if before.step == step else now
         self._preparation = Preparation(step, before.since, began, now, done, of)
 
-    def beat(self, progress: Callable[[], Progress]) -> None:
+    def beat(self, progress: Callable[[], SparkProgress]) -> None:
         """Called by the main thread for as long as the query runs; asks Spark now and then."""
         self._beat_at = self._clock()
         if self._beat_at - self._read_at >= EVERY_S:
@@ -145,7 +145,7 @@ class Monitor:
             return
         behind = any(lag.records for lag in self._lag(ends))
         since = (now if before.silent_s(now) > BROKER_S else before.behind_since or now) if behind else None
-        self._broker = Broker(ends, self._clock(), None, since)
+        self._broker = BrokerEnds(ends, self._clock(), None, since)
 
     def look_at_tasks(self) -> None:
         """Ask once what the tasks of the current batch have committed, if they take long."""
@@ -168,9 +168,9 @@ class Monitor:
         """Log once that a batch makes no progress, and once that it continues; and that the index is in use."""
         view = self.view()
         lacked_index, self._lacked_index = self._lacked_index, view.preparation is not None
-        if lacked_index and not self._lacked_index and view.holding is not None:
+        if lacked_index and not self._lacked_index and view.state is not None:
             without_s = round(view.now - self._preparation.since, 1)
-            log.info("matching with the index", index=view.holding.index, without_s=without_s)
+            log.info("matching with the index", index=view.state.index, without_s=without_s)
         before, self._reported = self._reported, stuck(view)
         if before is not None and view.in_hand != before:
             fields = {"batch": before.batch, "stage": before.stage, "after_s": round(view.now - before.since, 1)}
@@ -184,11 +184,11 @@ class Monitor:
                 look_at=look_at(view, self._reported.stage),
             )
 
-    def view(self) -> View:
+    def view(self) -> JobView:
         broker, in_hand, (of, went_on_at) = self._broker, self._in_hand, self._went_on
         if in_hand is not None and in_hand is of:
             in_hand = replace(in_hand, since=went_on_at)
-        return View(
+        return JobView(
             about=self._about,
             now=self._clock(),
             phase=self._phase,
@@ -196,7 +196,7 @@ class Monitor:
             progressed_at=max(self._progressed_at, went_on_at),
             figures=self._figures,
             in_hand=in_hand,
-            holding=self._holding(),
+            state=self._state_view(),
             preparation=self._preparation if self._state is not None and self._state.lacks_index else None,
             lag=tuple(self._lag(broker.ends)),
             broker=broker,
@@ -226,7 +226,7 @@ class Monitor:
         parts = self._state.snapshot.parts if self._state else ()
         self._sizes = {part: self._sizes.get(part) or packing.size(part) for part in parts}
 
-    def _holding(self) -> Holding | None:
+    def _state_view(self) -> StateView | None:
         state = self._state
         if state is None:
             return None
@@ -234,7 +234,9 @@ class Monitor:
         joins, joining = (compactor.joins, compactor.frozen > 0) if compactor else (Latencies(), False)
         size = sum(self._sizes.values())
         saved = (compactor.saved_at, compactor.unsaved_since) if compactor else (None, None)
-        return Holding(state.version, len(snapshot), len(snapshot.parts), size, joins, joining, snapshot.about, *saved)
+        return StateView(
+            state.version, len(snapshot), len(snapshot.parts), size, joins, joining, snapshot.about, *saved
+        )
 
     def _lag(self, ends: Ends) -> list[Lag]:
         """The lag by partition. Spark reads past offsets that hold no row, such as the ends of transactions, which the

@@ -9,10 +9,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming.monitoring.view import Executor, Progress
+from streaming.monitoring.view import Executor, SparkProgress
 
 
-def progress(query: StreamingQuery, spark: SparkSession) -> Progress:
+def progress(query: StreamingQuery, spark: SparkSession) -> SparkProgress:
     """Spark's progress report. Raises py4j's errors if the JVM has ended."""
     jvm: Any = spark._jvm
     runtime = jvm.java.lang.Runtime.getRuntime()
@@ -21,14 +21,14 @@ def progress(query: StreamingQuery, spark: SparkSession) -> Progress:
     last = query.lastProgress
     executors = _executors(spark)
     if last is None:
-        return Progress(heap_bytes=heap, executors=executors)
+        return SparkProgress(heap_bytes=heap, executors=executors)
     ends = {
         (topic, int(partition)): int(offset)
         for source in last.sources
         for topic, partitions in _offsets(source.endOffset).items()
         for partition, offset in partitions.items()
     }
-    return Progress(
+    return SparkProgress(
         _finite(last.inputRowsPerSecond),
         _finite(last.processedRowsPerSecond),
         {phase: ms / 1000 for phase, ms in last.durationMs.items()},

@@ -46,18 +46,18 @@ from streaming.latencies import Latencies
 from streaming.monitoring.figures import INTERVAL_S
 from streaming.monitoring.reporting import by_request
 from streaming.monitoring.verdicts import ailing, notes, stalled_s, unsaved_s, waiting, without_progress_s
-from streaming.monitoring.view import View
+from streaming.monitoring.view import JobView
 from streaming.version import VERSION
 
 Document = dict[str, Any]
 
 
-def _health(view: View) -> Document:
+def _health(view: JobView) -> Document:
     reasons = ailing(view)
     return {"ok": not reasons, "reasons": reasons}
 
 
-def _ready(view: View) -> Document:
+def _ready(view: JobView) -> Document:
     reasons = waiting(view)
     return {"ok": not reasons, "reasons": reasons, "notes": notes(view)}
 
@@ -65,7 +65,7 @@ def _ready(view: View) -> Document:
 VERDICTS = {"health": _health, "ready": _ready}
 
 
-def document(view: View) -> Document:
+def document(view: JobView) -> Document:
     about, figures, now = view.about, view.figures, view.now
     past = about.past
     return {
@@ -131,7 +131,7 @@ def as_json(document: Document) -> bytes:
     return (json.dumps(document, allow_nan=False) + "\n").encode("ascii")
 
 
-def _lag(view: View) -> list[Document]:
+def _lag(view: JobView) -> list[Document]:
     since = view.broker.unknown_since
     return [
         {
@@ -146,25 +146,25 @@ def _lag(view: View) -> list[Document]:
     ]
 
 
-def _state(view: View) -> Document | None:
-    holding = view.holding
-    if holding is None:
+def _state(view: JobView) -> Document | None:
+    state = view.state
+    if state is None:
         return None
     return {
-        "version": holding.version,
-        "subscriptions": holding.subscriptions,
-        "parts": holding.parts,
-        "bytes": holding.bytes,
-        "joining": holding.joining,
-        "joins": sum(holding.joins.counts.values()),
-        "joins_s": _seconds(holding.joins),
-        "index": holding.index,
-        "saved_at": holding.saved_at,
+        "version": state.version,
+        "subscriptions": state.subscriptions,
+        "parts": state.parts,
+        "bytes": state.bytes,
+        "joining": state.joining,
+        "joins": sum(state.joins.counts.values()),
+        "joins_s": _seconds(state.joins),
+        "index": state.index,
+        "saved_at": state.saved_at,
         "unsaved_s": round(unsaved_s(view), 1),
     }
 
 
-def _preparation(view: View) -> Document | None:
+def _preparation(view: JobView) -> Document | None:
     preparation = view.preparation
     if preparation is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streaming.monitoring.view import RESTORING, RUNNING, STARTING, InHand, View
+from streaming.monitoring.view import RESTORING, RUNNING, STARTING, InHand, JobView
 
 BEAT_S = 30.0  # the main thread looks at the query ten times a second
 BROKER_S = 30.0
@@ -18,14 +18,14 @@ LOOK_AT = {  # by stage
 }
 
 
-def look_at(view: View, stage: str) -> str:
+def look_at(view: JobView, stage: str) -> str:
     """What may be the reason that a batch makes no progress in a stage."""
     if view.preparation is None:
         return LOOK_AT[stage]
     return f"the kernels and the index, which are not there yet ({view.preparation.step}); then {LOOK_AT[stage]}"
 
 
-def notes(view: View) -> list[str]:
+def notes(view: JobView) -> list[str]:
     """What somebody should know of a job that may well be ready."""
     preparation = view.preparation
     if preparation is None:
@@ -37,17 +37,17 @@ def notes(view: View) -> list[str]:
     return [f"matching without an index, slowly, for {since_s:.0f} s now: {preparation.step}{progress}{left}"]
 
 
-def ailing(view: View) -> list[str]:
+def ailing(view: JobView) -> list[str]:
     """The reasons for a restart; empty if the job is healthy."""
     return list(_ailing(view)) if view.phase == RUNNING else []  # what comes before that takes as long as it takes
 
 
-def waiting(view: View) -> list[str]:
+def waiting(view: JobView) -> list[str]:
     """The reasons that the job is not ready; empty if it is."""
     return list(_waiting(view))
 
 
-def stalled_s(view: View) -> float:
+def stalled_s(view: JobView) -> float:
     """The time for which there has been something to read and nothing was committed.
 
     Without the time of a standstill of the broker: a restart does not help against that.
@@ -58,24 +58,24 @@ def stalled_s(view: View) -> float:
     return max(0.0, view.now - max(since, view.progressed_at))
 
 
-def without_progress_s(view: View) -> float:
+def without_progress_s(view: JobView) -> float:
     """The time for which the current batch has stayed in its stage without progress; 0 without a batch."""
     return 0.0 if view.in_hand is None else max(0.0, view.now - view.in_hand.since)
 
 
-def unsaved_s(view: View) -> float:
+def unsaved_s(view: JobView) -> float:
     """The age of the oldest change that no save of the state has; 0 if all are saved."""
-    since = view.holding.unsaved_since if view.holding else None
+    since = view.state.unsaved_since if view.state else None
     return 0.0 if since is None else max(0.0, view.now - since)
 
 
-def stuck(view: View) -> InHand | None:
+def stuck(view: JobView) -> InHand | None:
     """The current batch, if it has been without progress for too long."""
     stands_still = view.phase == RUNNING and without_progress_s(view) > view.about.stuck_after_s
     return view.in_hand if stands_still else None
 
 
-def _ailing(view: View) -> Iterator[str]:
+def _ailing(view: JobView) -> Iterator[str]:
     silent_s = view.now - view.beat_at
     if silent_s > BEAT_S:
         yield f"the query has not been seen to run for {silent_s:.0f} s"
@@ -87,7 +87,7 @@ def _ailing(view: View) -> Iterator[str]:
         )
 
 
-def _waiting(view: View) -> Iterator[str]:
+def _waiting(view: JobView) -> Iterator[str]:
     if view.phase == RESTORING:
         yield "the state is being restored"
     elif view.phase == STARTING:

@@ -38,7 +38,7 @@ class About:
 
 
 @dataclass(frozen=True)
-class Holding:
+class StateView:
     """The state of the subscriptions."""
 
     version: int
@@ -85,7 +85,7 @@ class Lag:
 
 
 @dataclass(frozen=True)
-class Broker:
+class BrokerEnds:
     """The result of asking the broker for the ends of the topics."""
 
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> next offset
@@ -116,7 +116,7 @@ class Executor:
 
 
 @dataclass(frozen=True)
-class Progress:
+class SparkProgress:
     """Spark's progress report on the last batch of the query."""
 
     rows_per_s_read: float = 0.0
@@ -147,7 +147,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class View:
+class JobView:
     about: About
     now: float  # epoch s
     phase: str
@@ -155,11 +155,11 @@ class View:
     progressed_at: float  # epoch s: when a batch, a piece of one or a slot last committed
     figures: Figures
     in_hand: InHand | None  # None: no batch
-    holding: Holding | None  # None: it is being restored
+    state: StateView | None  # None: it is being restored
     preparation: Preparation | None  # None: events are matched with the index of the settings
     lag: tuple[Lag, ...]
-    broker: Broker
-    progress: Progress
+    broker: BrokerEnds
+    progress: SparkProgress
     resident_bytes: Mapping[str, int]  # by what processes are for; empty where that cannot be told
     start_s: float | None  # how long it took until it ran
     troubles: tuple[Trouble, ...]  # the newest first

@@ -15,7 +15,7 @@ from streaming.errors import JobError
 from streaming.log import logger
 from streaming.monitoring import status
 from streaming.monitoring.exposition import Exposition
-from streaming.monitoring.view import View
+from streaming.monitoring.view import JobView
 from streaming.monitoring.web import page
 from streaming.monitoring.web.connections import BACKLOG, MAX_BYTES, Connections
 
@@ -38,7 +38,7 @@ class Server:
     It answers in a thread of its own, and stops it at the end. `view` is called for every request.
     """
 
-    def __init__(self, host: str, port: int, view: Callable[[], View]) -> None:
+    def __init__(self, host: str, port: int, view: Callable[[], JobView]) -> None:
         try:
             listener = _listener(host, port)
         except OSError as error:
@@ -87,7 +87,7 @@ def _listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _answers(view: Callable[[], View]) -> dict[str, Callable[[str], Answer]]:
+def _answers(view: Callable[[], JobView]) -> dict[str, Callable[[str], Answer]]:
     """The functions that answer, by path; each takes the Accept header."""
     exposition = Exposition(view)
 

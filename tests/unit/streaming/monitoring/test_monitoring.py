@@ -44,23 +44,22 @@ from streaming.monitoring.view import (
     STARTING,
     STOPPING,
     About,
-    Broker,
+    BrokerEnds,
     Executor,
+    JobView,
     Lag,
-    Progress,
+    SparkProgress,
     Trouble,
-    View,
 )
 from streaming.monitoring.web import page
 from streaming.monitoring.wording import LAGS, seconds
-from streaming.process.supervision import Past
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Published
-from streaming.rows import Progress as ProgressRow
+from streaming.process.supervision import RestartHistory
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Progress, Published
 from streaming.version import VERSION
 from tests.support.doubles.stage import ALICE, ListSink, Reports, change, event, pipeline, state, step
 
 EXECUTORS = (Executor("0", "one", 1, 0, 7, 1), Executor("12", "two", 2, 1, 5, 0))
-ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, 30, Past(2, -9))
+ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, 30, RestartHistory(2, -9))
 TOPICS = {EVENTS: "events", SUBSCRIPTIONS: "subs"}
 HOSTILE = '<script>alert("x")</script>&\'"\ud800\x00\u2028{}'
 
@@ -92,7 +91,7 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
     n = len(latencies_ms)
     own = Report(1, 0.0, start=start)
     own.stages.append(Stage("prepare", start, committed))
-    own.saw([ProgressRow(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=round(1000 * start))])
+    own.saw([Progress(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=round(1000 * start))])
     times = {"matched": start, "sent": committed, "committed": committed}
     timestamps_ms = np.rint(1000 * committed - np.array(latencies_ms)).astype(np.int64)
     counts = {"events": n, "matches": 3 * n, "deliveries": 2 * n, "aborted": 0, "dead_letters": {}, "errors": {}}
@@ -138,18 +137,18 @@ def running(clock: Clock | None = None, asked: Asked | None = None) -> Monitor:
     return made
 
 
-def families(view: View) -> dict[str, Metric]:
+def families(view: JobView) -> dict[str, Metric]:
     _, text = Exposition(lambda: view).page("")
     return {family.name: family for family in text_string_to_metric_families(text.decode())}
 
 
-def values(view: View, name: str) -> dict[tuple[str, ...], float]:
+def values(view: JobView, name: str) -> dict[tuple[str, ...], float]:
     """By the values of the labels, in the order of their names."""
     samples = (sample for family in families(view).values() for sample in family.samples)
     return {tuple(sample.labels.values()): sample.value for sample in samples if sample.name == name}
 
 
-def busy() -> View:
+def busy() -> JobView:
     """Of a job that has done some of everything."""
     clock = Clock()
     made = running(clock, Asked({("events", 0): 7, ("subs", 0): 0}))
@@ -158,11 +157,11 @@ def busy() -> View:
     first.counts["over_quota"] = 2
     made.batch(first)
     made.batch(report(clock.now, (3_000.0,), clock.now + 0.1))
-    made.beat(lambda: Progress(5.0, 6.0, {"addBatch": 0.2}, {("events", 0): 3}, {"used": 1, "max": 2}, EXECUTORS))
+    made.beat(lambda: SparkProgress(5.0, 6.0, {"addBatch": 0.2}, {("events", 0): 3}, {"used": 1, "max": 2}, EXECUTORS))
     view = made.view()
-    assert view.holding is not None
-    holding = replace(view.holding, saved_at=clock.now - 600, unsaved_since=clock.now - 50)
-    return replace(view, resident_bytes={"jvm": 5}, holding=holding)
+    assert view.state is not None
+    state = replace(view.state, saved_at=clock.now - 600, unsaved_since=clock.now - 50)
+    return replace(view, resident_bytes={"jvm": 5}, state=state)
 
 
 # --- figures ---
@@ -385,7 +384,7 @@ def test_it_is_alive_for_as_long_as_the_query_is_seen() -> None:
     assert ailing(made.view()) == []
     clock.now += 1
     assert ailing(made.view()) == ["the query has not been seen to run for 31 s"]
-    made.beat(Progress)
+    made.beat(SparkProgress)
     assert ailing(made.view()) == []
 
 
@@ -404,7 +403,7 @@ def test_without_batches_it_is_alive_only_while_there_is_nothing_to_read() -> No
 
     def later(seconds: float) -> list[str]:
         clock.now += seconds
-        made.beat(Progress)
+        made.beat(SparkProgress)
         made.ask()
         return ailing(made.view())
 
@@ -443,7 +442,7 @@ def test_a_batch_whose_tasks_commit_is_alive_however_long_it_takes_and_one_that_
     def later(seconds: float) -> tuple[list[str], int]:
         """The reasons of /health, and how many /ready has."""
         clock.now += seconds
-        made.beat(Progress)
+        made.beat(SparkProgress)
         made.ask()
         made.look_at_tasks()
         made.look()
@@ -498,7 +497,7 @@ def test_a_standstill_of_the_broker_is_no_reason_for_a_restart() -> None:
 
     def later(seconds: float) -> list[str]:
         clock.now += seconds
-        made.beat(Progress)
+        made.beat(SparkProgress)
         made.ask()
         return ailing(made.view())
 
@@ -657,7 +656,7 @@ def test_offsets_without_a_row_count_as_read_once_spark_is_past_them() -> None:
     made = running(clock, asked)
     assert [lag.records for lag in made.view().lag] == [5, 2]
     clock.now += 10
-    made.beat(lambda: Progress(ends={("events", 0): 5, ("subs", 0): 1}))
+    made.beat(lambda: SparkProgress(ends={("events", 0): 5, ("subs", 0): 1}))
     assert [lag.records for lag in made.view().lag] == [0, 1]
 
 
@@ -688,14 +687,14 @@ def test_the_last_warnings_are_kept() -> None:
 # --- status and page ---
 
 
-def views() -> list[Callable[[], View]]:
-    def bare() -> View:
+def views() -> list[Callable[[], JobView]]:
+    def bare() -> JobView:
         return Monitor(replace(ABOUT, past=None), TOPICS, clock=Clock()).view()
 
-    def hostile() -> View:
+    def hostile() -> JobView:
         trouble = Trouble(1.0, HOSTILE, HOSTILE, {HOSTILE: HOSTILE, "more": object()})
-        broker = Broker({}, None, HOSTILE)
-        progress = Progress(phases_s={HOSTILE: 1.0}, heap_bytes={HOSTILE: 1})
+        broker = BrokerEnds({}, None, HOSTILE)
+        progress = SparkProgress(phases_s={HOSTILE: 1.0}, heap_bytes={HOSTILE: 1})
         about = replace(ABOUT, query=HOSTILE, algorithm=HOSTILE)
         return replace(
             busy(), about=about, troubles=(trouble,), lag=(Lag(HOSTILE, 0, 0, 1),), broker=broker, progress=progress
@@ -705,7 +704,7 @@ def views() -> list[Callable[[], View]]:
 
 
 @pytest.mark.parametrize("view", views(), ids=lambda view: view.__name__)
-def test_the_status_is_json_and_says_what_is_documented(view: Callable[[], View]) -> None:
+def test_the_status_is_json_and_says_what_is_documented(view: Callable[[], JobView]) -> None:
     found = json.loads(status.as_json(status.document(view())))
     assert status.__doc__ is not None
     documented = re.findall(r"^    ([a-z_]+) +\S", status.__doc__, re.MULTILINE)
@@ -730,7 +729,7 @@ class _Tags(HTMLParser):
         self.text += data
 
 
-def parsed(view: View) -> tuple[str, _Tags]:
+def parsed(view: JobView) -> tuple[str, _Tags]:
     text = page.html(status.document(view)).decode()
     found = _Tags()
     found.feed(text)
@@ -738,7 +737,7 @@ def parsed(view: View) -> tuple[str, _Tags]:
 
 
 @pytest.mark.parametrize("view", views(), ids=lambda view: view.__name__)
-def test_no_text_from_outside_becomes_a_part_of_the_page(view: Callable[[], View]) -> None:
+def test_no_text_from_outside_becomes_a_part_of_the_page(view: Callable[[], JobView]) -> None:
     text, found = parsed(view())
     assert (found.tags.count("script"), found.tags.count("style")) == (1, 1)
     assert "alert(" not in text or '<script>alert("x")</script>&' in found.text
@@ -764,9 +763,9 @@ def test_totals_are_named_in_words_and_bytes_have_their_unit() -> None:
 
 def test_the_reason_for_an_index_has_a_line_of_its_own_and_wraps() -> None:
     view = busy()
-    assert view.holding is not None
+    assert view.state is not None
     why = "tiles, because it was the fastest of five for events like those of the last minutes"
-    text, _ = parsed(replace(view, holding=replace(view.holding, index=why)))
+    text, _ = parsed(replace(view, state=replace(view.state, index=why)))
     assert f'</table><div class="dim">index: {why}</div></section>' in text
 
 

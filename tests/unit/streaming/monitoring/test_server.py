@@ -22,7 +22,7 @@ from streaming.errors import JobError
 from streaming.kafka.broker import free_port
 from streaming.monitoring import status
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.view import RUNNING, Lag, View
+from streaming.monitoring.view import RUNNING, JobView, Lag
 from streaming.monitoring.web import connections, page
 from streaming.monitoring.web.server import Server
 from tests.support.logged import fields_of
@@ -135,7 +135,7 @@ def test_health_and_readiness_are_json_with_the_reasons() -> None:
 
 
 def test_what_cannot_be_shown_does_not_end_the_server(caplog: pytest.LogCaptureFixture) -> None:
-    def broken() -> View:
+    def broken() -> JobView:
         raise RuntimeError("hunter2")
 
     logging.getLogger("sluice").propagate = True

@@ -28,7 +28,7 @@ from streaming.kafka.broker import free_port
 from streaming.monitoring import status, top
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.verdicts import BROKER_S
-from streaming.monitoring.view import Lag, Trouble, View
+from streaming.monitoring.view import JobView, Lag, Trouble
 from streaming.monitoring.web.server import Server
 from streaming.process import checkpoint
 from streaming.process.supervision import TRY_AGAIN
@@ -39,7 +39,7 @@ LEAVES = b"\x1b[?1049l"  # a terminal's other screen; what it showed there last 
 NASTY = f"[bold]\x1b[2J\r\n\t\N{RIGHT-TO-LEFT OVERRIDE}{HOSTILE}"
 
 
-def text(view: View, columns: int = 200) -> str:
+def text(view: JobView, columns: int = 200) -> str:
     """As lines, as a terminal gets them."""
     console = Console(width=columns, color_system=None, file=io.StringIO())
     with console.capture() as captured:
@@ -47,17 +47,17 @@ def text(view: View, columns: int = 200) -> str:
     return captured.get()
 
 
-def rows(view: View) -> list[list[str]]:
+def rows(view: JobView) -> list[list[str]]:
     """The words of each line."""
     return [line.split() for line in text(view).splitlines()]
 
 
-def new() -> View:
+def new() -> JobView:
     """Of a job that has only just started."""
     return Monitor(replace(ABOUT, past=None), TOPICS, Asked()).view()
 
 
-def hostile() -> View:
+def hostile() -> JobView:
     view = busy()
     lag = (Lag(NASTY, 0, 0, 5),)
     troubles = (Trouble(0.0, NASTY, NASTY, {NASTY: NASTY}),)
