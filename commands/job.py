@@ -17,7 +17,7 @@ from config import Settings
 from streaming.errors import JobError
 from streaming.monitoring import logs
 from streaming.process import checkpoint, supervision
-from streaming.process.supervision import Past
+from streaming.process.supervision import RestartHistory
 
 app = typer.Typer()
 
@@ -47,7 +47,7 @@ def run(
     if supervised:
         same = [*(word for word in sys.argv if word != "--supervise"), "--lineage", uuid.uuid4().hex]
 
-        def command(past: Past) -> list[str]:
+        def command(past: RestartHistory) -> list[str]:
             last = [] if past.exit_code is None else [f"--last-exit-code={past.exit_code}"]
             return [sys.executable, *same, f"--restarts={past.restarts}", f"--progress={past.progress}", *last]
 
@@ -56,7 +56,7 @@ def run(
         )
     from streaming.driver import launch, session  # not in the supervisor: Spark's import takes a second, and memory
 
-    past = None if restarts is None else Past(restarts, last_exit_code, progress)
+    past = None if restarts is None else RestartHistory(restarts, last_exit_code, progress)
     jars = JARS / "spark"
     opens = partial(session.submitted, settings) if submitted else partial(session.own, settings, jars)
     launch.run(settings, opens, stop_on_signals(), lineage or uuid.uuid4().hex, past)

@@ -44,7 +44,7 @@ from streaming.monitoring.reporting import Observer, Observers
 from streaming.monitoring.view import About
 from streaming.monitoring.web.server import Server
 from streaming.process import checkpoint
-from streaming.process.supervision import Past
+from streaming.process.supervision import RestartHistory
 from streaming.publishing.connection.options import Options
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
 from streaming.state.compaction import Compactor
@@ -242,7 +242,7 @@ def _least_s(settings: Settings) -> float:
 
 
 @contextmanager
-def monitored(settings: Settings, watch: Watch, past: Past | None) -> Iterator[tuple[Monitor, str | None]]:
+def monitored(settings: Settings, watch: Watch, past: RestartHistory | None) -> Iterator[tuple[Monitor, str | None]]:
     """The monitor and the address where it answers, if any. Raises JobError."""
     options = settings.monitoring
     about = About(

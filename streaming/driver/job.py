@@ -38,7 +38,7 @@ from streaming.monitoring.reporting import NullObserver, Observers, Report
 from streaming.monitoring.spark import progress
 from streaming.monitoring.view import BUILDING, COMPILING, LOADING, RUNNING, STARTING, STOPPING
 from streaming.process import checkpoint, code_archive
-from streaming.process.supervision import Past
+from streaming.process.supervision import RestartHistory
 from streaming.publishing import warm_up as publishing
 from streaming.rows import SourcePartition, of_source
 from streaming.state import remote
@@ -71,7 +71,7 @@ class Start:
     session: AbstractContextManager[SparkSession]
     stop: threading.Event
     lineage: str
-    past: Past | None
+    past: RestartHistory | None
     running: Callable[[Monitor], None]
     spark_checkpoint: str
     scratch: Path
@@ -286,7 +286,7 @@ def _read_to_the_end(ends: Ends, state: State, settings: Settings) -> bool:
 class _Told(NullObserver):
     """Tells the supervisor, if there is one, of the first batch that had rows and is done."""
 
-    def __init__(self, supervisor: Past | None) -> None:
+    def __init__(self, supervisor: RestartHistory | None) -> None:
         self._supervisor = supervisor
 
     def batch(self, report: Report) -> None:

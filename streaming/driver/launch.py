@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from streaming.driver import session
 from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed
 from streaming.process import checkpoint
-from streaming.process.supervision import Past
+from streaming.process.supervision import RestartHistory
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -37,7 +37,7 @@ def run(
     opens: Opens,
     stop: threading.Event,
     lineage: str,
-    past: Past | None = None,
+    past: RestartHistory | None = None,
     running: Callable[[Monitor], None] = lambda monitor: None,
 ) -> None:
     """Run until `stop` is set and the current batch is done. Raises JobError, or the error that broke the query.

@@ -8,7 +8,7 @@ from typing import Any
 
 from streaming.latencies import Latencies
 from streaming.monitoring.figures import Figures
-from streaming.process.supervision import Past
+from streaming.process.supervision import RestartHistory
 
 # What the job is doing, in this order.
 RESTORING = "restoring"  # Spark starts and the state is read
@@ -34,7 +34,7 @@ class About:
     started_at: float  # epoch s
     stalled_after_s: float
     stuck_after_s: float
-    past: Past | None = None  # None: nobody starts it again
+    past: RestartHistory | None = None  # None: nobody starts it again
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ POLL_S = 0.05
 
 
 @dataclass(frozen=True)
-class Past:
+class RestartHistory:
     """What a supervised process knows: its history, and where to tell that it has progressed."""
 
     restarts: int = 0
@@ -38,7 +38,7 @@ class Past:
 
 
 def supervise(
-    command: Callable[[Past], Sequence[str]], stop: threading.Event, obstacle: Callable[[], str] = lambda: ""
+    command: Callable[[RestartHistory], Sequence[str]], stop: threading.Event, obstacle: Callable[[], str] = lambda: ""
 ) -> int:
     """Run a process and restart it until it ends in order, or for a permanent reason, or `stop` is set; returns its
     exit code.
@@ -51,7 +51,7 @@ def supervise(
     is one, nothing is started; afterwards the next start follows at once.
     """
     pause = 0.0
-    past = Past()
+    past = RestartHistory()
     while True:
         began = time.monotonic()
         told, progress = os.pipe()
@@ -83,7 +83,7 @@ def supervise(
             log.warning("the job ended, restarting it", **fields, pause_s=pause)
             if stop.wait(pause):
                 return code
-        past = Past(past.restarts + 1, code)
+        past = RestartHistory(past.restarts + 1, code)
 
 
 def _anything(pipe: int) -> bool:

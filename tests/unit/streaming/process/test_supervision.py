@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from streaming.process import supervision
-from streaming.process.supervision import Past
+from streaming.process.supervision import RestartHistory
 from tests.support.logged import fields_of
 
 # Each start adds a line to the file and then does what that line of the plan says.
@@ -72,7 +72,7 @@ def test_each_is_told_of_those_before_it(tmp_path: Path) -> None:
     plan = ["75", "kill", "kill", "0"]
     told = []
 
-    def telling(past: Past) -> list[str]:
+    def telling(past: RestartHistory) -> list[str]:
         told.append((past.restarts, past.exit_code))
         return command(tmp_path / "log", *plan, past)
 
