@@ -17,8 +17,8 @@ from commands.shared.terminal import emit, eprint, note
 from commands.shared.times import moment
 from config import Settings
 from streaming.admin import dead_letter_view
-from streaming.admin.dead_letters import UNKNOWN, Place, Wanted, read_letters, redriven_places
-from streaming.admin.redrive import ALREADY, Summary, opened
+from streaming.admin.dead_letters import UNKNOWN, DeadLetterFilter, DeadLetterPosition, read_letters, redriven_places
+from streaming.admin.redrive import ALREADY, RedriveSummary, opened
 from streaming.documents import records
 from streaming.errors import JobError
 from streaming.kafka.clients import Cluster
@@ -49,7 +49,7 @@ def _wanted(
     until: Annotated[
         str | None, typer.Option(help="Only letters before a time, written like --since.", show_default=False)
     ] = None,
-) -> Wanted:
+) -> DeadLetterFilter:
     known = (*records.REASONS, UNKNOWN)
     if strange := [reason for reason in reasons or () if reason not in known]:
         raise typer.BadParameter(f"--reason: {', '.join(strange)} is none of {', '.join(known)}")
@@ -57,7 +57,7 @@ def _wanted(
     since_ms, until_ms = moment("--since", since, now_ms), moment("--until", until, now_ms)
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
         raise typer.BadParameter("--since must be before --until")
-    return Wanted(frozenset(reasons or ()), subscriber, origin_topic, since_ms, until_ms)
+    return DeadLetterFilter(frozenset(reasons or ()), subscriber, origin_topic, since_ms, until_ms)
 
 
 @app.command("list")
@@ -65,7 +65,7 @@ def _wanted(
 @with_settings
 def list_them(
     *,
-    wanted: Wanted,
+    wanted: DeadLetterFilter,
     every: Annotated[bool, typer.Option("--all", help="Include letters that were already redriven.")] = False,
     limit: Annotated[int | None, typer.Option(help="At most N, oldest first.", min=1, show_default=False)] = None,
     as_json: Json = False,
@@ -101,7 +101,7 @@ def show_one(
 ) -> None:
     """Show one dead letter in full: the reason, and the key, headers and value of the original record."""
     cluster, topic = Cluster.of(settings), settings.dead_letters.topic
-    for letter in read_letters(cluster, topic, Wanted(places=_places([place]))):
+    for letter in read_letters(cluster, topic, DeadLetterFilter(places=_places([place]))):
         redriven = letter.place in redriven_places(cluster, topic)
         if as_json:
             print(orjson.dumps(dead_letter_view.as_data(letter, redriven)).decode())
@@ -120,7 +120,7 @@ def redrive(
         list[str] | None,
         typer.Argument(metavar="PARTITION:OFFSET", help="Places of letters, as `dlq list` prints them."),
     ] = None,
-    wanted: Wanted,
+    wanted: DeadLetterFilter,
     all_letters: Annotated[bool, typer.Option("--all-letters", help="Redrive all letters.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report what would be sent, and send nothing.")] = False,
     as_json: Json = False,
@@ -132,9 +132,9 @@ def redrive(
     was skipped; standard error says which, and why.
     """
     wanted = replace(wanted, places=_places(places))
-    if (wanted == Wanted()) is not all_letters:
+    if (wanted == DeadLetterFilter()) is not all_letters:
         raise typer.BadParameter("pass the places of letters, or filters, or --all-letters")
-    summary = Summary(dry=dry_run)
+    summary = RedriveSummary(dry=dry_run)
     with opened(settings, dry_run) as open_redrive:
         for outcome in open_redrive.run(wanted):
             summary.counts[outcome.what] += 1
@@ -146,8 +146,8 @@ def redrive(
     raise typer.Exit(0 if summary.complete else 1)
 
 
-def _places(places: list[str] | None) -> frozenset[Place]:
+def _places(places: list[str] | None) -> frozenset[DeadLetterPosition]:
     try:
-        return frozenset(map(Place.of, places or ()))
+        return frozenset(map(DeadLetterPosition.of, places or ()))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

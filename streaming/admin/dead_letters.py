@@ -27,14 +27,14 @@ _PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,19})")
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
-class Place(NamedTuple):
+class DeadLetterPosition(NamedTuple):
     """The position of a record in the dead letters topic."""
 
     partition: int
     offset: int
 
     @classmethod
-    def of(cls, text: str) -> Place:
+    def of(cls, text: str) -> DeadLetterPosition:
         """Raises ValueError."""
         if not (match := _PLACE.fullmatch(text)):
             raise ValueError(f"{text!r} is not the place of a letter, PARTITION:OFFSET, such as 0:12")
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 class Letter:
     """A dead letter. `key`, `value` and `headers` are those of the original record."""
 
-    place: Place
+    place: DeadLetterPosition
     time_ms: int
     reason: str
     detail: str
@@ -69,7 +69,7 @@ class Letter:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DeadLetterFilter:
     """A filter of letters: all conditions must hold; an empty one or None holds for every letter."""
 
     reasons: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class Wanted:
     origin_topic: str | None = None
     since_ms: int | None = None  # when it became a letter
     until_ms: int | None = None  # before that
-    places: frozenset[Place] = frozenset()
+    places: frozenset[DeadLetterPosition] = frozenset()
 
     def __call__(self, letter: Letter) -> bool:
         return (
@@ -90,38 +90,38 @@ class Wanted:
         )
 
 
-def read_letters(cluster: Cluster, topic: str, wanted: Wanted) -> Iterator[Letter]:
+def read_letters(cluster: Cluster, topic: str, wanted: DeadLetterFilter) -> Iterator[Letter]:
     """The letters in the order of each partition, up to the present end. Raises JobError."""
     for message in clients.read(cluster, [topic], follow=False, settled=True):
         if message is not None and marked(message) is None and wanted(letter := read_letter(message)):
             yield letter
 
 
-def redriven_places(cluster: Cluster, topic: str) -> set[Place]:
+def redriven_places(cluster: Cluster, topic: str) -> set[DeadLetterPosition]:
     """The places of the letters that were sent again. Raises JobError."""
     read = clients.read(cluster, [topic], follow=False, settled=True)
     return {place for message in read if message is not None and (place := marked(message)) is not None}
 
 
-def marker(topic: str, place: Place) -> Record:
+def marker(topic: str, place: DeadLetterPosition) -> Record:
     """A marker, in the letter's partition, where retention removes the letter first."""
     return Record(topic, None, None, [(REDRIVEN, str(place).encode())], place.partition)
 
 
-def marked(message: Message) -> Place | None:
+def marked(message: Message) -> DeadLetterPosition | None:
     """The place that a marker names; None for other records. A letter of an empty record has more headers than one."""
     headers = headers_of(message)
     if message.key() is not None or message.value() is not None or len(headers) != 1 or headers[0][0] != REDRIVEN:
         return None
     try:
-        return Place.of((headers[0][1] or b"").decode())
+        return DeadLetterPosition.of((headers[0][1] or b"").decode())
     except ValueError:
         return None
 
 
 def read_letter(message: Message) -> Letter:
     """Parse a record; its reason is "unknown" if `dead_letter` cannot have written it."""
-    place, (_, time_ms) = Place(*place_of(message)), message.timestamp()
+    place, (_, time_ms) = DeadLetterPosition(*place_of(message)), message.timestamp()
     key, value, headers = message.key(), message.value(), headers_of(message)
     try:
         kept, facts = _divided(headers)

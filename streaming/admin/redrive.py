@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Message
 
-from streaming.admin.dead_letters import Letter, Place, Wanted, marker, read_letters, redriven_places
+from streaming.admin.dead_letters import (
+    DeadLetterFilter,
+    DeadLetterPosition,
+    Letter,
+    marker,
+    read_letters,
+    redriven_places,
+)
 from streaming.documents import records
 from streaming.documents.messages import place_of
 from streaming.documents.records import ATTEMPTS, REFUSED_SUBSCRIPTION, Origin, Record
@@ -49,10 +56,10 @@ NOT_TAKEN = "not taken"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RedriveOutcome:
     """The outcome for a letter, with the reason."""
 
-    place: Place
+    place: DeadLetterPosition
     what: str
     detail: str = ""
 
@@ -70,7 +77,7 @@ class Outcome:
 
 
 @dataclass
-class Summary:
+class RedriveSummary:
     """The number of letters by outcome."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -136,14 +143,14 @@ class Redrive:
         self.missing = cache(self.missing)
         self._done = self._redriven()
 
-    def run(self, wanted: Wanted) -> Iterator[Outcome]:
+    def run(self, wanted: DeadLetterFilter) -> Iterator[RedriveOutcome]:
         """The outcome for each letter, once it is committed. Raises JobError."""
         waiting: list[Letter] = []
         unseen, size = set(wanted.places), 0
         for letter in read_letters(self.cluster, self.settings.dead_letters.topic, wanted):
             unseen.discard(letter.place)
             if letter.place in self._done:
-                yield Outcome(letter.place, ALREADY)
+                yield RedriveOutcome(letter.place, ALREADY)
                 continue
             waiting.append(letter)
             size += len(letter.value or b"") + records.size_of(letter.headers)
@@ -152,20 +159,20 @@ class Redrive:
                 waiting, size = [], 0
         yield from self._send(waiting)
         for place in sorted(unseen):
-            yield Outcome(place, NO_LETTER, "no such dead letter, or the filters exclude it")
+            yield RedriveOutcome(place, NO_LETTER, "no such dead letter, or the filters exclude it")
 
-    def _send(self, letters: Sequence[Letter]) -> Iterator[Outcome]:
+    def _send(self, letters: Sequence[Letter]) -> Iterator[RedriveOutcome]:
         superseded = self._superseded(letters)
         sent = []
         for letter in letters:
             made = self._again(letter, superseded)
-            if isinstance(made, Outcome):
+            if isinstance(made, RedriveOutcome):
                 yield made
             else:
                 sent.append((letter.place, made))
         yield from self._commit(sent)
 
-    def _commit(self, sent: Sequence[tuple[Place, Record]]) -> Iterator[Outcome]:
+    def _commit(self, sent: Sequence[tuple[DeadLetterPosition, Record]]) -> Iterator[RedriveOutcome]:
         """Commit the records in one transaction, without those that Kafka refuses."""
         if not sent:
             return
@@ -174,32 +181,32 @@ class Redrive:
             self.publish([one for place, record in sent for one in (record, marker(topic, place))])
         except Aborted as aborted:
             if len(sent) == 1:
-                yield Outcome(sent[0][0], NOT_TAKEN, str(aborted))
+                yield RedriveOutcome(sent[0][0], NOT_TAKEN, str(aborted))
                 return
         else:
-            yield from (Outcome(place, REDRIVEN) for place, _ in sent)
+            yield from (RedriveOutcome(place, REDRIVEN) for place, _ in sent)
             return
         # The sink may have been opened anew, and another redrive have committed before it was.
         self._done |= self._redriven()
         half = len(sent) // 2
         for some in (sent[:half], sent[half:]):
-            yield from (Outcome(place, ALREADY) for place, _ in some if place in self._done)
+            yield from (RedriveOutcome(place, ALREADY) for place, _ in some if place in self._done)
             yield from self._commit([one for one in some if one[0] not in self._done])
 
-    def _again(self, letter: Letter, superseded: set[Place]) -> Record | Outcome:
+    def _again(self, letter: Letter, superseded: set[DeadLetterPosition]) -> Record | RedriveOutcome:
         """The record to send for a letter, or the reason for skipping it."""
         settings, place = self.settings, letter.place
         if letter.origin is None:
-            return Outcome(place, NO_LETTER, letter.detail)
+            return RedriveOutcome(place, NO_LETTER, letter.detail)
         if letter.value_left_out:
             detail = f"it was too large for a letter ({letter.about['value_bytes']} bytes); {_where(letter.origin)}"
-            return Outcome(place, LEFT_OUT, detail)
+            return RedriveOutcome(place, LEFT_OUT, detail)
         if letter.reason in records.OF_EVENTS:
             return self._as_it_was(letter, letter.origin, settings.events.topic)
         if letter.reason != REFUSED_SUBSCRIPTION:
             return self._delivery(letter, letter.origin)
         if place in superseded:
-            return Outcome(place, SUPERSEDED, f"{settings.subscriptions.topic} has a later record of its key")
+            return RedriveOutcome(place, SUPERSEDED, f"{settings.subscriptions.topic} has a later record of its key")
         return self._as_it_was(letter, letter.origin, settings.subscriptions.topic)
 
     def _as_it_was(self, letter: Letter, origin: Origin, topic: str) -> Record:
@@ -208,32 +215,36 @@ class Redrive:
         headers = [*kept, (ATTEMPTS, b"%d" % letter.attempts)]
         return Record(topic, letter.key, letter.value, headers, partition)
 
-    def _delivery(self, letter: Letter, origin: Origin) -> Record | Outcome:
+    def _delivery(self, letter: Letter, origin: Origin) -> Record | RedriveOutcome:
         deliveries, place = self.settings.deliveries, letter.place
         if letter.ids is None and "subscriptions" in letter.about:
             detail = f"they were too many for a letter ({letter.about['subscriptions']}); {_where(origin)}"
-            return Outcome(place, IDS_LEFT_OUT, detail)
+            return RedriveOutcome(place, IDS_LEFT_OUT, detail)
         if letter.subscriber is None or letter.ids is None or letter.matchversion is None:
-            return Outcome(place, INCOMPLETE, "it does not say for whom it is, by which subscriptions and version")
+            return RedriveOutcome(
+                place, INCOMPLETE, "it does not say for whom it is, by which subscriptions and version"
+            )
         topic = layout.delivery_topic(self.settings, letter.subscriber)
         headers = records.event_headers(letter.headers, origin, letter.matchversion, false_positives=letter.approximate)
         key = letter.subscriber.encode() if deliveries.layout == "shared" else letter.key
         record = records.delivery(topic, key, letter.value, headers, letter.ids, records.BY_KEY)
         if record.size() > deliveries.max_bytes:
             detail = f"{record.size()} bytes with headers; deliveries.max_bytes is {deliveries.max_bytes}"
-            return Outcome(place, OVERSIZE, detail)
+            return RedriveOutcome(place, OVERSIZE, detail)
         if self.missing(topic):
-            return Outcome(place, MISSING_TOPIC, f"topic {topic} of subscriber {letter.subscriber} does not exist")
+            return RedriveOutcome(
+                place, MISSING_TOPIC, f"topic {topic} of subscriber {letter.subscriber} does not exist"
+            )
         partition = layout.delivery_partition(self.settings, origin.partition, self.partitions_of(topic))
         return record._replace(partition=partition)
 
-    def _superseded(self, letters: Sequence[Letter]) -> set[Place]:
+    def _superseded(self, letters: Sequence[Letter]) -> set[DeadLetterPosition]:
         """The places of refused subscriptions whose key has a later record.
 
         The order of two records counts only within a partition; between partitions their times decide.
         """
         topic = self.settings.subscriptions.topic
-        refused: dict[bytes, list[tuple[Place, Origin]]] = {}
+        refused: dict[bytes, list[tuple[DeadLetterPosition, Origin]]] = {}
         for letter in letters:
             if letter.reason != REFUSED_SUBSCRIPTION or letter.origin is None or letter.value_left_out:
                 continue
@@ -251,7 +262,7 @@ class Redrive:
                 superseded |= {place for place, origin in refused[id] if _is_later(message, origin)}
         return superseded
 
-    def _redriven(self) -> set[Place]:
+    def _redriven(self) -> set[DeadLetterPosition]:
         return redriven_places(self.cluster, self.settings.dead_letters.topic)
 
 

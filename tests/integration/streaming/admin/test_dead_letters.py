@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from config.model import Settings
 from streaming.admin import redrive
-from streaming.admin.dead_letters import Place, Wanted, marker
+from streaming.admin.dead_letters import DeadLetterFilter, DeadLetterPosition, marker
 from streaming.documents import records as made
 from streaming.documents.messages import headers_of, partition_of
 from streaming.documents.records import Headers, Origin, Record, dead_letter
@@ -31,7 +31,7 @@ from tests.integration.streaming.driver.test_job import job, lines, records, sub
 from tests.support.patience import PATIENCE_S
 
 VALUE = b'{"x": 1}'
-ALL = Wanted()
+ALL = DeadLetterFilter()
 
 
 class Subscribed(TypedDict):
@@ -99,7 +99,7 @@ def found(settings: Settings, topic: str) -> list[Record]:
     ]
 
 
-def redrives(settings: Settings, wanted: Wanted = ALL, dry: bool = False) -> list[tuple[str, str]]:
+def redrives(settings: Settings, wanted: DeadLetterFilter = ALL, dry: bool = False) -> list[tuple[str, str]]:
     """(place, what became of it)."""
     with redrive.opened(settings, dry) as opened:
         return [(str(outcome.place), outcome.what) for outcome in opened.run(wanted)]
@@ -193,7 +193,7 @@ def test_a_refused_subscription_is_written_again_unless_there_is_a_later_word_on
         change(id, document % id, partition)._replace(headers=[("h", b"1"), ("sluice_attempts", b"1")])
         for id, partition in ((b"a", 0), (b"d", 1), (b"c", 0))
     )
-    assert redrives(settings, Wanted(places=frozenset({Place(0, 1)}))) == [("0:1", "superseded")]
+    assert redrives(settings, DeadLetterFilter(places=frozenset({DeadLetterPosition(0, 1)}))) == [("0:1", "superseded")]
 
 
 def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: Settings) -> None:
@@ -445,7 +445,7 @@ def test_a_marker_behind_a_transaction_that_is_open_is_waited_for(settings: Sett
     job.begin_transaction()
     job.produce(second.topic, second.value, second.key, headers=[*second.headers])
     assert job.flush(30) == 0
-    write(settings, [marker(settings.dead_letters.topic, Place(0, 0))])
+    write(settings, [marker(settings.dead_letters.topic, DeadLetterPosition(0, 0))])
     end = threading.Timer(1.0, job.commit_transaction if committed else job.abort_transaction)
     end.start()
     done = redrives(settings)
@@ -478,7 +478,7 @@ def test_after_a_transaction_was_given_up_the_markers_are_read_again(settings: S
 
         def other_takes_over(sent: Sequence[Record]) -> None:
             opened.publish = publish
-            write(settings, [marker(settings.dead_letters.topic, Place(0, n)) for n in (1, 2)])
+            write(settings, [marker(settings.dead_letters.topic, DeadLetterPosition(0, n)) for n in (1, 2)])
             raise Aborted("a topic was deleted")
 
         opened.publish = other_takes_over

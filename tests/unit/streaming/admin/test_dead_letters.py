@@ -12,7 +12,15 @@ from typer.testing import CliRunner
 
 from run_stream import app
 from streaming.admin import dead_letter_view
-from streaming.admin.dead_letters import UNKNOWN, Letter, Place, Wanted, marked, marker, read_letter
+from streaming.admin.dead_letters import (
+    UNKNOWN,
+    DeadLetterFilter,
+    DeadLetterPosition,
+    Letter,
+    marked,
+    marker,
+    read_letter,
+)
 from streaming.documents import records
 from streaming.documents.records import MAX_IDS_BYTES, MAX_LETTER_BYTES, Headers, Origin, Record, dead_letter
 from streaming.kafka.layout import topics
@@ -75,7 +83,7 @@ def test_the_record_is_in_its_letter_as_it_was(
     assert marked(message(written)) is None
     found = letter(written)
     assert (found.key, found.value, found.headers) == (key, value, own)
-    assert (found.place, found.time_ms) == (Place(0, 5), 2_000)
+    assert (found.place, found.time_ms) == (DeadLetterPosition(0, 5), 2_000)
     assert (found.reason, found.detail, found.origin) == (reason, "why", ORIGIN)
     assert (found.subscriber, found.ids, found.matchversion) == ("alice", '["a","b"]', 7)
     assert found.about == {"shard": "2"}
@@ -194,37 +202,47 @@ def test_what_somebody_else_wrote_is_unknown_and_stays_as_it_is(record: Record, 
 
 
 def test_a_marker_names_one_letter_and_lies_in_its_partition() -> None:
-    record = marker("dead", Place(2, 9))
+    record = marker("dead", DeadLetterPosition(2, 9))
     assert record.partition == 2
-    assert marked(message(record)) == Place(2, 9)
+    assert marked(message(record)) == DeadLetterPosition(2, 9)
     for other in (record._replace(key=b""), record._replace(value=b""), record._replace(headers=record.headers * 2)):
         assert marked(message(other)) is None
 
 
-LETTER = Letter(Place(0, 5), 2_000, "oversize", "why", b"k", b"v", [], ORIGIN, 1, "alice")
+LETTER = Letter(DeadLetterPosition(0, 5), 2_000, "oversize", "why", b"k", b"v", [], ORIGIN, 1, "alice")
 
 
 @pytest.mark.parametrize(
     ("wanted", "is_wanted"),
     [
-        (Wanted(), True),
-        (Wanted(reasons=frozenset({"oversize", "over_quota"})), True),
-        (Wanted(reasons=frozenset({"over_quota"})), False),
-        (Wanted(subscriber="alice"), True),
-        (Wanted(subscriber="bob"), False),
-        (Wanted(origin_topic="events"), True),
-        (Wanted(origin_topic="other"), False),
-        (Wanted(since_ms=2_000), True),
-        (Wanted(since_ms=2_001), False),
-        (Wanted(until_ms=2_001), True),
-        (Wanted(until_ms=2_000), False),
-        (Wanted(places=frozenset({Place(0, 5), Place(0, 6)})), True),
-        (Wanted(places=frozenset({Place(1, 5)})), False),
-        (Wanted(frozenset({"oversize"}), "alice", "events", 0, 3_000, frozenset({Place(0, 5)})), True),
-        (Wanted(frozenset({"oversize"}), "alice", "events", 0, 3_000, frozenset({Place(0, 6)})), False),
+        (DeadLetterFilter(), True),
+        (DeadLetterFilter(reasons=frozenset({"oversize", "over_quota"})), True),
+        (DeadLetterFilter(reasons=frozenset({"over_quota"})), False),
+        (DeadLetterFilter(subscriber="alice"), True),
+        (DeadLetterFilter(subscriber="bob"), False),
+        (DeadLetterFilter(origin_topic="events"), True),
+        (DeadLetterFilter(origin_topic="other"), False),
+        (DeadLetterFilter(since_ms=2_000), True),
+        (DeadLetterFilter(since_ms=2_001), False),
+        (DeadLetterFilter(until_ms=2_001), True),
+        (DeadLetterFilter(until_ms=2_000), False),
+        (DeadLetterFilter(places=frozenset({DeadLetterPosition(0, 5), DeadLetterPosition(0, 6)})), True),
+        (DeadLetterFilter(places=frozenset({DeadLetterPosition(1, 5)})), False),
+        (
+            DeadLetterFilter(
+                frozenset({"oversize"}), "alice", "events", 0, 3_000, frozenset({DeadLetterPosition(0, 5)})
+            ),
+            True,
+        ),
+        (
+            DeadLetterFilter(
+                frozenset({"oversize"}), "alice", "events", 0, 3_000, frozenset({DeadLetterPosition(0, 6)})
+            ),
+            False,
+        ),
     ],
 )
-def test_a_letter_is_wanted_if_all_that_is_asked_holds_for_it(wanted: Wanted, is_wanted: bool) -> None:
+def test_a_letter_is_wanted_if_all_that_is_asked_holds_for_it(wanted: DeadLetterFilter, is_wanted: bool) -> None:
     assert wanted(LETTER) is is_wanted
     nobody = Letter(LETTER.place, 2_000, UNKNOWN, "", None, None, [])
     assert wanted(nobody) is (wanted.reasons | {wanted.subscriber, wanted.origin_topic} == {None} and is_wanted)
@@ -232,10 +250,10 @@ def test_a_letter_is_wanted_if_all_that_is_asked_holds_for_it(wanted: Wanted, is
 
 @pytest.mark.parametrize("text", ["", "0", "0:", ":1", "a:1", "-1:0", "0:1:2", " 0:1", "0:" + "9" * 30])
 def test_a_place_is_a_partition_and_an_offset(text: str) -> None:
-    assert Place.of("3:14") == (3, 14)
-    assert str(Place.of("3:14")) == "3:14"
+    assert DeadLetterPosition.of("3:14") == (3, 14)
+    assert str(DeadLetterPosition.of("3:14")) == "3:14"
     with pytest.raises(ValueError, match="is not the place of a letter, PARTITION:OFFSET"):
-        Place.of(text)
+        DeadLetterPosition.of(text)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +332,7 @@ def test_json_has_all_of_a_letter_and_says_which_bytes_are_no_text() -> None:
 @pytest.mark.parametrize("topic", ["events", "a.topic.with.quite.a.long.name"])
 def test_a_row_of_the_list_fits_into_80_columns(reason: str, topic: str) -> None:
     origin = None if reason == UNKNOWN else Origin(topic, 12, 123_456, 10**17)
-    one = Letter(Place(12, 34_567), 10**12, reason, "why " * 50, b"k", b"v", [], origin, 12, "alice")
+    one = Letter(DeadLetterPosition(12, 34_567), 10**12, reason, "why " * 50, b"k", b"v", [], origin, 12, "alice")
     first, second = dead_letter_view.row(one, True, 80).split("\n")
     assert max(len(first), len(second), len(dead_letter_view.heading())) <= 80
     assert first.startswith(f"12:34567  2001-09-09 01:46:40 {reason} ")
