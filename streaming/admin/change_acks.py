@@ -36,7 +36,7 @@ class Unanswered(JobError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ChangeAck:
     """The answer to a change: its status or, if `superseded`, that of a later change of the same id."""
 
     id: str
@@ -90,7 +90,7 @@ class PendingChanges:
         self._offsets.setdefault(partition, {}).setdefault(id, []).append(offset)
         self._count += 1
 
-    def answered(self, status: Mapping[str, Any]) -> Iterator[Answer]:
+    def answered(self, status: Mapping[str, Any]) -> Iterator[ChangeAck]:
         """The changes that a status answers; they are no longer pending."""
         id, change = status["id"], status["change"]
         read_up_to = (
@@ -103,7 +103,7 @@ class PendingChanges:
                 offset = waiting.pop(0)
                 self._count -= 1
                 is_its_own = (partition, offset) == (change["partition"], change["offset"])
-                yield Answer(id, partition, offset, status, superseded=not is_its_own or "superseded_by" in status)
+                yield ChangeAck(id, partition, offset, status, superseded=not is_its_own or "superseded_by" in status)
             if not waiting:
                 ids.pop(id, None)
 
@@ -118,7 +118,7 @@ def starts(cluster: Cluster, topic: str) -> Starts:
     return {(topic, partition): end for partition, _, end in topics.offsets(topic)}
 
 
-def answers(cluster: Cluster, starts: Starts, pending: PendingChanges, timeout_s: float) -> Iterator[Answer]:
+def answers(cluster: Cluster, starts: Starts, pending: PendingChanges, timeout_s: float) -> Iterator[ChangeAck]:
     """Each answer as it comes, until no change is pending. Raises Unanswered when the time is over."""
     deadline = time.monotonic() + timeout_s
     topics = sorted({topic for topic, _ in starts})

@@ -51,7 +51,7 @@ POLL_S = 0.1
 
 
 @dataclass(frozen=True)
-class Note:
+class ReplayRange:
     """The metadata that a replay commits with its offset in a partition. Brokers take 4,096 bytes."""
 
     subscription: str
@@ -61,7 +61,7 @@ class Note:
 
 
 @dataclass
-class Summary:
+class ReplaySummary:
     """The work of this process on a replay."""
 
     name: str
@@ -97,18 +97,18 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
         there = cluster.topics().required([topic, to])
         with closing(cluster.reader(auto_offset_reset=EARLIEST)) as consumer:
             bounds = times.bounds(consumer, topic, there[topic])
-            notes: dict[int, Note] = {}
+            notes: dict[int, ReplayRange] = {}
             if from_ms is not None:
                 since = times.first_since(consumer, topic, there[topic], from_ms)
                 until = {} if to_ms is None else times.first_since(consumer, topic, there[topic], to_ms)
                 spans = times.spans(bounds, since, until)
-                notes = {p: Note(id, digest, *span) for p, span in spans.items()}
+                notes = {p: ReplayRange(id, digest, *span) for p, span in spans.items()}
             name = name or _name(id, notes)
             group = f"{settings.query.name}.replay.{name}"
             cluster.topics().check_group(group)
             with closing(TransactionalSink(cluster.bootstrap_servers, cluster.options, group)) as sink:
                 every = [(topic, p) for p in bounds]
-                noted = {p: Note(**orjson.loads(note)) for (_, p), note in sink.notes(every).items()}
+                noted = {p: ReplayRange(**orjson.loads(note)) for (_, p), note in sink.notes(every).items()}
                 at = {p: offset for (_, p), offset in sink.committed(every).items()}
                 replay = Replay(settings, name, change, noted or notes, at, there[to], consumer, sink)
                 if noted:
@@ -155,15 +155,15 @@ class Replay:
     settings: Settings
     name: str
     change: Change
-    notes: Mapping[int, Note]
+    notes: Mapping[int, ReplayRange]
     at: dict[int, int]
     partitions: int
     consumer: Consumer
     sink: TransactionalSink
-    summary: Summary = field(init=False)
+    summary: ReplaySummary = field(init=False)
 
     def __post_init__(self) -> None:
-        self.summary = Summary(self.name)
+        self.summary = ReplaySummary(self.name)
         where = self.settings.schema_registry
         registry = RegistrySettings.of(where.url, where.options)
         self._decode = open_codec(self.settings.events.codec, registry)
@@ -212,7 +212,7 @@ class Replay:
                 f"the topic {self.settings.events.topic} is shorter than when the replay {self.name!r} began"
             )
 
-    def run(self, stop: threading.Event, rate: float | None, progress: Callable[[int], None]) -> Summary:
+    def run(self, stop: threading.Event, rate: float | None, progress: Callable[[int], None]) -> ReplaySummary:
         """Run until it is finished, or `stop` is set and the current transaction committed.
 
         `rate` is the greatest number of events a second; `progress` is called with `done` after each transaction.
@@ -303,7 +303,7 @@ class Replay:
             ) from aborted
 
 
-def _name(id: str, notes: Mapping[int, Note]) -> str:
+def _name(id: str, notes: Mapping[int, ReplayRange]) -> str:
     """A name that is the same for the same document and range."""
     digest = hashlib.sha256(orjson.dumps([(p, *asdict(note).values()) for p, note in sorted(notes.items())]))
     return f"{re.sub('[^a-zA-Z0-9._-]', '_', id)[:40]}-{digest.hexdigest()[:10]}"

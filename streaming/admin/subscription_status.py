@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from confluent_kafka import Message
 
-from streaming.admin.change_acks import Answer
+from streaming.admin.change_acks import ChangeAck
 from streaming.documents.messages import place_of
 from streaming.documents.subscriptions import id_of
 
@@ -43,7 +43,7 @@ class SubscriptionStatus:
         if self.status is None:
             return f"its change at {at} waits for the job's answer"
         change = self.status["change"]
-        answer = str(Answer(self.id, change["partition"], change["offset"], self.status, superseded=False))
+        answer = str(ChangeAck(self.id, change["partition"], change["offset"], self.status, superseded=False))
         return f"{answer}; a later change at {at} waits for the job's answer" if at else answer
 
 

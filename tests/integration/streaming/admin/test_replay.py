@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from config.model import Settings
 from run_stream import app
 from streaming.admin import replay
-from streaming.admin.replay import Replay, Summary
+from streaming.admin.replay import Replay, ReplaySummary
 from streaming.errors import JobError, RegistryUnreachable
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import CommandLine, but
@@ -72,7 +72,7 @@ def number_of(value: bytes) -> int:
 
 def replayed(
     settings: Settings, id: str = "s", *, name: str | None = None, from_ms: int = 0, to_ms: int | None = None
-) -> Summary:
+) -> ReplaySummary:
     with replay.opened(settings, id, from_ms, to_ms, name) as opened:
         return opened.run(threading.Event(), None, lambda done: None)
 
@@ -124,7 +124,7 @@ def test_the_events_between_two_times_come_again_in_order_and_say_that_they_are_
     to_now = replayed(settings)  # those that are no events too
     assert (to_now.events, to_now.delivered, to_now.undecodable) == (42, 30, 2)
     again = replayed(settings)  # of the same name, because nothing has changed
-    assert again == Summary(to_now.name, finished=True)
+    assert again == ReplaySummary(to_now.name, finished=True)
     produce(settings, (1, 50, *numbered(codec, 50, 1)))
     assert replayed(settings).delivered == 31
     assert len(numbers(settings, f"{sluice.name}.to.alice")) == 15 + 30 + 31
@@ -263,7 +263,7 @@ def test_a_replay_that_is_killed_goes_on_and_every_delivery_is_there_once(
     assert all(part == sorted(part) for part in ([n for n in found if n % 2 == p] for p in (0, 1)))
 
     done = json.loads(sluice("replay", "s", "--name", "n", "--json"))
-    assert done == {**Summary("n", finished=True).as_data()}
+    assert done == {**ReplaySummary("n", finished=True).as_data()}
     assert len(numbers(settings, to)) == total
 
 
@@ -331,7 +331,7 @@ def test_what_cannot_be_replayed_is_refused_before_any_event_is_read(sluice: Com
     sluice("subscribe", stdin=lines(subscription("s", "alice", x=[2])))
     with pytest.raises(JobError, match="'s' was changed since the replay 'open' began"):
         replayed(settings, name="open")
-    assert replayed(settings, name="finished") == Summary("finished", finished=True)
+    assert replayed(settings, name="finished") == ReplaySummary("finished", finished=True)
     assert replayed(settings, name="anew").matched == 0
 
     assert "there is no subscription" in sluice("replay", "x", "--from", "1h", code=1)
