@@ -25,13 +25,13 @@ from streaming.documents.messages import partition_of
 
 What = TypeVar("What")
 
-Place = tuple[int, int]  # partition and offset of a record of the subscriptions topic
+RecordPosition = tuple[int, int]  # partition and offset of a record of the subscriptions topic
 
 
 class Decision(NamedTuple):
     """The last decision of the job on an id."""
 
-    word: Place | None  # the last change that was not refused; None: there is none, or it is withdrawn
+    word: RecordPosition | None  # the last change that was not refused; None: there is none, or it is withdrawn
     withdrawn: bool  # that change is a withdrawal
     refused: bool  # a later change was refused
     read_up_to: Mapping[int, int]  # partition -> offset of the first change that was not read then
@@ -41,7 +41,7 @@ class Decision(NamedTuple):
         return offset < self.read_up_to.get(partition, 0)
 
     @property
-    def in_force(self) -> Place | None:
+    def in_force(self) -> RecordPosition | None:
         """The change whose document is in force, or paused."""
         return None if self.withdrawn else self.word
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from streaming.documents.change_order import Place
+from streaming.documents.change_order import RecordPosition
 from streaming.rows import Change, CompiledSegment, Refusal, Row
 
 
 class Last(NamedTuple):
     """The last change of an id within a batch."""
 
-    place: Place
+    place: RecordPosition
     withdrawn: bool
 
 

@@ -15,7 +15,7 @@ from matchers.index.segment import Segment
 from matchers.index.snapshot import Part, Snapshot
 from matchers.index.texts import Texts
 from streaming.codecs import RegistrySettings
-from streaming.documents.change_order import Place
+from streaming.documents.change_order import RecordPosition
 from streaming.index import notes, packing
 from streaming.index.parts import Handle, RemoteFile
 from streaming.rows import SUBSCRIPTIONS, Change, CompiledSegment, Row, SourcePartition, of_source
@@ -110,12 +110,12 @@ class State:
         self.positions = after
         self.step()
 
-    def places(self, ids: Iterable[str]) -> dict[str, Place]:
+    def places(self, ids: Iterable[str]) -> dict[str, RecordPosition]:
         """The places of the documents in force or paused, for the ids that have one."""
         wanted = Texts.of(ids)
         if not len(wanted):  # as in nearly every batch
             return {}
-        places: dict[str, Place] = {}
+        places: dict[str, RecordPosition] = {}
         for part, (which, position) in zip(self.snapshot.parts, self.snapshot.locate(wanted), strict=True):
             partition, offset = (
                 notes.numbers(part.segment, name)[position].tolist() for name in ("partition", "offset")

@@ -29,7 +29,7 @@ PROBES = tuple(
     for end in (" ", "?", "\r", "\n")
 )
 
-Answer = tuple[HTTPStatus, str, bytes]  # its type and its bytes
+Response = tuple[HTTPStatus, str, bytes]  # its type and its bytes
 
 
 class Server:
@@ -87,12 +87,12 @@ def _listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _answers(view: Callable[[], JobView]) -> dict[str, Callable[[str], Answer]]:
+def _answers(view: Callable[[], JobView]) -> dict[str, Callable[[str], Response]]:
     """The functions that answer, by path; each takes the Accept header."""
     exposition = Exposition(view)
 
-    def verdict(name: str) -> Callable[[str], Answer]:
-        def answer(_: str) -> Answer:
+    def verdict(name: str) -> Callable[[str], Response]:
+        def answer(_: str) -> Response:
             found = status.VERDICTS[name](view())
             return HTTPStatus.OK if found["ok"] else HTTPStatus.SERVICE_UNAVAILABLE, JSON, status.as_json(found)
 
@@ -113,7 +113,7 @@ class _Request(BaseHTTPRequestHandler):
 
     server_version, sys_version, default_request_version = "Sluice", "", "HTTP/1.0"
 
-    def __init__(self, request: bytes, answers: dict[str, Callable[[str], Answer]], loopback: bool) -> None:
+    def __init__(self, request: bytes, answers: dict[str, Callable[[str], Response]], loopback: bool) -> None:
         self.rfile, self.wfile = BytesIO(request), BytesIO()
         self._request = request
         self._answers, self._loopback = answers, loopback
