@@ -91,12 +91,13 @@ audit: ## check the locked packages for known vulnerabilities (exit code 75: not
 
 s3: $(S3) ## jars/s3 with the pinned jars for s3a:// (docs/cluster.md)
 
-image: ## the container image sluice:0.1.0, from BASE if given (docker/Dockerfile)
-	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag sluice:0.1.0 --file docker/Dockerfile .
+image: ## the container image sluice:0.1.0, from BASE if given, with all algorithms if PAPERS=1 (docker/Dockerfile)
+	docker build $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(PAPERS),--build-arg PAPERS=$(PAPERS)) --tag sluice:0.1.0 --file docker/Dockerfile .
 
 package: setup ## sluice.zip for spark-submit: the code, and kernels compiled for ALGORITHMS="auto" and this processor
 	@$(RUN) warm $(ALGORITHMS)
-	$(BIN)/python -c "from pathlib import Path; from streaming.process import code_archive; code_archive.make(Path(), Path('sluice.zip'))"
+	$(BIN)/python -c "from pathlib import Path; from matchers.registry import need_papers; from streaming.process import code_archive; \
+	    code_archive.make(Path(), Path('sluice.zip'), papers=need_papers('$(ALGORITHMS)'.split()))"
 
 test-containers: setup $(TOOLS) image ## compose up, deliveries arrive, compose down
 	$(BIN)/python -m pytest tests/containers

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from matchers.errors import MatchingError
+from matchers.registry import need_papers
 from streaming.driver import assembly, session, sources, warm_up
 from streaming.driver.isolation import Lost, lost
 from streaming.driver.pipeline import Pipeline
@@ -194,7 +195,7 @@ class Start:
             pipeline.adopt(slices, restored.chosen, restored.positions)
         restored.forget_slices()
         if session.on_cluster(spark.sparkContext.master):
-            _bring(spark, pipeline.state, self.scratch)
+            _bring(spark, pipeline.state, self.scratch, need_papers([self.settings.matching.algorithm]))
         checkpoint.own(self.settings.query.checkpoint, self.lineage)
 
     def _query(
@@ -262,11 +263,11 @@ def _forget(spark: SparkSession, spark_checkpoint: str) -> None:
     path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
 
 
-def _bring(spark: SparkSession, state: State, scratch: Path) -> None:
+def _bring(spark: SparkSession, state: State, scratch: Path, papers: bool) -> None:
     """Send our code to the executors of a cluster. Call before they have work."""
     rehearsal.rehearse(state)
     publishing.compile()
-    archive = code_archive.make(session.CODE, scratch / f"{code_archive.NAME}.zip")
+    archive = code_archive.make(session.CODE, scratch / f"{code_archive.NAME}.zip", papers=papers)
     spark.sparkContext.addArchive(f"{archive}#{code_archive.NAME}")
 
 

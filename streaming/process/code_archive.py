@@ -17,15 +17,16 @@ from pathlib import Path
 
 NAME = "sluice-code"  # of the directory that it becomes, where an executor works
 PACKAGES = ("commands", "config", "matchers", "offline", "streaming")
+PAPERS = Path("matchers", "papers")  # the algorithms that no job gets by default
 TAKEN = (".py", ".nbi", ".nbc", ".css", ".js", ".properties")  # the second and third are numba's
 
 
-def make(code: Path, path: Path) -> Path:
-    """Write an archive of the packages in `code` to `path`, which it returns. Raises OSError."""
+def make(code: Path, path: Path, *, papers: bool = False) -> Path:
+    """Write an archive of the packages in `code` to `path`, which it returns, with PAPERS if asked. Raises OSError."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in PACKAGES:
             for file in sorted((code / package).rglob("*")):
-                if file.suffix in TAKEN:
+                if file.suffix in TAKEN and (papers or code / PAPERS not in file.parents):
                     archive.writestr(file.relative_to(code).as_posix(), file.read_bytes())
     return path
 

@@ -14,7 +14,7 @@ def release(home: Path, version: str) -> None:
     """Make the directory, from which `run_stream.py` runs."""
     home.mkdir()
     for package in PACKAGES:  # with its compiled kernels, which know their sources by the time of change
-        shutil.copytree(HOME / package, home / package)
+        shutil.copytree(HOME / package, home / package, ignore=shutil.ignore_patterns("papers"))
     shutil.copy2(HOME / "run_stream.py", home)
     shutil.copytree(HOME / "jars" / "spark", home / "jars" / "spark", ignore=shutil.ignore_patterns("classes*"))
     (home / "streaming" / "version.py").write_text(f'"""The version of Sluice."""\n\nVERSION = "{version}"\n')

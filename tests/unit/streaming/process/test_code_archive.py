@@ -7,6 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from matchers import algorithms
 from streaming.driver.session import CODE
 from streaming.process import code_archive
 
@@ -54,3 +55,42 @@ print(session.LOG.exists(), matchers.__file__)
     assert exists == "True"
     assert Path(module).parents[2] == tmp_path / "t"
     assert list((tmp_path / "t").iterdir()) == []
+
+
+SHOWN = """
+from matchers.registry import named
+try:
+    print(named("ada_rein").approximate)
+except Exception as error:
+    print(error)
+"""
+
+
+def test_published_algorithms_are_in_it_on_request_and_the_error_says_how(tmp_path: Path) -> None:
+    for papers in (False, True):
+        with zipfile.ZipFile(code_archive.make(CODE, tmp_path / "code.zip", papers=papers)) as archive:
+            archive.extractall(tmp_path / f"{papers}")
+    assert python(tmp_path / "True", SHOWN) == "True"
+    error = python(tmp_path / "False", SHOWN)
+    assert error.startswith("unknown algorithm 'ada_rein'")
+    assert "without matchers/papers" in error
+    assert "make package ALGORITHMS=<name>" in error
+    assert "make image PAPERS=1" in error
+
+
+def test_without_the_published_algorithms_all_others_can_be_stored_and_match(tmp_path: Path) -> None:
+    """No class or function that a served matcher holds is in the package that is left out."""
+    with zipfile.ZipFile(code_archive.make(CODE, tmp_path / "code.zip")) as archive:
+        archive.extractall(tmp_path)
+    program = """
+from matchers import ALGORITHMS, Index
+from matchers.index import stored
+from matchers.index.snapshot import Part
+for name in ALGORITHMS:
+    index = Index.build({"a": {"x": [1]}}, algorithm=name)
+    (part,) = index.snapshot.parts
+    back = stored.put_together(*stored.taken_apart(part), Part)
+    print(name, type(back.matcher).__name__)
+"""
+    found = dict(line.split() for line in python(tmp_path, program).splitlines())
+    assert found.keys() == algorithms.ALGORITHMS.keys()
