@@ -17,12 +17,10 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from matchers import flat_file
 from matchers.algorithms.pool import run, shares
 from matchers.algorithms.tiles import dense, sparse
 from matchers.algorithms.tiles.clustering import Ranges, Tiling, tiling
@@ -53,13 +51,12 @@ MUCH = 200  # matches of an event, from which on it is laid out even if it is al
 ROOM = 1 << 23  # matches that are kept before they are arranged, unless one event may have more
 SETS = 1 << 20  # the same of precise tiles, all that an event has in one
 A_TILE = 10  # candidates take as long as a tile, where columns tell more of an event than its values do
-COLUMNS = "columns_"  # begins the names of these arrays in a file
 COUNTERS = ("tiles tested", "tiles passed", "rows read", "candidates", "verified")
 
 
 @dataclass(frozen=True, eq=False)
 class Tiles(Matcher):
-    """Immutable, of flat arrays: can be saved, mapped into memory and shared."""
+    """Immutable, of flat arrays: can be packed, mapped into memory and shared."""
 
     arrays: Arrays
     by_columns: ColumnIndex  # of all slots, or of none
@@ -217,19 +214,6 @@ class Tiles(Matcher):
 
         return match
 
-    def save(self, path: Path) -> None:
-        """As one file, for `load`. Raises OSError."""
-        flat_file.write(
-            path,
-            {
-                "algorithm": "tiles",
-                "dense_from": self.dense_from,
-                "subscriptions": self.n_subscriptions,
-                "matched": self.matched,
-            },
-            self.arrays._asdict() | {COLUMNS + name: array for name, array in self.by_columns._asdict().items()},
-        )
-
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -244,42 +228,27 @@ class Tiles(Matcher):
         self.read_only()
 
 
-def load(path: Path, *, threads: int = 1) -> Tiles:
-    """Map a saved index into memory: pages are read when they are used, and shared with others that load it.
-
-    Raises OSError, and MatchingError if the file is no index of tiles.
-    """
-    if threads < 1:
-        raise MatchingError("tiles: threads from 1")
-    about, arrays = flat_file.read(path)
-    known = {*Arrays._fields, *(COLUMNS + name for name in ColumnIndex._fields)}
-    if about.get("algorithm") != "tiles" or arrays.keys() != known:
-        raise MatchingError(f"{path}: is no index of tiles")
-    by_columns = ColumnIndex(*(arrays.pop(COLUMNS + name) for name in ColumnIndex._fields))
-    return Tiles(Arrays(**arrays), by_columns, about["dense_from"], about["subscriptions"], about["matched"], threads)
-
-
 def _batch(most: int, edge_start: Int64 | None, d: int) -> Batch:
     """Room for so many events in d columns; with rows of events if these are to be matched by them."""
     at_once = LANES if edge_start is None else AT_ONCE
     n = -(-most // at_once) * at_once
     return Batch(
-        aligned(d * n, np.uint16),
-        np.zeros(n * d, np.uint16),
-        np.zeros(n * d, np.uint16),
-        np.full(n * d, np.nan),
-        np.zeros(n // LANES, np.uint64),
-        np.zeros(n // LANES, np.uint64),
-        np.zeros(n // LANES, np.uint64),
-        np.zeros(n + 4, np.int32),
-        np.zeros(n + 4, np.int32),
-        aligned((n + 4) * WORDS, np.uint64),
-        np.zeros(n + 4, np.int32),
-        np.empty(CANDIDATES_AT_ONCE + TILE, np.uint64),
-        np.empty(CANDIDATES_AT_ONCE + TILE, np.uint64),
-        aligned(0 if edge_start is None else dense.rows(edge_start) * WORDS, np.uint64),
-        aligned(0 if edge_start is None else TILE * WORDS, np.uint64),
-        np.empty(64, np.uint64),
+        cells=aligned(d * n, np.uint16),
+        own_cells=np.zeros(n * d, np.uint16),
+        offsets=np.zeros(n * d, np.uint16),
+        values=np.full(n * d, np.nan),
+        valid=np.zeros(n // LANES, np.uint64),
+        passing=np.zeros(n // LANES, np.uint64),
+        parents=np.zeros(n // LANES, np.uint64),
+        passed=np.zeros(n + 4, np.int32),
+        passed_before=np.zeros(n + 4, np.int32),
+        found=aligned((n + 4) * WORDS, np.uint64),
+        found_event=np.zeros(n + 4, np.int32),
+        candidate=np.empty(CANDIDATES_AT_ONCE + TILE, np.uint64),
+        in_doubt=np.empty(CANDIDATES_AT_ONCE + TILE, np.uint64),
+        below=aligned(0 if edge_start is None else dense.rows(edge_start) * WORDS, np.uint64),
+        left=aligned(0 if edge_start is None else TILE * WORDS, np.uint64),
+        turned=np.empty(64, np.uint64),
     )
 
 

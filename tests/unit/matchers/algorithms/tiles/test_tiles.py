@@ -6,16 +6,15 @@ import copy
 import pickle
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from matchers import ALGORITHMS, EventBatch, MatchingError, SubscriptionTable, flat_file
+from matchers import ALGORITHMS, EventBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import tiles
-from matchers.algorithms.tiles import FAMILY, TILE, Tiles, clustering, load
+from matchers.algorithms.tiles import FAMILY, TILE, Tiles, clustering
 from matchers.algorithms.tiles.kernels.matching import FEW_LEFT
 from matchers.algorithms.tiles.kernels.runs import Runs, arrange, count_matches
 from matchers.algorithms.tiles.runs import room_for
@@ -564,56 +563,6 @@ def test_runs_are_arranged_ascending_event_by_event(lengths: list[list[int]], n_
             assert out[offsets[e] : offsets[e + 1]].tolist() == np.sort(np.concatenate(own)).tolist()
 
 
-def saved(path: Path) -> tuple[SubscriptionTable, Tiles]:
-    table, matcher = shape("random")
-    matcher.save(path)
-    return table, matcher
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_what_was_saved_and_loaded_answers_as_before(threads: int, tmp_path: Path) -> None:
-    table, matcher = saved(tmp_path / "index")
-    loaded = load(tmp_path / "index", threads=threads)
-    assert (loaded.n_subscriptions, loaded.threads) == (matcher.n_subscriptions, threads)
-    for name, array in matcher.arrays._asdict().items():
-        found = getattr(loaded.arrays, name)
-        assert (found.dtype, found.tobytes()) == (array.dtype, array.tobytes())
-        assert not found.flags.writeable
-    assert loaded.arrays.words.ctypes.data % 64 == 0
-    base = loaded.arrays.words
-    while base is not None and not isinstance(base, np.memmap):
-        base = base.base
-    assert isinstance(base, np.memmap)
-    assert loaded.memory_bytes() == matcher.memory_bytes()
-    agrees(loaded, table, single_valued(table, 70))
-
-
-@pytest.mark.parametrize("name", ["no subscription", "nothing at all", "contradictions only"])
-def test_an_empty_index_is_saved_and_loaded(name: str, tmp_path: Path) -> None:
-    tiles.build(ODD[name]).save(tmp_path / "index")
-    agrees(load(tmp_path / "index"), ODD[name], random_batch(np.random.default_rng(1), 5, 4))
-
-
-@pytest.mark.parametrize("left", [0, 20, 2_000, -1])
-def test_a_truncated_index_is_refused(left: int, tmp_path: Path) -> None:
-    saved(tmp_path / "index")
-    (tmp_path / "index").write_bytes((tmp_path / "index").read_bytes()[:left])
-    with pytest.raises(MatchingError, match="index: "):
-        load(tmp_path / "index")
-
-
-def test_an_index_of_another_algorithm_or_other_arrays_is_refused(tmp_path: Path) -> None:
-    _, matcher = shape("narrow")
-    arrays = matcher.arrays._asdict()
-    flat_file.write(tmp_path / "a", {"algorithm": "hem", "subscriptions": 300}, arrays)
-    flat_file.write(tmp_path / "b", {"algorithm": "tiles", "subscriptions": 300}, {"words": arrays["words"]})
-    for name in "ab":
-        with pytest.raises(MatchingError, match=f"{name}: is no index of tiles"):
-            load(tmp_path / name)
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "c")
-
-
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_what_was_pickled_answers_as_before_from_aligned_arrays_that_nobody_writes(protocol: int) -> None:
     """Kernels are compiled once for arrays that are read-only, so others would take a minute at their first batch."""
@@ -640,9 +589,3 @@ def test_the_words_begin_at_a_cache_line(options: dict[str, Any]) -> None:
 def test_options_that_make_no_sense_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(MatchingError, match=r"tiles: threads and fewest from 1, .* tile from 1 to 512"):
         tiles.build(ODD["one"], **options)
-
-
-def test_an_index_is_not_loaded_for_no_threads(tmp_path: Path) -> None:
-    saved(tmp_path / "index")
-    with pytest.raises(MatchingError, match="threads"):
-        load(tmp_path / "index", threads=0)
