@@ -225,22 +225,4 @@ def chains_for(predicates: int, rows: int, cells: int) -> Chains:
     )
 
 
-def space_model(n: int, d: int, psi_S: float, c: int = 1_000, g: int = 32, block: int = BLOCK) -> int:  # noqa: N803
-    """O(d c + d n g + n psi_S) of sec. 5.1 in bytes, where every attribute has its c cells and g sets.
-
-    d (g + 1) bit sets of n bits; 2 n psi_S pairs of a value and an id (8 + 2 bytes), and the bounds kept to verify
-    (20); 2 d c places where cells begin, in each block.
-    """
-    blocks = -(-n // block)
-    return int(d * (g + 1) * n / 8 + n * psi_S * (2 * 10 + 20) + 2 * d * c * 8 * blocks)
-
-
-def choose_g(memory_bytes: int, n: int, d: int, psi_S: float, c: int = 1_000) -> int:  # noqa: N803
-    """The largest power of two of groups whose index fits: doubling g halves the marks and doubles the sets (6.2)."""
-    g = 1
-    while 2 * g <= c and space_model(n, d, psi_S, c, 2 * g) <= memory_bytes:
-        g *= 2
-    return g
-
-
 STORED = (Hem, Domain, Index, Chains, Pairs, Rows)

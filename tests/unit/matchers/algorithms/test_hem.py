@@ -69,15 +69,11 @@ def test_the_sets_are_those_of_the_papers_example() -> None:
 
 
 def test_the_memory_is_that_of_the_space_model() -> None:
-    n, d, psi = 40_000, 10, 5
-    index = hem.build(uniform(n, d, psi, 0.3))
-    assert index.memory_bytes() == pytest.approx(hem.space_model(n, d, psi), rel=0.1)
-
-
-def test_g_is_chosen_by_the_memory_there_is() -> None:
-    assert hem.choose_g(hem.space_model(1_000_000, 20, 10, g=32), 1_000_000, 20, 10) == 32
-    assert hem.choose_g(hem.space_model(1_000_000, 20, 10, g=32) - 1, 1_000_000, 20, 10) == 16
-    assert hem.choose_g(0, 1_000_000, 20, 10) == 1
+    """O(d c + d n g + n psi) of sec. 5.1: d (g + 1) bit sets of n bits; 2 n psi pairs of a value and an id (10 bytes),
+    and the bounds kept to verify (20); 2 d c places where cells begin, of 8 bytes, in each block."""
+    n, d, psi, c, g = 40_000, 10, 5, 1_000, 32
+    expected = d * (g + 1) * n / 8 + n * psi * (2 * 10 + 20) + 2 * d * c * 8 * -(-n // hem.BLOCK)
+    assert hem.build(uniform(n, d, psi, 0.3), c=c, g=g).memory_bytes() == pytest.approx(expected, rel=0.1)
 
 
 def test_many_attributes_cost_what_their_predicates_weigh() -> None:
