@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,10 +19,13 @@ from matchers.language.model import Pattern
 from matchers.language.operators import show
 from matchers.language.parsing import parse
 
-WORTHWHILE = 8  # patterns of one shape, for which it pays to compile them together
+FEWEST_DOCUMENTS = 8  # of one shape, for which it pays to compile them together
 _PATTERN = "pattern"  # the note that holds the JSON of a subscription's pattern
 _SCALARS = {str, int, float, bool, type(None)}
 _WRITE = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), default=dict).encode
+
+
+Form = TypeVar("Form")  # what a caller reads out of a shape
 
 
 def compiled(patterns: Mapping[str, Any]) -> Segment:
@@ -38,11 +41,14 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
     texts = [_WRITE(document).encode("utf-8", "surrogatepass") if _plain(document) else b"" for document in documents]
     together: list[tuple[Template, Int64]] = []
     skeletons = None
-    left = np.arange(len(ids))
-    if len(ids) >= WORTHWHILE:
+    alone = np.ones(len(ids), np.bool_)
+    if len(ids) >= FEWEST_DOCUMENTS:
         ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
         skeletons = Skeletons.of(np.frombuffer(b"".join(texts), np.uint8), np.concatenate(([0], ends[:-1])), ends)
-        together, left = _by_shape(skeletons)
+        together = list(by_shape(skeletons, template_of))
+        for _, which in together:
+            alone[which] = False
+    left = np.flatnonzero(alone)
     lowered = []
     for d in left.tolist():
         try:
@@ -65,21 +71,18 @@ def pattern_of(segment: Segment, position: int) -> Pattern:
     return parse(json.loads(cast(Texts, segment.notes[_PATTERN])[position]))
 
 
-def _by_shape(skeletons: Skeletons) -> tuple[list[tuple[Template, Int64]], Int64]:
-    """The frequent shapes that have a template, each with its documents; and the other documents."""
-    templates = []
-    rest = [np.flatnonzero(skeletons.shape < 0)]
-    for number, shape in enumerate(skeletons.shapes):
-        which = np.flatnonzero(skeletons.shape == number)
-        template = _template(shape) if len(which) >= WORTHWHILE else None
-        if template is None:
-            rest.append(which)
-        else:
-            templates.append((template, which))
-    return templates, np.sort(np.concatenate(rest))
+def by_shape(
+    skeletons: Skeletons, form_of: Callable[[bytes], Form | None], fewest: int = FEWEST_DOCUMENTS
+) -> Iterator[tuple[Form, Int64]]:
+    """The form of each shape that has enough documents, with the positions of these; without shapes of no form."""
+    n = np.bincount(skeletons.shape[skeletons.shape >= 0], minlength=len(skeletons.shapes))
+    for shape in np.flatnonzero(n >= fewest).tolist():
+        form = form_of(skeletons.shapes[shape])
+        if form is not None:
+            yield form, np.flatnonzero(skeletons.shape == shape)
 
 
-def _template(shape: bytes) -> Template | None:
+def template_of(shape: bytes) -> Template | None:
     """The template of a shape; None if its documents may be invalid or hold more than templates know."""
     try:
         return Template.of(parse(json.loads(filled(shape))))

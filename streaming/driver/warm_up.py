@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from matchers.index.compiling import FEWEST_DOCUMENTS
 from streaming.driver.isolation import lost
 from streaming.driver.pipeline import OUTPUT
 from streaming.kernels import rehearsal
@@ -17,7 +18,6 @@ from streaming.kernels.rehearsal import NOWHERE, SOME
 from streaming.publishing.contract import ProducerEpoch
 from streaming.rows import Source
 from streaming.state.state import State
-from streaming.worker.compiling import WORTHWHILE
 from streaming.worker.publication import Publication
 
 NO_PRODUCER = ProducerEpoch(-1, -1)
@@ -29,7 +29,7 @@ def workers(spark: SparkSession, state: State, publication: Publication) -> None
     spark.sparkContext.setJobDescription("warm-up of the workers")
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
-    rows = spark.createDataFrame(rehearsal.rows(2 * WORTHWHILE * n, SOME * n)).repartition(n)
+    rows = spark.createDataFrame(rehearsal.rows(2 * FEWEST_DOCUMENTS * n, SOME * n)).repartition(n)
     for shard in state.work():
         match = replace(shard, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
         for work in (shard, match, match):

@@ -10,11 +10,11 @@ import orjson
 import pyarrow as pa
 
 from matchers import ALGORITHMS
+from matchers.index.compiling import FEWEST_DOCUMENTS
 from matchers.index.snapshot import Snapshot
 from streaming.index import parts
 from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Change, unpacked
 from streaming.state.state import State
-from streaming.worker.compiling import WORTHWHILE
 
 SOME = 64  # events: algorithms may have other kernels for few
 MANY = 2_400  # subscriptions, of which an algorithm that chooses has to choose
@@ -40,7 +40,7 @@ def indexed(algorithm: str, options: Mapping[str, Any], kind: Kind = "alike") ->
     """
     state = State(Snapshot(0, algorithm, options), _Kept, {})
     (work,) = state.work()
-    changes = rows(MANY if ALGORITHMS[algorithm].chooses else 2 * WORTHWHILE, 0, kind)
+    changes = rows(MANY if ALGORITHMS[algorithm].chooses else 2 * FEWEST_DOCUMENTS, 0, kind)
     made = unpacked(pa.Table.from_batches(work(changes.to_batches()), PACKED))
     state.apply([row._replace(segment=0) if isinstance(row, Change) else row for row in made], {})
     return state
@@ -49,7 +49,7 @@ def indexed(algorithm: str, options: Mapping[str, Any], kind: Kind = "alike") ->
 def rehearse(state: State) -> None:
     """The work of tasks, with the index of a state."""
     here = replace(state, broadcast=_Kept, share=None, worker_memory_mb=0, _handles={})
-    both = rows(2 * WORTHWHILE, SOME)
+    both = rows(2 * FEWEST_DOCUMENTS, SOME)
     for shard in here.work():
         for work in (shard, replace(shard, codec="json")):
             assert sum(batch.num_rows for batch in work(both.to_batches()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 
 from matchers import PatternError
 from matchers.contract.tables import Int32, Int64
+from matchers.index.compiling import by_shape
 from matchers.index.segment import Note, Segment
 from matchers.index.skeletons import Skeletons, filled, is_slot, slot_of
 from matchers.index.templates import Template
@@ -32,8 +32,6 @@ from streaming.documents.subscriptions import (
 )
 from streaming.index.notes import notes
 from streaming.worker.buffers import bytes_of
-
-WORTHWHILE = 8  # documents of one shape, for which it pays to compile them together
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +85,7 @@ def _compile(changes: Changes) -> Compiled:
     keys, values = changes.keys, changes.values
     outcomes: list[Any] = [None] * len(keys)
     fitting = pc.if_else(pc.less_equal(pc.binary_length(values), MAX_BYTES), values, None)
-    parts = list(_by_shape(changes, fitting, outcomes))
+    parts = list(_frequent(changes, fitting, outcomes))
     conjunctions: list[tuple[Subscription, list[Conjunction]]] = []
     rows = []
     for row, outcome in enumerate(outcomes):
@@ -133,18 +131,14 @@ class _Form:
     template: Template
 
 
-def _by_shape(changes: Changes, values: pa.BinaryArray, outcomes: list[Any]) -> list[tuple[Segment, list[int]]]:
+def _frequent(changes: Changes, values: pa.BinaryArray, outcomes: list[Any]) -> list[tuple[Segment, list[int]]]:
     """Segments of the documents whose shape is frequent, with the row of each subscription; fills their outcomes.
 
     Documents that may be invalid are left to `read_change`, which gives the reason.
     """
     skeletons = Skeletons.of(*bytes_of(values))
     parts = []
-    for shape, count in sorted(Counter(skeletons.shape.tolist()).items()):
-        form = _form(skeletons.shapes[shape]) if shape >= 0 and count >= WORTHWHILE else None
-        if form is None:
-            continue
-        documents = np.flatnonzero(skeletons.shape == shape)
+    for form, documents in by_shape(skeletons, _form):
         first = skeletons.offsets[documents]
         subscribers = [t.decode() for t in skeletons.texts(first + form.subscriber)]
         ids = [None] * len(documents) if form.id is None else skeletons.texts(first + form.id)

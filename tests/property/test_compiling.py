@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchers import Index, PatternError
-from matchers.index.compiling import pattern_of
+from matchers.index.compiling import FEWEST_DOCUMENTS, pattern_of
 from matchers.index.segment import Segment
 from matchers.index.snapshot import Snapshot
 from matchers.language import naive
@@ -21,7 +21,7 @@ from matchers.language.lowering import MAX_RANGES, lower
 from matchers.language.parsing import parse
 from streaming.documents.subscriptions import Change, Refused, Subscription, read_change
 from streaming.index.notes import NEVER
-from streaming.worker.compiling import WORTHWHILE, Paused, Withdrawn, compile_changes
+from streaming.worker.compiling import Paused, Withdrawn, compile_changes
 from tests.support.doubles.stage import changes
 from tests.support.generators import workloads
 from tests.support.generators.strategies import SYMBOLS, choice, events_near, fields, numbers, scalars, texts
@@ -77,7 +77,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Record], list[dict[str, Any]]]:
     found: list[Record] = []
     for shape in shapes:
         one = records(shape)
-        many = st.lists(one, min_size=2 * WORTHWHILE, max_size=2 * WORTHWHILE + 4)
+        many = st.lists(one, min_size=2 * FEWEST_DOCUMENTS, max_size=2 * FEWEST_DOCUMENTS + 4)
         found += draw(st.lists(one, max_size=3) | many)
     return found, draw(st.lists(events_near(shapes), min_size=1, max_size=5))
 
@@ -128,7 +128,9 @@ def libraries(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     drawn: list[Any] = []
     for shape in shapes:
         one = st.builds(lambda: varied(draw, shape))  # noqa: B023 - it is drawn at once
-        drawn += draw(st.lists(one, max_size=3) | st.lists(one, min_size=2 * WORTHWHILE, max_size=2 * WORTHWHILE + 4))
+        drawn += draw(
+            st.lists(one, max_size=3) | st.lists(one, min_size=2 * FEWEST_DOCUMENTS, max_size=2 * FEWEST_DOCUMENTS + 4)
+        )
     patterns = {f"s{i}": pattern for i, pattern in enumerate(drawn) if usable(pattern)}
     return patterns, draw(st.lists(events_near(shapes), min_size=1, max_size=5))
 
@@ -155,7 +157,7 @@ def test_an_index_is_built_of_many_patterns_as_of_one_after_the_other(
 
 def test_a_value_that_compares_is_a_value_like_others() -> None:
     """`<` stays in the shape of a document, since it may be an operator."""
-    patterns = {f"s{i}": {"op": ["<", {"prefix": ">="}], "x": [i]} for i in range(2 * WORTHWHILE)}
+    patterns = {f"s{i}": {"op": ["<", {"prefix": ">="}], "x": [i]} for i in range(2 * FEWEST_DOCUMENTS)}
     assert Index.build(patterns).match([{"op": "<", "x": 3}, {"op": ">=1", "x": 3}, {"op": "=", "x": 3}]) == [
         *(["s3"], ["s3"], [])
     ]

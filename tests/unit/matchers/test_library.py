@@ -15,7 +15,7 @@ import pytest
 from matchers import Index, MatchingError
 from matchers.algorithms.scan import Scan
 from matchers.algorithms.tiles import Tiles
-from matchers.index.compiling import WORTHWHILE
+from matchers.index.compiling import FEWEST_DOCUMENTS
 from matchers.library import FEW
 from tests.support.generators import workloads
 
@@ -144,7 +144,7 @@ def test_an_event_may_have_64_levels_and_pairs_of_surrogates(n: int) -> None:
         assert index.match([b'{"x": ' + text + b', "z": ' + deep + b"}"] * n) == [["s"]] * n
 
 
-@pytest.mark.parametrize("n", [1, 2 * WORTHWHILE])
+@pytest.mark.parametrize("n", [1, 2 * FEWEST_DOCUMENTS])
 @pytest.mark.parametrize(
     "pattern", [{"x": ["\ud800"]}, {"\ud800": ["a"]}, {"x": {"a\udfff": [1]}}, {"x": [{"prefix": "\ud800"}]}]
 )
@@ -186,7 +186,7 @@ def test_threads_match_at_the_same_time(algorithm: str) -> None:
 def test_what_json_would_change_is_not_compiled_by_its_json(pattern: Any) -> None:
     """JSON writes a tuple as a list and 5 as "5"; the language knows neither."""
     with pytest.raises(MatchingError, match="'bad'"):
-        Index.build({f"s{i}": {"x": ["a"]} for i in range(2 * WORTHWHILE)} | {"bad": pattern})
+        Index.build({f"s{i}": {"x": ["a"]} for i in range(2 * FEWEST_DOCUMENTS)} | {"bad": pattern})
 
 
 def test_a_pattern_may_be_any_mapping() -> None:
