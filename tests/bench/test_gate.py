@@ -26,7 +26,7 @@ from bench.workloads.event_bus import EventBus
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm
 from tests.bench.test_living import right
-from tests.bench.test_matchers import Spoiled
+from tests.bench.test_matchers import SpoiledMatcher
 from tests.bench.test_system import CPU, LOAD, outcome
 
 TABLE = Workload(subscriptions=60, attributes=4, predicates=(1, 3), events=12)
@@ -105,7 +105,7 @@ def test_each_kind_of_point_is_measured_recorded_and_compared(file: Path, monkey
 def test_a_wrong_answer_fails_at_once(name: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time would mean nothing, and a quiet machine does not make it right."""
     scan = ALGORITHMS["scan"]
-    wrong = Algorithm(lambda table: Spoiled(scan(table), lambda ids: ids[1:] if ids else [0]))
+    wrong = Algorithm(lambda table: SpoiledMatcher(scan(table), lambda ids: ids[1:] if ids else [0]))
     monkeypatch.setitem(ALGORITHMS, "tiles", wrong)
     monkeypatch.setitem(ALGORITHMS, "auto", wrong)
     result = gate(monkeypatch, {name: TOYS[name]}, file, "--record")

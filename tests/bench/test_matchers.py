@@ -35,7 +35,7 @@ def objects(result: Result) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Spoiled(Matcher):
+class SpoiledMatcher(Matcher):
     """Lists what `scan` lists, spoiled."""
 
     inner: Matcher
@@ -52,7 +52,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, how: Callable[[list[int]], list[int]]
     """Put a matcher `spoiled` among the algorithms."""
 
     def build(table: SubscriptionTable) -> Matcher:
-        return Spoiled(ALGORITHMS["scan"](table), how)
+        return SpoiledMatcher(ALGORITHMS["scan"](table), how)
 
     monkeypatch.setitem(ALGORITHMS, "spoiled", Algorithm(build, approximate=approximate))
 
@@ -150,7 +150,7 @@ def test_an_approximate_algorithm_must_not_miss(monkeypatch: pytest.MonkeyPatch)
 
 
 @dataclass(frozen=True, eq=False)
-class Counting(Spoiled):
+class Counting(SpoiledMatcher):
     """Tells how many values an event has."""
 
     def profile(self, events: EventBatch) -> dict[str, float]:
@@ -237,7 +237,7 @@ def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], mess
 
 
 @dataclass(frozen=True, eq=False)
-class Recording(Spoiled):
+class Recording(SpoiledMatcher):
     """Keeps how many events each call had."""
 
     calls: list[int]
@@ -347,7 +347,7 @@ def test_those_that_learn_settle(name: str) -> None:
 def spoil_after(monkeypatch: pytest.MonkeyPatch, events: int) -> None:
     """Put `spoiled` among the algorithms: it misses whatever comes after so many events of a round."""
 
-    class Late(Spoiled):
+    class Late(SpoiledMatcher):
         def match(self, batch: EventBatch) -> MatchBatch:
             right = self.inner.match(batch)
             if np.array_equal(batch.value[:3], last.value[:3]):
@@ -365,7 +365,7 @@ def test_every_event_that_is_timed_is_checked(monkeypatch: pytest.MonkeyPatch, c
         return ids
 
     scan = ALGORITHMS["scan"]
-    monkeypatch.setitem(ALGORITHMS, "slow", Algorithm(lambda table: Spoiled(scan(table), slowly)))
+    monkeypatch.setitem(ALGORITHMS, "slow", Algorithm(lambda table: SpoiledMatcher(scan(table), slowly)))
     spoil_after(monkeypatch, 10)
     monkeypatch.setitem(ALGORITHMS, "scan", Algorithm(lambda table: Sleeping(scan(table))))
     candidates = [Candidate(name) for name in ("slow", "counting", "spoiled")]
@@ -381,7 +381,7 @@ def test_scan_answers_few_events_at_once_unless_it_is_measured(monkeypatch: pyte
     """With ten million subscriptions one batch of 8,192 takes it half an hour."""
     scan, sizes = ALGORITHMS["scan"], set[int]()
 
-    class Seen(Spoiled):
+    class Seen(SpoiledMatcher):
         def match(self, batch: EventBatch) -> MatchBatch:
             sizes.add(len(batch))
             return self.inner.match(batch)

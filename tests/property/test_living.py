@@ -86,7 +86,7 @@ class Changed(NamedTuple):
     timestamp: int  # some clients have another clock
 
 
-class Step(NamedTuple):
+class Round(NamedTuple):
     """Records that are written, a batch of some of them, and then an end of the job, if there is one."""
 
     grows: bool  # both topics get a partition
@@ -101,11 +101,11 @@ class Step(NamedTuple):
     compacts: bool  # if the job has ended
 
 
-class History(NamedTuple):
+class BatchHistory(NamedTuple):
     algorithm: tuple[str, dict[str, Any]]
     shards: int
     quota: int
-    steps: list[Step]
+    steps: list[Round]
 
 
 few = st.integers(0, 3)
@@ -116,7 +116,7 @@ def one_in(n: int) -> st.SearchStrategy[bool]:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> History:
+def histories(draw: st.DrawFn) -> BatchHistory:
     some = draw(st.lists(patterns(), min_size=1, max_size=8))
     more = [*[{}] * 10, *[{"paused": True}] * 2, *[{"expires_at": f"1970-01-01T00:00:0{n}Z"} for n in (1, 2, 3, 4)]]
     refused = {"pattern": {"x": 5}}
@@ -135,7 +135,7 @@ def histories(draw: st.DrawFn) -> History:
     )
     sent = st.tuples(few, choice(*[events_near(some, json_events)] * 9, st.just(b"no event")), st.integers(0, 4_999))
     step = st.builds(
-        Step,
+        Round,
         one_in(20),
         st.lists(changed, max_size=6),
         st.lists(sent, max_size=3),
@@ -148,12 +148,12 @@ def histories(draw: st.DrawFn) -> History:
         one_in(3),
     )
     steps = draw(st.lists(step, max_size=10) | st.lists(step, min_size=25, max_size=25))
-    return History(
+    return BatchHistory(
         draw(st.sampled_from(ALGORITHMS)), draw(st.sampled_from([1, 1, 2, 3])), draw(st.sampled_from([0, 3])), steps
     )
 
 
-def grow(world: Sink, step: Step) -> None:
+def grow(world: Sink, step: Round) -> None:
     if step.grows:
         world.add_partition()
     logs = [log for _, log in world.logs(SUBSCRIPTIONS)]
@@ -167,7 +167,7 @@ def grow(world: Sink, step: Step) -> None:
         log.append(event(len(log), value, timestamp, partition % len(logs)))
 
 
-def next_batch(world: Sink, job: Job, step: Step) -> list[dict[str, Any]]:
+def next_batch(world: Sink, job: Job, step: Round) -> list[dict[str, Any]]:
     """Some of what is there, and often what was committed already; of a partition always in order."""
     rows: list[list[dict[str, Any]]] = []
     for (at, log), (again, most) in zip(world.topics.items(), cycle(step.taken), strict=False):
@@ -177,7 +177,7 @@ def next_batch(world: Sink, job: Job, step: Step) -> list[dict[str, Any]]:
     return [row for log in rows for row in log]
 
 
-def live(history: History, directory: Path) -> dict[str, int]:
+def live(history: BatchHistory, directory: Path) -> dict[str, int]:
     """Returns how often what happened in it."""
     algorithm, options = history.algorithm
     empty = Snapshot(algorithm=algorithm, options=options, most=4, shards=history.shards)
@@ -236,7 +236,7 @@ def live(history: History, directory: Path) -> dict[str, int]:
 
 @hypothesis_settings(max_examples=15)
 @given(history=histories())
-def test_every_delivery_is_what_the_definition_says_of_its_version(history: History) -> None:
+def test_every_delivery_is_what_the_definition_says_of_its_version(history: BatchHistory) -> None:
     with tempfile.TemporaryDirectory() as directory:
         live(history, Path(directory))
 
@@ -246,7 +246,7 @@ def test_histories_have_all_that_can_happen() -> None:
 
     @hypothesis_settings(max_examples=15, derandomize=True)
     @given(history=histories())
-    def each(history: History) -> None:
+    def each(history: BatchHistory) -> None:
         with tempfile.TemporaryDirectory() as directory:
             seen.update(live(history, Path(directory)))
 

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.support.doubles.kafka_double import Broker
 from tests.support.histories.histories import Fault
-from tests.support.histories.protocol import KINDS, History, at_random
+from tests.support.histories.protocol import KINDS, SinkHistory, at_random
 
 pytestmark = pytest.mark.kernels
 
@@ -27,7 +27,7 @@ events = st.lists(st.tuples(st.integers(0, 1), few), max_size=4)
 Pairs = list[tuple[int, int]]
 
 
-class Machine(RuleBasedStateMachine):
+class ProtocolMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp())
@@ -35,7 +35,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(quota=st.sampled_from([0, 0, 2]), create=st.booleans(), changes=changes, events=events)
     def begin(self, quota: int, create: bool, changes: Pairs, events: Pairs) -> None:
-        self.history = History(Broker(), self.directory, self.patch, quota=quota, create=create)
+        self.history = SinkHistory(Broker(), self.directory, self.patch, quota=quota, create=create)
         self.history.write(changes, events)
 
     @rule(changes=changes, events=events)
@@ -89,7 +89,7 @@ class Machine(RuleBasedStateMachine):
 
 
 EXAMPLES = hypothesis_settings().max_examples // 3
-TestProtocol = Machine.TestCase
+TestProtocol = ProtocolMachine.TestCase
 TestProtocol.settings = hypothesis_settings(max_examples=EXAMPLES, stateful_step_count=25)
 
 
@@ -108,7 +108,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_first_start(name: str, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        history = History(Broker(), tmp_path, patch)
+        history = SinkHistory(Broker(), tmp_path, patch)
         history.write([(id, 0) for id in range(6)], [(0, 1), (0, 1), (1, 2)])
         history.start(faults=CASES[name])
         assert history.seen["superseded"] == ("replace" in history.seen)
@@ -122,7 +122,7 @@ def test_the_first_start(name: str, tmp_path: Path) -> None:
 
 def test_a_claim_that_was_committed_and_not_answered_is_one(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        history = History(Broker(), tmp_path, patch)
+        history = SinkHistory(Broker(), tmp_path, patch)
         history.write([(0, 0)], [(0, 1)])
         history.start()
         history.crash()
@@ -134,7 +134,7 @@ def test_a_claim_that_was_committed_and_not_answered_is_one(tmp_path: Path) -> N
 
 def test_a_history_has_all_that_can_happen(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        history = History(Broker(), tmp_path, patch, create=False)
+        history = SinkHistory(Broker(), tmp_path, patch, create=False)
         at_random(history, 1, 300)
         history.finish()
     assert not [kind for kind in EVERYTHING if not history.seen[kind]], history.seen
@@ -143,7 +143,7 @@ def test_a_history_has_all_that_can_happen(tmp_path: Path) -> None:
 def test_who_cannot_know_whether_it_was_replaced_stops(tmp_path: Path) -> None:
     """The other one died in a transaction, so for now nobody sees what is committed."""
     with pytest.MonkeyPatch.context() as patch:
-        history = History(Broker(), tmp_path, patch)
+        history = SinkHistory(Broker(), tmp_path, patch)
         history.write([(0, 0)], [(0, 1)])
         history.start()
         history.start(faults=[Fault(5, False, "crash")])  # at the commit of its claim
@@ -154,7 +154,7 @@ def test_who_cannot_know_whether_it_was_replaced_stops(tmp_path: Path) -> None:
 
 def test_who_slept_and_is_replaced_while_it_opens_its_sink_again_stops(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        history = History(Broker(), tmp_path, patch)
+        history = SinkHistory(Broker(), tmp_path, patch)
         history.write([(0, 0)], [])
         history.start()
         history.write([], [(0, 1)])

@@ -59,7 +59,7 @@ def _zstd() -> Iterator[None]:
         yield
 
 
-class Context(NamedTuple):
+class HeaderContext(NamedTuple):
     """What the headers of all events share."""
 
     topic: str
@@ -75,7 +75,7 @@ class Context(NamedTuple):
 versions = st.tuples(st.integers(0, 2**60), st.none())
 replays = st.tuples(st.none(), st.none() | st.text(max_size=3))
 contexts = st.builds(
-    lambda topic, match, share: Context(topic, match[0], match[1], share),
+    lambda topic, match, share: HeaderContext(topic, match[0], match[1], share),
     st.sampled_from(["events", "t", "x" * 249]),
     versions | replays,
     st.sampled_from([0.0, 0.01, 1e-9]),
@@ -153,7 +153,7 @@ def test_matches_are_grouped_to_deliveries(drawn: tuple[list[ConsumerRecord], li
 
 @given(event_lists, contexts, st.integers(0, 3), st.booleans(), st.data())
 def test_headers_of_an_event_are_those_of_the_definition(
-    events: list[ConsumerRecord], context: Context, skipped: int, lists: bool, data: st.DataObject
+    events: list[ConsumerRecord], context: HeaderContext, skipped: int, lists: bool, data: st.DataObject
 ) -> None:
     columns = event_columns(rows_of(events, lists=lists).slice(skipped))
     kept = events[skipped:]
@@ -182,7 +182,7 @@ def form(destinations: int, **other: Any) -> Format:
 )
 def test_kafka_python_reads_what_was_encoded(
     drawn: tuple[list[ConsumerRecord], list[Match]],
-    context: Context,
+    context: HeaderContext,
     by_subscriber: bool,
     compression: str,
     most: int,

@@ -22,7 +22,7 @@ from streaming.errors import Unsettled
 from streaming.rows import EVENTS
 from tests.support.histories.actors import Actor
 from tests.support.histories.histories import Fault
-from tests.support.histories.slot_histories import ALL_KINDS, MOST_TASKS, History, at_random
+from tests.support.histories.slot_histories import ALL_KINDS, MOST_TASKS, SlotHistory, at_random
 
 few = st.integers(0, 3)
 cores = st.integers(1, MOST_TASKS)
@@ -32,12 +32,12 @@ events = st.lists(st.tuples(st.integers(0, 2), few), max_size=5)
 Pairs = list[tuple[int, int]]
 
 
-class Machine(RuleBasedStateMachine):
+class SlotMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp())
         self.patch = pytest.MonkeyPatch()
-        self.history: History | None = None
+        self.history: SlotHistory | None = None
 
     @initialize(
         version=st.sampled_from([2, 2, 2, 1]),
@@ -49,7 +49,7 @@ class Machine(RuleBasedStateMachine):
         events=events,
     )
     def begin(self, changes: Pairs, events: Pairs, create: bool, **options: int) -> None:
-        self.history = History(self.directory, self.patch, create=create, **options)
+        self.history = SlotHistory(self.directory, self.patch, create=create, **options)
         self.history.write(changes, [])
         self.history.start(MOST_TASKS)
         self.history.write([], events)
@@ -112,7 +112,7 @@ class Machine(RuleBasedStateMachine):
             self.patch.undo()
             shutil.rmtree(self.directory)
 
-    def of(self) -> History:
+    def of(self) -> SlotHistory:
         assert self.history is not None
         return self.history
 
@@ -123,14 +123,14 @@ EVERYTHING = [
 ]
 
 EXAMPLES = hypothesis_settings().max_examples // 3
-TestSlots = Machine.TestCase
+TestSlots = SlotMachine.TestCase
 TestSlots.settings = hypothesis_settings(max_examples=EXAMPLES, stateful_step_count=30)
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> Iterator[History]:
+def history(tmp_path: Path) -> Iterator[SlotHistory]:
     with pytest.MonkeyPatch.context() as patch:
-        history = History(tmp_path, patch)
+        history = SlotHistory(tmp_path, patch)
         yield history
         history.close()
 
@@ -139,7 +139,7 @@ def test_a_history_has_all_that_can_happen(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for seed in range(20):
         with pytest.MonkeyPatch.context() as patch:
-            history = History(tmp_path / f"{seed}", patch, create=seed % 2 == 0, at_once=2)
+            history = SlotHistory(tmp_path / f"{seed}", patch, create=seed % 2 == 0, at_once=2)
             at_random(history, seed, 60)
             history.finish()
             history.close()
@@ -148,7 +148,7 @@ def test_a_history_has_all_that_can_happen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["another job", "the same one, started again"])
-def test_a_start_does_not_wait_until_the_transactions_of_dead_tasks_time_out(history: History, again: bool) -> None:
+def test_a_start_does_not_wait_until_the_transactions_of_dead_tasks_time_out(history: SlotHistory, again: bool) -> None:
     history.write([(0, 1)], [])
     history.start(2)
     history.write([], [(0, 1), (1, 1)])
@@ -163,7 +163,7 @@ def test_a_start_does_not_wait_until_the_transactions_of_dead_tasks_time_out(his
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["first", "second"])
-def test_only_the_first_attempt_at_a_task_publishes(history: History, again: bool) -> None:
+def test_only_the_first_attempt_at_a_task_publishes(history: SlotHistory, again: bool) -> None:
     """The first one is suspended, and goes on after the batch."""
     history.write([(0, 1)], [])
     history.start(1)
@@ -177,7 +177,7 @@ def test_only_the_first_attempt_at_a_task_publishes(history: History, again: boo
 
 
 @pytest.mark.parametrize("swept", [False, True], ids=["before the next start", "after it"])
-def test_a_task_of_a_dead_driver_commits_only_before_the_next_start(history: History, swept: bool) -> None:
+def test_a_task_of_a_dead_driver_commits_only_before_the_next_start(history: SlotHistory, swept: bool) -> None:
     history.write([(0, 1)], [])
     history.start(1)
     history.write([], [(0, 1), (1, 1)])
@@ -191,7 +191,7 @@ def test_a_task_of_a_dead_driver_commits_only_before_the_next_start(history: His
     history.finish()
 
 
-def test_who_was_replaced_while_it_settled_publishes_nothing(history: History) -> None:
+def test_who_was_replaced_while_it_settled_publishes_nothing(history: SlotHistory) -> None:
     """It has made sure that it was not, and sleeps before it fences all slots, those of its successor too."""
     history.write([(0, 1)], [])
     history.start(1)
@@ -208,7 +208,7 @@ def test_who_was_replaced_while_it_settled_publishes_nothing(history: History) -
     history.finish()
 
 
-def test_a_long_batch_is_not_given_up_because_a_topic_is_missing_at_its_end(history: History) -> None:
+def test_a_long_batch_is_not_given_up_because_a_topic_is_missing_at_its_end(history: SlotHistory) -> None:
     history.write([(0, 1), (1, 0)], [])  # bob gets all events, and another some
     history.start(1)
     for subscriber in range(3):
@@ -220,7 +220,7 @@ def test_a_long_batch_is_not_given_up_because_a_topic_is_missing_at_its_end(hist
     history.finish()
 
 
-def test_what_a_task_commits_while_its_driver_settles_is_not_matched_again(history: History) -> None:
+def test_what_a_task_commits_while_its_driver_settles_is_not_matched_again(history: SlotHistory) -> None:
     """It commits just before its slot is fenced, after its stage has failed."""
     history.write([(0, 1)], [])
     history.start(2)
@@ -235,7 +235,7 @@ def test_what_a_task_commits_while_its_driver_settles_is_not_matched_again(histo
     history.finish()
 
 
-def test_what_a_slot_has_committed_of_an_added_partition_is_not_published_again(history: History) -> None:
+def test_what_a_slot_has_committed_of_an_added_partition_is_not_published_again(history: SlotHistory) -> None:
     """Its task dies before the report, and nobody has heard of that partition before this batch."""
     history.write([(0, 1)], [])
     history.start(1)
@@ -250,7 +250,7 @@ def test_what_a_slot_has_committed_of_an_added_partition_is_not_published_again(
     history.finish()
 
 
-def test_a_batch_whose_tasks_are_fenced_again_and_again_is_given_up_after_half_a_minute(history: History) -> None:
+def test_a_batch_whose_tasks_are_fenced_again_and_again_is_given_up_after_half_a_minute(history: SlotHistory) -> None:
     history.write([(0, 1)], [])
     history.start(1)
     history.write([], [(0, 1)])
@@ -279,7 +279,7 @@ SUSPENDED = pytest.mark.parametrize(
 @SUSPENDED
 @pytest.mark.parametrize("replaced", [False, True], ids=["alone", "replaced meanwhile"])
 def test_a_driver_that_is_suspended_in_its_transaction_after_all_slots_have_committed(
-    history: History, call: str, after: bool, replaced: bool
+    history: SlotHistory, call: str, after: bool, replaced: bool
 ) -> None:
     """The transaction has the changes of the batch, and times out."""
     history.write([(0, 1)], [])
@@ -294,7 +294,7 @@ def test_a_driver_that_is_suspended_in_its_transaction_after_all_slots_have_comm
 @SUSPENDED
 @pytest.mark.parametrize("replaced", [False, True], ids=["alone", "replaced meanwhile"])
 def test_a_driver_that_is_suspended_while_it_settles_and_a_slot_commits(
-    history: History, call: str, after: bool, replaced: bool
+    history: SlotHistory, call: str, after: bool, replaced: bool
 ) -> None:
     """A task has failed; the transaction is the driver's claim, and another task commits, which nobody told of."""
     history.write([(0, 1)], [])
@@ -307,7 +307,7 @@ def test_a_driver_that_is_suspended_while_it_settles_and_a_slot_commits(
     _resumed(history, replaced)
 
 
-def _resumed(history: History, replaced: bool) -> None:
+def _resumed(history: SlotHistory, replaced: bool) -> None:
     """A driver that sleeps goes on after its transaction has timed out, unless another has taken over."""
     assert len(history.sleeping) == 1
     history.expire()

@@ -47,13 +47,13 @@ OF_EXECUTORS = (HOME / "docker" / "entry").read_text().partition("!= executor")[
 NEEDED = {*re.findall(r"\$(SPARK_\w+)", OF_EXECUTORS)} - {"SPARK_CLASSPATH"}  # by the image
 
 
-class Server(ThreadingHTTPServer):
+class ApiServer(ThreadingHTTPServer):
     """Knows the driver's pod, and says yes to all."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
+        super().__init__(("127.0.0.1", 0), ApiAnswer)
         self.asked: set[tuple[str, str]] = set()  # (verb, resource)
         self.pods: list[dict[str, Any]] = []  # that were made; the first has failed
         self.deleted: set[str] = set()
@@ -84,9 +84,9 @@ class Server(ThreadingHTTPServer):
         return {"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": there}
 
 
-class Answer(BaseHTTPRequestHandler):
+class ApiAnswer(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Server
+    server: ApiServer
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -111,15 +111,15 @@ class Answer(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
+def server() -> Iterator[ApiServer]:
+    with ApiServer() as server:
         threading.Thread(target=server.serve_forever).start()
         yield server
         server.over.set()
         server.shutdown()
 
 
-def test_spark_asks_for_what_the_role_allows_and_makes_executors_that_the_image_can_be(server: Server) -> None:
+def test_spark_asks_for_what_the_role_allows_and_makes_executors_that_the_image_can_be(server: ApiServer) -> None:
     master = f"k8s://http://127.0.0.1:{server.server_port}"
     with TemporaryDirectory(prefix="k-") as scratch:  # sockets are made there, whose paths must be short
         given = json.dumps([master, OPTIONS | HERE, str(HOME / "jars" / "spark"), scratch])

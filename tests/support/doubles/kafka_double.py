@@ -63,7 +63,7 @@ class Broker:
     def install(self, patch: pytest.MonkeyPatch, wrapped: Callable[[Any], Any]) -> None:
         """`wrapped` makes what the sink gets of each producer."""
         patch.setattr(sink, "Producer", lambda config: wrapped(Producer(self, config)))
-        patch.setattr(sink, "Consumer", partial(Consumer, self))
+        patch.setattr(sink, "Consumer", partial(GroupConsumer, self))
         patch.setattr(sink, "CommittedOffsets", partial(CommittedOffsets, self))
         patch.setattr(sink, "time", self)
 
@@ -222,7 +222,7 @@ class Producer:
                 self._unknown.add(record.topic)
 
 
-class Consumer:
+class GroupConsumer:
     """Only what names its group."""
 
     def __init__(self, broker: Broker, config: Mapping[str, Any]) -> None:

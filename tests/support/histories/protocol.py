@@ -30,7 +30,7 @@ JOBS = 3  # at once
 Offsets = Mapping[tuple[str, int], int]
 
 
-class Broker(Protocol):
+class AnyBroker(Protocol):
     """A double or a real one."""
 
     on_commit: Callable[[Any], None]  # called with a producer when offsets of its count
@@ -65,7 +65,7 @@ class Running:
     job: Job | None = None
 
 
-class History(Ledger):
+class SinkHistory(Ledger):
     """Steps, each of which may come at any time. After each `check` holds, and `finish` runs a job to the end."""
 
     def __init__(
@@ -313,7 +313,7 @@ def _fits(kind: str, name: str, after: bool, forgets: bool) -> bool:
     return kind in KINDS[:4] or (name == "commit_transaction" and after)
 
 
-def at_random(history: History, seed: int, steps: int) -> None:
+def at_random(history: SinkHistory, seed: int, steps: int) -> None:
     """A history of so many steps that is the same for the same seed."""
     r = Random(seed)
 

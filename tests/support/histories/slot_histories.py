@@ -96,7 +96,7 @@ class Facts:
     attempt: int = 0
 
 
-class History(Ledger):
+class SlotHistory(Ledger):
     """Steps, each of which may come at any time. After each `check` holds, and `finish` runs a job to the end."""
 
     def __init__(
@@ -136,7 +136,7 @@ class History(Ledger):
 
     def _install(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(sink_module, "Producer", lambda config: self._wrapped(kafka_double.Producer(self.broker, config)))
-        patch.setattr(sink_module, "Consumer", partial(kafka_double.Consumer, self.broker))
+        patch.setattr(sink_module, "Consumer", partial(kafka_double.GroupConsumer, self.broker))
         patch.setattr(sink_module, "time", self.broker)
         connections.install(patch, self.broker)
         patch.setattr(assembly, "Pipeline", WithoutSpark)
@@ -505,7 +505,7 @@ class History(Ledger):
 class _Topics:
     """As `kafka.topics.Topics`."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: SlotHistory) -> None:
         self._history = history
         self.partitions = history.broker.partitions
         self.create = history.broker.create
@@ -528,7 +528,7 @@ def _said(error: BaseException) -> str:
     return traceback_of(error)
 
 
-def at_random(history: History, seed: int, steps: int) -> None:
+def at_random(history: SlotHistory, seed: int, steps: int) -> None:
     """A history of so many steps that is the same for the same seed."""
     r = Random(seed)
 

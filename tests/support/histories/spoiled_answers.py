@@ -219,7 +219,7 @@ class Spoiling:
         return True
 
 
-class History:
+class AnswerHistory:
     """A slot that publishes TRANSACTIONS, one event in each, and goes on after each error as the job does."""
 
     def __init__(self, patch: pytest.MonkeyPatch, version: int) -> None:
@@ -298,7 +298,7 @@ class History:
 
 def publish(patch: pytest.MonkeyPatch, version: int, spoiled: Sequence[Spoiled]) -> list[tuple[str, str]]:
     """A history with these spoiled answers; returns which request got which."""
-    history, spoiling = History(patch, version), Spoiling(spoiled)
+    history, spoiling = AnswerHistory(patch, version), Spoiling(spoiled)
     spoiling.install(history.wire)
     history.run(most_errors=3 + 3 * len(spoiled))
     return spoiling.seen

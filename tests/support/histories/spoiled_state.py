@@ -23,7 +23,7 @@ from streaming.state.store import Store
 from tests.property.test_living import LaterJob, Sink
 from tests.support.doubles.stage import ALICE, BOB, change
 from tests.support.histories import living
-from tests.unit.streaming.state.test_remote import Elsewhere
+from tests.unit.streaming.state.test_remote import DyingDirectory
 
 EMPTY = Snapshot(algorithm="scan", most=4)
 QUOTA = 2  # subscriptions of a subscriber
@@ -121,7 +121,7 @@ def _started(world: Sink, directory: Path, elsewhere: Path | None) -> Iterator[L
         patch.setattr("streaming.state.compaction.SAVE_EVERY_S", 1e9)
         if elsewhere is not None:
             directory.mkdir(parents=True)
-            patch.setattr(living, "Store", lambda local: Store(local, Copy(Elsewhere(elsewhere), local)))
+            patch.setattr(living, "Store", lambda local: Store(local, Copy(DyingDirectory(elsewhere), local)))
         job = LaterJob(world, EMPTY, directory)
         try:
             yield job

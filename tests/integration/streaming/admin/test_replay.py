@@ -199,7 +199,7 @@ def test_events_with_schemas_wait_for_their_registry_and_a_pattern_that_nothing_
         assert replayed(settings, "never").matched == 0
 
 
-class Running:
+class ReplayProcess:
     """`run_stream.py replay` as a process, and what it said."""
 
     def __init__(self, sluice: CommandLine, *flags: str) -> None:
@@ -218,8 +218,8 @@ class Running:
 
 
 @contextmanager
-def running(sluice: CommandLine, *flags: str) -> Iterator[Running]:
-    started = Running(sluice, *flags)
+def running(sluice: CommandLine, *flags: str) -> Iterator[ReplayProcess]:
+    started = ReplayProcess(sluice, *flags)
     try:
         yield started
     finally:

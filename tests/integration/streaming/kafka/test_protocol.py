@@ -21,7 +21,7 @@ from streaming.kafka.committed import CommittedOffsets
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import JARS
 from tests.support.histories.living import PARTITIONS
-from tests.support.histories.protocol import KINDS, History, at_random
+from tests.support.histories.protocol import KINDS, SinkHistory, at_random
 
 TIMEOUT_MS = 1_000  # of a transaction
 TIMED_OUT_EVERY_MS = 250  # the broker looks for such that are over
@@ -116,7 +116,7 @@ def test_each_record_is_there_once_whatever_happens(quick: str, tmp_path: Path) 
         options = {"transaction.timeout.ms": str(TIMEOUT_MS)}
         directory = tmp_path / str(seed)
         with closing(broker), pytest.MonkeyPatch.context() as patch:
-            history = History(broker, directory, patch, prefix=prefix, create=seed % 2 == 0, options=options)
+            history = SinkHistory(broker, directory, patch, prefix=prefix, create=seed % 2 == 0, options=options)
             history.write([(id, 0) for id in range(4)], [(0, 1), (1, 2)])
             at_random(history, seed, STEPS)
             history.finish()

@@ -159,11 +159,11 @@ class Costs:
         self.thread.now = self() + seconds
 
     def side(self, name: str) -> Builder:
-        return lambda built: Costing(ALGORITHMS["scan"](built), built.n_subscriptions, name, self)
+        return lambda built: CostingSide(ALGORITHMS["scan"](built), built.n_subscriptions, name, self)
 
 
 @dataclass(frozen=True, eq=False)
-class Costing(Matcher):
+class CostingSide(Matcher):
     inner: Matcher
     n: int
     side: str
@@ -298,7 +298,7 @@ def test_each_run_of_slices_is_indexed_once_a_side_whatever_the_split_point_does
 
     def counted(of: SubscriptionTable) -> Matcher:
         built.append(of.n_subscriptions)
-        return Costing(ALGORITHMS["scan"](of), of.n_subscriptions, "low", costs)
+        return CostingSide(ALGORITHMS["scan"](of), of.n_subscriptions, "low", costs)
 
     costs = Costs()
     matcher = costing(costs, low=counted)

@@ -75,7 +75,7 @@ def test_a_stop_that_waits_for_a_batch_says_so(
     assert batches._finished
 
 
-class Query:
+class StoppableQuery:
     """A query that can be stopped."""
 
     stopped = False
@@ -86,7 +86,7 @@ class Query:
 
 def test_a_query_ends_between_two_batches_and_not_within_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "WAIT_FOR_A_BATCH_S", 0.01)
-    p, query = pipeline(ListSink()), Query()
+    p, query = pipeline(ListSink()), StoppableQuery()
     batches = _Batches(p, lambda: True)
     with batches.held():
         assert not batches.ended(query)  # type: ignore[arg-type]  # a double

@@ -12,7 +12,7 @@ from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 
 
-class Record:
+class Message:
     """Its length is its value's, as of librdkafka's messages: a record without one is false."""
 
     def __init__(self, offset: int, end: bool = False) -> None:
@@ -34,11 +34,11 @@ class Record:
         return self._offset
 
 
-class Consumer:
+class SlowConsumer:
     """Records arrive one after the other; a call that waits for several of them waits for a timeout."""
 
     def __init__(self, records: int) -> None:
-        self._left = [*(Record(offset) for offset in range(records)), Record(records, end=True)]
+        self._left = [*(Message(offset) for offset in range(records)), Message(records, end=True)]
         self.waited: list[float] = []
 
     def get_watermark_offsets(self, partition: Any, timeout: float) -> tuple[int, int]:
@@ -56,14 +56,14 @@ class Consumer:
         return [self._left.pop(0)] if self._left else []
 
 
-class Topics:
+class OnePartitionTopics:
     def required(self, names: Any) -> Mapping[str, int]:
         return dict.fromkeys(names, 1)
 
 
 def test_a_reader_passes_a_record_on_without_waiting_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    consumer = Consumer(5)
-    monkeypatch.setattr(Cluster, "topics", lambda self: Topics())
+    consumer = SlowConsumer(5)
+    monkeypatch.setattr(Cluster, "topics", lambda self: OnePartitionTopics())
     monkeypatch.setattr(Cluster, "reader", lambda self, **options: consumer)
     cluster = Cluster("", {})
     found = [message.offset() for message in clients.read(cluster, ["events"], follow=False) if message is not None]

@@ -15,7 +15,7 @@ from tests.support.doubles.stage import ListSink, event, pipeline, step
 from tests.support.logged import fields_of
 
 
-class Broker:
+class FirstOffsets:
     """One whose partitions begin at `firsts`, or that answers with `error`; `now` is the time."""
 
     def __init__(self) -> None:
@@ -32,12 +32,12 @@ class Broker:
 
 
 @pytest.fixture
-def broker() -> Broker:
-    return Broker()
+def broker() -> FirstOffsets:
+    return FirstOffsets()
 
 
 @pytest.fixture
-def deleted(broker: Broker) -> DeletedEvents:
+def deleted(broker: FirstOffsets) -> DeletedEvents:
     return DeletedEvents("events", broker, lambda: broker.now)
 
 
@@ -50,7 +50,7 @@ def deleted(broker: Broker) -> DeletedEvents:
     ],
     ids=["silent", "refused", "of a standstill"],
 )
-def test_a_count_of_deleted_events_never_ends_a_job(broker: Broker, error: JobError) -> None:
+def test_a_count_of_deleted_events_never_ends_a_job(broker: FirstOffsets, error: JobError) -> None:
     p = pipeline(ListSink())
     p.deleted.firsts = broker
     broker.error = error
@@ -58,7 +58,7 @@ def test_a_count_of_deleted_events_never_ends_a_job(broker: Broker, error: JobEr
     assert broker.asked == [[0]]
 
 
-def test_what_the_broker_did_not_answer_is_counted_once_it_does(broker: Broker, deleted: DeletedEvents) -> None:
+def test_what_the_broker_did_not_answer_is_counted_once_it_does(broker: FirstOffsets, deleted: DeletedEvents) -> None:
     """Of gaps that were seen meanwhile too."""
     broker.error = BrokerUnreachable("no answer")
     broker.firsts = {0: 5, 1: 7}
@@ -77,7 +77,7 @@ def test_what_the_broker_did_not_answer_is_counted_once_it_does(broker: Broker, 
     assert len(broker.asked) == 3, "nothing waits for an answer"
 
 
-def test_the_broker_is_asked_seldom_though_each_batch_has_gaps(broker: Broker, deleted: DeletedEvents) -> None:
+def test_the_broker_is_asked_seldom_though_each_batch_has_gaps(broker: FirstOffsets, deleted: DeletedEvents) -> None:
     for n in range(1_000):
         deleted.read({0: 1}, {0: 2 * n + 1})
         assert deleted.count() == 0
@@ -85,7 +85,7 @@ def test_the_broker_is_asked_seldom_though_each_batch_has_gaps(broker: Broker, d
     assert len(broker.asked) == 10
 
 
-def test_gaps_that_wait_for_long_are_joined(broker: Broker, deleted: DeletedEvents) -> None:
+def test_gaps_that_wait_for_long_are_joined(broker: FirstOffsets, deleted: DeletedEvents) -> None:
     broker.error = BrokerUnreachable("no answer")
     for n in range(3 * MOST):
         deleted.read({0: 1}, {0: 2 * n + 1})
@@ -96,7 +96,7 @@ def test_gaps_that_wait_for_long_are_joined(broker: Broker, deleted: DeletedEven
 
 
 def test_that_the_broker_does_not_answer_is_said_once(
-    broker: Broker, deleted: DeletedEvents, caplog: pytest.LogCaptureFixture
+    broker: FirstOffsets, deleted: DeletedEvents, caplog: pytest.LogCaptureFixture
 ) -> None:
     logging.getLogger("sluice").propagate = True
     deleted.read({0: 1}, {0: 2})

@@ -15,7 +15,7 @@ from streaming.kafka.outputs import outputs as from_settings
 from streaming.kafka.topics import Topic
 
 
-class Topics:
+class ListedTopics:
     """A broker's; `hold` makes lists wait."""
 
     def __init__(self, **partitions: int) -> None:
@@ -55,7 +55,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_only_unusual_numbers_of_partitions_of_our_topics_are_told() -> None:
-    topics = Topics(alice=2, bob=3)
+    topics = ListedTopics(alice=2, bob=3)
     topics.there["another"] = 7
     known = outputs(topics, 300.0)
     assert known.unusual() == {"to.bob": 3}
@@ -66,7 +66,7 @@ def test_only_unusual_numbers_of_partitions_of_our_topics_are_told() -> None:
 
 
 def test_added_partitions_are_noticed_and_no_batch_waits_for_the_list() -> None:
-    topics = Topics(alice=2)
+    topics = ListedTopics(alice=2)
     known = outputs(topics, 0.0)
     topics.goes_on.clear()
     topics.there["to.alice"] = 3
@@ -78,7 +78,7 @@ def test_added_partitions_are_noticed_and_no_batch_waits_for_the_list() -> None:
 
 
 def test_a_list_from_before_a_refresh_counts_no_more() -> None:
-    topics = Topics(alice=2)
+    topics = ListedTopics(alice=2)
     known = outputs(topics, 0.0)
     topics.goes_on.clear()
     until(lambda: known.unusual() == {} and topics.lists > 1)  # it has the old number
@@ -91,7 +91,7 @@ def test_a_list_from_before_a_refresh_counts_no_more() -> None:
 
 @pytest.mark.parametrize("max_age_s", [0.0, 300.0])
 def test_a_broker_that_does_not_answer_is_asked_again(max_age_s: float) -> None:
-    topics = Topics(alice=2)
+    topics = ListedTopics(alice=2)
     known = outputs(topics, max_age_s)
     topics.fails = True
     topics.there["to.alice"] = 3
@@ -108,6 +108,6 @@ def test_a_new_topic_has_the_settings_of_delivery_topics_and_those_that_are_empt
     settings = Settings.model_validate(
         {"deliveries": {"prefix": "to.", "topic_config": config, "partitions": 3, "replication_factor": 2}}
     )
-    topics: Any = Topics()
+    topics: Any = ListedTopics()
     assert from_settings(settings, topics).missing(["to.alice"]) == set()
     assert topics.created == [Topic("to.alice", 3, 2, {"segment.index.bytes": "262144", "retention.ms": "5"})]

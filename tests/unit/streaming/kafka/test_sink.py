@@ -35,7 +35,7 @@ class Held(Stuck):
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "2 message(s) remaining"))
 
 
-class Consumer(kafka_double.Consumer):
+class ListingConsumer(kafka_double.GroupConsumer):
     there = ("here",)
 
     def list_topics(self, timeout: float) -> Any:
@@ -60,7 +60,7 @@ def test_records_that_are_not_taken_are_tried_again_if_their_topic_is_gone(
     broker = kafka_double.Broker()
     broker.install(monkeypatch, lambda producer: producer)
     monkeypatch.setattr(sink_module, "Producer", lambda config: producer(broker, config))
-    monkeypatch.setattr(sink_module, "Consumer", lambda config: Consumer(broker, config))
+    monkeypatch.setattr(sink_module, "Consumer", lambda config: ListingConsumer(broker, config))
     sink = TransactionalSink("", {}, "q", owner="a")
     with pytest.raises(error, match=reason):
         sink.publish([Record(topic, None, b"v", []) for topic in topics], {("events", 0): 1})

@@ -11,7 +11,7 @@ from streaming.errors import TopicReplaced
 from streaming.kafka.topic_watch import Watch
 
 
-class Topics:
+class TopicIds:
     def __init__(self, **ids: str) -> None:
         self.there = ids
 
@@ -28,7 +28,7 @@ def watch(topics: Any) -> Watch:
 
 @pytest.mark.parametrize("meanwhile", [{"events": "1", "subs": "2"}, {"subs": "2"}])
 def test_topics_that_stay_and_one_that_is_gone_for_now_end_nothing(meanwhile: dict[str, str]) -> None:
-    topics = Topics(events="1", subs="2")
+    topics = TopicIds(events="1", subs="2")
     watched = watch(topics)
     for there in (meanwhile, {"events": "1", "subs": "2"}):
         topics.there = there
@@ -39,7 +39,7 @@ def test_topics_that_stay_and_one_that_is_gone_for_now_end_nothing(meanwhile: di
 @pytest.mark.parametrize("gone_first", [True, False])
 @pytest.mark.parametrize("name", ["events", "subs"])
 def test_a_topic_that_was_made_again_is_told(name: str, gone_first: bool) -> None:
-    topics = Topics(events="1", subs="2")
+    topics = TopicIds(events="1", subs="2")
     watched = watch(topics)
     if gone_first:
         topics.there = {other: id for other, id in topics.there.items() if other != name}
@@ -51,7 +51,7 @@ def test_a_topic_that_was_made_again_is_told(name: str, gone_first: bool) -> Non
 
 
 def test_a_topic_that_was_not_there_at_the_start_is_watched_from_when_it_is() -> None:
-    topics = Topics(events="1")
+    topics = TopicIds(events="1")
     watched = watch(topics)
     for id in ("2", "2"):
         topics.there["subs"] = id

@@ -14,7 +14,7 @@ from streaming.state import first_load
 from streaming.state.first_load import Span
 
 
-class Consumer:
+class PartitionConsumer:
     """A partition with records at some offsets, given two at a time; after them its end, again and again."""
 
     def __init__(self, offsets: Sequence[int]) -> None:
@@ -39,6 +39,6 @@ class Consumer:
 def test_a_slice_has_the_records_of_its_offsets(
     there: Sequence[int], high: int, low: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_load, "_consumer", lambda *_: Consumer(there))
+    monkeypatch.setattr(first_load, "_consumer", lambda *_: PartitionConsumer(there))
     found = [record.offset() for record in first_load._records(Span(Cluster("", {}), "subs", 0, low, high))]
     assert found == [offset for offset in there if low <= offset < high]

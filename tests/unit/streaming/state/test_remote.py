@@ -49,7 +49,7 @@ def test_a_file_system_that_spark_lacks_will_not_come_but_one_that_fails_may_ans
 
 
 @dataclass
-class Elsewhere:
+class DyingDirectory:
     """A directory. After so many writes the process is killed, in the middle of one; None: it is not."""
 
     directory: Path
@@ -89,7 +89,7 @@ class Host:
         there.mkdir(exist_ok=True)
         local = tmp_path / f"host{len(list(tmp_path.iterdir()))}"
         local.mkdir()
-        self.elsewhere = Elsewhere(there)
+        self.elsewhere = DyingDirectory(there)
         self.store = Store(local, Copy(self.elsewhere, local))
         self.elsewhere.lives = lives
         loaded = self.store.load(EMPTY, {0: 1_000})

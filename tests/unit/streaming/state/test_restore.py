@@ -22,7 +22,7 @@ WRONG = {"subscriber": "?", "pattern": {}}
 Change = tuple[str, Any, int, int]  # id, document, partition, timestamp
 
 
-class World:
+class SavedJob:
     """A job and what it reads; it starts again on what it saved, or on nothing."""
 
     def __init__(self, directory: Path) -> None:
@@ -61,8 +61,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    world = World(tmp_path / "state")
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SavedJob]:
+    world = SavedJob(tmp_path / "state")
     world.world.install(monkeypatch)
     monkeypatch.setattr("streaming.state.compaction.SAVE_EVERY_S", 1e9)
     world.write(("kept", ALICE, 0, 1))
@@ -99,7 +99,7 @@ HISTORIES: dict[str, tuple[list[Sequence[Change]], dict[str, str]]] = {
 @pytest.mark.parametrize("saved", [None, 0, 1], ids=["nothing is saved", "the first is saved", "a batch is saved"])
 @pytest.mark.parametrize(("batches", "expected"), HISTORIES.values(), ids=HISTORIES)
 def test_what_counts_when_the_job_is_back(
-    world: World, batches: list[Sequence[Change]], expected: dict[str, str], saved: int | None
+    world: SavedJob, batches: list[Sequence[Change]], expected: dict[str, str], saved: int | None
 ) -> None:
     for number, changes in enumerate(batches):
         if number == saved:
@@ -115,7 +115,7 @@ def test_what_counts_when_the_job_is_back(
     assert world.job.subscriptions() == live
 
 
-def test_what_a_quota_refused_stays_refused_without_the_checkpoint(world: World) -> None:
+def test_what_a_quota_refused_stays_refused_without_the_checkpoint(world: SavedJob) -> None:
     assert world.job is not None
     world.batch(("s", BOB, 0, 5))
     world.job.pipeline.subscription_quota.most = 1
@@ -128,7 +128,7 @@ def test_what_a_quota_refused_stays_refused_without_the_checkpoint(world: World)
     assert world.start() == {"kept": "alice", "s": "bob"}
 
 
-def test_a_partition_that_is_added_changes_nothing(world: World) -> None:
+def test_a_partition_that_is_added_changes_nothing(world: SavedJob) -> None:
     """The natural way: the keys of later changes lead to another partition."""
     world.batch(*((f"s{i}", ALICE, i % 2, 1) for i in range(6)))
     world.batch(*((f"s{i}", None, (i + 1) % 3, 2) for i in range(6)))
@@ -141,7 +141,7 @@ def test_a_partition_that_is_added_changes_nothing(world: World) -> None:
 def test_what_a_first_start_said_that_did_not_end_was_never_in_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World(tmp_path / "state")
+    world = SavedJob(tmp_path / "state")
     world.world.install(monkeypatch)
     world.write(("s", ALICE, 0, 5))
     publish = world.world.publish
@@ -162,7 +162,7 @@ def test_what_a_first_start_said_that_did_not_end_was_never_in_force(
     world.crash()
 
 
-def test_what_compaction_took_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_compaction_took_is_told(world: SavedJob, caplog: pytest.LogCaptureFixture) -> None:
     """A refused change keeps the document before it in force, but in the topic that goes after a day."""
     world.batch(("s", ALICE, 0, 5))
     world.batch(("s", WRONG, 0, 6))

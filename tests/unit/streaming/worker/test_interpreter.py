@@ -33,7 +33,7 @@ def test_packages_of_other_versions_are_named() -> None:
 
 
 @dataclass
-class Context:
+class SparkContextDouble:
     master: str
     pythonExec: str  # noqa: N815  # PySpark's name
 
@@ -49,4 +49,4 @@ class Context:
     ],
 )
 def test_only_another_interpreter_is_asked(master: str, program: str, ours: bool) -> None:
-    assert is_ours(Context(master, program)) == ours  # type: ignore[arg-type]  # all that is looked at
+    assert is_ours(SparkContextDouble(master, program)) == ours  # type: ignore[arg-type]  # all that is looked at

@@ -13,7 +13,7 @@ from streaming.errors import BrokerUnreachable, JobError
 from streaming.publishing.connection.client import Client
 from streaming.publishing.fencing import fence_all
 from tests.support.doubles.wire import HOSTS, Frame, frame_of, whole
-from tests.support.histories.spoiled_answers import ADDRESS, EVENTS, GROUP, SLOTS, TRANSACTIONS, History
+from tests.support.histories.spoiled_answers import ADDRESS, EVENTS, GROUP, SLOTS, TRANSACTIONS, AnswerHistory
 
 Change = Callable[[Any], Any]
 
@@ -89,7 +89,7 @@ def test_an_incomplete_answer_is_none(
 
 def _published(patch: pytest.MonkeyPatch, version: int, change_of: Callable[[str, int], Change | None]) -> Counter[str]:
     """A history without an error, and a second start; returns how often which request was answered."""
-    history = History(patch, version)
+    history = AnswerHistory(patch, version)
     answered: Counter[str] = Counter()
 
     def spoil(name: str, response: Any) -> Iterable[Frame]:
@@ -111,7 +111,7 @@ def _published(patch: pytest.MonkeyPatch, version: int, change_of: Callable[[str
     "wrong", [{"host": "." * 300}, {"port": -1}, {"host": "nobody"}], ids=["no address", "no port", "nobody's address"]
 )
 def test_brokers_at_wrong_addresses_are_looked_up_again(wrong: dict[str, Any], patch: pytest.MonkeyPatch) -> None:
-    history = History(patch, 2)
+    history = AnswerHistory(patch, 2)
     looked_up = 0
 
     def spoil(name: str, response: Any) -> Iterable[Frame]:
@@ -143,7 +143,7 @@ UNREADABLE: dict[str, Callable[[bytes], bytes]] = {
 def test_an_answer_that_cannot_be_read_ends_the_connection_at_once(
     request_name: str, change: Callable[[bytes], bytes], patch: pytest.MonkeyPatch
 ) -> None:
-    history = History(patch, 2)
+    history = AnswerHistory(patch, 2)
     spoiled = False
 
     def spoil(name: str, response: Any) -> Iterable[Frame]:
@@ -164,7 +164,7 @@ def test_an_answer_that_cannot_be_read_ends_the_connection_at_once(
 
 
 def test_a_broker_without_the_versions_that_a_slot_needs_is_told(patch: pytest.MonkeyPatch) -> None:
-    history = History(patch, 2)
+    history = AnswerHistory(patch, 2)
     history.wire.versions = {ProduceRequest.API_KEY: (0, 8)}
     assert not history.starts()
     (error,) = history.errors
@@ -173,7 +173,7 @@ def test_a_broker_without_the_versions_that_a_slot_needs_is_told(patch: pytest.M
 
 
 def test_a_broker_that_always_answers_with_nonsense_is_told_in_time(patch: pytest.MonkeyPatch) -> None:
-    history = History(patch, 2)
+    history = AnswerHistory(patch, 2)
 
     def spoil(name: str, response: Any) -> Iterable[Frame]:
         frame = frame_of(response)
@@ -191,7 +191,7 @@ def test_a_broker_that_always_answers_with_nonsense_is_told_in_time(patch: pytes
 
 def test_a_coordinator_is_looked_up_at_another_broker_while_the_first_is_down(patch: pytest.MonkeyPatch) -> None:
     """Other brokers name it until they notice."""
-    history = History(patch, 2)
+    history = AnswerHistory(patch, 2)
     history.wire.down = {next(iter(HOSTS.values()))}
     began = history.brokers.now
     client = Client(ADDRESS, {})
@@ -202,7 +202,7 @@ def test_a_coordinator_is_looked_up_at_another_broker_while_the_first_is_down(pa
 
 def test_a_broker_that_does_not_tell_its_features_is_asked_again(patch: pytest.MonkeyPatch) -> None:
     """Of version 1, which a new cluster does not speak, it would be for as long as the process lives."""
-    history = History(patch, 2)
+    history = AnswerHistory(patch, 2)
     answered: Counter[str] = Counter()
 
     def spoil(name: str, response: Any) -> Iterable[Frame]:
@@ -220,7 +220,7 @@ def test_a_broker_that_does_not_tell_its_features_is_asked_again(patch: pytest.M
 
 
 def test_a_code_that_nobody_knows_is_named(patch: pytest.MonkeyPatch) -> None:
-    history = History(patch, 2)
+    history = AnswerHistory(patch, 2)
 
     def spoil(name: str, response: Any) -> Iterable[Frame]:
         if name == "EndTxn":
