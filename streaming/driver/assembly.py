@@ -51,6 +51,7 @@ from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, Topic, restore
 from streaming.state.state import AT_ONCE, STAND_IN, State
 from streaming.state.store import Store
+from streaming.worker.settings import TaskSettings
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -119,7 +120,7 @@ def sink(settings: Settings, lineage: str, topics: Topics) -> TransactionalSink:
 
 def slots(settings: Settings, sink: TransactionalSink, topics: Topics) -> Slots:
     """The slots, with all fenced that earlier processes used. Raises JobError."""
-    slots = Slots.of(settings, sink, _partitions(settings, topics))
+    slots = Slots(sink, settings.query.name, _partitions(settings, topics))
     slots.fence_all(1)  # that one shows now whether the user may
     return slots
 
@@ -183,13 +184,8 @@ def state(settings: Settings, restored: Restored, store: Store, background: Exec
         snapshot=restored.snapshot,
         broadcast=spark.broadcast,
         positions=dict(restored.positions),
-        codec=settings.events.codec,
-        registry=_registry(settings),
         compactor=Compactor(store, background, restored.files, lend),
         share=share,
-        max_event_bytes=settings.events.max_bytes,
-        max_matches=settings.matching.max_per_event,
-        worker_memory_mb=settings.spark.worker_memory_mb,
     )
 
 
@@ -221,6 +217,7 @@ def pipeline(
     subscriptions.begin(state.snapshot)
     return Pipeline(
         state=state,
+        settings=task_settings(settings),
         sink=sink,
         slots=slots,
         outputs=outputs(settings, topics),
@@ -233,6 +230,26 @@ def pipeline(
         time_limit=TimeLimit(TaggedJobs(spark), _least_s(settings)),
         deleted=DeletedEvents.of(topics, settings.events.topic),
         describe=spark.setJobDescription,
+    )
+
+
+def task_settings(settings: Settings) -> TaskSettings:
+    events, deliveries = settings.events, settings.deliveries
+    return TaskSettings(
+        codec=events.codec,
+        registry=_registry(settings),
+        max_event_bytes=events.max_bytes,
+        max_matches=settings.matching.max_per_event,
+        memory_mb=settings.spark.worker_memory_mb,
+        bootstrap_servers=settings.kafka.bootstrap_servers,
+        options=settings.kafka.client,
+        query=settings.query.name,
+        events=events.topic,
+        dead_letters=settings.dead_letters.topic,
+        prefix=deliveries.prefix,
+        shared=deliveries.topic if deliveries.layout == "shared" else "",
+        max_bytes=deliveries.max_bytes,
+        partitions=deliveries.partitions,
     )
 
 

@@ -49,6 +49,7 @@ from streaming.state.restore import Restored
 from streaming.state.state import STAND_IN, Index, State
 from streaming.state.store import Store
 from streaming.worker import interpreter
+from streaming.worker.settings import TaskSettings
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -195,7 +196,8 @@ class Start:
             pipeline.adopt(slices, restored.chosen, restored.positions)
         restored.forget_slices()
         if session.on_cluster(spark.sparkContext.master):
-            _bring(spark, pipeline.state, self.scratch, need_papers([self.settings.matching.algorithm]))
+            papers = need_papers([self.settings.matching.algorithm])
+            _bring(spark, pipeline.state, pipeline.settings, self.scratch, papers)
         checkpoint.own(self.settings.query.checkpoint, self.lineage)
 
     def _query(
@@ -248,7 +250,7 @@ def _say(compiled: Compiled) -> None:
 def _warm(spark: SparkSession, pipeline: Pipeline) -> None:
     """Warm up the workers. Killed workers are no reason to stop: the first batch starts others."""
     try:
-        warm_up.workers(spark, pipeline.state, pipeline.slots.publication)
+        warm_up.workers(spark, pipeline.state, pipeline.settings)
     except (PySparkException, Py4JJavaError) as error:
         reason = of_worker(str(error)) or lost(str(error)) or error
         if not isinstance(reason, Lost):
@@ -263,9 +265,9 @@ def _forget(spark: SparkSession, spark_checkpoint: str) -> None:
     path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
 
 
-def _bring(spark: SparkSession, state: State, scratch: Path, papers: bool) -> None:
+def _bring(spark: SparkSession, state: State, settings: TaskSettings, scratch: Path, papers: bool) -> None:
     """Send our code to the executors of a cluster. Call before they have work."""
-    rehearsal.rehearse(state)
+    rehearsal.rehearse(state, settings)
     publishing.compile()
     archive = code_archive.make(session.CODE, scratch / f"{code_archive.NAME}.zip", papers=papers)
     spark.sparkContext.addArchive(f"{archive}#{code_archive.NAME}")

@@ -64,6 +64,7 @@ from streaming.state.first_load import Chosen, Slice
 from streaming.state.state import State
 from streaming.worker.matching import Work
 from streaming.worker.publication import Publication
+from streaming.worker.settings import TaskSettings
 from streaming.worker.shards import ORDER, SHIPPED
 
 log = logger("sluice.batch")
@@ -97,6 +98,7 @@ class Pipeline:
     """
 
     state: State
+    settings: TaskSettings
     sink: Sink
     slots: Slots
     outputs: Outputs
@@ -323,7 +325,10 @@ class Pipeline:
         """The rows of at most n tasks, which publish, or count deliveries without a publication."""
         self._begin("prepare")
         with report.stage("prepare"):
-            works = [replace(work, publication=publication) for work in self.state.work(report.false_positives)]
+            works = [
+                replace(work, publication=publication)
+                for work in self.state.work(self.settings, report.false_positives)
+            ]
         self._begin("match")
         self._describe("match and publish" if publication else "count deliveries")
         with report.stage("match"):

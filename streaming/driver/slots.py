@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from streaming.kafka.sink import TransactionalSink
 from streaming.publishing.contract import Offsets, ProducerEpoch, TopicPartition
 from streaming.publishing.fencing import fence_all, slot_name
 from streaming.rows import SlotReport
 from streaming.worker.publication import Publication, Quota
-
-if TYPE_CHECKING:
-    from config.model import Settings
 
 
 @dataclass
@@ -25,38 +22,18 @@ class Slots:
     """
 
     sink: TransactionalSink
-    publication: Publication  # what is the same for all batches; `work` adds the rest
+    query: str
     partitions: Sequence[TopicPartition]  # of both topics, as far as they are known
     _producers: list[ProducerEpoch] = field(default_factory=list, init=False)
     _broadcast: Callable[[Any], Any] = field(init=False)
     _unusual: Mapping[str, int] = field(default_factory=dict, init=False)  # as the tasks know them
     _sent: Any = field(default=None, init=False)  # the broadcast of that, if there are any
 
-    @classmethod
-    def of(cls, settings: Settings, sink: TransactionalSink, partitions: Sequence[TopicPartition]) -> Slots:
-        kafka, deliveries = settings.kafka, settings.deliveries
-        publication = Publication(
-            bootstrap_servers=kafka.bootstrap_servers,
-            options=kafka.client,
-            query=settings.query.name,
-            note="",
-            producers=(),
-            version=0,
-            events=settings.events.topic,
-            dead_letters=settings.dead_letters.topic,
-            prefix=deliveries.prefix,
-            shared=deliveries.topic if deliveries.layout == "shared" else "",
-            max_bytes=deliveries.max_bytes,
-            partitions=deliveries.partitions,
-        )
-        return cls(sink, publication, partitions)
-
     def fence_all(self, least: int = 0) -> Offsets:
         """Fence all slots that were ever used, and at least so many; returns what is committed then."""
         used = max(least, self.sink.slots, self.sink.slots_used(self.partitions))
-        query = self.publication.query
-        names = [slot_name(query, number) for number in range(used)]
-        fenced = fence_all(self.sink.client, names, query, self.partitions)
+        names = [slot_name(self.query, number) for number in range(used)]
+        fenced = fence_all(self.sink.client, names, self.query, self.partitions)
         self._producers = [fenced.producers[name] for name in names]
         self.sink.slots = used
         return fenced.offsets
@@ -106,8 +83,7 @@ class Slots:
             if self._sent is not None:
                 self._sent.destroy()
             self._unusual, self._sent = unusual, self._broadcast(unusual) if unusual else None
-        return replace(
-            self.publication,
+        return Publication(
             note=self.sink.note,
             producers=tuple(self._producers[:number]),
             version=version,

@@ -19,26 +19,27 @@ from streaming.publishing.contract import ProducerEpoch
 from streaming.rows import Source
 from streaming.state.state import State
 from streaming.worker.publication import Publication
+from streaming.worker.settings import TaskSettings
 
 NO_PRODUCER = ProducerEpoch(-1, -1)
 
 
-def workers(spark: SparkSession, state: State, publication: Publication) -> None:
+def workers(spark: SparkSession, state: State, settings: TaskSettings) -> None:
     """Start the workers, load the state and the kernels there, and connect them with the brokers, so that the first
     events need not wait."""
     spark.sparkContext.setJobDescription("warm-up of the workers")
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
     rows = spark.createDataFrame(rehearsal.rows(2 * FEWEST_DOCUMENTS * n, SOME * n)).repartition(n)
-    for shard in state.work():
-        match = replace(shard, codec="json")  # the row is JSON; the codec of the events only gets loaded by it
-        for work in (shard, match, match):
+    # The row is JSON; the codec of the events only gets loaded by it.
+    for load, match in zip(state.work(settings), state.work(replace(settings, codec="json")), strict=True):
+        for work in (load, match, match):
             result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
             assert result.num_rows
     # None of the rows is new, so none is published.
     connect = replace(
         match,
-        publication=replace(publication, producers=(NO_PRODUCER,) * n),
+        publication=Publication(note="", producers=(NO_PRODUCER,) * n, version=0),
         positions=dict.fromkeys([(source, NOWHERE) for source in Source], 1),
     )
     rows.mapInArrow(connect, OUTPUT).toArrow()
@@ -51,9 +52,9 @@ def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> No
     Raises what `rehearsal.indexed` raises, and PySpark's errors unless they tell of killed workers.
     """
     made = rehearsal.indexed(algorithm, options)
-    rehearsal.rehearse(made)
+    rehearsal.rehearse(made, TaskSettings())
     rows = spark.createDataFrame(rehearsal.rows(0, SOME)).coalesce(1)
-    (work,) = made.work()
+    (work,) = made.work(TaskSettings())
     spark.sparkContext.setJobDescription(f"warm-up of {algorithm}")
     for _ in range(2 * spark.sparkContext.defaultParallelism):
         try:

@@ -15,6 +15,7 @@ from matchers.index.snapshot import Snapshot
 from streaming.index import parts
 from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Change, unpacked
 from streaming.state.state import State
+from streaming.worker.settings import TaskSettings
 
 SOME = 64  # events: algorithms may have other kernels for few
 MANY = 2_400  # subscriptions, of which an algorithm that chooses has to choose
@@ -39,19 +40,20 @@ def indexed(algorithm: str, options: Mapping[str, Any], kind: Kind = "alike") ->
     Raises MatchingError, and TypeError for options that the algorithm lacks.
     """
     state = State(Snapshot(0, algorithm, options), _Kept, {})
-    (work,) = state.work()
+    (work,) = state.work(TaskSettings())
     changes = rows(MANY if ALGORITHMS[algorithm].chooses else 2 * FEWEST_DOCUMENTS, 0, kind)
     made = unpacked(pa.Table.from_batches(work(changes.to_batches()), PACKED))
     state.apply([row._replace(segment=0) if isinstance(row, Change) else row for row in made], {})
     return state
 
 
-def rehearse(state: State) -> None:
+def rehearse(state: State, settings: TaskSettings) -> None:
     """The work of tasks, with the index of a state."""
-    here = replace(state, broadcast=_Kept, share=None, worker_memory_mb=0, _handles={})
+    here = replace(state, broadcast=_Kept, share=None, _handles={})
+    unbounded = replace(settings, memory_mb=0)
     both = rows(2 * FEWEST_DOCUMENTS, SOME)
-    for shard in here.work():
-        for work in (shard, replace(shard, codec="json")):
+    for each in (unbounded, replace(unbounded, codec="json")):
+        for work in here.work(each):
             assert sum(batch.num_rows for batch in work(both.to_batches()))
     parts.forget()
 
@@ -61,7 +63,7 @@ def run(algorithm: str, options: Mapping[str, Any] | None = None) -> None:
     chooses = bool(ALGORITHMS[algorithm].chooses)  # what it chooses from is rehearsed too
     kinds: list[Kind] = ["alike", "repeated"] if chooses else ["alike", "sparse", "listed"]
     for kind in kinds:  # algorithms may have other kernels for each
-        rehearse(indexed(algorithm, options or {}, kind))
+        rehearse(indexed(algorithm, options or {}, kind), TaskSettings())
 
 
 def rows(changes: int, events: int, kind: Kind = "alike") -> pa.Table:

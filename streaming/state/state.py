@@ -14,7 +14,6 @@ import numpy as np
 from matchers.index.segment import Segment
 from matchers.index.snapshot import Part, Snapshot
 from matchers.index.texts import Texts
-from streaming.codecs import RegistrySettings
 from streaming.documents.change_order import RecordPosition
 from streaming.index import notes, packing
 from streaming.index.parts import Handle, RemoteFile
@@ -22,6 +21,7 @@ from streaming.rows import SUBSCRIPTIONS, Change, CompiledSegment, Row, SourcePa
 from streaming.state.compaction import Compactor
 from streaming.state.event_averages import EventAverages
 from streaming.worker.matching import Work
+from streaming.worker.settings import TaskSettings
 
 AT_ONCE = 8_192  # subscriptions that a batch's changes may move between parts
 RETIRED = 16  # files that workers are told to delete: the latest
@@ -42,13 +42,8 @@ class State:
     snapshot: Snapshot
     broadcast: Callable[[Any], Any]
     positions: dict[SourcePartition, int]  # (source, partition) -> offset of the first row not yet taken into account
-    codec: str = "json"
-    registry: RegistrySettings | None = None
     compactor: Compactor | None = None
     share: Callable[[Path], Any] | None = None
-    max_event_bytes: int = 1_000_000
-    max_matches: int = 0  # of an event; 0: any number
-    worker_memory_mb: int = 0
     better: Future[Index] | None = None  # that of all parts once it is there; until then, that of the snapshot
     seen: EventAverages = field(default_factory=EventAverages)
     _handles: dict[Part, Handle] = field(default_factory=dict)
@@ -69,7 +64,7 @@ class State:
     def subscription_offsets(self) -> dict[int, int]:
         return of_source(self.positions, SUBSCRIPTIONS)
 
-    def work(self, false_positives: float = 0.0) -> list[Work]:
+    def work(self, settings: TaskSettings, false_positives: float = 0.0) -> list[Work]:
         """The workers' input for the next batch, shard by shard. A part is sent once, however many batches use it."""
         for part in self.snapshot.parts:
             if part not in self._handles:
@@ -78,14 +73,10 @@ class State:
         parts = tuple(zip(handles, self.snapshot.removed, strict=True))
         n = self.snapshot.shards
         whole = Work(
+            settings=settings,
             parts=parts,
             positions=dict(self.positions),
-            codec=self.codec,
-            registry=self.registry,
             false_positives=false_positives,
-            max_event_bytes=self.max_event_bytes,
-            max_matches=self.max_matches,
-            memory_mb=self.worker_memory_mb,
             retired=self._retired,
         )
         return [replace(whole, parts=parts[shard::n], shard=shard) for shard in range(n)]

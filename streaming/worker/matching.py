@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from matchers.contract.tables import Int32, Int64
-from streaming.codecs import RegistrySettings, open_codec
+from streaming.codecs import open_codec
 from streaming.documents.subscriptions import Refused
 from streaming.index import packing
 from streaming.index.parts import Handle, forget_files, opened
@@ -41,6 +41,7 @@ from streaming.worker.counting import Counting
 from streaming.worker.matches import Matches, Matching
 from streaming.worker.publication import Publication
 from streaming.worker.publishing import Task
+from streaming.worker.settings import TaskSettings
 from streaming.worker.shards import shipped, united
 
 _SOURCE_STRIDE = 1 << 32  # more than there are partitions
@@ -89,17 +90,13 @@ class Work:
     which `publish` it.
     """
 
+    settings: TaskSettings
     parts: tuple[tuple[Handle, Int32], ...]  # with the removed positions of each
     positions: Mapping[SourcePartition, int]  # rows below these were committed already and are dropped
     publication: Publication | None = None  # None: deliveries are only counted
-    codec: str = "json"  # how events are written
-    registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
     false_positives: float = 0.0  # `Part.match`
     shard: int = 0
-    max_event_bytes: int = 1_000_000
-    max_matches: int = 0  # of an event; 0: any number
     retired: tuple[str, ...] = ()  # names of remote files that no batch needs any more
-    memory_mb: int = 0  # what the worker may take beyond what it starts with and what it maps; 0: any amount
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return self._done(self._matched(batches))
@@ -112,21 +109,21 @@ class Work:
 
     def publish(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Publish what all shards have matched."""
-        _bound(self.memory_mb)
+        _bound(self.settings.memory_mb)
         return self._done(united(batches))
 
     def _matched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Matches]]:
         """Records of one topic and what matches them, again and again."""
-        _bound(self.memory_mb)
+        _bound(self.settings.memory_mb)
         forget_files(self.retired)
         parts, plan = opened(tuple(handle for handle, _ in self.parts), self.shard)
         matching = Matching(
             parts=parts,
             removed=[gone for _, gone in self.parts],
             plan=plan,
-            decode=open_codec(self.codec, self.registry),
+            decode=open_codec(self.settings.codec, self.settings.registry),
             false_positives=self.false_positives,
-            max_event_bytes=self.max_event_bytes,
+            max_event_bytes=self.settings.max_event_bytes,
         )
         for batch in batches:
             fresh = batch.filter(self._fresh(batch))
@@ -138,12 +135,12 @@ class Work:
                 yield changes, Matches.none(len(changes))
 
     def _done(self, matched: Iterable[tuple[pa.RecordBatch, Matches]]) -> Iterator[pa.RecordBatch]:
-        task = Task.of(self.publication, self.false_positives) if self.publication else Counting()
+        task = Task.of(self.settings, self.publication, self.false_positives) if self.publication else Counting()
         for rows, matches in matched:
             if rows["source"][0].as_py() == SUBSCRIPTIONS:
                 yield _packed(_table([*_compile(rows), *_progress(rows)]))
                 continue
-            done, answers = task.publish(rows, matches.bounded(self.max_matches))
+            done, answers = task.publish(rows, matches.bounded(self.settings.max_matches))
             yield _packed(_table([*answers, *_progress(rows[:done])]))
         yield _packed(_table(task.report()))
         _settle()

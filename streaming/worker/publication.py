@@ -22,28 +22,20 @@ UNLIMITED = Quota(0, drop=False, left={})
 
 @dataclass(frozen=True)
 class Publication:
-    """How the tasks of a batch publish. A task's slot is its number in the stage."""
+    """What the tasks of one batch need to publish. A task's slot is its number in the stage."""
 
-    bootstrap_servers: str
-    options: Mapping[str, str]  # of Kafka's clients, under librdkafka's names
-    query: str  # also the group of the offsets
     note: str  # metadata of the offsets
     producers: tuple[ProducerEpoch, ...]  # of the slots
     version: int  # of the state that events are matched against
-    events: str  # topic
-    dead_letters: str  # topic
-    prefix: str  # of subscribers' topics
-    shared: str  # the topic of all deliveries; empty: each subscriber has one
-    max_bytes: int  # of a delivery
-    partitions: int  # of a delivery topic, unless the next says otherwise
-    # A broadcast of the number of partitions by topic, as the driver knows them; None if all have the same. Tasks do
-    # not go by what they know themselves: the partition of an event's deliveries must not depend on who matches it.
+    # A broadcast of the number of partitions by topic, as the driver knows them; None if all have the usual number.
+    # Tasks do not go by what they know themselves: the partition of an event's deliveries must not depend on who
+    # matches it.
     unusual: Any = None
     exact: bool = False  # timestamps are as Kafka has them, not as Spark read them
     quota: Quota = UNLIMITED
     absent: frozenset[str] = frozenset()  # subscribers' topics that do not exist, and are not to be waited for
 
-    def counts(self, topics: Sequence[str]) -> Mapping[str, int]:
-        """The number of partitions of these delivery topics, if they exist."""
+    def counts(self, topics: Sequence[str], usual: int) -> Mapping[str, int]:
+        """The number of partitions of these delivery topics, if they exist: `usual`, or an exception."""
         unusual = self.unusual.value if self.unusual is not None else {}
-        return {topic: unusual.get(topic, self.partitions) for topic in topics}
+        return {topic: unusual.get(topic, usual) for topic in topics}

@@ -21,6 +21,7 @@ from streaming.publishing.slot import Committed, Slot
 from streaming.rows import SPARK_IS_RIGHT_FROM_MS, Kind
 from streaming.worker.matches import Matches
 from streaming.worker.publication import Publication
+from streaming.worker.settings import TaskSettings
 from streaming.worker.transaction import Batch, Transaction
 
 LEAST_ATTEMPTS = 5  # at a transaction, unless the broker refuses another topic
@@ -31,6 +32,7 @@ AT_ONCE = 200_000  # matches, in a transaction, unless they are of one event
 class Task:
     """The publishing of one task, in its slot."""
 
+    settings: TaskSettings
     publication: Publication
     false_positives: float
     number: int
@@ -40,18 +42,18 @@ class Task:
     _refused: dict[str, str] = field(default_factory=dict, init=False)  # by topic
 
     @classmethod
-    def of(cls, publication: Publication, false_positives: float) -> Task:
+    def of(cls, settings: TaskSettings, publication: Publication, false_positives: float) -> Task:
         """The present task. Raises ExecutorLost in all attempts at it but the first: that one may be at work, or have
         published."""
         context = TaskContext.get()
         if context is not None and context.attemptNumber():
             raise ExecutorLost("an executor was lost with its task, and only the first attempt at a task may publish")
         number = context.partitionId() if context is not None else 0
-        client = _client(publication.bootstrap_servers, tuple(publication.options.items()))
-        return cls(publication, false_positives, number, client)
+        client = _client(settings.bootstrap_servers, tuple(settings.options.items()))
+        return cls(settings, publication, false_positives, number, client)
 
     def __post_init__(self) -> None:
-        query = self.publication.query
+        query = self.settings.query
         self._slot = Slot(self.client, slot_name(query, self.number), query)
         self._producer = self.publication.producers[self.number]
         self._left = dict(self.publication.quota.left)
@@ -79,7 +81,7 @@ class Task:
             published.append({"kind": Kind.MISREAD})
         if self._stopped:
             return 0, published
-        batch = Batch(self.publication, self.client, self.false_positives, rows, matches, self._left)
+        batch = Batch(self.settings, self.publication, self.client, self.false_positives, rows, matches, self._left)
         for begin, end in matches.slices(AT_ONCE):
             transaction = Transaction(batch, begin, end)
             committed = self._committed(transaction)
@@ -106,7 +108,7 @@ class Task:
                 )
             except Aborted as aborted:
                 self._producer = aborted.producer
-                if self.publication.dead_letters in {*aborted.gone, *aborted.refused}:
+                if self.settings.dead_letters in {*aborted.gone, *aborted.refused}:
                     raise TopicMissing(f"dead letters cannot be written: {aborted}") from aborted
                 if not aborted.refused.keys() - self._refused.keys() and transaction.aborted + 1 >= LEAST_ATTEMPTS:
                     raise Unsettled(f"aborted {LEAST_ATTEMPTS} times: {aborted}") from aborted

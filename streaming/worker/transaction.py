@@ -34,6 +34,7 @@ from streaming.rows import Kind, consumer_records
 from streaming.worker.executor import executor
 from streaming.worker.matches import Matches
 from streaming.worker.publication import Publication
+from streaming.worker.settings import TaskSettings
 
 PIECE_BYTES = 16 << 20  # of deliveries, encoded at once
 LETTERS_AT_ONCE = 1_000
@@ -45,6 +46,7 @@ SUBSCRIBERS = Interner()  # of this process
 class Batch:
     """An Arrow batch of events, what they match, and what is needed to publish it."""
 
+    settings: TaskSettings
     publication: Publication
     client: Client
     false_positives: float
@@ -83,31 +85,31 @@ class Transaction:
     partitions: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        batch, publication = self.batch, self.batch.publication
+        batch, settings = self.batch, self.batch.settings
         rows, subscribers, ids = batch.matches.between(self.begin, self.end)
         self._deliveries = group(rows, SUBSCRIBERS.numbers(subscribers), ids, len(batch.rows))
         self._headers = event_headers(
             batch.columns,
             self._deliveries.event,
-            publication.events,
-            publication.version,
+            settings.events,
+            batch.publication.version,
             false_positives=batch.false_positives,
         )
-        if publication.shared:
+        if settings.shared:
             self._keys = subscribers_keys(SUBSCRIBERS.names, self._deliveries)
         else:
             self._keys = events_keys(batch.columns, self._deliveries)
         self._sizes = record_batches.sizes(batch.columns, self._headers, self._deliveries, self._keys)
         self._distinct, self._of = np.unique(self._deliveries.subscriber, return_inverse=True)  # [D] each
         self._names = SUBSCRIBERS.names.at(self._distinct)
-        prefix, shared = publication.prefix, publication.shared
+        prefix, shared = settings.prefix, settings.shared
         self._topics = [shared] * len(self._names) if shared else [prefix + name for name in self._names]
         self._over = self._over_quota()
 
     @cached_property
     def offsets(self) -> Mapping[TopicPartition, int]:
         columns, rows = self.batch.columns, slice(self.begin, self.end)
-        topic, partitions, offsets = self.batch.publication.events, columns.partition[rows], columns.offset[rows]
+        topic, partitions, offsets = self.batch.settings.events, columns.partition[rows], columns.offset[rows]
         return {(topic, p): int(offsets[partitions == p].max()) + 1 for p in np.unique(partitions).tolist()}
 
     def compose(self, refused: Mapping[str, str]) -> set[str]:
@@ -116,16 +118,16 @@ class Transaction:
 
         `refused` maps topics for which the broker refuses records to its reason.
         """
-        publication = self.batch.publication
-        told = publication.counts(self._topics)
-        there = self.batch.client.partitions({*told, publication.dead_letters}, told)
+        settings, publication = self.batch.settings, self.batch.publication
+        told = publication.counts(self._topics, settings.partitions)
+        there = self.batch.client.partitions({*told, settings.dead_letters}, told)
         absent = publication.absent - there.keys()
         if missing := {topic for topic, n in told.items() if there.get(topic, 0) < n} - absent:
             return missing
         counts = np.array([told[topic] if topic in there else 0 for topic in self._topics], np.int64)
-        if publication.shared:
+        if settings.shared:
             n = max(counts.tolist(), default=0)
-            self.destinations = [(publication.shared, partition) for partition in range(n)]
+            self.destinations = [(settings.shared, partition) for partition in range(n)]
             self._to = partitions_of(SUBSCRIBERS.names.take(self._distinct), max(n, 1))[self._of]
         else:
             self.destinations = [
@@ -136,13 +138,11 @@ class Transaction:
             of_event = self.batch.columns.partition[self._deliveries.event]
             self._to = (np.cumsum(counts) - counts)[self._of] + of_event % np.maximum(counts, 1)[self._of]
         is_refused = np.array([topic in refused for topic in self._topics], bool)
-        bad = ((counts == 0) | is_refused)[self._of] | (self._sizes > publication.max_bytes) | self._over
+        bad = ((counts == 0) | is_refused)[self._of] | (self._sizes > settings.max_bytes) | self._over
         self._refused, self._exists = refused, counts > 0
         self._good, self._bad = np.flatnonzero(~bad), np.flatnonzero(bad)
-        self._letters_to = range(
-            len(self.destinations), len(self.destinations) + there.get(publication.dead_letters, 0)
-        )
-        self.destinations += [(publication.dead_letters, partition) for partition in range(len(self._letters_to))]
+        self._letters_to = range(len(self.destinations), len(self.destinations) + there.get(settings.dead_letters, 0))
+        self.destinations += [(settings.dead_letters, partition) for partition in range(len(self._letters_to))]
         return set()
 
     def pieces(self, producer: ProducerEpoch) -> Iterator[Batches]:
@@ -170,7 +170,7 @@ class Transaction:
         letters = self._letters()
         while some_letters := list(islice(letters, LETTERS_AT_ONCE)):
             if not self._letters_to:
-                raise BrokerUnreachable(f"there is no topic {batch.publication.dead_letters}, which dead letters need")
+                raise BrokerUnreachable(f"there is no topic {batch.settings.dead_letters}, which dead letters need")
             to = [self._letters_to[partition_of(letter.key, len(self._letters_to))] for letter in some_letters]
             yield record_batches.of_records(some_letters, to, form)
         self.partitions = int(np.count_nonzero(form.sequence))
@@ -230,16 +230,17 @@ class Transaction:
 
     def _of_delivery(self, delivery: int) -> Record:
         """The dead letter of a delivery that cannot be made."""
-        publication, deliveries, to = self.batch.publication, self._deliveries, self._of[delivery]
+        settings, publication = self.batch.settings, self.batch.publication
+        deliveries, to = self._deliveries, self._of[delivery]
         topic, name = self._topics[to], self._names[to]
         if self._over[delivery]:
             reason = records.OVER_QUOTA
             detail = f"more than {publication.quota.most:,} deliveries of a second (quotas.deliveries_per_second)"
         elif not self._exists[to]:
             reason, detail = records.MISSING_TOPIC, f"topic {topic} of subscriber {name} does not exist"
-        elif self._sizes[delivery] > publication.max_bytes:
+        elif self._sizes[delivery] > settings.max_bytes:
             reason = records.OVERSIZE
-            detail = f"{self._sizes[delivery]} bytes with headers; deliveries.max_bytes is {publication.max_bytes}"
+            detail = f"{self._sizes[delivery]} bytes with headers; deliveries.max_bytes is {settings.max_bytes}"
         else:
             reason = records.TOPIC_REFUSED
             detail = f"the broker refuses it for topic {topic}: {self._refused[topic]}"
@@ -251,7 +252,7 @@ class Transaction:
 
     def _letter(self, row: int, reason: str, detail: str, **about: str) -> Record:
         self.dead_letters[reason] += 1
-        publication = self.batch.publication
+        settings = self.batch.settings
         (record,) = consumer_records(self.batch.rows[row : row + 1])
-        origin = Origin(publication.events, record.partition, record.offset, record.timestamp_ms)
-        return records.dead_letter(publication.dead_letters, record, origin, reason, detail, **about)
+        origin = Origin(settings.events, record.partition, record.offset, record.timestamp_ms)
+        return records.dead_letter(settings.dead_letters, record, origin, reason, detail, **about)

@@ -43,23 +43,12 @@ from streaming.state.state import State
 from streaming.worker import publishing
 from streaming.worker.compiling import Changes
 from streaming.worker.publication import UNLIMITED, Publication, Quota
+from streaming.worker.settings import TaskSettings
 from tests.support.doubles.spark_double import Frame, WithoutSpark, traceback_of
 
 NAMES = Names("events", "subs", "status", "dead", lambda s: f"to.{s}")
-PUBLICATION = Publication(
-    bootstrap_servers="",
-    options={},
-    query="q",
-    note="",
-    producers=(),
-    version=0,
-    events=NAMES.events,
-    dead_letters=NAMES.dead_letters,
-    prefix="to.",
-    shared="",
-    max_bytes=1_000,
-    partitions=1,
-)
+SETTINGS = TaskSettings(query="q", events=NAMES.events, dead_letters=NAMES.dead_letters, prefix="to.", max_bytes=1_000)
+PUBLICATION = Publication(note="", producers=(), version=0)
 Result = TypeVar("Result")
 
 
@@ -228,10 +217,16 @@ def decoded(batches: Batches, destinations: Sequence[TopicPartition]) -> Iterato
             yield Record(topic, record.key, record.value, list(record.headers), partition)
 
 
-def work(state: State, *batches: list[dict[str, Any]], slots: Slots | None = None, exact: bool = True) -> list[Row]:
+def work(
+    state: State,
+    *batches: list[dict[str, Any]],
+    settings: TaskSettings = SETTINGS,
+    slots: Slots | None = None,
+    exact: bool = True,
+) -> list[Row]:
     """The rows of a task that gets these batches of Arrow's. `exact`: their timestamps are as Kafka has them."""
     slots = slots or Slots()
-    (work,) = state.work()
+    (work,) = state.work(settings)
     work = replace(work, publication=slots.work(1, state.version, slots.publication.absent, {}, UNLIMITED, exact))
     given = [pa.RecordBatch.from_pylist(rows, schema=INPUT) for rows in batches]
     packed = slots.task(0, lambda: list(work(given)))
@@ -240,8 +235,8 @@ def work(state: State, *batches: list[dict[str, Any]], slots: Slots | None = Non
     return rows
 
 
-def apply(state: State, *batches: list[dict[str, Any]]) -> None:
-    rows = in_order(work(state, *batches))
+def apply(state: State, *batches: list[dict[str, Any]], settings: TaskSettings = SETTINGS) -> None:
+    rows = in_order(work(state, *batches, settings=settings))
     state.apply(rows, {(r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, Progress)})
 
 
@@ -286,9 +281,9 @@ class SomeTopics:
 
 def pipeline(sink: ListSink, absent: set[str] | None = None, max_bytes: int = 1_000, max_matches: int = 0) -> Pipeline:
     absent = set() if absent is None else absent
-    slots: Any = Slots(sink, absent, publication=replace(PUBLICATION, max_bytes=max_bytes))
-    matched = replace(state(), max_matches=max_matches)
-    return WithoutSpark(matched, sink, slots, SomeTopics(absent), NAMES, careful=False)
+    slots: Any = Slots(sink, absent)
+    settings = replace(SETTINGS, max_bytes=max_bytes, max_matches=max_matches)
+    return WithoutSpark(state(), settings, sink, slots, SomeTopics(absent), NAMES, careful=False)
 
 
 def sink_of(p: Pipeline) -> ListSink:

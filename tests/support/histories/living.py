@@ -6,7 +6,7 @@ import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -178,6 +178,12 @@ class Job:
         self.state = State(restored.snapshot, Value, dict(restored.positions), compactor=self.compactor)
         self.pipeline = WithoutSpark(
             self.state,
+            replace(
+                stage.SETTINGS,
+                events=names.events,
+                dead_letters=names.dead_letters,
+                prefix=names.delivery_topic(""),
+            ),
             sink,
             without_brokers,
             outputs,

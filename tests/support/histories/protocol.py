@@ -19,7 +19,7 @@ from streaming.errors import BrokerUnreachable, ClaimFailed, Fenced, JobError
 from streaming.index import packing
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import TransactionalSink
-from tests.support.doubles.stage import NAMES, PUBLICATION, AtOnce, SlotsOn
+from tests.support.doubles.stage import NAMES, AtOnce, SlotsOn
 from tests.support.histories.histories import Calls, Fault, Ledger
 from tests.support.histories.living import Crash, Job
 
@@ -93,9 +93,6 @@ class SinkHistory(Ledger):
         self.directory = directory
         self.options = dict(options or {})
         self.empty = Snapshot(algorithm=algorithm, most=4)
-        self.publication = replace(
-            PUBLICATION, events=names.events, dead_letters=names.dead_letters, prefix=names.delivery_topic("")
-        )
         self.running: list[Running] = []
         self.directories: list[Path] = []
         self._acting: Running | None = None
@@ -216,7 +213,7 @@ class SinkHistory(Ledger):
         found = sink.committed(places)
         committed = {(s, p): found[names.source(s), p] for s, p in self.world.topics if (names.source(s), p) in found}
         outputs = OutputTopics(self.broker, 1, 1, self.create)
-        slots = SlotsOn(sink, publication=self.publication, broker=self.broker)
+        slots = SlotsOn(sink, broker=self.broker)
         job = Job(self.world, self.empty, one.directory, committed, sink, outputs, slots, AtOnce())
         one.job = job
         self.replaced = max(self.replaced, one.opened)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ def test_a_pickle_runs_nothing_wherever_it_is(codec: str, protocol: int, tmp_pat
     pickle.loads(bomb)
     assert ran.exists()  # it would
     ran.unlink()
-    state = State(Snapshot(), stage.Value, {(EVENTS, 0): 0}, codec)
-    stage.apply(state, [stage.change(0, "a", stage.ALICE)])
+    state = State(Snapshot(), stage.Value, {(EVENTS, 0): 0})
+    settings = replace(stage.SETTINGS, codec=codec)
+    stage.apply(state, [stage.change(0, "a", stage.ALICE)], settings=settings)
     headers = [{"key": "content-type", "value": bomb}, {"key": "ce_specversion", "value": bomb}]
     sink = stage.ListSink()
     rows = stage.work(
@@ -48,6 +50,7 @@ def test_a_pickle_runs_nothing_wherever_it_is(codec: str, protocol: int, tmp_pat
             stage.event(3, bomb) | {"source": SUBSCRIPTIONS, "key": bomb},
             stage.change(4, "b", {"subscriber": "b", "pattern": {"x": [1]}}) | {"key": bomb},
         ],
+        settings=settings,
         slots=stage.Slots(sink),
     )
     assert [dict(letter.headers)["sluice_origin_offset"] for letter in stage.published(sink)] == [b"0", b"1"]

@@ -16,7 +16,7 @@ from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.streaming.driver.test_job import records
 from tests.support.doubles.spark_double import Frame, WithoutSpark
-from tests.support.doubles.stage import NAMES, PUBLICATION, Value, change, event, state
+from tests.support.doubles.stage import NAMES, SETTINGS, Value, change, event, state
 
 SUBSCRIBERS = [f"s{n:02}" for n in range(20)]
 
@@ -56,18 +56,18 @@ def test_many_topics_that_are_deleted_at_once_cost_nothing_but_time(
     )
     topics.create([Topic(names.delivery_topic(subscriber)) for subscriber in SUBSCRIBERS])
     outputs = OutputTopics(topics, 1, 1, create)
-    publication = replace(
-        PUBLICATION,
+    settings = replace(
+        SETTINGS,
         bootstrap_servers=kafka,
         query=name,
         events=names.events,
         dead_letters=names.dead_letters,
         prefix=names.delivery_topic(""),
     )
-    slots = Slots(sink, publication, [(names.events, 0), (names.subscriptions, 0)])
+    slots = Slots(sink, name, [(names.events, 0), (names.subscriptions, 0)])
     slots.fence_all()
     slots.open(1, Value)
-    p = WithoutSpark(state(), sink, slots, outputs, names, careful=False)
+    p = WithoutSpark(state(), settings, sink, slots, outputs, names, careful=False)
     documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in SUBSCRIBERS]
     batch(p, *(change(n, f"id{n}", document) for n, document in enumerate(documents)))
     gone, kept = SUBSCRIBERS[::2], SUBSCRIBERS[1::2]

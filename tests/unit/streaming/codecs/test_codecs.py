@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -44,7 +45,7 @@ def test_wrong_options_of_the_registry_are_told_and_secrets_are_not() -> None:
 
 def test_the_stage_decodes_by_the_codec_it_is_told(registry: SchemaRegistry) -> None:
     p = pipeline(ListSink())
-    p.state.codec, p.state.registry = "avro", RegistrySettings.of(registry.url, {})
+    p.settings = replace(p.settings, codec="avro", registry=RegistrySettings.of(registry.url, {}))
     step(p, change(0, "a", ALICE))
     value = avro(registry, POINT, {"x": 1})
     letter, delivery = step(p, event(0, value), event(1, b"{}", headers=[{"key": "h", "value": None}]))

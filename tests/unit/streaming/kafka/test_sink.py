@@ -16,7 +16,7 @@ from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.topics import Topic
 from tests.support.doubles import kafka_double
 from tests.support.doubles.spark_double import Frame, WithoutSpark
-from tests.support.doubles.stage import NAMES, SlotsOn, change, event, state
+from tests.support.doubles.stage import NAMES, SETTINGS, SlotsOn, change, event, state
 
 
 class Stuck(kafka_double.Producer):
@@ -137,7 +137,7 @@ def test_a_hundred_topics_that_are_deleted_at_once_do_not_end_the_job(
     broker.create(Topic(name) for name in ("status", "dead", *map(NAMES.delivery_topic, subscribers)))
     sink, topics = TransactionalSink("", {}, "q", owner="a"), OutputTopics(broker, 1, 1, create)  # type: ignore[arg-type]  # a double
     slots: Any = SlotsOn(sink, broker=broker)
-    p = WithoutSpark(state(), sink, slots, topics, NAMES, careful=False)
+    p = WithoutSpark(state(), SETTINGS, sink, slots, topics, NAMES, careful=False)
     documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in subscribers]
     for rows in ([change(n, f"id{n}", document) for n, document in enumerate(documents)], [event(0, {"x": 1})]):
         p(Frame.of(rows, 1_000, slots.stage), 0)  # type: ignore[arg-type]  # a double

@@ -30,7 +30,7 @@ from streaming.state.event_averages import LEAST
 from streaming.state.pool import processes
 from streaming.state.state import State
 from streaming.state.store import Store
-from tests.support.doubles.stage import ALICE, BOB, Later, Value, apply, change, delivered, event
+from tests.support.doubles.stage import ALICE, BOB, SETTINGS, Later, Value, apply, change, delivered, event
 from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kernels
@@ -240,13 +240,15 @@ def test_workers_elsewhere_have_files_of_large_parts_and_none_of_those_that_are_
     for n in MANY:
         subscribe(state, n)
         settled(state)
-        files = {Path(handle.path).name for handle, _ in state.work()[0].parts if handle.path}
+        files = {Path(handle.path).name for handle, _ in state.work(SETTINGS)[0].parts if handle.path}
         assert {file.name for file in elsewhere.iterdir()} == files
         many += files
         parts.forget()  # so that they are opened there, as in a worker that was started now
         assert delivered(state, event(0, {"x": 1})) == {0: {"alice": sorted(f"s{i}" for i in range(n + 1))}}
     assert len(set(many)) > len(files) > 0
-    assert [handle for handle, _ in state.work()[0].parts] == [handle for handle, _ in state.work()[0].parts]
+    assert [handle for handle, _ in state.work(SETTINGS)[0].parts] == [
+        handle for handle, _ in state.work(SETTINGS)[0].parts
+    ]
     state.close()
 
 

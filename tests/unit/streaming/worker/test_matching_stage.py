@@ -23,6 +23,7 @@ from tests.support.doubles import kafka_double
 from tests.support.doubles.stage import (
     ALICE,
     BOB,
+    SETTINGS,
     ListSink,
     Reports,
     Slots,
@@ -70,12 +71,12 @@ def test_the_last_word_on_an_id_counts_within_a_batch_and_across_batches() -> No
 def test_a_part_is_broadcast_once_and_destroyed_when_no_batch_can_use_it() -> None:
     s = state()
     apply(s, [change(0, "a", ALICE)])
-    first = s.work()[0].parts[0][0].broadcast
-    assert s.work()[0].parts[0][0].broadcast is first
+    first = s.work(SETTINGS)[0].parts[0][0].broadcast
+    assert s.work(SETTINGS)[0].parts[0][0].broadcast is first
     apply(s, [change(1, "a", BOB)])
-    s.work()
+    s.work(SETTINGS)
     assert first.destroyed
-    assert not s.work()[0].parts[0][0].broadcast.destroyed
+    assert not s.work(SETTINGS)[0].parts[0][0].broadcast.destroyed
 
 
 def test_rows_that_were_committed_before_are_dropped() -> None:
@@ -284,7 +285,7 @@ def test_cloudevents_attributes_of_the_event_stay_and_ours_cannot_be_forged() ->
 
 def test_a_delivery_lies_in_the_partition_that_follows_from_that_of_its_event() -> None:
     p = pipeline(ListSink())
-    p.slots.publication = replace(p.slots.publication, partitions=3)
+    p.settings = replace(p.settings, partitions=3)
     slots_of(p).partitions_each = 3
     step(p, change(0, "a", ALICE))
     found = step(p, *(event(offset, {"x": 1}, partition=partition) for partition in range(5) for offset in (0, 1)))

@@ -17,10 +17,12 @@ from streaming.rows import Published, Row, SlotReport
 from streaming.state.state import State
 from streaming.worker import publishing, transaction
 from streaming.worker.publication import UNLIMITED
+from streaming.worker.settings import TaskSettings
 from tests.support.doubles.stage import (
     ALICE,
     BOB,
     PUBLICATION,
+    SETTINGS,
     ListSink,
     Slots,
     Value,
@@ -37,7 +39,7 @@ from tests.support.doubles.stage import (
 
 pytestmark = pytest.mark.kernels
 
-SHARED = replace(PUBLICATION, shared="all")
+SHARED = replace(SETTINGS, shared="all")
 
 
 def subscribed() -> State:
@@ -68,18 +70,20 @@ def test_a_transaction_has_deliveries_dead_letters_and_the_offsets_of_their_even
 
 
 @pytest.mark.parametrize(
-    ("publication", "places"),
+    ("settings", "unusual", "places"),
     [
-        (replace(PUBLICATION, unusual=Value({"to.alice": 3})), {("to.alice", 2), ("to.bob", 0)}),
-        (SHARED, {("all", 0)}),
+        (SETTINGS, Value({"to.alice": 3}), {("to.alice", 2), ("to.bob", 0)}),
+        (SHARED, None, {("all", 0)}),
     ],
     ids=["a topic each", "shared"],
 )
-def test_the_driver_tells_how_many_partitions_topics_have(publication: Any, places: set[tuple[str, int]]) -> None:
+def test_the_driver_tells_how_many_partitions_topics_have(
+    settings: TaskSettings, unusual: Value | None, places: set[tuple[str, int]]
+) -> None:
     """The broker has more by now, which other tasks may not know."""
     sink = ListSink()
-    slots = Slots(sink, partitions_each=4, publication=publication)
-    work(subscribed(), [event(0, {"x": 1}, partition=5)], slots=slots)
+    slots = Slots(sink, partitions_each=4, publication=replace(PUBLICATION, unusual=unusual))
+    work(subscribed(), [event(0, {"x": 1}, partition=5)], settings=settings, slots=slots)
     assert {(record.topic, record.partition) for record in published(sink)} == places
 
 
@@ -99,7 +103,7 @@ def test_numbers_of_partitions_are_sent_when_they_change() -> None:
         return sent[-1]
 
     sink: Any = SimpleNamespace(note="", slots=1)
-    slots = DriversSlots(sink, PUBLICATION, ())
+    slots = DriversSlots(sink, "q", ())
     slots.open(1, broadcast)
     usual: Mapping[str, int] = {}
     some, other = {"to.alice": 3}, {"to.alice": 4}
@@ -120,13 +124,15 @@ def test_without_a_topic_nothing_is_published_and_nothing_later_overtakes() -> N
 
 
 @pytest.mark.parametrize(
-    ("publication", "topic", "letters"),
-    [(PUBLICATION, "to.alice", 1), (SHARED, "all", 2)],
+    ("settings", "topic", "letters"),
+    [(SETTINGS, "to.alice", 1), (SHARED, "all", 2)],
     ids=["a topic each", "shared"],
 )
-def test_deliveries_to_a_topic_that_is_absent_are_dead_letters(publication: Any, topic: str, letters: int) -> None:
-    slots = Slots(absent={topic}, publication=replace(publication, absent=frozenset({topic})))
-    rows = work(subscribed(), [event(0, {"x": 1})], slots=slots)
+def test_deliveries_to_a_topic_that_is_absent_are_dead_letters(
+    settings: TaskSettings, topic: str, letters: int
+) -> None:
+    slots = Slots(absent={topic}, publication=replace(PUBLICATION, absent=frozenset({topic})))
+    rows = work(subscribed(), [event(0, {"x": 1})], settings=settings, slots=slots)
     assert counts(rows) == [(2 - letters, {"missing_topic": letters})]
 
 
@@ -153,7 +159,7 @@ def test_dead_letters_that_cannot_be_written_end_the_job() -> None:
 
 def test_all_deliveries_may_share_a_topic_whose_keys_are_the_subscribers() -> None:
     sink = ListSink()
-    work(subscribed(), [event(0, {"x": 1}, key=b"k")], slots=Slots(sink, publication=SHARED))
+    work(subscribed(), [event(0, {"x": 1}, key=b"k")], settings=SHARED, slots=Slots(sink))
     assert {(record.topic, record.key) for record in published(sink)} == {("all", b"alice"), ("all", b"bob")}
 
 
@@ -168,7 +174,7 @@ def test_an_event_that_too_many_match_is_a_dead_letter() -> None:
 
 def test_an_event_that_is_too_large_is_a_dead_letter_and_matches_nothing() -> None:
     p = pipeline(ListSink())
-    p.state.max_event_bytes = 20
+    p.settings = replace(p.settings, max_event_bytes=20)
     step(p, change(0, "a", {"subscriber": "alice", "pattern": {}}))
     large = b'{"x": "' + b"x" * 20 + b'"}'
     letter, delivery = step(p, event(0, large), event(1, {"x": 1}))

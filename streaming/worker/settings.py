@@ -1,0 +1,28 @@
+"""The settings that the tasks of all batches follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streaming.codecs import RegistrySettings
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """How tasks read, match and publish, in every batch."""
+
+    codec: str = "json"  # how events are written
+    registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
+    max_event_bytes: int = 1_000_000
+    max_matches: int = 0  # of an event; 0: any number
+    memory_mb: int = 0  # what a worker may take beyond what it starts with and what it maps; 0: any amount
+    bootstrap_servers: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)  # of Kafka's clients, under librdkafka's names
+    query: str = ""  # also the group of the offsets
+    events: str = ""  # topic
+    dead_letters: str = ""  # topic
+    prefix: str = ""  # of subscribers' topics
+    shared: str = ""  # the topic of all deliveries; empty: each subscriber has one
+    max_bytes: int = 1_000_000  # of a delivery
+    partitions: int = 1  # of a delivery topic, unless the publication says otherwise
