@@ -22,11 +22,11 @@ from matchers.language.lowering import Conjunction
 from streaming.codecs import RegistrySettings
 from streaming.driver import session, sources
 from streaming.driver.composition import Names
-from streaming.driver.load_shedding import Precision
+from streaming.driver.limits.load_shedding import Precision
+from streaming.driver.limits.quotas import DeliveryQuota, SubscriptionQuota
+from streaming.driver.limits.time_limit import TaggedJobs, TimeLimit
 from streaming.driver.pipeline import Pipeline
-from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.driver.slots import Slots
-from streaming.driver.time_limit import TaggedJobs, TimeLimit
 from streaming.errors import JobError
 from streaming.index.parts import RemoteFile, SharedFile
 from streaming.kafka import layout

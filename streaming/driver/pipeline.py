@@ -30,11 +30,11 @@ from streaming.documents.records import Record
 from streaming.driver.batch_order import Last, in_order, last_changes
 from streaming.driver.composition import Composition, Names, Outputs, in_force_from
 from streaming.driver.isolation import Isolation, Lost, lost, ranges
-from streaming.driver.load_shedding import Precision
-from streaming.driver.quotas import DeliveryQuota, SubscriptionQuota, Wants, wants
+from streaming.driver.limits.load_shedding import Precision
+from streaming.driver.limits.quotas import DeliveryQuota, SubscriptionQuota, Wants, wants
+from streaming.driver.limits.time_limit import TimeLimit
 from streaming.driver.rereading import Misread, misread
 from streaming.driver.slots import Slots
-from streaming.driver.time_limit import TimeLimit
 from streaming.errors import BrokerUnreachable, ExecutorLost, SparkFailed, Unsettled, of_worker
 from streaming.index import notes
 from streaming.kafka.deleted import DeletedEvents

@@ -22,8 +22,8 @@ from streaming.documents.records import MISSING_TOPIC, TOPIC_REFUSED, UNDECODABL
 from streaming.documents.subscriptions import Change, Refused, read_change
 from streaming.driver import pipeline
 from streaming.driver.composition import Names, Outputs
+from streaming.driver.limits.quotas import SubscriptionQuota
 from streaming.driver.pipeline import Sink
-from streaming.driver.quotas import SubscriptionQuota
 from streaming.index import packing
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_source
 from streaming.state import compaction, first_load

@@ -13,8 +13,8 @@ import pytest
 from streaming.documents import records
 from streaming.documents.records import NO_TIMESTAMP, Record
 from streaming.driver import pipeline as pipeline_module
+from streaming.driver.limits.quotas import REMEMBERED, DeliveryQuota
 from streaming.driver.pipeline import Pipeline
-from streaming.driver.quotas import REMEMBERED, DeliveryQuota
 from streaming.errors import ExecutorLost, Unsettled
 from streaming.rows import EVENTS
 from streaming.worker import publishing

@@ -11,8 +11,8 @@ import pytest
 
 from streaming.documents import records
 from streaming.documents.records import Record
+from streaming.driver.limits.quotas import SubscriptionQuota, owners
 from streaming.driver.pipeline import Pipeline
-from streaming.driver.quotas import SubscriptionQuota, owners
 from streaming.state.compaction import Compactor
 from streaming.state.store import Store
 from tests.support.doubles.stage import ALICE, BOB, AtOnce, ListSink, change, delivered, event, pipeline, step

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from streaming.driver.time_limit import FACTOR, FIRST_S, REMEMBERED, TimeLimit
+from streaming.driver.limits.time_limit import FACTOR, FIRST_S, REMEMBERED, TimeLimit
 
 
 @dataclass

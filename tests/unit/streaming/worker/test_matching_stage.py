@@ -13,7 +13,7 @@ import pytest
 from matchers.index.snapshot import Snapshot
 from streaming.documents import records
 from streaming.documents.subscriptions import Refused, read_change
-from streaming.driver.load_shedding import Precision
+from streaming.driver.limits.load_shedding import Precision
 from streaming.errors import Unsettled
 from streaming.kafka.sink import Aborted
 from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Progress, Published, Refusal, SlotReport
