@@ -53,7 +53,7 @@ class Frame:
         return self
 
     def places(self) -> Any:
-        """As `Pipeline._places` finds them, committed ones included."""
+        """As `Pipeline.places` finds them, committed ones included."""
         return [(r["source"], r["partition"], r["offset"], len(r["value"] or b"")) for r in self._rows()]
 
     def filter(self, condition: str) -> Frame:
@@ -121,7 +121,7 @@ class _Tasks:
 class WithoutSpark(Pipeline):
     """Without Spark's functions."""
 
-    def _places(self, report: Any, batch: Any) -> Any:
+    def places(self, batch: Any) -> Any:
         left = [place for place in batch.places() if place[2] >= self.state.positions.get(place[:2], 0)]
         places = np.array(left, np.int64).reshape(-1, 4)
         return places[np.lexsort(places.T[::-1])]

@@ -19,9 +19,10 @@ from pyspark.errors import PySparkException
 from matchers.contract.tables import Int32, Int64
 from matchers.index.snapshot import Snapshot
 from streaming.documents.records import Record
+from streaming.driver.attempts import Sink
 from streaming.driver.batch_order import in_order
 from streaming.driver.composition import Names
-from streaming.driver.pipeline import Pipeline, Sink
+from streaming.driver.pipeline import Pipeline
 from streaming.kafka import sink as kafka_sink
 from streaming.monitoring.reporting import NullObserver, Report
 from streaming.publishing import contract

@@ -21,9 +21,9 @@ from matchers.language.parsing import parse
 from streaming.documents.records import MISSING_TOPIC, TOPIC_REFUSED, UNDECODABLE_EVENT, Record
 from streaming.documents.subscriptions import Change, Refused, read_change
 from streaming.driver import pipeline
+from streaming.driver.attempts import Sink
 from streaming.driver.composition import Names, Outputs
 from streaming.driver.limits.quotas import SubscriptionQuota
-from streaming.driver.pipeline import Sink
 from streaming.index import packing
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_source
 from streaming.state import compaction, first_load
@@ -103,7 +103,7 @@ class World:
         patch.setattr(restore_module, "read", self.statuses)
         patch.setattr(first_load, "SLICE", 5)
         patch.setattr(restore_module, "processes", _at_once)
-        patch.setattr(pipeline.Pipeline, "_slots", lambda self: self.tasks)  # all have work
+        patch.setattr(pipeline.Pipeline, "slots_needed", lambda self: self.tasks)  # all have work
         patch.setattr(compaction, "SAVE_EVERY_S", 0.0)
         patch.setattr(compaction, "LATE_MS", 1e15)  # events are of 1970
 

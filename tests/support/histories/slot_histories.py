@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 
 from config.model import DeadLetters, Deliveries, Events, Kafka, Query, Settings, Subscriptions
 from matchers.index.snapshot import Snapshot
-from streaming.driver import assembly
+from streaming.driver import assembly, attempts
 from streaming.driver import pipeline as pipeline_module
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.slots import Slots
@@ -140,8 +140,9 @@ class SlotHistory(Ledger):
         patch.setattr(sink_module, "time", self.broker)
         connections.install(patch, self.broker)
         patch.setattr(assembly, "Pipeline", WithoutSpark)
-        patch.setattr(pipeline_module.Pipeline, "_slots", lambda self: self.tasks)
+        patch.setattr(pipeline_module.Pipeline, "slots_needed", lambda self: self.tasks)
         patch.setattr(pipeline_module, "time", self.broker)
+        patch.setattr(attempts, "time", self.broker)
         patch.setattr(pipeline_module, "_only", lambda batch, places: batch.only(places))
         patch.setattr(reporting, "time", self.broker)
         patch.setattr(publishing, "TaskContext", SimpleNamespace(get=self._context))

@@ -311,7 +311,7 @@ def test_an_aborted_transaction_of_the_driver_is_tried_again(
 ) -> None:
     """For half a minute: topics that were deleted can look alive for a while."""
     clock = kafka_double.Broker()  # it goes on when somebody waits
-    monkeypatch.setattr("streaming.driver.pipeline.time", clock)
+    monkeypatch.setattr("streaming.driver.attempts.time", clock)
     p = pipeline(ListSink(aborts=2))
     step(p, change(0, "a", ALICE))
     assert p.state.version == 1
@@ -324,7 +324,7 @@ def test_an_aborted_transaction_of_the_driver_is_tried_again(
 
 def test_an_aborted_transaction_of_a_task_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = kafka_double.Broker()  # it goes on when somebody waits
-    monkeypatch.setattr("streaming.driver.pipeline.time", clock)
+    monkeypatch.setattr("streaming.driver.attempts.time", clock)
     sink = ListSink()
     p = pipeline(sink)
     step(p, change(0, "a", ALICE))

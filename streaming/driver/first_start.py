@@ -1,0 +1,87 @@
+"""Publish the statuses of all subscriptions at the first start of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice
+
+import numpy as np
+
+from matchers.index.texts import Texts
+from streaming.documents import records
+from streaming.documents.records import Record
+from streaming.driver.attempts import Sink, commit
+from streaming.driver.batch_order import Last
+from streaming.driver.composition import Composition, Names, Outputs, in_force_from
+from streaming.index import notes
+from streaming.rows import Change, ConsumerRecord, Refusal, SourcePartition
+from streaming.state.first_load import Chosen, Slice
+
+ANSWERED_AT_ONCE = 10_000  # changes, in a transaction of the first start
+
+
+def publish_statuses(
+    sink: Sink,
+    names: Names,
+    outputs: Outputs,
+    slices: Sequence[Slice],
+    chosen: Sequence[Chosen],
+    positions: Mapping[SourcePartition, int],
+) -> None:
+    """Publish the statuses of all subscriptions at the first start, and commit the offsets where reading begins.
+
+    The last change of each id has a status, and so has every refused change; superseded changes have none. After a
+    crash before the end it is repeated: statuses may then be written twice, with the same content.
+    """
+
+    def answer(statuses: Iterator[Record]) -> None:
+        while some := list(islice(statuses, ANSWERED_AT_ONCE)):
+            commit(sink, names, partial(iter, some), {})
+
+    refused = [row for slice_ in slices for row in slice_.refusals]
+    last = _last_words(slices, chosen, {row.id for row in refused if row.id})
+    composition = Composition(names, in_force_from(positions, names), last)
+    late = [row for row in refused if _is_later(row, last)]
+    early = [row for row in refused if not _is_later(row, last)]
+    answer(chain.from_iterable(map(composition.answer, early)))
+    for slice_, chosen_rows in zip(slices, chosen, strict=True):
+        kept = np.flatnonzero(chosen_rows.subscriptions)
+        subscribers = notes.subscribers(slice_.segment).at(kept)
+        outputs.missing(set(map(names.delivery_topic, set(subscribers))))
+        offsets = notes.numbers(slice_.segment, "offset")[kept].tolist()
+        changes = zip(slice_.segment.ids.at(kept), subscribers, offsets, slice_.paused[kept].tolist(), strict=True)
+        answer(records.statuses(names.statuses, slice_.partition, changes, composition.since))
+        answer(chain.from_iterable(map(composition.answer, _withdrawals(slice_, chosen_rows))))
+    answer(chain.from_iterable(map(composition.answer, late)))
+    commit(sink, names, tuple, positions)
+
+
+def _last_words(slices: Sequence[Slice], chosen: Sequence[Chosen], ids: Iterable[str]) -> dict[str, Last]:
+    """The last word on each of these ids that has one."""
+    wanted = Texts.of(ids)
+    last: dict[str, Last] = {}
+    for slice_, chosen_rows in zip(slices, chosen, strict=True):
+        for texts, is_last, offset, withdrawn in (
+            (slice_.segment.ids, chosen_rows.subscriptions, notes.numbers(slice_.segment, "offset"), False),
+            (slice_.withdrawn, chosen_rows.withdrawn, slice_.withdrawn_offset, True),
+        ):
+            place = texts.find(wanted)
+            for i in np.flatnonzero(place >= 0).tolist():
+                if is_last[place[i]]:
+                    last[wanted[i]] = Last((slice_.partition, int(offset[place[i]])), withdrawn)
+    return last
+
+
+def _is_later(row: Refusal, last: Mapping[str, Last]) -> bool:
+    """Whether a refused change comes after the last word on its id."""
+    if row.id is None or row.id not in last:
+        return True
+    partition, offset = last[row.id].place
+    return partition == row.record.partition and offset < row.record.offset
+
+
+def _withdrawals(slice_: Slice, chosen_rows: Chosen) -> Iterator[Change]:
+    gone = np.flatnonzero(chosen_rows.withdrawn)
+    for id, offset in zip(slice_.withdrawn.at(gone), slice_.withdrawn_offset[gone].tolist(), strict=True):
+        yield Change(ConsumerRecord(slice_.partition, offset, timestamp_ms=0), id, subscriber=None)
