@@ -16,7 +16,7 @@ from commands.shared.terminal import emit, note, out
 from matchers import ALGORITHMS
 from matchers.index.snapshot import Snapshot
 from offline.cases import run
-from offline.documents import Refusal, events, latest, subscriptions
+from offline.documents import Rejection, events, latest, subscriptions
 from offline.explain import event_of, explain_all, select
 from offline.files import STDIN
 from offline.match import Directory, match_batches
@@ -52,9 +52,9 @@ def validate(
     """List the subscriptions that the job would refuse, and why. Exit code 1 if there are any."""
     code = 0
     for result in validate_files(files, datetime.now(UTC)):
-        if isinstance(result, Refusal):
+        if isinstance(result, Rejection):
             code = 1
-        if isinstance(result, Refusal) or as_json:
+        if isinstance(result, Rejection) or as_json:
             emit(result, as_json)
         else:
             note(str(result))
@@ -86,7 +86,7 @@ def match(
     directory = Directory.of(counting, algorithm)
     for batch in match_batches(directory, events(events_file)):
         for deliveries in batch:
-            if isinstance(deliveries, Refusal):
+            if isinstance(deliveries, Rejection):
                 refused(deliveries)
             else:
                 emit(deliveries, as_json)
@@ -156,6 +156,6 @@ class _Complaints:
     def __init__(self) -> None:
         self.count = 0
 
-    def __call__(self, refusal: Refusal) -> None:
+    def __call__(self, refusal: Rejection) -> None:
         self.count += 1
         note(str(refusal))

@@ -21,7 +21,7 @@ from commands.shared.inputs import ids_of
 from commands.shared.records import changed, decisions, reader, subscriptions_topic
 from commands.shared.terminal import counted, emit, eprint, note, out, progress_of
 from config import Settings
-from offline.documents import Place, Refusal
+from offline.documents import Location, Rejection
 from offline.files import STDIN, InputError, lines, name_of
 from streaming import text_format
 from streaming.admin import subscription_table
@@ -168,7 +168,7 @@ def import_file(
                     plan.take(number, line)
                 except Refused as error:
                     refused += 1
-                    eprint(str(Refusal(Place(name_of(file or STDIN), "line", number), error.id, str(error))))
+                    eprint(str(Rejection(Location(name_of(file or STDIN), "line", number), error.id, str(error))))
                 progress(plan.taken + refused)
         if refused and not keep_going:
             raise JobError(

@@ -12,10 +12,10 @@ import typer
 
 from commands.shared.terminal import note
 from offline import cesql, expressions, sql
-from offline.documents import Refusal
+from offline.documents import Rejection
 from offline.eventbridge import rules
 
-LANGUAGES: dict[str, Callable[[Path, str], Iterator[dict[str, Any] | Refusal]]] = {
+LANGUAGES: dict[str, Callable[[Path, str], Iterator[dict[str, Any] | Rejection]]] = {
     "eventbridge": rules,
     "cesql": partial(expressions.subscriptions, translated=cesql.translated),
     "sql": partial(expressions.subscriptions, translated=sql.translated),
@@ -52,7 +52,7 @@ def translate(
         raise typer.BadParameter(f"unknown language {language!r}; known: {', '.join(LANGUAGES)}")
     code = 0
     for result in LANGUAGES[language](file, subscriber):
-        if isinstance(result, Refusal):
+        if isinstance(result, Rejection):
             code = 1
             note(str(result))
         else:

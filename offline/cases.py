@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from matchers.errors import known
-from offline.documents import Document, Event, Place, Refusal, latest, nearest, read, subscriptions
+from offline.documents import Document, Event, Location, Rejection, latest, nearest, read, subscriptions
 from offline.explain import Verdict, indented, verdict
 from offline.files import InputError, content, name_of
 from offline.match import Directory, by_subscriber, words
@@ -113,7 +113,7 @@ def _read(file: Path) -> tuple[dict[str, Document], list[Case]]:
     problems += [f"the key {key!r} is missing" for key in _KEYS if key not in whole]
     if problems:
         raise InputError("\n".join(f"{name}: {problem}" for problem in problems))
-    refused: list[Refusal] = []
+    refused: list[Rejection] = []
     documents = latest(_subscriptions(whole["subscriptions"], file), refused.append)
     if refused:
         raise InputError("\n".join(map(str, refused)))
@@ -134,16 +134,16 @@ def _read(file: Path) -> tuple[dict[str, Document], list[Case]]:
     return documents, cases
 
 
-def _subscriptions(written: Any, file: Path) -> Iterator[Document | Refusal]:
+def _subscriptions(written: Any, file: Path) -> Iterator[Document | Rejection]:
     name = name_of(file)
     if isinstance(written, str):
         yield from subscriptions(file.parent / written)
     elif isinstance(written, list):
         for number, document in enumerate(written, 1):
-            yield read(Place(name, "subscription", number), None, document)
+            yield read(Location(name, "subscription", number), None, document)
     elif isinstance(written, Mapping):
         for id, document in written.items():
-            yield read(Place(name, "subscription", id), id, document)
+            yield read(Location(name, "subscription", id), id, document)
     else:
         raise InputError(f"{name}: subscriptions must be a file, or a list or mapping, not {_kind(written)}")
 

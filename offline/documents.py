@@ -23,7 +23,7 @@ Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """The place of a document: a file, and within it a line, the number of a document, or the id of a subscription."""
 
     file: str
@@ -41,7 +41,7 @@ class Place:
 class Document:
     """A subscription that the job would accept."""
 
-    place: Place
+    place: Location
     change: Change
     pattern: Any  # as written
 
@@ -59,10 +59,10 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Rejection:
     """An invalid event, or a subscription that the job would refuse."""
 
-    place: Place
+    place: Location
     id: str | None  # as far as it is known
     reason: str
 
@@ -79,69 +79,69 @@ def nearest(name: str, names: Collection[str]) -> str:
     return text if len(text) <= 200 else f"there are {len(names):,} others"
 
 
-def subscriptions(file: Path) -> Iterator[Document | Refusal]:
+def subscriptions(file: Path) -> Iterator[Document | Rejection]:
     """From JSON lines; from a .json file also one document, or an array of them. Raises InputError."""
     name = name_of(file)
     if file.suffix != ".json":
-        return (_read_text(Place(name, "line", number), line) for number, line in lines(file))
+        return (_read_text(Location(name, "line", number), line) for number, line in lines(file))
     return _from_json(name, content(file))
 
 
-def read(place: Place, key: str | None, document: Any) -> Document | Refusal:
+def read(place: Location, key: str | None, document: Any) -> Document | Rejection:
     """Read a subscription given as Python's form of JSON; `key` is the id that it has from elsewhere."""
     try:
         return Document(place, read_document(key, document), document["pattern"])
     except Refused as error:
         id = document.get("id") if isinstance(document, dict) else None
-        return Refusal(place, error.id or (id if isinstance(id, str) else None), str(error))
+        return Rejection(place, error.id or (id if isinstance(id, str) else None), str(error))
 
 
-def latest(results: Iterable[Document | Refusal], refused: Callable[[Refusal], None]) -> dict[str, Document]:
+def latest(results: Iterable[Document | Rejection], refused: Callable[[Rejection], None]) -> dict[str, Document]:
     """The last valid document of each id, by id: the same as the job has after it has read them all."""
     documents = {}
     for document in results:
-        if isinstance(document, Refusal):
+        if isinstance(document, Rejection):
             refused(document)
         else:
             documents[document.subscription.id] = document
     return documents
 
 
-def events(file: Path) -> Iterator[list[tuple[int, Event | Refusal]]]:
+def events(file: Path) -> Iterator[list[tuple[int, Event | Rejection]]]:
     """Lists of (number of the line, event). Raises InputError."""
     for batch in batches(file):
-        yield [(number, read_event(Place(name_of(file), "line", number), line)) for number, line in batch]
+        yield [(number, read_event(Location(name_of(file), "line", number), line)) for number, line in batch]
 
 
-def read_event(place: Place, text: bytes) -> Event | Refusal:
+def read_event(place: Location, text: bytes) -> Event | Rejection:
     try:
         return checked(decode_event(text))
     except Undecodable as error:
-        return Refusal(place, None, _of_line(str(error), text))
+        return Rejection(place, None, _of_line(str(error), text))
 
 
-def _from_json(name: str, text: bytes) -> Iterator[Document | Refusal]:
+def _from_json(name: str, text: bytes) -> Iterator[Document | Rejection]:
     try:
         whole = parsed(text)
     except orjson.JSONDecodeError as error:
         numbered = [(n, line.strip()) for n, line in enumerate(text.split(b"\n"), 1) if line.strip()]
         if numbered and _is_json(numbered[0][1]):  # JSON lines after all
-            yield from (_read_text(Place(name, "line", number), line) for number, line in numbered)
+            yield from (_read_text(Location(name, "line", number), line) for number, line in numbered)
         elif numbered:
-            yield Refusal(Place(name), None, f"not JSON: {error}")
+            yield Rejection(Location(name), None, f"not JSON: {error}")
         return
     if isinstance(whole, list):
         for number, document in enumerate(whole, 1):
-            yield read(Place(name, "document", number), None, document)
+            yield read(Location(name, "document", number), None, document)
     else:
-        yield read(Place(name), None, whole)
+        yield read(Location(name), None, whole)
 
 
-def _read_text(place: Place, text: bytes) -> Document | Refusal:
+def _read_text(place: Location, text: bytes) -> Document | Rejection:
     try:
         document = parsed(text)
     except orjson.JSONDecodeError as error:
-        return Refusal(place, None, _of_line(f"not JSON: {error}", text))
+        return Rejection(place, None, _of_line(f"not JSON: {error}", text))
     return read(place, None, document)
 
 

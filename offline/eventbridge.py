@@ -16,13 +16,13 @@ from matchers.errors import PatternError
 from matchers.language.model import Path as Field
 from matchers.language.operators import show
 from matchers.language.parsing import MAX_DEPTH
-from offline.documents import Place, Refusal, read
+from offline.documents import Location, Rejection, read
 from offline.files import InputError, content, name_of
 from offline.patterns import written
 from streaming.documents.subscriptions import parsed
 
 
-def rules(file: Path, subscriber: str) -> Iterator[dict[str, Any] | Refusal]:
+def rules(file: Path, subscriber: str) -> Iterator[dict[str, Any] | Rejection]:
     """The rules of a file as documents of subscriptions of this subscriber. Raises InputError.
 
     The file holds a rule, an array of rules or what `aws events list-rules` prints. A rule is an object with Name and
@@ -34,21 +34,21 @@ def rules(file: Path, subscriber: str) -> Iterator[dict[str, Any] | Refusal]:
     except orjson.JSONDecodeError as error:
         raise InputError(f"{name}: not JSON: {error}") from None
     for number, rule in enumerate(_listed(whole), 1):
-        place = Place(name, "rule", number)
+        place = Location(name, "rule", number)
         if not isinstance(rule, Mapping):
-            yield Refusal(place, None, f"a rule is an object with Name and EventPattern, not {show(rule)}")
+            yield Rejection(place, None, f"a rule is an object with Name and EventPattern, not {show(rule)}")
             continue
         id = rule["Name"] if isinstance(rule.get("Name"), str) else file.stem
         try:
             pattern = rewritten(_pattern_of(rule))
         except PatternError as error:
-            yield Refusal(place, id, str(error))
+            yield Rejection(place, id, str(error))
             continue
         document = {"id": id, "subscriber": subscriber, "pattern": pattern}
         if rule.get("State") == "DISABLED":
             document["paused"] = True
         checked = read(place, id, document)
-        yield checked if isinstance(checked, Refusal) else document
+        yield checked if isinstance(checked, Rejection) else document
 
 
 def rewritten(pattern: Any) -> dict[str, Any]:

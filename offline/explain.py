@@ -10,7 +10,7 @@ from typing import Any
 
 from matchers.language.explanation import Line, as_data, explain
 from matchers.language.parsing import parse
-from offline.documents import Document, Event, Place, Refusal, nearest, read_event
+from offline.documents import Document, Event, Location, Rejection, nearest, read_event
 from offline.files import InputError, content, name_of
 from streaming.text_format import plain
 
@@ -107,11 +107,11 @@ def select(documents: Mapping[str, Document], id: str | None, subscriber: str | 
 def event_of(argument: str) -> Event:
     """The event in an argument, in the file of this name, or on standard input. Raises InputError."""
     if argument.lstrip().startswith("{"):
-        place, text = Place("EVENT"), argument.encode(errors="surrogateescape")
+        place, text = Location("EVENT"), argument.encode(errors="surrogateescape")
     else:
-        place, text = Place(name_of(Path(argument))), content(Path(argument))
+        place, text = Location(name_of(Path(argument))), content(Path(argument))
     event = read_event(place, text.strip())
-    if isinstance(event, Refusal):
+    if isinstance(event, Rejection):
         raise InputError(f"{event}; it takes one event, a JSON object")
     return event
 

@@ -9,7 +9,7 @@ from typing import Any
 from matchers import ALGORITHMS
 from matchers.errors import MatchingError
 from matchers.index.snapshot import Snapshot
-from offline.documents import Document, Event, Refusal
+from offline.documents import Document, Event, Rejection
 from offline.files import InputError
 from streaming.documents.subscriptions import Subscription
 from streaming.text_format import plain
@@ -58,11 +58,11 @@ class Directory:
 
 
 def match_batches(
-    directory: Directory, batches: Iterable[list[tuple[int, Event | Refusal]]]
-) -> Iterator[list[Delivered | Refusal]]:
+    directory: Directory, batches: Iterable[list[tuple[int, Event | Rejection]]]
+) -> Iterator[list[Delivered | Rejection]]:
     for batch in batches:
-        matched = iter(directory.deliveries([event for _, event in batch if not isinstance(event, Refusal)]))
-        yield [e if isinstance(e, Refusal) else Delivered(number, next(matched)) for number, e in batch]
+        matched = iter(directory.deliveries([event for _, event in batch if not isinstance(event, Rejection)]))
+        yield [e if isinstance(e, Rejection) else Delivered(number, next(matched)) for number, e in batch]
 
 
 def by_subscriber(subscriptions: Iterable[Subscription]) -> Deliveries:

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from offline.documents import Document, Place, Refusal, subscriptions
+from offline.documents import Document, Location, Rejection, subscriptions
 from streaming.text_format import plain
 
 
@@ -16,7 +16,7 @@ from streaming.text_format import plain
 class Note:
     """A warning: valid, but probably a mistake."""
 
-    place: Place
+    place: Location
     id: str
     text: str
 
@@ -41,14 +41,14 @@ class Summary:
         return {"accepted": self.accepted, "refused": self.refused, "notes": [note.as_data() for note in self.notes]}
 
 
-def validate_files(files: Iterable[Path], now: datetime) -> Iterator[Refusal | Summary]:
+def validate_files(files: Iterable[Path], now: datetime) -> Iterator[Rejection | Summary]:
     """Refusals and warnings while reading, and the summary at the end. Raises InputError."""
     accepted = refused = 0
     notes: list[Note] = []
-    first: dict[str, Place] = {}
+    first: dict[str, Location] = {}
     for file in files:
         for document in subscriptions(file):
-            if isinstance(document, Refusal):
+            if isinstance(document, Rejection):
                 refused += 1
                 yield document
             else:
@@ -57,7 +57,7 @@ def validate_files(files: Iterable[Path], now: datetime) -> Iterator[Refusal | S
     yield Summary(accepted, refused, tuple(notes))
 
 
-def _notes(document: Document, first: dict[str, Place], now: datetime) -> Iterator[Note]:
+def _notes(document: Document, first: dict[str, Location], now: datetime) -> Iterator[Note]:
     id = document.subscription.id
     before = first.setdefault(id, document.place)
     if before is not document.place:
