@@ -19,7 +19,7 @@ from offline.cases import run
 from offline.documents import Rejection, events, latest, subscriptions
 from offline.explain import event_of, explain_all, select
 from offline.files import STDIN
-from offline.match import Directory, match_batches
+from offline.match import SubscriberIndex, match_batches
 from offline.validate import validate_files
 
 app = typer.Typer()
@@ -83,7 +83,7 @@ def match(
     refused = _Complaints()
     now = datetime.now(UTC)
     counting = [d for d in latest(subscriptions(file), refused).values() if not d.idle(now)]
-    directory = Directory.of(counting, algorithm)
+    directory = SubscriberIndex.of(counting, algorithm)
     for batch in match_batches(directory, events(events_file)):
         for deliveries in batch:
             if isinstance(deliveries, Rejection):

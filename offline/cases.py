@@ -20,9 +20,9 @@ from typing import Any
 
 from matchers.errors import known
 from offline.documents import Document, Event, Location, Rejection, latest, nearest, read, subscriptions
-from offline.explain import Verdict, indented, verdict
+from offline.explain import SubscriptionVerdict, indented, verdict
 from offline.files import InputError, content, name_of
-from offline.match import Directory, by_subscriber, words
+from offline.match import SubscriberIndex, by_subscriber, words
 from offline.yaml import load
 from streaming.codecs import Undecodable
 from streaming.codecs.depth import checked
@@ -47,13 +47,13 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseResult:
     """The outcome of a case."""
 
     case: Case
     found: dict[str, list[str]]  # ids by subscriber
-    missing: list[Verdict]
-    unexpected: list[Verdict]
+    missing: list[SubscriptionVerdict]
+    unexpected: list[SubscriptionVerdict]
 
     @property
     def passed(self) -> bool:
@@ -81,27 +81,29 @@ class Outcome:
         }
 
 
-def run(file: Path, algorithm: str) -> Iterator[Outcome]:
+def run(file: Path, algorithm: str) -> Iterator[CaseResult]:
     """Run the cases of a file. Raises InputError with all errors of the file before any case is tried."""
     documents, cases = _read(file)
-    directory = Directory.of(documents.values(), algorithm)
+    directory = SubscriberIndex.of(documents.values(), algorithm)
     subscriptions = {d.subscription.id: d.subscription for d in documents.values()}
     for case, deliveries in zip(cases, directory.deliveries([case.event for case in cases]), strict=True):
         ids = {id for matched in deliveries.values() for id in matched}
         yield _outcome(case, ids, documents, by_subscriber(subscriptions[id] for id in ids))
 
 
-def _outcome(case: Case, ids: set[str], documents: Mapping[str, Document], deliveries: dict[str, list[str]]) -> Outcome:
+def _outcome(
+    case: Case, ids: set[str], documents: Mapping[str, Document], deliveries: dict[str, list[str]]
+) -> CaseResult:
     missing, unexpected = case.ids("contains") - ids, case.ids("excludes") & ids
     for exactly in ("matches", "deliveries"):
         if exactly in case.expected:
             missing |= case.ids(exactly) - ids
             unexpected |= ids - case.ids(exactly)
 
-    def verdicts(of: Iterable[str]) -> list[Verdict]:
+    def verdicts(of: Iterable[str]) -> list[SubscriptionVerdict]:
         return [verdict(documents[id], case.event) for id in sorted(of)]
 
-    return Outcome(case, deliveries, verdicts(missing), verdicts(unexpected))
+    return CaseResult(case, deliveries, verdicts(missing), verdicts(unexpected))
 
 
 def _read(file: Path) -> tuple[dict[str, Document], list[Case]]:

@@ -16,7 +16,7 @@ from streaming.text_format import plain
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SubscriptionVerdict:
     """Whether a subscription gets an event, line by line."""
 
     document: Document
@@ -60,7 +60,7 @@ class Verdict:
 class Explained:
     """The verdicts of the selected subscriptions on one event."""
 
-    verdicts: list[Verdict]
+    verdicts: list[SubscriptionVerdict]
 
     @property
     def matches(self) -> bool:
@@ -83,9 +83,9 @@ def explain_all(documents: Iterable[Document], event: Event, now: datetime) -> E
     return Explained([verdict(document, event, now) for document in documents])
 
 
-def verdict(document: Document, event: Event, now: datetime | None = None) -> Verdict:
+def verdict(document: Document, event: Event, now: datetime | None = None) -> SubscriptionVerdict:
     """The verdict of one subscription. Without a time, nothing has expired."""
-    return Verdict(document, explain(parse(document.pattern), event), document.idle(now))
+    return SubscriptionVerdict(document, explain(parse(document.pattern), event), document.idle(now))
 
 
 def select(documents: Mapping[str, Document], id: str | None, subscriber: str | None) -> list[Document]:

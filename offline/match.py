@@ -32,14 +32,14 @@ class Delivered:
 
 
 @dataclass(frozen=True)
-class Directory:
+class SubscriberIndex:
     """Subscriptions and their subscribers."""
 
     snapshot: Snapshot
     subscriptions: Mapping[str, Subscription]
 
     @classmethod
-    def of(cls, documents: Iterable[Document], algorithm: str) -> Directory:
+    def of(cls, documents: Iterable[Document], algorithm: str) -> SubscriberIndex:
         """A directory of documents with different ids; exact with any algorithm. Raises InputError for an unknown
         algorithm."""
         listed = list(documents)
@@ -58,7 +58,7 @@ class Directory:
 
 
 def match_batches(
-    directory: Directory, batches: Iterable[list[tuple[int, Event | Rejection]]]
+    directory: SubscriberIndex, batches: Iterable[list[tuple[int, Event | Rejection]]]
 ) -> Iterator[list[Delivered | Rejection]]:
     for batch in batches:
         matched = iter(directory.deliveries([event for _, event in batch if not isinstance(event, Rejection)]))

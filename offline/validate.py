@@ -13,7 +13,7 @@ from streaming.text_format import plain
 
 
 @dataclass(frozen=True)
-class Note:
+class Remark:
     """A warning: valid, but probably a mistake."""
 
     place: Location
@@ -28,10 +28,10 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Summary:
+class ValidationSummary:
     accepted: int
     refused: int
-    notes: tuple[Note, ...]
+    notes: tuple[Remark, ...]
 
     def __str__(self) -> str:
         counts = f"{self.accepted:,} of {self.accepted + self.refused:,} accepted"
@@ -41,10 +41,10 @@ class Summary:
         return {"accepted": self.accepted, "refused": self.refused, "notes": [note.as_data() for note in self.notes]}
 
 
-def validate_files(files: Iterable[Path], now: datetime) -> Iterator[Rejection | Summary]:
+def validate_files(files: Iterable[Path], now: datetime) -> Iterator[Rejection | ValidationSummary]:
     """Refusals and warnings while reading, and the summary at the end. Raises InputError."""
     accepted = refused = 0
-    notes: list[Note] = []
+    notes: list[Remark] = []
     first: dict[str, Location] = {}
     for file in files:
         for document in subscriptions(file):
@@ -54,13 +54,13 @@ def validate_files(files: Iterable[Path], now: datetime) -> Iterator[Rejection |
             else:
                 accepted += 1
                 notes += _notes(document, first, now)
-    yield Summary(accepted, refused, tuple(notes))
+    yield ValidationSummary(accepted, refused, tuple(notes))
 
 
-def _notes(document: Document, first: dict[str, Location], now: datetime) -> Iterator[Note]:
+def _notes(document: Document, first: dict[str, Location], now: datetime) -> Iterator[Remark]:
     id = document.subscription.id
     before = first.setdefault(id, document.place)
     if before is not document.place:
-        yield Note(document.place, id, f"replaces that of {before}")
+        yield Remark(document.place, id, f"replaces that of {before}")
     if idle := document.idle(now):
-        yield Note(document.place, id, idle)
+        yield Remark(document.place, id, idle)
