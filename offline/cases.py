@@ -88,10 +88,10 @@ def run(file: Path, algorithm: str) -> Iterator[CaseResult]:
     subscriptions = {d.subscription.id: d.subscription for d in documents.values()}
     for case, deliveries in zip(cases, directory.deliveries([case.event for case in cases]), strict=True):
         ids = {id for matched in deliveries.values() for id in matched}
-        yield _outcome(case, ids, documents, by_subscriber(subscriptions[id] for id in ids))
+        yield _result(case, ids, documents, by_subscriber(subscriptions[id] for id in ids))
 
 
-def _outcome(
+def _result(
     case: Case, ids: set[str], documents: Mapping[str, Document], deliveries: dict[str, list[str]]
 ) -> CaseResult:
     missing, unexpected = case.ids("contains") - ids, case.ids("excludes") & ids

@@ -14,14 +14,14 @@ from offline.patterns import ALWAYS, NEVER, Pattern, all_of, at, one_of, opposit
 from offline.sql_grammar import (
     CESQL,
     Comparison,
-    Exists,
     Field,
+    FieldExists,
     In,
     Like,
     Literal,
     Logic,
+    Negation,
     Node,
-    Not,
     TranslationError,
     read,
 )
@@ -44,9 +44,9 @@ def _truth(node: Node) -> Truth:
         if node.symbol != "AND" and (field := next((part for part in node.nodes if isinstance(part, Field)), None)):
             raise TranslationError(f"{node.symbol} gives false where {field} is missing; write {field} = TRUE")
         return combined(node, _truth)
-    if isinstance(node, Not) and isinstance(node.node, Field):
+    if isinstance(node, Negation) and isinstance(node.node, Field):
         true = met(node.node, _equal_boolean(node.node, False))
-    elif isinstance(node, Not):
+    elif isinstance(node, Negation):
         return combined(node, _truth)
     elif isinstance(node, Field):
         true = met(node, _equal_boolean(node, True))
@@ -65,7 +65,7 @@ def _of_literal(literal: Literal) -> Truth:
 
 
 def _true(node: Node) -> Pattern | None:
-    if isinstance(node, Exists):
+    if isinstance(node, FieldExists):
         return met(node.field, [PRESENT])
     if isinstance(node, Comparison):
         return _compared(node.symbol, _value(node.left), _value(node.right))

@@ -20,8 +20,8 @@ from offline.sql_grammar import (
     Like,
     Literal,
     Logic,
+    Negation,
     Node,
-    Not,
     TranslationError,
     read,
 )
@@ -37,7 +37,7 @@ def translated(condition: str) -> Pattern | None:
 
 
 def _truth(node: Node) -> Truth:
-    if isinstance(node, Not | Logic):
+    if isinstance(node, Negation | Logic):
         return combined(node, _truth)
     if isinstance(node, Is):
         return _is(node)

@@ -74,12 +74,12 @@ class Is:
 
 
 @dataclass(frozen=True)
-class Exists:
+class FieldExists:
     field: Field
 
 
 @dataclass(frozen=True)
-class Not:
+class Negation:
     node: Node
 
 
@@ -89,7 +89,7 @@ class Logic:
     nodes: tuple[Node, ...]
 
 
-Node = Field | Literal | Comparison | In | Like | Between | Is | Exists | Not | Logic
+Node = Field | Literal | Comparison | In | Like | Between | Is | FieldExists | Negation | Logic
 
 
 class _Token(NamedTuple):
@@ -146,7 +146,7 @@ SQL = Dialect(
 
 def read(text: str, dialect: Dialect) -> Node:
     """Read a condition. Raises TranslationError."""
-    return _Reader(text, dialect).whole()
+    return _ConditionParser(text, dialect).whole()
 
 
 def _tokens(text: str, dialect: Dialect) -> Iterator[_Token]:
@@ -163,7 +163,7 @@ def _tokens(text: str, dialect: Dialect) -> Iterator[_Token]:
     yield _Token("end", "", len(text) + 1)
 
 
-class _Reader:
+class _ConditionParser:
     def __init__(self, text: str, dialect: Dialect) -> None:
         self._dialect = dialect
         self._tokens = list(_tokens(text, dialect))
@@ -205,7 +205,7 @@ class _Reader:
             if self._token.text in _COMPARED or self._token.word in ("LIKE", "IN", "NOT"):
                 self._fail(f"NOT binds tighter than {self._token.text} in CESQL; write NOT (...) around the condition")
         self._depth -= 1
-        return Not(node)
+        return Negation(node)
 
     def _test(self) -> Node:
         left = self._value()
@@ -300,7 +300,7 @@ class _Reader:
         if self._dialect.is_sql:
             self._fail("EXISTS asks a table; for a field write x IS NOT NULL")
         field = self._field()
-        return Exists(field)
+        return FieldExists(field)
 
     def _number(self, sign: str) -> Literal:
         text = sign + self._advance().text

@@ -10,7 +10,7 @@ from matchers.errors import PatternError
 from matchers.language.model import View
 from matchers.language.parsing import parse
 from offline.patterns import ALWAYS, NEVER, Pattern, all_of, at, one_of
-from offline.sql_grammar import Field, Like, Literal, Logic, Node, Not, TranslationError
+from offline.sql_grammar import Field, Like, Literal, Logic, Negation, Node, TranslationError
 
 MOST_OF_XOR = 1_000  # entries of lists: each XOR writes both its sides twice
 
@@ -50,9 +50,9 @@ def text_but(entry: Any) -> dict[str, Any]:
     return {"$and": [ANY_TEXT, {"anything-but": entry}]}
 
 
-def combined(node: Not | Logic, truth: Callable[[Node], Truth]) -> Truth:
+def combined(node: Negation | Logic, truth: Callable[[Node], Truth]) -> Truth:
     """AND, OR, XOR and NOT of conditions, of which `truth` tells each."""
-    if isinstance(node, Not):
+    if isinstance(node, Negation):
         return ~truth(node.node)
     truths = list(map(truth, node.nodes))
     if node.symbol == "AND":
