@@ -83,8 +83,8 @@ def match(
     refused = _Complaints()
     now = datetime.now(UTC)
     counting = [d for d in latest(subscriptions(file), refused).values() if not d.idle(now)]
-    directory = SubscriberIndex.of(counting, algorithm)
-    for batch in match_batches(directory, events(events_file)):
+    index = SubscriberIndex.of(counting, algorithm)
+    for batch in match_batches(index, events(events_file)):
         for deliveries in batch:
             if isinstance(deliveries, Rejection):
                 refused(deliveries)

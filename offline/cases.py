@@ -84,9 +84,9 @@ class CaseResult:
 def run(file: Path, algorithm: str) -> Iterator[CaseResult]:
     """Run the cases of a file. Raises InputError with all errors of the file before any case is tried."""
     documents, cases = _read(file)
-    directory = SubscriberIndex.of(documents.values(), algorithm)
+    index = SubscriberIndex.of(documents.values(), algorithm)
     subscriptions = {d.subscription.id: d.subscription for d in documents.values()}
-    for case, deliveries in zip(cases, directory.deliveries([case.event for case in cases]), strict=True):
+    for case, deliveries in zip(cases, index.deliveries([case.event for case in cases]), strict=True):
         ids = {id for matched in deliveries.values() for id in matched}
         yield _result(case, ids, documents, by_subscriber(subscriptions[id] for id in ids))
 

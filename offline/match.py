@@ -40,7 +40,7 @@ class SubscriberIndex:
 
     @classmethod
     def of(cls, documents: Iterable[Document], algorithm: str) -> SubscriberIndex:
-        """A directory of documents with different ids; exact with any algorithm. Raises InputError for an unknown
+        """An index of documents with different ids; exact with any algorithm. Raises InputError for an unknown
         algorithm."""
         listed = list(documents)
         try:
@@ -58,10 +58,10 @@ class SubscriberIndex:
 
 
 def match_batches(
-    directory: SubscriberIndex, batches: Iterable[list[tuple[int, Event | Rejection]]]
+    index: SubscriberIndex, batches: Iterable[list[tuple[int, Event | Rejection]]]
 ) -> Iterator[list[Delivered | Rejection]]:
     for batch in batches:
-        matched = iter(directory.deliveries([event for _, event in batch if not isinstance(event, Rejection)]))
+        matched = iter(index.deliveries([event for _, event in batch if not isinstance(event, Rejection)]))
         yield [e if isinstance(e, Rejection) else Delivered(number, next(matched)) for number, e in batch]
 
 
