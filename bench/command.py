@@ -35,7 +35,7 @@ from matchers import MatchingError
 from matchers.errors import known
 from matchers.registry import ALGORITHMS, runnable
 
-app = typer.Typer(no_args_is_help=True, help="Benchmark algorithms or the whole system; every answer is checked.")
+app = typer.Typer(no_args_is_help=True)
 err = Console(stderr=True, soft_wrap=True)
 
 # Flags of the commands that start the whole system.

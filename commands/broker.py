@@ -31,10 +31,7 @@ def broker(
         typer.Option("--replicated", help="Run three nodes, on this port and the next two, of which one may end."),
     ] = False,
 ) -> None:
-    """Run an embedded Kafka until Ctrl-C.
-
-    The command ends with Kafka; of three nodes, with the second that ends.
-    """
+    """The command ends with Kafka; of three nodes, with the second that ends."""
     stop = stop_on_signals()
     with (EmbeddedCluster if replicated else EmbeddedBroker)(JARS, directory, host, port) as kafka:
         print(kafka.bootstrap_servers, flush=True)

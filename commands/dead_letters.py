@@ -24,7 +24,7 @@ from streaming.errors import JobError
 from streaming.kafka.clients import Cluster
 from streaming.text_format import plain
 
-app = typer.Typer(no_args_is_help=True, help="List, show and redrive dead letters.")
+app = typer.Typer(no_args_is_help=True)
 
 
 def _wanted(

@@ -32,7 +32,6 @@ def consume(
     *,
     settings: Settings,
 ) -> None:
-    """Print a subscriber's deliveries from the first on, one event per line."""
     stop = stop_on_signals() if follow else threading.Event()
     seen = 0
     for message in received(settings, subscriber, follow=follow):
@@ -59,10 +58,8 @@ def tap(
     *,
     settings: Settings,
 ) -> None:
-    """Watch deliveries as they arrive: time, delay, version, subscriptions and the event.
-
-    The delay is from the event's own time (`ce_time`) to the time of the delivery. Ctrl-C ends the command. Exit code
-    1 if --timeout comes before --limit.
+    """The delay is from the event's own time (`ce_time`) to the time of the delivery. Ctrl-C ends the command. Exit
+    code 1 if --timeout comes before --limit.
     """
     stop = stop_on_signals()
     ends = None if timeout is None else time.monotonic() + timeout

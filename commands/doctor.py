@@ -29,10 +29,8 @@ app = typer.Typer()
 @app.command()
 @with_settings
 def doctor(*, as_json: Json = False, settings: Settings) -> None:
-    """Check whether the job can start here: the machine, the broker, topics and rights. Changes nothing.
-
-    On a cluster it also checks the Python of one executor. Each check is ok, a warning, a failure, or skipped because
-    it could not be asked. Exit code 1 if one is a failure.
+    """On a cluster it also checks the Python of one executor. Each check is ok, a warning, a failure, or skipped
+    because it could not be asked. Exit code 1 if one is a failure.
     """
     from streaming.checks import cluster  # not for a help text: it loads numpy
     from streaming.checks.cluster_info import KafkaClusterInfo

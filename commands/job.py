@@ -36,7 +36,6 @@ def run(
     last_exit_code: Annotated[int | None, typer.Option(hidden=True)] = None,
     progress: Annotated[int | None, typer.Option(hidden=True)] = None,  # a file descriptor
 ) -> None:
-    """Run the job: match events as they arrive and deliver them exactly once. Ctrl-C or SIGTERM stops it."""
     logs.configure(settings.log.format, settings.log.level)
     submitted = SUBMITTED in os.environ
     if supervised and submitted:

@@ -49,7 +49,6 @@ def validate(
     ],
     as_json: Json = False,
 ) -> None:
-    """List the subscriptions that the job would refuse, and why. Exit code 1 if there are any."""
     code = 0
     for result in validate_files(files, datetime.now(UTC)):
         if isinstance(result, Rejection):
@@ -71,9 +70,7 @@ def match(
     algorithm: Algorithm = Snapshot.algorithm,
     as_json: Json = False,
 ) -> None:
-    """List the subscribers that get each event, with the subscriptions that match it.
-
-    A subscription replaces one before it with the same id; one that is paused or has expired by now does not count.
+    """A subscription replaces one before it with the same id; one that is paused or has expired by now does not count.
 
     What is no event or no subscription is named on standard error, and the exit code is 1.
     """
@@ -109,10 +106,7 @@ def explain(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Explain why an event satisfies a subscription, or why not. Exit code 1 if it satisfies none.
-
-    At the end come the near misses: subscriptions that it satisfies but for one line.
-    """
+    """At the end come the near misses: subscriptions that it satisfies but for one line."""
     if file == STDIN == Path(event):
         raise typer.BadParameter("subscriptions and the event cannot both come from standard input")
     documents = select(latest(subscriptions(file), _Complaints()), id, subscriber)
@@ -129,9 +123,7 @@ def run_cases(
     algorithm: Algorithm = Snapshot.algorithm,
     as_json: Json = False,
 ) -> None:
-    """Check that events satisfy the subscriptions that they should: cases in YAML, as in examples/cases.yaml.
-
-    Expired subscriptions count, so that a case that holds today holds tomorrow; paused ones do not.
+    """Expired subscriptions count, so that a case that holds today holds tomorrow; paused ones do not.
 
     Exit code 1 if a case fails, 2 if a file is wrong.
     """

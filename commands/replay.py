@@ -36,9 +36,7 @@ def replay(
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """Match past events against one subscription as it is now and deliver each once, while the job runs.
-
-    From the first event at or after a time to before the first at or after another. Ctrl-C or SIGTERM stops it, with
+    """From the first event at or after a time to before the first at or after another. Ctrl-C or SIGTERM stops it, with
     exit code 130; the same --name goes on where it stopped, whatever stopped it.
     """
     now_ms = int(time.time() * 1000)

@@ -13,5 +13,4 @@ app = typer.Typer()
 
 @app.command()
 def schema() -> None:
-    """Print the JSON Schema of a subscription, for editors and checks; config/subscription.schema.json is a copy."""
     print(json.dumps(subscription_schema(), indent=2))

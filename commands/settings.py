@@ -9,7 +9,7 @@ import typer
 from commands.shared.flags import Json, with_settings
 from config import Settings, show
 
-app = typer.Typer(no_args_is_help=True, help="Show the settings.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("show")

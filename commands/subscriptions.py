@@ -34,7 +34,7 @@ from streaming.documents.subscriptions import Refused
 from streaming.errors import JobError
 from streaming.text_format import plain
 
-app = typer.Typer(no_args_is_help=True, help="List, show, export and import subscriptions.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")

@@ -45,9 +45,7 @@ def top(
     *,
     settings: Settings,
 ) -> None:
-    """Watch a running job: throughput, latency by stage, lag, state, dead letters, restarts. q or Ctrl-C ends it.
-
-    Reads /status.json at --url, or at the address in the checkpoint's file `monitoring`. Exit code 75 if no job
+    """Reads /status.json at --url, or at the address in the checkpoint's file `monitoring`. Exit code 75 if no job
     answers at first; a restarted job is found again.
     """
     if url is not None and not url.startswith(("http://", "https://")):

@@ -12,7 +12,7 @@ from config import Settings
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
 
-app = typer.Typer(no_args_is_help=True, help="Create and list topics.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

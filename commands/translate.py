@@ -44,10 +44,7 @@ def translate(
     ],
     subscriber: Annotated[str, typer.Option(help="Name of the subscriber.", show_default=False)],
 ) -> None:
-    """Print the conditions of another system as subscriptions, one per line.
-
-    What has no equal here is named on standard error with the reason, and the exit code is 1.
-    """
+    """What has no equal here is named on standard error with the reason, and the exit code is 1."""
     if language not in LANGUAGES:
         raise typer.BadParameter(f"unknown language {language!r}; known: {', '.join(LANGUAGES)}")
     code = 0

@@ -24,7 +24,6 @@ def warm(
     *,
     settings: Settings,
 ) -> None:
-    """Compile the kernels that a job needs, on all cores, so that its index is there at once. Repeats nothing."""
     from matchers.registry import named  # not for a help text: it loads numba
     from streaming.kernels import ahead
     from streaming.kernels.ahead import Compiled

@@ -36,7 +36,6 @@ def produce(
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """Write events, one JSON object per line, to the events topic."""
     lines = (line for _, line in lines_of(file))
     values = clients.paced(lines, rate) if rate else lines
     write(settings, settings.events.topic, ((None, value) for value in values), "events", as_json)
@@ -56,10 +55,8 @@ def subscribe(
     answers: Answering,
     settings: Settings,
 ) -> None:
-    """Add or replace subscriptions: one by --id, --subscriber and --pattern, or many as JSON lines.
-
-    The command stops at the first subscription that the job would refuse. With --wait the job decides: a refusal does
-    not stop the others, and the exit code is 1.
+    """The command stops at the first subscription that the job would refuse. With --wait the job decides: a refusal
+    does not stop the others, and the exit code is 1.
     """
     if id or subscriber or pattern:
         if not (id and subscriber and pattern):
@@ -84,7 +81,6 @@ def unsubscribe(
     answers: Answering,
     settings: Settings,
 ) -> None:
-    """Withdraw subscriptions by id."""
     _change(settings, ((id.encode(), None) for id in ids_of(ids)), "withdrawals", answers)
 
 
@@ -97,7 +93,6 @@ def pause(
     answers: Answering,
     settings: Settings,
 ) -> None:
-    """Pause subscriptions: they stay registered and match nothing until they are resumed."""
     _flag(settings, ids, True, answers)
 
 
@@ -110,7 +105,6 @@ def resume(
     answers: Answering,
     settings: Settings,
 ) -> None:
-    """Resume paused subscriptions."""
     _flag(settings, ids, False, answers)
 
 

@@ -27,7 +27,6 @@ def demo(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Send real stock events through a real Kafka and the real job, and check that each is delivered exactly once."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
     summary = show.run(HOME, JARS, events, rate, algorithm, pull_the_plug, Console(stderr=as_json))
     if as_json:

@@ -13,14 +13,19 @@ from typer.main import get_group
 
 
 class Listed(TyperCommand):
-    """A command or group in the list of commands; its module, with the Typer `app`, is imported when it is called."""
+    """A command or group in the list of commands; its module, with the Typer `app`, is imported when it is called.
+
+    Its help is the line of the list and then the docstring of its function.
+    """
 
     module: str
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Make the context of the real command, which parses flags, runs, prints help and completes."""
         group = get_group(import_module(self.module).app)
-        return group.commands.get(self.name or "", group).make_context(info_name, args, parent, **extra)
+        command = group.commands.get(self.name or "", group)
+        command.help = "\n\n".join(filter(None, (self.help, command.help)))
+        return command.make_context(info_name, args, parent, **extra)
 
 
 def command_of(module: str) -> type[Listed]:
