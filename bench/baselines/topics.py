@@ -15,13 +15,13 @@ EVENT = "symbol string, price long, volume long"
 TEST = "array<struct<numeric array<string>>>"  # [{"numeric": [">=", 12, "<", 34]}]
 SUBSCRIPTION = f"id string, subscriber string, pattern struct<symbol array<string>, price {TEST}, volume {TEST}>"
 
-Subscription = tuple[str, str, str, int, int, int, int]  # a row of `Topics.subscriptions`
+Subscription = tuple[str, str, str, int, int, int, int]  # a row of `BaselineTopics.subscriptions`
 T = TypeVar("T")
 Matches = Callable[[T, str, int, int], dict[str, list[str]]]  # subscriptions, an event's values -> ids by subscriber
 
 
 @dataclass(frozen=True)
-class Topics:
+class BaselineTopics:
     spark: SparkSession
     bootstrap_servers: str
     names: dict[str, str]
@@ -85,11 +85,11 @@ def delivery() -> list[Column]:
     return [f.col("subscriber").alias("key"), f.col("value"), f.array(*pairs).alias("headers")]
 
 
-def started() -> Topics:
+def started() -> BaselineTopics:
     """Read the arguments of the command line."""
     task: dict[str, Any] = json.loads(sys.argv[1])
     builder = SparkSession.builder.appName(sys.argv[0])
     for name, value in task["spark"].items():
         builder = builder.config(name, value)
     names = {name: task[name] for name in ("events", "subscriptions", "deliveries")}
-    return Topics(builder.getOrCreate(), task["bootstrap_servers"], names, task["checkpoint"])
+    return BaselineTopics(builder.getOrCreate(), task["bootstrap_servers"], names, task["checkpoint"])

@@ -29,7 +29,7 @@ from streaming.driver.rereading import Rereading
 from streaming.errors import JobError, SparkFailed, of_worker
 from streaming.index import packing
 from streaming.kafka.clients import Cluster
-from streaming.kafka.ends import Ends
+from streaming.kafka.ends import TopicEnds
 from streaming.kafka.topic_watch import Watch
 from streaming.kernels import ahead, rehearsal
 from streaming.kernels.ahead import Compiled
@@ -120,7 +120,7 @@ class Start:
                     pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, spark.sparkContext)
                     pipeline.observer = Observers(assembly.observer(settings, monitor, last), _Told(self.past))
                     self._take_over(spark, pipeline, start)
-                    ends = Ends(Cluster.of(settings), assembly.source_topics(settings).values())
+                    ends = TopicEnds(Cluster.of(settings), assembly.source_topics(settings).values())
                     last.callback(ends.close)
                     at_the_end = partial(_read_to_the_end, ends, state, settings)
                     batches, most = _Batches(pipeline, at_the_end), self._events_per_batch(state)
@@ -278,7 +278,7 @@ def _source_options(settings: Settings) -> dict[str, str]:
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
 
 
-def _read_to_the_end(ends: Ends, state: State, settings: Settings) -> bool:
+def _read_to_the_end(ends: TopicEnds, state: State, settings: Settings) -> bool:
     """Whether there is nothing to read for the next batch; False too if the brokers do not tell."""
     topics = assembly.source_topics(settings)
     positions = {(topics[source], partition): offset for (source, partition), offset in state.positions.items()}

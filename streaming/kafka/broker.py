@@ -74,7 +74,7 @@ metadata.max.idle.interval.ms=500
 NODES = 3  # of a replicated cluster
 
 
-class Member(NamedTuple):
+class ClusterNode(NamedTuple):
     """Which node of a replicated cluster a broker is."""
 
     node: int
@@ -102,7 +102,7 @@ class EmbeddedBroker:
         properties: Mapping[str, str] = MappingProxyType({}),
         format: Sequence[str] = (),
         client: Mapping[str, str] = MappingProxyType({}),
-        member: Member | None = None,
+        member: ClusterNode | None = None,
     ) -> None:
         self._jars = jars / "broker"
         self._archive = ClassArchive([self._jars])
@@ -272,7 +272,7 @@ class EmbeddedCluster:
                 host,
                 port and port + node - 1,
                 properties,
-                member=Member(node, id, controller_ports),
+                member=ClusterNode(node, id, controller_ports),
             )
             for node in controller_ports
         }

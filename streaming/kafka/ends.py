@@ -18,7 +18,7 @@ ANSWER_S = 2.0  # for the brokers
 PARTITIONS_EVERY_S = 1.0  # how often it asks which there are
 
 
-class Ends:
+class TopicEnds:
     """The ends of all partitions of some topics, each before its first open transaction."""
 
     def __init__(self, cluster: Cluster, topics: Collection[str]) -> None:

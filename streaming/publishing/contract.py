@@ -24,7 +24,7 @@ class ProducerEpoch(NamedTuple):
     epoch: int
 
 
-class Batches(NamedTuple):
+class RecordBatches(NamedTuple):
     """Record batches, by ascending destination; several of one destination are in order.
 
     A destination is an index into a list of TopicPartition.
@@ -37,7 +37,7 @@ class Batches(NamedTuple):
     records: Int64  # [B]: how many it has
 
 
-class Aborted(JobError):
+class SlotAborted(JobError):
     """A slot's transaction was aborted by the slot itself, and nothing of it is visible.
 
     `refused` maps topics for which the broker refuses records to its reason; `gone` are topics that do not exist any

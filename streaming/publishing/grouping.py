@@ -23,7 +23,7 @@ from streaming.publishing.wire import copy
 _FEW = 12  # ids are sorted by insertion
 
 
-class Deliveries(NamedTuple):
+class DeliveryColumns(NamedTuple):
     """D deliveries, ascending by event, within one in the order in which their subscribers come first."""
 
     event: Any  # [D] int64
@@ -32,7 +32,7 @@ class Deliveries(NamedTuple):
     ids_start: Any  # [D + 1] int64
 
 
-def group(event: Int64 | Int32, subscriber: Int64, ids: Texts, n_events: int) -> Deliveries:
+def group(event: Int64 | Int32, subscriber: Int64, ids: Texts, n_events: int) -> DeliveryColumns:
     """The deliveries of M matches in any order: the row of the event, the subscriber's number and the subscription's id
     of each."""
     event, subscriber = numbers(event), numbers(subscriber)
@@ -45,7 +45,7 @@ def group(event: Int64 | Int32, subscriber: Int64, ids: Texts, n_events: int) ->
         listed, begin = _listed(order, delivery, n)
         _sort(listed, begin, ids.text, ids.start)
     data, start = _as_json(listed, begin, ids.text, ids.start)
-    return Deliveries(event[first], subscriber[first], data, start)
+    return DeliveryColumns(event[first], subscriber[first], data, start)
 
 
 @kernel

@@ -18,7 +18,7 @@ from matchers.contract.tables import Int64
 from matchers.index.texts import Texts
 from matchers.kernels.jit import kernel
 from streaming.publishing.columns import numbers
-from streaming.publishing.contract import Batches, Bytes
+from streaming.publishing.contract import Bytes, RecordBatches
 from streaming.publishing.wire import copy, put_number, put_unsigned, unsigned_length
 
 _ALL_REPLICAS = -1  # acknowledge
@@ -37,7 +37,9 @@ class Destinations(NamedTuple):
         return cls(names.text, names.start, numbers(topic), numbers(partition))
 
 
-def body(transactional_id: str, timeout_ms: int, batches: Batches, rows: Int64, destinations: Destinations) -> Bytes:
+def body(
+    transactional_id: str, timeout_ms: int, batches: RecordBatches, rows: Int64, destinations: Destinations
+) -> Bytes:
     """The request that sends these batches, at most one of each destination."""
     topic = destinations.topic[batches.destination[rows]]
     order = numbers(rows)[np.argsort(topic, kind="stable")]
@@ -46,7 +48,9 @@ def body(transactional_id: str, timeout_ms: int, batches: Batches, rows: Int64, 
 
 
 @kernel
-def _write(transactional_id: Any, timeout_ms: int, batches: Batches, rows: Any, destinations: Destinations) -> Any:
+def _write(
+    transactional_id: Any, timeout_ms: int, batches: RecordBatches, rows: Any, destinations: Destinations
+) -> Any:
     """`rows` are ascending by topic."""
     data, begin, end, destination, _ = batches
     name, name_start, topic, partition = destinations

@@ -24,9 +24,9 @@ from streaming.documents import records
 from streaming.documents.records import Record
 from streaming.publishing.columns import EventColumns, numbers
 from streaming.publishing.compression import CODECS
-from streaming.publishing.contract import Batches, ProducerEpoch
+from streaming.publishing.contract import ProducerEpoch, RecordBatches
 from streaming.publishing.crc32c import crc32c
-from streaming.publishing.grouping import Deliveries
+from streaming.publishing.grouping import DeliveryColumns
 from streaming.publishing.headers import EventHeaders, header, varint
 from streaming.publishing.wire import copy, put_number, put_varint, varint_length
 
@@ -47,12 +47,12 @@ class Keys(NamedTuple):
     of: Any  # [D] int64: the key that a delivery has
 
 
-def events_keys(events: EventColumns, deliveries: Deliveries) -> Keys:
+def events_keys(events: EventColumns, deliveries: DeliveryColumns) -> Keys:
     """Each delivery has the key of its event."""
     return Keys(events.key, events.key_start, events.key_null, deliveries.event)
 
 
-def subscribers_keys(names: Texts, deliveries: Deliveries) -> Keys:
+def subscribers_keys(names: Texts, deliveries: DeliveryColumns) -> Keys:
     """Each delivery has the name of its subscriber as its key."""
     null = np.zeros(0, np.bool_)
     null.flags.writeable = False
@@ -70,7 +70,7 @@ class Format:
     max_batch_bytes: int = 1_000_000  # without compression; a single record may have more
 
 
-def sizes(events: EventColumns, headers: EventHeaders, deliveries: Deliveries, keys: Keys) -> Int64:
+def sizes(events: EventColumns, headers: EventHeaders, deliveries: DeliveryColumns, keys: Keys) -> Int64:
     """[D]: the bytes of each delivery, as the limit on deliveries counts them."""
     out: Int64 = _sizes(events, headers, deliveries, keys)
     return out
@@ -79,12 +79,12 @@ def sizes(events: EventColumns, headers: EventHeaders, deliveries: Deliveries, k
 def encode(
     events: EventColumns,
     headers: EventHeaders,
-    deliveries: Deliveries,
+    deliveries: DeliveryColumns,
     keys: Keys,
     destination: Int64,
     chosen: Int64,
     form: Format,
-) -> Batches:
+) -> RecordBatches:
     """The chosen deliveries (positions, ascending), each with the destination of destination[D]. Those of a destination
     stay in their order."""
     destination = numbers(destination)
@@ -95,11 +95,11 @@ def encode(
     begin = np.empty(len(first) + 1, np.int64)
     _write(events, headers, deliveries, keys, order, length, opens, data, begin)
     counts = np.diff(first, append=len(order))
-    return _sealed(Batches(data, begin[:-1], begin[1:], destination[order[first]], counts), form)
+    return _sealed(RecordBatches(data, begin[:-1], begin[1:], destination[order[first]], counts), form)
 
 
-def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -> Batches:
-    """Batches of a few records, such as dead letters; `destination` has that of each."""
+def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -> RecordBatches:
+    """Record batches of a few records, such as dead letters; `destination` has that of each."""
     data: list[bytearray] = []  # of each batch
     batches: list[tuple[int, int]] = []  # (destination, records)
     for i in sorted(range(len(of)), key=lambda i: destination[i]):
@@ -113,7 +113,7 @@ def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -
     end = np.cumsum([0, *map(len, data)])
     places, counts = np.array(batches, np.int64).reshape(-1, 2).T.copy()
     whole = np.frombuffer(bytearray().join(data), np.uint8)
-    return _sealed(Batches(whole, end[:-1], end[1:], places, counts), form)
+    return _sealed(RecordBatches(whole, end[:-1], end[1:], places, counts), form)
 
 
 def _record(record: Record, offset_delta: int) -> bytes:
@@ -125,7 +125,7 @@ def _record(record: Record, offset_delta: int) -> bytes:
     return varint(len(body)) + body
 
 
-def _sealed(batches: Batches, form: Format) -> Batches:
+def _sealed(batches: RecordBatches, form: Format) -> RecordBatches:
     """Compress the batches and fill in their heads."""
     batches, codec = _compressed(batches, form.compression)
     first = np.empty(len(batches.begin), np.int64)
@@ -135,7 +135,7 @@ def _sealed(batches: Batches, form: Format) -> Batches:
     return batches
 
 
-def _compressed(batches: Batches, name: str) -> tuple[Batches, Int64]:
+def _compressed(batches: RecordBatches, name: str) -> tuple[RecordBatches, Int64]:
     """The batches with compressed records, and the codec of each."""
     number, compress = CODECS[name]
     codec = np.zeros(len(batches.begin), np.int64)
@@ -158,7 +158,7 @@ def _compressed(batches: Batches, name: str) -> tuple[Batches, Int64]:
 
 
 @kernel
-def _sizes(events: EventColumns, headers: EventHeaders, deliveries: Deliveries, keys: Keys) -> Any:
+def _sizes(events: EventColumns, headers: EventHeaders, deliveries: DeliveryColumns, keys: Keys) -> Any:
     event, ids_start = deliveries.event, deliveries.ids_start
     value_start, value_null, shared = events.value_start, events.value_null, headers.size
     _, key_start, key_null, key_of = keys
@@ -195,7 +195,7 @@ def _by_destination(destination: Any, chosen: Any, n: int) -> Any:
 def _plan(
     events: EventColumns,
     headers: EventHeaders,
-    deliveries: Deliveries,
+    deliveries: DeliveryColumns,
     keys: Keys,
     destination: Any,
     order: Any,
@@ -243,7 +243,7 @@ def _plan(
 def _write(
     events: EventColumns,
     headers: EventHeaders,
-    deliveries: Deliveries,
+    deliveries: DeliveryColumns,
     keys: Keys,
     order: Any,
     length: Any,
@@ -299,7 +299,7 @@ def _number(destination: Any, n_records: Any, sequence: Any, first: Any) -> None
 
 
 @kernel
-def _seal(batches: Batches, codec: Any, first: Any, producer: int, epoch: int, timestamp_ms: int) -> None:
+def _seal(batches: RecordBatches, codec: Any, first: Any, producer: int, epoch: int, timestamp_ms: int) -> None:
     """Write the heads of batches whose records stand behind them."""
     data, begin, end, _, n_records = batches
     for b in range(begin.shape[0]):

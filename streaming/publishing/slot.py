@@ -25,9 +25,9 @@ from streaming.publishing.connection.answers import (
     error_of,
     reaction_to,
 )
-from streaming.publishing.connection.client import GONE_S, Attempt, Client, Lost, Topic
+from streaming.publishing.connection.client import GONE_S, Attempt, Client, ConnectionLost, TopicMetadata
 from streaming.publishing.connection.requests import CoordinatorRequest
-from streaming.publishing.contract import Aborted, Batches, Offsets, ProducerEpoch, TopicPartition
+from streaming.publishing.contract import Offsets, ProducerEpoch, RecordBatches, SlotAborted, TopicPartition
 from streaming.publishing.produce import Destinations
 
 
@@ -71,7 +71,7 @@ class Slot:
     def publish(
         self,
         producer: ProducerEpoch,
-        pieces: Iterable[Batches],
+        pieces: Iterable[RecordBatches],
         destinations: Sequence[TopicPartition],
         offsets: Offsets,
         note: str = "",
@@ -82,8 +82,8 @@ class Slot:
         The records bear the producer, and their sequences begin at 0 in each transaction. `note` becomes the offsets'
         metadata.
 
-        Raises Aborted, after which the slot may try again with the next producer; Unsettled, BrokerUnreachable and any
-        other error mean that the driver must settle all slots: only the committed offsets tell what became of it.
+        Raises SlotAborted, after which the slot may try again with the next producer; Unsettled, BrokerUnreachable and
+        any other error mean that the driver must settle all slots: only the committed offsets tell what became of it.
         """
         transaction = _Transaction(self._client, self.name, self.group, producer)
         return self._client.run(transaction.run, pieces, destinations, offsets, note)
@@ -120,7 +120,7 @@ class _Transaction:
 
     async def run(
         self,
-        pieces: Iterable[Batches],
+        pieces: Iterable[RecordBatches],
         destinations: Sequence[TopicPartition],
         offsets: Offsets,
         note: str,
@@ -134,7 +134,7 @@ class _Transaction:
         except _Abort as cause:
             self._client.forget(cause.gone)
             producer = await self._end(commit=False) if self._begun else self._producer
-            raise Aborted(cause.reason, producer, cause.refused, cause.gone) from None
+            raise SlotAborted(cause.reason, producer, cause.refused, cause.gone) from None
         except (Unsettled, BrokerUnreachable):
             raise
         except Exception:
@@ -161,7 +161,7 @@ class _Transaction:
             raise _abort(request.name, answers)
         raise error_of(request.name, self._slot, worst)
 
-    async def _send_all(self, pieces: Iterable[Batches], destinations: Sequence[TopicPartition]) -> None:
+    async def _send_all(self, pieces: Iterable[RecordBatches], destinations: Sequence[TopicPartition]) -> None:
         """Send piece after piece. The caller makes the next one while the last is on its way."""
         on_its_way = None
         try:
@@ -176,7 +176,7 @@ class _Transaction:
             if on_its_way is not None:
                 await on_its_way
 
-    async def _send(self, batches: Batches, destinations: Sequence[TopicPartition]) -> None:
+    async def _send(self, batches: RecordBatches, destinations: Sequence[TopicPartition]) -> None:
         """Send all batches, so that the brokers have them; one of a destination after the other."""
         if self._version == 1:
             await self._add_partitions(batches, destinations)
@@ -187,14 +187,14 @@ class _Transaction:
         self._bytes += int((batches.end - batches.begin).sum())
         self._records += int(batches.records.sum())
 
-    async def _add_partitions(self, batches: Batches, destinations: Sequence[TopicPartition]) -> None:
+    async def _add_partitions(self, batches: RecordBatches, destinations: Sequence[TopicPartition]) -> None:
         new = set(batches.destination.tolist()) - self._added
         if new:
             partitions = [destinations[number] for number in sorted(new)]
             await self._ask(requests.add_partitions(self._slot, self._producer, partitions))
             self._added |= new
 
-    async def _send_round(self, batches: Batches, rows: Int64, destinations: Sequence[TopicPartition]) -> None:
+    async def _send_round(self, batches: RecordBatches, rows: Int64, destinations: Sequence[TopicPartition]) -> None:
         """Send these rows, at most one of each destination, again and again until all are taken."""
         attempt = self._attempt()
         partition_of = {row: destinations[int(batches.destination[row])] for row in rows.tolist()}
@@ -222,7 +222,7 @@ class _Transaction:
                 await self._client.pause(attempt, reaction)
 
     async def _send_to(
-        self, node: int, batches: Batches, rows: Int64, destinations: Sequence[TopicPartition], attempt: Attempt
+        self, node: int, batches: RecordBatches, rows: Int64, destinations: Sequence[TopicPartition], attempt: Attempt
     ) -> dict[TopicPartition, BrokerError]:
         """Send rows to their leader; returns the errors."""
         options = self._client.options
@@ -235,7 +235,7 @@ class _Transaction:
                 body = produce.body(self._slot, options.acknowledge_ms, batches, some, names)
                 self._begun = True
                 response = await self._client.send(node, requests.produce(version, body), attempt, "Produce")
-            except Lost as error:
+            except ConnectionLost as error:
                 answers |= {at: BrokerError(at[0], NO_ANSWER, str(error)) for at in partitions}
             else:
                 answers |= requests.produce_answers(response, partitions)
@@ -306,7 +306,7 @@ def _abort(request: str, answers: Iterable[BrokerError]) -> _Abort:
 
 
 def _by_leader(
-    partition_of: Mapping[int, TopicPartition], topics: Mapping[str, Topic]
+    partition_of: Mapping[int, TopicPartition], topics: Mapping[str, TopicMetadata]
 ) -> tuple[dict[int, list[int]], dict[TopicPartition, BrokerError]]:
     """The rows of each node, and what is wrong with those of partitions without a leader."""
     by_node: dict[int, list[int]] = {}
@@ -324,7 +324,7 @@ def _by_leader(
     return by_node, answers
 
 
-def _within(most_bytes: int, rows: Int64, batches: Batches) -> Iterator[Int64]:
+def _within(most_bytes: int, rows: Int64, batches: RecordBatches) -> Iterator[Int64]:
     """The rows, in parts of at most so many bytes, or of one batch."""
     ends = np.cumsum((batches.end - batches.begin)[rows])
     begin = 0

@@ -87,7 +87,7 @@ class Matches(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Matching:
+class EventMatching:
     """What events are matched against: the parts of the state, or of one shard, and how events are read."""
 
     parts: Sequence[Part]

@@ -38,7 +38,7 @@ from streaming.rows import (
 )
 from streaming.worker.compiling import Changes, Compiled, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.counting import Counting
-from streaming.worker.matches import Matches, Matching
+from streaming.worker.matches import EventMatching, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.publishing import Task
 from streaming.worker.settings import TaskSettings
@@ -117,7 +117,7 @@ class Work:
         _bound(self.settings.memory_mb)
         forget_files(self.retired)
         parts, plan = opened(tuple(handle for handle, _ in self.parts), self.shard)
-        matching = Matching(
+        matching = EventMatching(
             parts=parts,
             removed=[gone for _, gone in self.parts],
             plan=plan,

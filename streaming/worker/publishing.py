@@ -15,7 +15,7 @@ from pyspark import TaskContext
 
 from streaming.errors import ExecutorLost, TopicMissing, Unsettled
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Aborted
+from streaming.publishing.contract import SlotAborted
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Committed, Slot
 from streaming.rows import SPARK_IS_RIGHT_FROM_MS, Kind
@@ -106,7 +106,7 @@ class Task:
                     transaction.offsets,
                     self.publication.note,
                 )
-            except Aborted as aborted:
+            except SlotAborted as aborted:
                 self._producer = aborted.producer
                 if self.settings.dead_letters in {*aborted.gone, *aborted.refused}:
                     raise TopicMissing(f"dead letters cannot be written: {aborted}") from aborted

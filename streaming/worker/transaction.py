@@ -23,7 +23,7 @@ from streaming.errors import BrokerUnreachable
 from streaming.publishing import record_batches
 from streaming.publishing.columns import event_columns
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Batches, ProducerEpoch, TopicPartition
+from streaming.publishing.contract import ProducerEpoch, RecordBatches, TopicPartition
 from streaming.publishing.grouping import group
 from streaming.publishing.headers import event_headers
 from streaming.publishing.interner import Interner
@@ -145,7 +145,7 @@ class Transaction:
         self.destinations += [(settings.dead_letters, partition) for partition in range(len(self._letters_to))]
         return set()
 
-    def pieces(self, producer: ProducerEpoch) -> Iterator[Batches]:
+    def pieces(self, producer: ProducerEpoch) -> Iterator[RecordBatches]:
         """Record batches, some at a time: one event can have a million deliveries.
 
         Raises BrokerUnreachable if there are dead letters and no topic for them.

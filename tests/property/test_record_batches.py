@@ -20,8 +20,8 @@ from streaming.documents import records
 from streaming.documents.records import Headers, Origin, Record
 from streaming.publishing.columns import EventColumns, event_columns
 from streaming.publishing.compression import CODECS
-from streaming.publishing.contract import Batches, ProducerEpoch
-from streaming.publishing.grouping import Deliveries, group
+from streaming.publishing.contract import ProducerEpoch, RecordBatches
+from streaming.publishing.grouping import DeliveryColumns, group
 from streaming.publishing.headers import EventHeaders, event_headers
 from streaming.publishing.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
 from streaming.rows import INPUT, ConsumerRecord
@@ -111,7 +111,7 @@ def headers_at(of: EventHeaders, e: int) -> bytes:
 
 
 def decoded(data: bytes) -> list[Any]:
-    """Batches as kafka-python reads them; a batch is a list of (key, value, headers)."""
+    """Record batches as kafka-python reads them; a batch is a list of (key, value, headers)."""
     batches = []
     read = MemoryRecords(data)
     while (batch := read.next_batch()) is not None:
@@ -125,7 +125,7 @@ def contents(batch: Any) -> list[tuple[bytes | None, bytes | None, Headers]]:
     return [(record.key, record.value, record.headers) for record in batch]
 
 
-def deliveries_of(matches: Sequence[Match], events: Sequence[ConsumerRecord]) -> tuple[Deliveries, Texts]:
+def deliveries_of(matches: Sequence[Match], events: Sequence[ConsumerRecord]) -> tuple[DeliveryColumns, Texts]:
     names = sorted({match.subscriber for match in matches})
     event = np.array([match.event for match in matches], np.int32)
     subscriber = np.array([names.index(match.subscriber) for match in matches], np.int64)
@@ -214,7 +214,7 @@ def test_kafka_python_reads_what_was_encoded(
     check(batches, expected, first, shape)
 
 
-def check(batches: Batches, expected: dict[int, list[Any]], sequence: Any, form: Format) -> None:
+def check(batches: RecordBatches, expected: dict[int, list[Any]], sequence: Any, form: Format) -> None:
     assert batches.destination.tolist() == sorted(batches.destination.tolist())
     found: dict[int, list[Any]] = defaultdict(list)
     for begin, end, place, n in zip(*(column.tolist() for column in batches[1:]), strict=True):

@@ -54,7 +54,7 @@ _NOT_KNOWN = (
 )
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """No answer: the connection could not be opened, was lost, or its broker was silent."""
 
 
@@ -77,7 +77,7 @@ class Attempt:
             self.note(request, answer.name, str(answer))
 
 
-class Topic(NamedTuple):
+class TopicMetadata(NamedTuple):
     """The metadata of a topic."""
 
     leaders: Sequence[int]  # the node of each partition; -1 while there is none
@@ -137,7 +137,7 @@ class Client:
         }
         self._net = NetworkSelector(**config)
         self._manager = _Manager(self._net, **config)
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, TopicMetadata] = {}
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._transaction_version: int | None = None
 
@@ -205,7 +205,7 @@ class Client:
                 )
                 try:
                     response = await self.send(node, request, attempt)
-                except Lost:
+                except ConnectionLost:
                     continue
                 if response.error_code:
                     answer = BrokerError("", response.error_code)
@@ -218,7 +218,9 @@ class Client:
                 await self.pause(attempt)
         return self._transaction_version
 
-    async def leaders(self, topics: Iterable[str], attempt: Attempt, *, refresh: bool = False) -> Mapping[str, Topic]:
+    async def leaders(
+        self, topics: Iterable[str], attempt: Attempt, *, refresh: bool = False
+    ) -> Mapping[str, TopicMetadata]:
         """The metadata of the topics, from memory where it is fresh enough; with `refresh`, from a broker."""
         names = set(topics)
         oldest = time.monotonic() - self.options.metadata_max_age_s
@@ -230,7 +232,7 @@ class Client:
                 nodes = {p.partition_index: p.leader_id for p in topic.partitions or ()}
                 leaders = [nodes[number] for number in sorted(nodes)]
                 error = BrokerError(topic.name, topic.error_code) if topic.error_code else None
-                known[topic.name] = Topic(leaders, error, now)
+                known[topic.name] = TopicMetadata(leaders, error, now)
                 if error is None:
                     self._topics[topic.name] = known[topic.name]
                 else:  # do not keep that: the topic may be made at any time
@@ -245,7 +247,7 @@ class Client:
             try:
                 node = await self._coordinator(*at, attempt)
                 response = await self.send(node, request.make(), attempt, request.name)
-            except Lost:
+            except ConnectionLost:
                 self._coordinators.pop(at, None)
                 await self.pause(attempt)
                 continue
@@ -263,7 +265,7 @@ class Client:
             await self.pause(attempt, reaction)
 
     async def produce_version(self, node: int, newest: int, attempt: Attempt) -> int:
-        """The version of Produce requests for this broker. Raises Lost."""
+        """The version of Produce requests for this broker. Raises ConnectionLost."""
         connection = await self._connection(node, attempt, "Produce")
         try:
             return int(connection.broker_version_data.api_version(ProduceRequest, min_version=9, max_version=newest))
@@ -271,7 +273,7 @@ class Client:
             raise self._translated(error, attempt, "Produce") from None
 
     async def send(self, node: int | str, request: Any, attempt: Attempt, name: str = "") -> Any:
-        """The response of a broker. Raises Lost, and at once what no other try would mend."""
+        """The response of a broker. Raises ConnectionLost, and at once what no other try would mend."""
         name = name or type(request).__name__.removesuffix("Request")
         connection = await self._connection(node, attempt, name)
         left_ms = 1000 * (attempt.until - time.monotonic())
@@ -303,7 +305,7 @@ class Client:
             return JobError(f"the broker at {self._address} cannot be asked ({name}): {error}")
         reason = str(error) if isinstance(error, errors.KafkaError | OSError) else repr(error)
         attempt.note(name, "connection lost", reason)
-        return Lost(reason)
+        return ConnectionLost(reason)
 
     async def _partitions(self, topics: Sequence[str], least: Mapping[str, int]) -> dict[str, int]:
         attempt = self.attempt()
@@ -336,7 +338,7 @@ class Client:
                 )
                 try:
                     response = await self.send(node, request, attempt)
-                except Lost:
+                except ConnectionLost:
                     continue
                 for found in response.coordinators or ():
                     if found.key == key:
@@ -365,7 +367,7 @@ class Client:
                 )
                 try:
                     response = await self.send(node, request, attempt)
-                except Lost:
+                except ConnectionLost:
                     continue
                 if missing := _missing(response, topics):
                     attempt.note("Metadata", "incomplete answer", f"the answer lacks {missing}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from streaming.publishing.contract import Batches, ProducerEpoch
+from streaming.publishing.contract import ProducerEpoch, RecordBatches
 
 
 def batches(
@@ -17,7 +17,7 @@ def batches(
     first: dict[int, int] | None = None,
     key: bytes | None = b"key",
     timestamp_ms: int = 0,
-) -> Batches:
+) -> RecordBatches:
     """Of (destination, values), by ascending destination. `first` are the next sequences of destinations; they are
     counted on there."""
     first = {} if first is None else first
@@ -31,7 +31,7 @@ def batches(
         parts.append(bytes(builder.build()))
     lengths = np.array([len(part) for part in parts], np.int64)
     ends = np.cumsum(lengths)
-    return Batches(
+    return RecordBatches(
         np.frombuffer(b"".join(parts), np.uint8),
         ends - lengths,
         ends,

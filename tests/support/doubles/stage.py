@@ -27,7 +27,7 @@ from streaming.kafka import sink as kafka_sink
 from streaming.monitoring.reporting import NullObserver, Report
 from streaming.publishing import contract
 from streaming.publishing.connection.options import Options
-from streaming.publishing.contract import Batches, Offsets, ProducerEpoch, TopicPartition
+from streaming.publishing.contract import Offsets, ProducerEpoch, RecordBatches, TopicPartition
 from streaming.publishing.slot import Committed
 from streaming.rows import (
     EVENTS,
@@ -160,7 +160,7 @@ class Slots:
     def publish(
         self,
         producer: ProducerEpoch,
-        pieces: Iterable[Batches],
+        pieces: Iterable[RecordBatches],
         destinations: Sequence[TopicPartition],
         offsets: Offsets,
         note: str,
@@ -170,11 +170,11 @@ class Slots:
         self._epochs[producer.id] = following.epoch
         records = [record for batches in pieces for record in decoded(batches, destinations)]
         if refused := {record.topic: "no" for record in records if record.topic in self.refusing}:
-            raise contract.Aborted("refused", following, refused)
+            raise contract.SlotAborted("refused", following, refused)
         try:
             sent, committed = self.sink.publish(sorted(records, key=lambda record: record.topic), offsets)
         except kafka_sink.Aborted as aborted:
-            raise contract.Aborted(str(aborted), following) from aborted
+            raise contract.SlotAborted(str(aborted), following) from aborted
         self._offsets |= offsets
         return Committed(following, sent, committed, bytes=0, records=len(records), errors={})
 
@@ -208,7 +208,7 @@ class SlotsOn(Slots):
         return {topic: there[topic] for topic in topics if topic in there}
 
 
-def decoded(batches: Batches, destinations: Sequence[TopicPartition]) -> Iterator[Record]:
+def decoded(batches: RecordBatches, destinations: Sequence[TopicPartition]) -> Iterator[Record]:
     places = zip(batches.begin.tolist(), batches.end.tolist(), batches.destination.tolist(), strict=True)
     for begin, end, destination in places:
         topic, partition = destinations[destination]

@@ -16,7 +16,7 @@ import pytest
 
 from streaming.errors import BrokerUnreachable, JobError
 from streaming.publishing.connection.client import TIMEOUT_S, Client
-from streaming.publishing.contract import Aborted, ProducerEpoch
+from streaming.publishing.contract import ProducerEpoch, SlotAborted
 from streaming.publishing.fencing import fence_all
 from streaming.publishing.slot import Slot
 from tests.support.doubles.brokers import Brokers
@@ -250,7 +250,7 @@ class AnswerHistory:
                 self.check(done)
                 try:
                     producer = self._publish(client, producer, done)
-                except Aborted as error:
+                except SlotAborted as error:
                     self._note(error)
                     self.check(done)  # nothing of it is there
                     producer = error.producer

@@ -14,7 +14,7 @@ from streaming.errors import Forbidden, Unauthenticated
 from streaming.kafka.topics import Topic, Topics
 from streaming.publishing.connection.client import Client
 from streaming.publishing.connection.rights import refused
-from streaming.publishing.contract import Aborted, Batches
+from streaming.publishing.contract import RecordBatches, SlotAborted
 from streaming.publishing.fencing import fence_all, slot_name
 from streaming.publishing.slot import Committed, Slot
 from tests.integration.conftest import JARS
@@ -62,7 +62,7 @@ def test_the_documented_rights_are_enough_and_each_is_needed(secured: Secured) -
     for right in rights_of_slots():
         secured.withdraw(right)
         if right.name == "deliveries.*":
-            with pytest.raises(Aborted) as aborted:
+            with pytest.raises(SlotAborted) as aborted:
                 publish(secured)
             assert aborted.value.refused == {topic: "topic authorization failed" for topic, _ in DESTINATIONS}
         else:
@@ -81,7 +81,7 @@ def test_whether_an_id_may_be_used_is_asked_without_disturbing_who_uses_it(secur
         with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD))) as other:
             return str(refused(other, SLOT, "sluice"))
 
-    def pieces() -> Iterator[Batches]:
+    def pieces() -> Iterator[RecordBatches]:
         yield batches(producer, [(0, [b"a"])])
         assert asked() == "None"
         yield batches(producer, [(1, [b"b"])])

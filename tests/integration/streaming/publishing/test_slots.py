@@ -19,13 +19,12 @@ from streaming.documents.records import Record
 from streaming.errors import BrokerUnreachable, Fenced, JobError, Unsettled
 from streaming.kafka.broker import EmbeddedBroker, free_port
 from streaming.kafka.clients import Cluster, read
-from streaming.kafka.sink import Aborted as SinkAborted
-from streaming.kafka.sink import TransactionalSink
+from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.topics import Topic, Topics
 from streaming.publishing import slot as slot_module
 from streaming.publishing.connection import client as client_module
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Aborted, Batches, ProducerEpoch
+from streaming.publishing.contract import ProducerEpoch, RecordBatches, SlotAborted
 from streaming.publishing.fencing import fence_all, slot_name
 from streaming.publishing.slot import Committed, Slot
 from tests.integration.conftest import JARS, prefix
@@ -167,7 +166,7 @@ def test_pieces_are_one_transaction_and_each_destination_keeps_its_order(stage: 
     sequences: dict[int, int] = {}
     seen: list[list[bytes]] = []
 
-    def pieces() -> Iterator[Batches]:
+    def pieces() -> Iterator[RecordBatches]:
         for piece in range(3):
             seen.append(stage.read())
             numbers = [b"%d" % (10 * piece + i) for i in range(6)]
@@ -194,7 +193,7 @@ def test_large_requests_are_sent_in_parts(stage: Stage) -> None:
 def test_a_caller_that_fails_leaves_nothing_open(stage: Stage) -> None:
     producer = stage.slot().open()
 
-    def pieces() -> Iterator[Batches]:
+    def pieces() -> Iterator[RecordBatches]:
         yield batches(producer, [(0, [b"lost"])])
         raise ZeroDivisionError
 
@@ -277,7 +276,7 @@ def test_a_topic_that_was_never_there_is_gone_after_a_while(stage: Stage, soon_g
     producer = stage.slot().open()
     some = batches(producer, [(0, [b"a"]), (1, [b"b"]), (2, [b"c"])])
     began = time.monotonic()
-    with pytest.raises(Aborted, match="unknown topic or partition") as aborted:
+    with pytest.raises(SlotAborted, match="unknown topic or partition") as aborted:
         stage.slot().publish(producer, [some], [stage.destinations[0], *missing], {(stage.events, 0): 5})
     assert time.monotonic() - began >= GONE_S
     assert aborted.value.gone == {topic for topic, _ in missing}
@@ -289,7 +288,7 @@ def test_a_topic_that_was_never_there_is_gone_after_a_while(stage: Stage, soon_g
 
 def test_only_topics_that_are_gone(stage: Stage, soon_gone: None) -> None:
     producer = stage.slot().open()
-    with pytest.raises(Aborted) as aborted:
+    with pytest.raises(SlotAborted) as aborted:
         stage.slot().publish(producer, [batches(producer, [(0, [b"a"])])], [("missing", 0)], {})
     assert aborted.value.gone == {"missing"}
     stage.publish(aborted.value.producer, [b"d"], 5)
@@ -300,7 +299,7 @@ def test_a_deleted_topic_is_gone_and_one_made_again_is_not(stage: Stage, soon_go
     done = stage.publish(stage.slot().open(), [b"a", b"b", b"c", b"d"])
     stage.topics.delete([stage.out[1]])
     time.sleep(GONE_S)
-    with pytest.raises(Aborted) as aborted:
+    with pytest.raises(SlotAborted) as aborted:
         stage.publish(done.producer, [b"e", b"f", b"g"])
     assert aborted.value.gone == {stage.out[1]}
     assert stage.client.partitions([*stage.out, "missing"]) == {stage.out[0]: 2}
@@ -331,7 +330,7 @@ def test_a_topic_that_refuses_its_records(stage: Stage, config: dict[str, str], 
     producer = stage.slot().open()
     some = batches(producer, [(0, [b"a"]), (1, [b"x" * 200]), (2, [b"c"])], key=key, timestamp_ms=LONG_AGO_MS)
     destinations = [stage.destinations[0], (strict, 1), stage.destinations[2]]
-    with pytest.raises(Aborted, match=strict) as aborted:
+    with pytest.raises(SlotAborted, match=strict) as aborted:
         stage.slot().publish(producer, [some], destinations, {(stage.events, 0): 5})
     assert aborted.value.refused.keys() == {strict}
     assert aborted.value.refused[strict].startswith(reason)
@@ -346,7 +345,7 @@ def test_an_abort_whose_answer_is_lost(stage: Stage, kind: str) -> None:
     producer = stage.slot().open()
     stage.client.answer_with["Produce"] = [errors.InvalidRecordError.errno]
     getattr(stage.client, kind)["EndTxn"] = 2
-    with pytest.raises(Aborted) as aborted:
+    with pytest.raises(SlotAborted) as aborted:
         stage.publish(producer, [b"a", b"b"], 5)
     stage.publish(aborted.value.producer, [b"c"], 6)
     assert (stage.read(), stage.offset()) == ([b"c"], 6)
@@ -357,7 +356,7 @@ def test_a_transaction_that_takes_too_long_is_unsettled(stage: Stage) -> None:
         slot = stage.slot(client=client)
         producer = slot.open()
 
-        def pieces() -> Iterator[Batches]:
+        def pieces() -> Iterator[RecordBatches]:
             yield batches(producer, [(0, [b"late"])])
             yield batches(producer, [(1, [b"too"])])  # now the broker has the first
             deadline = time.monotonic() + PATIENCE_S
@@ -377,7 +376,7 @@ def test_settling_ends_what_is_open_and_says_where_the_next_begins(stage: Stage)
     assert settled.offsets == {}
     done = stage.publish(settled.producers[names[0]], [b"a"], 3)
 
-    def pieces() -> Iterator[Batches]:
+    def pieces() -> Iterator[RecordBatches]:
         yield batches(done.producer, [(0, [b"open"])])
         with closing(Client(stage.kafka, {})) as other:
             fenced.append(fence_all(other, names, stage.group, [at]))
@@ -403,7 +402,7 @@ def test_a_broker_that_is_killed_in_the_middle_of_a_transaction() -> None:
             producer = stage.slot().open()
             sequences: dict[int, int] = {}
 
-            def pieces() -> Iterator[Batches]:
+            def pieces() -> Iterator[RecordBatches]:
                 yield batches(producer, [(0, [b"a", b"b"]), (2, [b"c"])], sequences)
                 yield batches(producer, [(0, [b"d"])], sequences)
                 broker.kill()
@@ -466,7 +465,7 @@ def test_a_driver_suspended_beyond_the_timeout_of_its_transaction_while_a_slot_c
         driver.slots = 1
         driver.publish([], {of_driver: 5})
         assert driver.committed([of_slot, of_driver]) == {of_driver: 5}
-        with pytest.raises(Fenced if replaced else SinkAborted):
+        with pytest.raises(Fenced if replaced else Aborted):
             driver.publish(suspended(), {of_driver: 6})
         if not replaced:
             driver.publish([Record(stage.out[0], b"key", b"of the driver", [], partition=0)], {of_driver: 6})

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka import errors
 
-from streaming.publishing.connection.client import Attempt, Client, Lost
+from streaming.publishing.connection.client import Attempt, Client, ConnectionLost
 
 
 class TroubledClient(Client):
@@ -40,12 +40,12 @@ class TroubledClient(Client):
             self.answer_with[name].pop(0)
         return response
 
-    def _lost(self, node: int | str, attempt: Attempt, name: str) -> Lost:
+    def _lost(self, node: int | str, attempt: Attempt, name: str) -> ConnectionLost:
         """The connection is really lost, and with it all that was on its way."""
         if (connection := self._manager._conns.get(node)) is not None:
             connection.close(errors.KafkaConnectionError("cut by the test"))
         attempt.note(name, "connection lost")
-        return Lost("cut by the test")
+        return ConnectionLost("cut by the test")
 
 
 def _replace_codes(response: Any, code: int) -> bool:

@@ -8,7 +8,7 @@ from kafka.protocol.producer import ProduceRequest
 
 from matchers.index.texts import Texts
 from streaming.publishing import produce
-from streaming.publishing.contract import Batches
+from streaming.publishing.contract import RecordBatches
 
 pytestmark = pytest.mark.kernels
 
@@ -18,10 +18,10 @@ LENGTHS = np.array([61, 200, 126, 127, 20_000])  # of batches; an unsigned varin
 OF = [0, 1, 1, 2, 3]  # the destination of each batch
 
 
-def batches() -> Batches:
+def batches() -> RecordBatches:
     end = np.cumsum(LENGTHS)
     data = np.arange(end[-1] + 5, dtype=np.int64).astype(np.uint8)
-    return Batches(data, end - LENGTHS + 5, end + 5, np.array(OF), np.ones(5, np.int64))
+    return RecordBatches(data, end - LENGTHS + 5, end + 5, np.array(OF), np.ones(5, np.int64))
 
 
 @pytest.mark.parametrize("version", [11, 12])

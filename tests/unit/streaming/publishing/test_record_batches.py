@@ -17,7 +17,7 @@ from streaming import publishing
 from streaming.documents.records import Record
 from streaming.publishing import produce, warm_up
 from streaming.publishing.columns import event_columns
-from streaming.publishing.contract import Batches, ProducerEpoch
+from streaming.publishing.contract import ProducerEpoch, RecordBatches
 from streaming.publishing.grouping import group
 from streaming.publishing.headers import event_headers
 from streaming.publishing.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
@@ -33,8 +33,8 @@ def form(compression: str = "none", most: int = 1_000_000) -> Format:
     return Format(ProducerEpoch(1, 0), np.zeros(1, np.int64), 0, compression, most)
 
 
-def of_deliveries(n: int, form: Format, value: bytes = b"") -> Batches:
-    """Batches of n deliveries with one destination."""
+def of_deliveries(n: int, form: Format, value: bytes = b"") -> RecordBatches:
+    """Record batches of n deliveries with one destination."""
     row = {"source": 0, "partition": 0, "offset": 0, "timestamp": 0, "value": value}
     events = event_columns(pa.RecordBatch.from_pylist([row], schema=INPUT))
     deliveries = group(np.zeros(n, np.int64), np.arange(n), Texts.of(["id"] * n), 1)
@@ -43,7 +43,7 @@ def of_deliveries(n: int, form: Format, value: bytes = b"") -> Batches:
     return encode(events, headers, deliveries, keys, np.zeros(n, np.int64), np.arange(n), form)
 
 
-def of_letters(n: int, form: Format, value: bytes = b"") -> Batches:
+def of_letters(n: int, form: Format, value: bytes = b"") -> RecordBatches:
     return of_records([Record("dead", None, value, [])] * n, [0] * n, form)
 
 
@@ -70,7 +70,7 @@ def test_nothing_is_no_batch(way: str) -> None:
         assert [len(column) for column in batches] == [0] * 5
 
 
-def codec(batches: Batches) -> int:
+def codec(batches: RecordBatches) -> int:
     """Of the first batch."""
     return int(batches.data[22] & 7)
 
