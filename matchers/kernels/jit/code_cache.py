@@ -64,6 +64,16 @@ class _Format(_numba.CompileResultCacheImpl):  # type: ignore[misc]  # numba has
     _locator_classes = (_numba.ZipCacheLocator, _Anywhere)
 
 
+class _IndexFile(_numba.IndexDataCacheFile):  # type: ignore[misc]  # numba has no types
+    """The index of a kernel's code, empty if it names a type that another version of this program has."""
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except (AttributeError, ImportError):  # numba reads the whole index before it looks at its stamp
+            return {}
+
+
 class CodeCache(_numba.FunctionCache):  # type: ignore[misc]  # numba has no types
     """The compiled code of one kernel, in place of numba's cache."""
 
@@ -117,7 +127,7 @@ class CodeCache(_numba.FunctionCache):  # type: ignore[misc]  # numba has no typ
     @cached_property
     def _files(self) -> list[Any]:
         stamp = self._impl.locator.get_source_stamp(), fingerprint(self._py_func)
-        return [_numba.IndexDataCacheFile(str(at), self._impl.filename_base, stamp) for at in self.places.read]
+        return [_IndexFile(str(at), self._impl.filename_base, stamp) for at in self.places.read]
 
 
 @cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -15,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numba
 import pytest
 
+from matchers.kernels.jit import code_cache
 from tests.support.documents import HOME
 
 ROOT = os.getuid() == 0
@@ -294,3 +297,9 @@ def test_a_kernel_is_compiled_again_if_a_kernel_of_another_file_that_it_calls_ha
     assert run() == (3, [])
     inner.write_text(inner.read_text().replace(old, new))
     assert run() == expected
+
+
+def test_an_index_that_names_a_type_of_another_version_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "kernel.nbi").write_bytes(pickle.dumps(numba.__version__) + b"cmatchers.kernels.merge\nGone\n.")
+    index = code_cache._IndexFile(str(tmp_path), "kernel", ("stamp",))
+    assert index._load_index() == {}
