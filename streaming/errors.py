@@ -1,4 +1,27 @@
-"""Errors that stop the job, with the reason and the remedy."""
+"""Errors that stop the job, with the reason and the remedy. * is `retry`: a later try may succeed.
+
+JobError
++-- BrokerUnreachable *
++-- Unauthenticated
++-- Forbidden
++-- Fenced
++-- Unsettled *
+|   +-- ExecutorLost *
++-- ClaimFailed *
++-- CheckpointInUse
++-- TopicMissing
++-- OffsetsBeyondEnd
++-- TopicReplaced *
++-- StorageFailed *
++-- NotRunning *
++-- SparkFailed *
++-- ProcessLost *
++-- RegistryUnreachable *
++-- Aborted *              kafka/sink.py: a transaction of the driver
++-- SlotAborted *          publishing/contract.py: a transaction of a task
++-- Unanswered *           admin/change_acks.py
++-- NoSubscription         admin/pause.py
+"""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ _SPECVERSION, _TYPE = ("ce_specversion", b"1.0"), ("ce_type", b"sluice.event")
 MAX_LETTER_BYTES = 10_000_000
 MAX_IDS_BYTES = 100_000
 MAX_DETAIL_LENGTH = 10_000
+MAX_RECORD_BYTES = 20_000_000  # of a dead letter, and so of a request
 
 
 BY_KEY = -1  # the partition where librdkafka's partitioner puts the key

@@ -12,11 +12,11 @@ from streaming.documents.records import Record
 from streaming.driver.composition import Names
 from streaming.kafka.sink import Aborted, Offsets
 from streaming.log import logger
+from streaming.publishing.contract import LEAST_ATTEMPTS
 from streaming.rows import SourcePartition
 
 log = logger("sluice.batch")
 
-LEAST_ATTEMPTS = 5  # at one transaction, however long they take
 KEEP_TRYING_S = 30.0  # since the first attempt
 LONGEST_PAUSE_S = 1.0  # between two attempts
 ABSENT_S = 5.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streaming.documents.records import BY_KEY
+from streaming.documents.records import BY_KEY, MAX_RECORD_BYTES
 from streaming.kafka.retention import DAY_MS
 from streaming.kafka.topics import Topic
 
@@ -51,7 +51,7 @@ def topics(settings: Settings, partitions: int, replication_factor: int) -> list
         "min.compaction.lag.ms": str(DAY_MS),
     }
     # A dead letter is a record that may have been as large as its topic allowed, and some headers.
-    roomy = {"max.message.bytes": "20000000"}
+    roomy = {"max.message.bytes": str(MAX_RECORD_BYTES)}
     configs: dict[str, tuple[int, dict[str, str]]] = {
         settings.events.topic: (partitions, {}),
         settings.subscriptions.topic: (partitions, compacted),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from streaming.documents.records import Record
+from streaming.documents.records import MAX_RECORD_BYTES, Record
 from streaming.errors import BrokerUnreachable, ClaimFailed, Fenced, JobError
 from streaming.kafka.committed import CommittedOffsets
 from streaming.kafka.errors import is_passing, translate
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60.0
 CLAIMS = 3  # attempts
 TAKEOVER_S = 5.0  # in which a process that has fenced another claims the offsets
-GONE_S = 10.0  # after which records that were not taken may have lost their topic
+UNTAKEN_S = 10.0  # after which records that were not taken may have lost their topic
 
 # Of a record: another of the same topic may be taken, or not, but this one never.
 REFUSALS = (
@@ -89,7 +89,7 @@ class TransactionalSink:
             # three times as much as all of them together.
             "linger.ms": 100,
             "batch.size": 1 << 20,
-            "message.max.bytes": 20_000_000,
+            "message.max.bytes": MAX_RECORD_BYTES,
             "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 1 << 18,
             "compression.type": "lz4",
@@ -219,13 +219,13 @@ class TransactionalSink:
     def _flush(self, topics: set[str], offsets: Offsets) -> None:
         """Send all records. A deleted topic can hold up all records of a transaction, and the producer does not say
         why."""
-        if not self._producer.flush(GONE_S):
+        if not self._producer.flush(UNTAKEN_S):
             return
         with suppress(KafkaException):  # of a broker that does not answer
-            if gone := topics - self._consumer.list_topics(timeout=GONE_S).topics.keys():
+            if gone := topics - self._consumer.list_topics(timeout=UNTAKEN_S).topics.keys():
                 self._abort(offsets)
                 raise Aborted(f"topic {min(gone)} does not exist any more")
-        if left := self._producer.flush(TIMEOUT_S - GONE_S):
+        if left := self._producer.flush(TIMEOUT_S - UNTAKEN_S):
             raise BrokerUnreachable(f"{left:,} records were not taken within {TIMEOUT_S:.0f} s")
 
     def _opened(self) -> Producer:
@@ -264,7 +264,7 @@ class TransactionalSink:
         new one, which has been created for this transaction."""
         self._asked = True
         with suppress(KafkaException):  # of a broker that does not answer: then the transaction is given up
-            self._producer.list_topics(timeout=GONE_S)
+            self._producer.list_topics(timeout=UNTAKEN_S)
 
     @contextmanager
     def _unveiled(self) -> Iterator[None]:

@@ -19,6 +19,8 @@ from streaming.index import notes
 from streaming.index.notes import NEVER
 from streaming.worker.reading import read_events
 
+MATCHES_AT_ONCE = 200_000  # in a transaction, or in an Arrow batch, unless they are of one event
+
 
 class Matched(NamedTuple):
     """M matches with subscriptions that lie in the same two columns."""

@@ -15,17 +15,14 @@ from pyspark import TaskContext
 
 from streaming.errors import ExecutorLost, TopicMissing, Unsettled
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import SlotAborted
+from streaming.publishing.contract import LEAST_ATTEMPTS, SlotAborted
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Committed, Slot
 from streaming.rows import SPARK_IS_RIGHT_FROM_MS, Kind
-from streaming.worker.matches import Matches
+from streaming.worker.matches import MATCHES_AT_ONCE, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
 from streaming.worker.transaction import Batch, Transaction
-
-LEAST_ATTEMPTS = 5  # at a transaction, unless the broker refuses another topic
-AT_ONCE = 200_000  # matches, in a transaction, unless they are of one event
 
 
 @dataclass
@@ -82,7 +79,7 @@ class Task:
         if self._stopped:
             return 0, published
         batch = Batch(self.settings, self.publication, self.client, self.false_positives, rows, matches, self._left)
-        for begin, end in matches.slices(AT_ONCE):
+        for begin, end in matches.slices(MATCHES_AT_ONCE):
             transaction = Transaction(batch, begin, end)
             committed = self._committed(transaction)
             if committed is None:

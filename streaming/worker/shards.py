@@ -22,9 +22,8 @@ from matchers.contract.tables import Int64, offsets_of
 from matchers.index.texts import Texts
 from streaming.rows import INPUT, Source
 from streaming.worker.buffers import bytes_of
-from streaming.worker.matches import Matched, Matches
+from streaming.worker.matches import MATCHES_AT_ONCE, Matched, Matches
 
-AT_ONCE = 200_000  # matches in an Arrow batch, unless they are of one event
 ORDER = ("source", "partition", "offset", "shard")
 
 _TEXTS = pa.list_(pa.binary())
@@ -45,7 +44,7 @@ _OF_RECORD = ("key", "value", "headers")
 
 def shipped(rows: pa.RecordBatch, matches: Matches, shard: int) -> Iterator[pa.RecordBatch]:
     """The rows of a shard (SHIPPED)."""
-    for begin, end in matches.slices(AT_ONCE):
+    for begin, end in matches.slices(MATCHES_AT_ONCE):
         some = _shipped(rows[begin:end], matches, begin, shard)
         yield some if shard == 0 else some.filter(pc.greater(pc.list_value_length(some["ids"]), 0))
 

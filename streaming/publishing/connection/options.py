@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streaming.documents.records import MAX_RECORD_BYTES
 from streaming.errors import JobError
 from streaming.publishing.connection import tls, tokens
 
@@ -118,7 +119,7 @@ class Options:
             },
             metadata_max_age_s=_number(given, "metadata.max.age.ms", 300_000) / 1000,
             transaction_timeout_ms=_number(given, "transaction.timeout.ms", 60_000),
-            max_request_bytes=_number(given, "message.max.bytes", 20_000_000),
+            max_request_bytes=_number(given, "message.max.bytes", MAX_RECORD_BYTES),
             batch_bytes=_number(given, "batch.size", 1_000_000),
             compression=_one_of("compression.type", given.get("compression.type", "lz4"), CODECS),
             acknowledge_ms=_number(given, "request.timeout.ms", 30_000),

@@ -131,7 +131,7 @@ class SlotHistory(Ledger):
         self.broker.point = self._request
         self.broker.owner = lambda: self._actors.running.facts.driver
         self._install(patch)
-        patch.setattr(publishing, "AT_ONCE", at_once)
+        patch.setattr(publishing, "MATCHES_AT_ONCE", at_once)
         patch.setattr(transaction, "PIECE_BYTES", piece_bytes)
 
     def _install(self, patch: pytest.MonkeyPatch) -> None:

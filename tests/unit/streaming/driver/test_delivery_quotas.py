@@ -78,7 +78,7 @@ def test_deliveries_are_counted_by_the_second_of_their_event_over_all_batches() 
 
 
 def test_all_transactions_of_a_batch_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publishing, "AT_ONCE", 1)
+    monkeypatch.setattr(publishing, "MATCHES_AT_ONCE", 1)
     p = limited(1)
     assert deliveries(p, 1_000, 1_000, 1_000, 2_000) == ["alice", OVER, OVER, "alice"]
     assert len(sink_of(p).transactions) == 5

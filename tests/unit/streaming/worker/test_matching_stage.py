@@ -16,9 +16,9 @@ from streaming.documents.subscriptions import Refused, read_change
 from streaming.driver.limits.load_shedding import Precision
 from streaming.errors import Unsettled
 from streaming.kafka.sink import Aborted
+from streaming.publishing.contract import LEAST_ATTEMPTS
 from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Progress, Published, Refusal, SlotReport
 from streaming.state.event_averages import EventAverages
-from streaming.worker import publishing
 from tests.support.doubles import kafka_double
 from tests.support.doubles.stage import (
     ALICE,
@@ -328,7 +328,7 @@ def test_an_aborted_transaction_of_a_task_is_tried_again(monkeypatch: pytest.Mon
     sink = ListSink()
     p = pipeline(sink)
     step(p, change(0, "a", ALICE))
-    sink.aborts = publishing.LEAST_ATTEMPTS - 1
+    sink.aborts = LEAST_ATTEMPTS - 1
     assert len(step(p, event(0, {"x": 1}))) == 1
     assert clock.now == 0.0
     sink.aborts = 9_999

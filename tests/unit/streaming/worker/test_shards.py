@@ -54,7 +54,7 @@ def content(batches: Any) -> Whole:
 @pytest.mark.parametrize("seed", range(20))
 def test_rows_of_all_shards_come_together(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     r = Random(seed)
-    monkeypatch.setattr(shards, "AT_ONCE", r.choice([1, 3, 200_000]))
+    monkeypatch.setattr(shards, "MATCHES_AT_ONCE", r.choice([1, 3, 200_000]))
     n_shards, n = r.randint(2, 4), r.randint(0, 12)
     events = [event(offset, b"%d" % offset, partition=offset % 2) for offset in range(n)]
     events.sort(key=lambda row: (row["partition"], row["offset"]))

@@ -198,7 +198,7 @@ def test_an_event_that_very_many_match_has_one_delivery_for_each_subscriber(monk
 
 
 def test_much_to_deliver_is_several_transactions_in_the_order_of_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publishing, "AT_ONCE", 3)
+    monkeypatch.setattr(publishing, "MATCHES_AT_ONCE", 3)
     sink = ListSink()
     p = pipeline(sink)
     step(p, *(change(i, f"id{i}", {"subscriber": f"s{i}", "pattern": {"x": [1]}}) for i in range(2)))
