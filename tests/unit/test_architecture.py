@@ -420,3 +420,27 @@ def test_no_registry_is_named() -> None:
 def test_the_container_image_holds_all_packages() -> None:
     kept = (HOME / ".dockerignore").read_text().split()
     assert {f"!{package}" for package in PACKAGES} <= set(kept)
+
+
+# Class names that stand for several things, by the reason.
+SHARED_NAMES = {
+    "layouts of one algorithm or one kernel, which others do not see; some stand in saved files": (
+        "Adaptation Alone Batch Candidate Cells Choice Columns Constraints Counting Documents Group Index Intervals "
+        "Lists Names Order Places Plan Precision Predicates Rows Runs Side Single Slots Tree"
+    ),
+    "a section of the settings is named as what it is about": "Deliveries Events",
+    "nodes and readers of two grammars": "Absent Compared Exists Not _Reader",
+    "results and inputs of separate measurements": "Answer Changes Figure Kind Outcome Point Row Start Verdict",
+    "a thing of one module each": "Change Compiled Directory Handle Place Refusal Topic",
+}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for module in MODULES:
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name_of(module))
+    allowed = {name for names in SHARED_NAMES.values() for name in names.split()}
+    several = {name: modules for name, modules in places.items() if len(modules) > 1 and name not in allowed}
+    assert several == {}
