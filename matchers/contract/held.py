@@ -1,7 +1,7 @@
 """Hold tuples of arrays for kernels: one word crosses the border of compiled code, however many arrays there are.
 
-An array costs 0.1 to 0.5 us at each call, since its parts are copied and its references counted; a `Held` costs that of
-one, and its arrays are taken over once. Kernels read its attribute `arrays`.
+An array costs 0.1 to 0.5 µs at each call, since its parts are copied and its references counted; an `ArraysHandle`
+costs that of one, and its arrays are taken over once. Kernels read its attribute `arrays`.
 """
 
 from __future__ import annotations
@@ -41,4 +41,4 @@ def _made(arrays: Any) -> Any:
     return _Compiled(arrays)
 
 
-Held: Any = _Plain if numba.config.DISABLE_JIT else _Compiled  # type: ignore[attr-defined]
+ArraysHandle: Any = _Plain if numba.config.DISABLE_JIT else _Compiled  # type: ignore[attr-defined]

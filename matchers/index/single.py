@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from matchers.contract.held import Held
+from matchers.contract.held import ArraysHandle
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch
 from matchers.index.encoding import Encoder
 from matchers.index.fields import Fields
@@ -91,7 +91,7 @@ class _Reader:
         )
         begins, ends = np.zeros(1, np.int64), np.zeros(1, np.int64)
         names = self.fields.names
-        self.held = Held(Reading(names, self._memory, self.found, begins, ends, self._several, self._hard))
+        self.held = ArraysHandle(Reading(names, self._memory, self.found, begins, ends, self._several, self._hard))
 
     def read(self, event: Event | bytes) -> None:
         if isinstance(event, bytes):
@@ -124,7 +124,7 @@ class _PartAlone:
     def __init__(self, part: Part, encoder: Encoder, removed: Int32, reader: _Reader) -> None:
         self._part, self._encoder, self._removed, self._reader = part, encoder, removed, reader
         self._matcher = part.matcher.alone()
-        self._rows = Held(Rows(part.segment.owner, part.segment.doubt, removed))
+        self._rows = ArraysHandle(Rows(part.segment.owner, part.segment.doubt, removed))
         self._most = int(encoder.n_columns.max(initial=0))  # columns of a field
         self._absent = len(encoder.columns.absent)
         self._make_room(_ROOM)
@@ -134,7 +134,7 @@ class _PartAlone:
         self._column: Int32 = np.empty(room, np.int32)
         self._value: Float64 = np.empty(room)
         arrays = self._offsets, self._column, self._value
-        self._encoding = Held(Encoding(self._encoder.columns, self._encoder.vocabulary.coded, *arrays))
+        self._encoding = ArraysHandle(Encoding(self._encoder.columns, self._encoder.vocabulary.coded, *arrays))
 
     def match(self, event: Event | bytes, found: list[str]) -> None:
         """Append the ids that the event satisfies."""

@@ -35,7 +35,7 @@ from matchers.algorithms.tiles.model import expected, expected_by_columns, expec
 from matchers.algorithms.tiles.quantiles import Quantiles
 from matchers.algorithms.tiles.runs import listed, room_for, united
 from matchers.algorithms.unique import Unique, rows
-from matchers.contract.held import Held
+from matchers.contract.held import ArraysHandle
 from matchers.contract.matcher import Matcher
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
@@ -128,7 +128,7 @@ class Tiles(Matcher):
 
     @cached_property
     def _filed(self) -> Any:
-        return Held(Filed(self.by_columns, self._slots, self.n_subscriptions))
+        return ArraysHandle(Filed(self.by_columns, self._slots, self.n_subscriptions))
 
     @property
     def _slots(self) -> Slots:
@@ -204,7 +204,7 @@ class Tiles(Matcher):
             np.ones(1, bool),
             np.zeros(len(COUNTERS), np.int64),
         )
-        held = Held(single)
+        held = ArraysHandle(single)
 
         def match(event: EventBatch) -> Int32:
             if as_batch and len(event.column) > sparse_up_to:
