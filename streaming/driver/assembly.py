@@ -49,7 +49,7 @@ from streaming.publishing.connection.options import Options
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
 from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, Topic, restore
-from streaming.state.state import AT_ONCE, STAND_IN, State
+from streaming.state.state import AT_ONCE, FALLBACK_ALGORITHM, State
 from streaming.state.store import Store
 from streaming.worker.settings import TaskSettings
 
@@ -66,7 +66,7 @@ def check(settings: Settings) -> None:
 
 
 def without_subscriptions(settings: Settings, is_ready: Callable[[str], bool]) -> Snapshot:
-    """The state before the first subscription: of the chosen algorithm, or of STAND_IN until that `is_ready`.
+    """The state before the first subscription: of the chosen algorithm, or of FALLBACK_ALGORITHM until that `is_ready`.
 
     Tries the algorithm's options, and loads the code that updates need. Raises JobError.
     """
@@ -75,7 +75,7 @@ def without_subscriptions(settings: Settings, is_ready: Callable[[str], bool]) -
         empty = Snapshot(0, chosen.algorithm, chosen.options, most=AT_ONCE, shards=chosen.shards)
         inspect.signature(ALGORITHMS[chosen.algorithm].build).bind(None, **chosen.options)
         if not is_ready(chosen.algorithm):
-            empty = replace(empty, algorithm=STAND_IN, options={})
+            empty = replace(empty, algorithm=FALLBACK_ALGORITHM, options={})
         empty.update([("a", [Conjunction({})]), ("b", [Conjunction({})])]).update([("a", [Conjunction({})])], ["b"])
     except TypeError as error:
         raise JobError(f"matching.options do not fit matching.algorithm = {chosen.algorithm!r}: {error}") from None

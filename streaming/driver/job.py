@@ -46,7 +46,7 @@ from streaming.state import remote
 from streaming.state.first_load import Slice
 from streaming.state.pool import BACKGROUND, processes
 from streaming.state.restore import Restored
-from streaming.state.state import STAND_IN, Index, State
+from streaming.state.state import FALLBACK_ALGORITHM, Index, State
 from streaming.state.store import Store
 from streaming.worker import interpreter
 from streaming.worker.settings import TaskSettings
@@ -152,7 +152,7 @@ class Start:
 
     def _compile_base(self) -> None:
         """Compile the kernels without which there is no job."""
-        if stages := ahead.needed([STAND_IN]):
+        if stages := ahead.needed([FALLBACK_ALGORITHM]):
             log.info("compiling kernels", of=[name for stage in stages for name in stage])
             with processes(os.cpu_count() or 1) as compilers:
                 ahead.compile(stages, {}, compilers, _say)
@@ -165,7 +165,7 @@ class Start:
         chosen = self.settings.matching
         stages = ahead.needed([chosen.algorithm])
         compiling = [name for stage in stages for name in stage]
-        log.info("compiling kernels, matching without an index", of=compiling, algorithm=STAND_IN)
+        log.info("compiling kernels, matching without an index", of=compiling, algorithm=FALLBACK_ALGORITHM)
         done = count(1)
 
         def compiled(kernels: Compiled) -> None:

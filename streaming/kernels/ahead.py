@@ -18,10 +18,10 @@ from numba.core import event
 from matchers import ALGORITHMS
 from streaming.kernels import rehearsal, stamp
 from streaming.publishing import warm_up as publishing
-from streaming.state.state import STAND_IN
+from streaming.state.state import FALLBACK_ALGORITHM
 
 PUBLISHING = "publishing"
-BASE = (PUBLISHING, STAND_IN)
+BASE = (PUBLISHING, FALLBACK_ALGORITHM)
 LONG = ("tiles", "ada_rein")  # go first, so that no processor waits for them at the end
 
 
@@ -43,7 +43,7 @@ def is_lasting(algorithm: str) -> bool:
 
 def _stages(algorithms: Collection[str]) -> list[list[str]]:
     chosen = {other for name in algorithms for other in ALGORITHMS[name].chooses if other in ALGORITHMS}
-    wanted = [name for name in sorted({*algorithms, *chosen} - {STAND_IN}) if ALGORITHMS[name].runnable()]
+    wanted = [name for name in sorted({*algorithms, *chosen} - {FALLBACK_ALGORITHM}) if ALGORITHMS[name].runnable()]
     plain = sorted((name for name in wanted if not ALGORITHMS[name].chooses), key=lambda name: name not in LONG)
     return [list(BASE), plain, [name for name in wanted if ALGORITHMS[name].chooses]]
 

@@ -33,7 +33,7 @@ from streaming.state.first_load import (
     words,
 )
 from streaming.state.pool import processes
-from streaming.state.state import STAND_IN
+from streaming.state.state import FALLBACK_ALGORITHM
 from streaming.state.store import Store
 
 log = logger("sluice.state")
@@ -119,11 +119,11 @@ def restore(
 
 def scanned_where_unfit(snapshot: Snapshot) -> Snapshot:
     """The snapshot without indexes of other algorithms or options, whose kernels may not be compiled, and which may not
-    be exact. STAND_IN takes their place; `Snapshot.due` tells which parts are to be indexed anew."""
+    be exact. FALLBACK_ALGORITHM takes their place; `Snapshot.due` tells which parts are to be indexed anew."""
 
     def usable(part: Part) -> Part:
-        fits = part.is_by(snapshot.algorithm, snapshot.options) or part.is_by(STAND_IN, {})
-        return part if fits else Part.of(part.segment, STAND_IN, {})
+        fits = part.is_by(snapshot.algorithm, snapshot.options) or part.is_by(FALLBACK_ALGORITHM, {})
+        return part if fits else Part.of(part.segment, FALLBACK_ALGORITHM, {})
 
     return snapshot.of(list(zip(map(usable, snapshot.parts), snapshot.removed, strict=True)), snapshot.version)
 

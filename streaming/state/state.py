@@ -25,7 +25,7 @@ from streaming.worker.settings import TaskSettings
 
 AT_ONCE = 8_192  # subscriptions that a batch's changes may move between parts
 RETIRED = 16  # files that workers are told to delete: the latest
-STAND_IN = "scan"  # matches where the index cannot yet; has no index to build, and few kernels
+FALLBACK_ALGORITHM = "scan"  # matches where the index cannot yet; has no index to build, and few kernels
 
 Index = tuple[str, Mapping[str, Any]]  # an algorithm and its options
 
@@ -55,11 +55,11 @@ class State:
 
     @property
     def lacks_index(self) -> bool:
-        """Whether STAND_IN matches most subscriptions, or all, although another algorithm is to do it."""
+        """Whether FALLBACK_ALGORITHM matches most subscriptions, or all, although another algorithm is to do it."""
         if self.better is not None:
             return True
         longest = max(self.snapshot.parts, key=lambda part: len(part.segment.ids), default=None)
-        return longest is not None and longest.algorithm == STAND_IN != self.snapshot.algorithm
+        return longest is not None and longest.algorithm == FALLBACK_ALGORITHM != self.snapshot.algorithm
 
     def subscription_offsets(self) -> dict[int, int]:
         return of_source(self.positions, SUBSCRIPTIONS)
