@@ -16,7 +16,7 @@ from matchers.language.explanation import Line, explain
 from matchers.language.model import Event
 from matchers.language.nesting import TOO_DEEP
 
-FEW = 16  # events, which are matched faster one by one than as a batch
+FEW_EVENTS = 16  # events, which are matched faster one by one than as a batch
 SCANNED = 256  # subscriptions added later, which take longer to index than to scan for many events
 
 
@@ -61,7 +61,7 @@ class Index:
                 f"match takes a list of events; for one write match([event]), not a {type(events).__name__}"
             )
         try:
-            found = self.snapshot.match(events) if len(events) > FEW else map(self._single.match, events)
+            found = self.snapshot.match(events) if len(events) > FEW_EVENTS else map(self._single.match, events)
             return [sorted(ids) for ids in found]
         except RecursionError:  # a document, in what only checks of whole events look at
             raise MatchingError(TOO_DEEP) from None

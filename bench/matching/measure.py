@@ -35,7 +35,7 @@ from matchers.algorithms.hem import Hem
 from matchers.contract.matcher import AdaptiveMatcher
 
 BASELINE = Candidate("scan")
-AT_ONCE = 16  # events that it is asked about where it is not measured: with ten million subscriptions it takes seconds
+EVENTS_AT_ONCE = 16  # for an algorithm that is asked but not measured: with ten million subscriptions it takes seconds
 LEARNING_BATCH = 256  # events in a call before an algorithm has settled
 
 
@@ -84,7 +84,7 @@ def measure(
             if candidate == BASELINE:
                 raise
             continue
-        own = effort if candidate in candidates else replace(effort, batch=min(AT_ONCE, effort.batch))
+        own = effort if candidate in candidates else replace(effort, batch=min(EVENTS_AT_ONCE, effort.batch))
         runs.append(_Run(candidate, matcher, perf_counter() - begin, workload, own))
     runs = in_time(runs)
     for run in runs:

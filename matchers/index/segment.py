@@ -19,7 +19,7 @@ from matchers.language.facets import NUMBER
 from matchers.language.lowering import Column, Conjunction
 from matchers.language.model import Event, Interval
 
-_NEVER: Sequence[Interval] = ((np.inf, -np.inf),)
+_NO_INTERVALS: Sequence[Interval] = ((np.inf, -np.inf),)
 
 
 _ARRAYS, _ALWAYS = 1, 2  # when a row's columns leave doubt
@@ -52,7 +52,7 @@ class Segment:
         for row, conjunction in enumerate(rows):
             for key, region in conjunction.regions.items():
                 c = position[key]
-                for begin, end in vocabulary.intervals(c, region) or _NEVER:
+                for begin, end in vocabulary.intervals(c, region) or _NO_INTERVALS:
                     subscription.append(row)
                     column.append(c)
                     low.append(begin)

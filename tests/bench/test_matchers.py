@@ -18,7 +18,7 @@ import run_stream
 from bench.errors import BenchError
 from bench.matching.answers import Answer, compare
 from bench.matching.candidates import Candidate
-from bench.matching.measure import AT_ONCE, Effort, measure
+from bench.matching.measure import EVENTS_AT_ONCE, Effort, measure
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.contract.matcher import AdaptiveMatcher
@@ -389,7 +389,7 @@ def test_scan_answers_few_events_at_once_unless_it_is_measured(monkeypatch: pyte
     monkeypatch.setitem(ALGORITHMS, "scan", Algorithm(lambda table: Seen(scan(table), list)))
     measure(SMALL, [Candidate("counting"), *[Candidate("scan")] * asked], Effort(0.0, 1, batch=20))
     of_compiling = {len(SMALL.small().prepared())}
-    assert max(sizes - of_compiling) == (20 if asked else AT_ONCE)
+    assert max(sizes - of_compiling) == (20 if asked else EVENTS_AT_ONCE)
 
 
 @dataclass(frozen=True, eq=False)

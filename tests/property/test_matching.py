@@ -16,7 +16,7 @@ from matchers import ALGORITHMS, EventBatch, Index, Interfaces, SubscriptionTabl
 from matchers.algorithms.tiles import sparse
 from matchers.language import naive
 from matchers.language.parsing import parse
-from matchers.library import FEW
+from matchers.library import FEW_EVENTS
 from tests.support.generators.algorithms import EXACTLY
 from tests.support.generators.strategies import batches, events_near, patterns, tables, workloads
 
@@ -35,7 +35,7 @@ def compare_all_ways(index: Index, subscriptions: Subscriptions, events: Events,
 
     Fails with the patterns and the event on which they differ.
     """
-    assert len(events) <= FEW  # these are matched one by one
+    assert len(events) <= FEW_EVENTS  # these are matched one by one
     by_definition = [sorted(ids) for ids in naive.match({id: parse(p) for id, p in subscriptions.items()}, events)]
     for form in (events, list(map(written, events))):
         for found in (index.match(form), [sorted(ids) for ids in index.snapshot.match(form)]):
@@ -107,7 +107,7 @@ def test_every_algorithm_does_what_the_table_promises(table: dict[str, Any], bat
 @given(table=tables(), batch=batches())
 def test_tiles_match_by_columns_alone_what_the_table_promises(table: dict[str, Any], batch: dict[str, Any]) -> None:
     built, events = SubscriptionTable.from_intervals(**table), EventBatch.from_values(**batch)
-    with patch.multiple(sparse, FEW=inf, SPARSE=1e6):
+    with patch.multiple(sparse, FEW_EVENTS=inf, SPARSE=1e6):
         matcher = ALGORITHMS["tiles"](built)
         assert listed(matcher.match(events)) == listed(ALGORITHMS["naive"](built).match(events))
 

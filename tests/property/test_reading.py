@@ -20,7 +20,7 @@ from matchers.index.kernels.json import DEPTH
 from matchers.index.values import Values, document, read_documents, read_events, read_json_values, spliced
 from matchers.language.model import Path
 from matchers.language.nesting import MAX_LEVELS
-from matchers.library import FEW
+from matchers.library import FEW_EVENTS
 from streaming.codecs import decode_event
 from streaming.rows import HEADERS
 from streaming.worker.reading import read_events as read_job_events
@@ -243,12 +243,16 @@ def test_the_library_and_the_job_take_the_same_bytes_for_events(events: list[byt
     index = Index.build({"s": {"x": [{"suffix": "a"}], "y": [{"prefix": "a"}]}})
     for number, event in enumerate(events):
         if number in job.undecodable:
-            for read_it in (index.match, lambda events: index.match(events * (FEW + 1)), lambda e: document(e[0])):
+            for read_it in (
+                index.match,
+                lambda events: index.match(events * (FEW_EVENTS + 1)),
+                lambda e: document(e[0]),
+            ):
                 with pytest.raises(MatchingError):
                     read_it([event])
             continue
         index.match([event])
-        index.match([event] * (FEW + 1))
+        index.match([event] * (FEW_EVENTS + 1))
         alone, _ = read_events([event], fields)
         assert held(alone, 0) == held(job.values, number) == held(read_documents([document(event)], fields), 0), event
         assert alone.several[0] == job.values.several[number]

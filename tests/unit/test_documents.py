@@ -11,7 +11,7 @@ import pytest
 from matchers import Index, MatchingError
 from matchers.language import naive
 from matchers.language.parsing import parse
-from matchers.library import FEW
+from matchers.library import FEW_EVENTS
 from streaming.codecs import Undecodable, decode_event
 from streaming.documents.subscriptions import read_change
 from tests.support.documents import DOCUMENTS, HOME, anchors, blocks, links, prose, steps
@@ -74,7 +74,7 @@ def test_what_is_no_event() -> None:
         with pytest.raises(Undecodable) as error:
             decode_event(in_backticks(value)[0].encode())
         assert reason.split(":")[0] in str(error.value)
-        for n in (1, FEW + 1):
+        for n in (1, FEW_EVENTS + 1):
             with pytest.raises(MatchingError, match=r"not JSON|is a JSON object, not|nested deeper than 64 levels"):
                 Index.build({"s": {}}).match([in_backticks(value)[0].encode()] * n)
 

@@ -31,12 +31,12 @@ from matchers.kernels.jit import compiled
 
 TINY = 64  # subscriptions, and intervals, for which nothing is measured
 SHORT = 4  # intervals of a subscription in a column, on average: of TINY subscriptions there may be more
-FEW, FEW_LISTED = 2_000, 200_000  # subscriptions and their intervals, for which nothing is compiled
+FEW_SUBSCRIPTIONS, FEW_INTERVALS = 2_000, 200_000  # subscriptions and their intervals, for which nothing is compiled
 LEVELS = 20  # of `tama`: columns of long lists have more ends than 13 levels have cells
 LOOKED_AT = 500  # subscriptions, and events, that tell the kind of a table
 LISTED = 8  # intervals of a subscription in a column, on average
 MANY = 0.003  # of all subscriptions match an event
-SPARSE = 10  # attributes of a table for one of an event
+COLUMNS_PER_VALUE = 10  # attributes of a table for one of an event
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def _tama(table: SubscriptionTable) -> Matcher:
 CANDIDATES: dict[str, Candidate] = {
     "tiles": Candidate(tiles.build, tiles_kernel.match_batch, lambda _: True),
     "hem": Candidate(hem.build, hem_kernel.mark_mismatches, lambda kind: kind.matched > MANY),
-    "be_tree": Candidate(be_tree.build, be_tree_kernel.be_tree, lambda kind: kind.sparse > SPARSE),
-    "ocm": Candidate(ocm.build, ocm_kernel.ocm_in_lanes, lambda kind: kind.sparse > SPARSE),
+    "be_tree": Candidate(be_tree.build, be_tree_kernel.be_tree, lambda kind: kind.sparse > COLUMNS_PER_VALUE),
+    "ocm": Candidate(ocm.build, ocm_kernel.ocm_in_lanes, lambda kind: kind.sparse > COLUMNS_PER_VALUE),
     "counting": Candidate(counting.build, counting_kernel.counting_in_lanes, lambda _: False),
     "tama": Candidate(_tama, tama_kernel.tama, lambda kind: kind.listed > LISTED, tama_batch.match_batch),
     "scan": Candidate(scan.build, scan_kernel.scan, lambda _: True),
@@ -92,7 +92,7 @@ def is_tiny(table: SubscriptionTable) -> bool:
 
 
 def is_few(table: SubscriptionTable) -> bool:
-    return table.n_subscriptions <= FEW and len(table.column) <= FEW_LISTED
+    return table.n_subscriptions <= FEW_SUBSCRIPTIONS and len(table.column) <= FEW_INTERVALS
 
 
 def asked(table: SubscriptionTable) -> list[str]:
@@ -104,4 +104,6 @@ def asked(table: SubscriptionTable) -> list[str]:
     left = {name: c for name, c in CANDIDATES.items() if name not in known}
     kind = Kind.of(table) if left else None
     known += [name for name, c in left.items() if kind is not None and c.worth(kind)]
-    return [name for name in CANDIDATES if name in known and (name != "scan" or table.n_subscriptions <= FEW)]
+    return [
+        name for name in CANDIDATES if name in known and (name != "scan" or table.n_subscriptions <= FEW_SUBSCRIPTIONS)
+    ]

@@ -18,7 +18,7 @@ from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.kernels.counting import padded
 
-DENSE = 40  # lanes of a row at least
+DENSE_LANES = 40  # lanes of a row at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Counting(Matcher):
     def match(self, events: EventBatch) -> MatchBatch:
         n_columns = len(self.columns.start) - 1
         fit = self.columns.n_subscriptions <= MOST_LINES and self.columns.needed.itemsize == 1
-        if fit and dense(events, n_columns, DENSE) and in_lanes(events, n_columns):
+        if fit and dense(events, n_columns, DENSE_LANES) and in_lanes(events, n_columns):
 
             def mark(base: int, bits: Words) -> None:
                 counting_in_lanes(base, events.arrays, self.columns, bits)

@@ -54,7 +54,7 @@ Words = NDArray[np.uint64]
 BLOCK = 1 << 16  # subscriptions: as many as 16 bits number
 CHUNK_BITS = 1 << 27  # of B, of several events at a time
 PAIRS_A_CELL = 4  # at least, on average
-DENSE = 32  # predicates of a block for each 64 subscriptions, from which on an attribute has all g groups
+DENSE_PREDICATES = 32  # predicates of a block for each 64 subscriptions, from which on an attribute has all g groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,9 @@ def lay_out(table: SubscriptionTable, c: int, g: int, levels: int, block: int, c
         np.int32
     )
     words = block // 64
-    groups = np.minimum(np.minimum((g * predicates + DENSE * words // 2) // (DENSE * words), g), cells).astype(np.int32)
+    groups = np.minimum(
+        np.minimum((g * predicates + DENSE_PREDICATES * words // 2) // (DENSE_PREDICATES * words), g), cells
+    ).astype(np.int32)
     first_cell = offsets_of(cells)
     n_sets = np.where(groups > 0, groups.astype(np.int64) + 1, 0)
     first_set = np.cumsum(n_sets) - n_sets

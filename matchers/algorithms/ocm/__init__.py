@@ -15,9 +15,9 @@ counters lie side by side (kernels/lanes.py). Where events have few of the names
 The tables are dealt out to threads (`threads`), as with the paper's parallel for: no two have a filter in common.
 
 The paper does not say how many bits a NameVector has, nor how tables within NV_e are found. Ours has 64 where a filter
-constrains few of the names (FEW), so that an event probably has few too, else as many as leave FILTERS filters a table
-on average. All vectors within NV_e are looked up, unless it is less work to go through all tables. `match` lists
-filters where the paper marks interfaces; `forward` does the latter.
+constrains few of the names (FEW_OF_NAMES), so that an event probably has few too, else as many as leave FILTERS filters
+a table on average. All vectors within NV_e are looked up, unless it is less work to go through all tables. `match`
+lists filters where the paper marks interfaces; `forward` does the latter.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, Subsc
 from matchers.errors import MatchingError
 
 FILTERS = 8  # of a table, on average at least
-FEW = 1 / 8  # of all names
+FEW_OF_NAMES = 1 / 8  # of all names
 MOST_COUNTED = 256  # names, of which a counter is a byte
 _NO_INTERFACE: Int32 = np.empty(0, np.int32)
-DENSE = 8  # lanes of a row at least
+DENSE_LANES = 8  # lanes of a row at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Ocm(Matcher):
         return (
             len(self.shares) == 1
             and n_columns < MOST_COUNTED
-            and dense(events, n_columns, DENSE)
+            and dense(events, n_columns, DENSE_LANES)
             and in_lanes(events, n_columns)
         )
 
@@ -127,7 +127,7 @@ def build(table: SubscriptionTable, bits: int | None = None, threads: int = 1) -
 
 
 def _few(table: SubscriptionTable) -> bool:
-    return table.n_subscriptions > 0 and float(table.needed.mean()) <= FEW * table.n_columns
+    return table.n_subscriptions > 0 and float(table.needed.mean()) <= FEW_OF_NAMES * table.n_columns
 
 
 STORED = (Ocm, Names, Tables, Constraints)

@@ -26,8 +26,8 @@ from matchers.contract.tables import Float64, Int32, Int64, SubscriptionTable, o
 UInt16 = NDArray[np.uint16]
 
 SAMPLE = 1 << 16  # intervals of a column, from which its edges are taken
-FEW = 512  # edges that a column may have in any case
-MOST = (1 << 16) - 3  # cells are 16 bits, and one of them says that there is no value
+FEW_EDGES = 512  # edges that a column may have in any case
+MOST_EDGES = (1 << 16) - 3  # cells are 16 bits, and one of them says that there is no value
 CELLS_A_PREDICATE = 64.0  # over how many cells a predicate of mean width should reach
 
 
@@ -108,10 +108,10 @@ def _edges(low: Float64, high: Float64, of: Int32) -> Float64:
         ends = np.sort(np.concatenate([lows, highs + 1.0 if whole else np.nextafter(highs, np.inf)]))
     ends = ends[np.isfinite(ends)]
     distinct = _distinct(ends)
-    if len(distinct) <= FEW:
+    if len(distinct) <= FEW_EDGES:
         return distinct
     width = np.mean(np.searchsorted(ends, highs) - np.searchsorted(ends, lows)) / len(ends)
-    n = int(np.clip(CELLS_A_PREDICATE / max(float(width), 1e-9), FEW, MOST))
+    n = int(np.clip(CELLS_A_PREDICATE / max(float(width), 1e-9), FEW_EDGES, MOST_EDGES))
     if len(distinct) <= n:
         return distinct
     return _distinct(ends[np.arange(1, n + 1) * len(ends) // (n + 1)])

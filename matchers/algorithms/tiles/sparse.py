@@ -12,8 +12,8 @@ from matchers.algorithms.tiles.kernels.sparse import ColumnIndex, match_filed
 from matchers.contract.tables import EventBatch, Int64, MatchBatch
 
 FILED = 4  # columns
-FEW = 1 / 8  # of all columns, that subscriptions constrain on average
-SPARSE = 1 / 4  # of all columns, that an event has at most
+FEW_OF_COLUMNS = 1 / 8  # of all columns, that subscriptions constrain on average
+SPARSE_OF_COLUMNS = 1 / 4  # of all columns, that an event has at most
 LAID_OUT = 1 << 22  # bytes that the columns of events take
 MATCHES = 64  # of an event, for which there is room at first
 
@@ -24,7 +24,7 @@ def column_index(hulls: Ranges) -> ColumnIndex:
     A slot is filed under those of its columns that the fewest slots constrain.
     """
     n, d = len(hulls.start) - 1, len(hulls.n_cells)
-    if len(hulls.column) > FEW * d * n:
+    if len(hulls.column) > FEW_OF_COLUMNS * d * n:
         n = 0
     filed = np.full((FILED, n), d, np.int32)
     if n:
@@ -45,7 +45,7 @@ def column_index(hulls: Ranges) -> ColumnIndex:
 
 def most_values(by_columns: ColumnIndex) -> int:
     """Of an event that is sparse; below 0 where no event is matched by its columns."""
-    return int(SPARSE * (len(by_columns.pair_start) - 2)) if len(by_columns.slot) else -1
+    return int(SPARSE_OF_COLUMNS * (len(by_columns.pair_start) - 2)) if len(by_columns.slot) else -1
 
 
 def match(

@@ -16,7 +16,7 @@ from matchers import Index, MatchingError
 from matchers.algorithms.scan import Scan
 from matchers.algorithms.tiles import Tiles
 from matchers.index.compiling import FEWEST_DOCUMENTS
-from matchers.library import FEW
+from matchers.library import FEW_EVENTS
 from tests.support.generators import workloads
 
 pytestmark = pytest.mark.kernels
@@ -45,13 +45,13 @@ def test_an_event_alone_matches_as_in_a_batch_and_as_bytes(algorithm: str) -> No
         text = json.dumps(event).encode()
         for given in (event, text):
             assert index.match([given]) == [expected]
-            assert index.match([given] * (FEW + 1)) == [expected] * (FEW + 1)
+            assert index.match([given] * (FEW_EVENTS + 1)) == [expected] * (FEW_EVENTS + 1)
         assert index.match([text, event]) == [expected] * 2
-        assert index.match([text, event] * FEW) == [expected] * (2 * FEW)
+        assert index.match([text, event] * FEW_EVENTS) == [expected] * (2 * FEW_EVENTS)
 
 
 @pytest.mark.parametrize("event", ['{"symbol": "IBM"}', None, 5, [], ["symbol"], bytearray(b"{}")])
-@pytest.mark.parametrize("n", [1, FEW + 1])
+@pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
 def test_what_is_neither_a_document_nor_bytes_is_no_event(n: int, event: Any) -> None:
     index = Index.build(PATTERNS)
     for events in ([event] * n, [b"{}", *[event] * n]):
@@ -110,7 +110,7 @@ def test_what_is_wrong_with_the_arguments_is_said() -> None:
         (b'{"symbol": "\xed\xa0\x80"}', "not JSON"),
     ],
 )
-@pytest.mark.parametrize("n", [1, FEW + 1])
+@pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
 def test_bytes_that_are_no_event_are_refused(n: int, text: bytes, reason: str) -> None:
     index = Index.build(PATTERNS)
     with pytest.raises(MatchingError, match=reason):
@@ -118,7 +118,7 @@ def test_bytes_that_are_no_event_are_refused(n: int, text: bytes, reason: str) -
     assert index.match([{"symbol": "IBM"}]) == [["middle", "none", "suffix"]]
 
 
-@pytest.mark.parametrize("n", [1, FEW + 1])
+@pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
@@ -136,7 +136,7 @@ def test_a_document_that_is_no_event_is_refused(n: int, event: dict[str, Any], r
     assert index.match([{"symbol": nested(63)}] * n) == [["none"]] * n
 
 
-@pytest.mark.parametrize("n", [1, FEW + 1])
+@pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
 def test_an_event_may_have_64_levels_and_pairs_of_surrogates(n: int) -> None:
     index = Index.build({"s": {"x": ["\U0001f600", "\\ud800"]}})
     deep = b"[" * 62 + b'{"y": "\\n"}' + b"]" * 62
@@ -154,7 +154,7 @@ def test_patterns_with_half_of_a_pair_of_surrogates_are_refused(n: int, pattern:
         Index.build({f"s{i}": pattern for i in range(n)})
 
 
-@pytest.mark.parametrize("n", [1, FEW + 1])
+@pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
 def test_a_value_that_json_does_not_know_is_refused(n: int) -> None:
     with pytest.raises(TypeError, match="not set"):
         Index.build(PATTERNS).match([{"symbol": {1}}] * n)

@@ -298,7 +298,7 @@ def test_the_reason_is_one_log_line_of_which_updates_make_none(
 def test_a_table_of_few_asks_for_compiled_kernels_only(monkeypatch: pytest.MonkeyPatch) -> None:
     ready = {candidates.CANDIDATES[name].kernel for name in ("counting", "hem")}
     monkeypatch.setattr(candidates, "compiled", ready.__contains__)
-    assert candidates.asked(uniform_table(candidates.FEW, 3, 2, 0.3)) == ["hem", "counting", "scan"]
+    assert candidates.asked(uniform_table(candidates.FEW_SUBSCRIPTIONS, 3, 2, 0.3)) == ["hem", "counting", "scan"]
 
 
 def lists(n: int, length: int) -> SubscriptionTable:
@@ -330,7 +330,7 @@ def test_a_longer_table_has_those_compiled_that_may_be_far_ahead(
     monkeypatch: pytest.MonkeyPatch, attributes: int, predicates: int, width: float, names: list[str]
 ) -> None:
     monkeypatch.setattr(candidates, "compiled", lambda _: False)
-    assert candidates.asked(uniform_table(candidates.FEW + 1, attributes, predicates, width)) == names
+    assert candidates.asked(uniform_table(candidates.FEW_SUBSCRIPTIONS + 1, attributes, predicates, width)) == names
 
 
 @pytest.mark.filterwarnings("error")
@@ -352,9 +352,9 @@ def test_what_was_measured_for_few_holds_for_others_of_their_kind(monkeypatch: p
     monkeypatch.setattr(auto, "choose", choose)
     monkeypatch.setattr(auto, "asked", lambda _: ["tiles", "scan"])
     monkeypatch.setattr(auto, "_chosen", {})
-    for n in (600, 700, 1_100, 600, candidates.FEW + 1, candidates.FEW + 1):
+    for n in (600, 700, 1_100, 600, candidates.FEW_SUBSCRIPTIONS + 1, candidates.FEW_SUBSCRIPTIONS + 1):
         auto.build(uniform_table(n, 3, 2, 0.3))
-    assert measured == [600, 1_100, candidates.FEW + 1, candidates.FEW + 1]
+    assert measured == [600, 1_100, candidates.FEW_SUBSCRIPTIONS + 1, candidates.FEW_SUBSCRIPTIONS + 1]
     auto.build(uniform_table(600, 3, 1, 0.3))
     auto.build(uniform_table(600, 3, 2, 0.9))
     assert len(measured) == 6
@@ -378,7 +378,7 @@ def test_the_reason_tells_the_algorithm_of_each_case() -> None:
 
 
 def test_the_reason_tells_what_is_known_of_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = uniform_table(candidates.FEW + 1, 3, 2, 0.3)
+    table = uniform_table(candidates.FEW_SUBSCRIPTIONS + 1, 3, 2, 0.3)
     monkeypatch.setattr(auto, "choose", lambda *_: {Choice(64, 2.4, "scan", 3.5): ALGORITHMS["scan"].build(table)})
     assert auto.build(table, attributes=2.41, batch=57.3).about == (
         "scan (3.5 us) for events in batches of 64; 2,001 subscriptions of 2 of 3 attributes each; events: 2.41 "
@@ -486,7 +486,7 @@ def test_it_is_settled_though_another_case_has_a_trial_that_never_begins() -> No
 
 
 def test_each_process_learns_for_itself() -> None:
-    table = uniform_table(candidates.FEW + 1, 3, 2, 0.3)
+    table = uniform_table(candidates.FEW_SUBSCRIPTIONS + 1, 3, 2, 0.3)
     scan, hem = (candidates.CANDIDATES[name](table) for name in ("scan", "hem"))
     choices = (Choice(1, 3, "scan", 1.0, near=("hem",)), Choice(64, 3, "hem", 1.0, near=("scan",)))
     built = auto.Auto(choices, (scan, hem), "")
@@ -506,7 +506,9 @@ def test_those_near_are_named_with_a_choice_unless_the_table_is_of_few(monkeypat
     monkeypatch.setattr(auto, "choose", lambda *_: near)
     monkeypatch.setattr(auto, "asked", lambda _: ["hem", "scan"])
     monkeypatch.setattr(auto, "_chosen", {})
-    assert [choice.near for choice in auto.build(uniform_table(candidates.FEW, 3, 2, 0.3)).choices] == [()]
+    assert [choice.near for choice in auto.build(uniform_table(candidates.FEW_SUBSCRIPTIONS, 3, 2, 0.3)).choices] == [
+        ()
+    ]
 
 
 def test_an_event_alone_goes_the_short_way_of_what_was_chosen() -> None:

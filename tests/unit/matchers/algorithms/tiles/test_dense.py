@@ -11,7 +11,7 @@ import pytest
 from matchers import EventBatch, SubscriptionTable
 from matchers.algorithms import tiles
 from matchers.algorithms.tiles import Tiles, dense
-from matchers.algorithms.tiles.dense import NEVER
+from matchers.algorithms.tiles.dense import NEVER_DENSE
 from tests.support.generators.algorithms import UNCOMPILED
 from tests.unit.matchers.agreement import agrees, random_batch, random_table, uniform_table
 
@@ -35,7 +35,7 @@ def test_random_tables_match_as_scan_does(seed: int, options: dict[str, int]) ->
     """Lists, contradictions, the same ones again; events with arrays, without values, with columns of no table."""
     r = np.random.default_rng(seed)
     table = random_table(r, int(r.integers(1, MOST)), int(r.integers(1, 20)))
-    with patch.object(tiles.sparse, "FEW", 0.0):
+    with patch.object(tiles.sparse, "FEW_OF_COLUMNS", 0.0):
         matcher = by_events(table, **options)
     for n in (3, 64, 70, MOST // 3):
         agrees(matcher, table, random_batch(r, n, table.n_columns + 1))
@@ -69,9 +69,9 @@ def test_batches_of_several_chunks_leave_nothing_to_the_next(monkeypatch: pytest
 
 
 def test_tiles_are_left_where_events_match_much_and_batches_are_long() -> None:
-    n = dense.FEW
+    n = dense.FEW_SUBSCRIPTIONS
     assert tiles.build(uniform_table(n, 6, 3, 0.7)).dense_from < 512
-    assert tiles.build(uniform_table(n - 1, 6, 3, 0.7)).dense_from == NEVER
-    assert tiles.build(uniform_table(n, 10, 8, 0.1)).dense_from == NEVER
+    assert tiles.build(uniform_table(n - 1, 6, 3, 0.7)).dense_from == NEVER_DENSE
+    assert tiles.build(uniform_table(n, 10, 8, 0.1)).dense_from == NEVER_DENSE
     with patch.object(dense, "LARGEST", 1 << 10):
-        assert tiles.build(uniform_table(n, 6, 3, 0.7)).dense_from == NEVER
+        assert tiles.build(uniform_table(n, 6, 3, 0.7)).dense_from == NEVER_DENSE

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from matchers import SubscriptionTable
-from matchers.algorithms.tiles.quantiles import FEW, MOST, Quantiles
+from matchers.algorithms.tiles.quantiles import FEW_EDGES, MOST_EDGES, Quantiles
 
 pytestmark = pytest.mark.kernels
 
@@ -93,7 +93,7 @@ def test_both_zeros_are_one_value(name: str) -> None:
 def test_a_value_that_many_ask_for_has_a_cell_of_its_own(value: float) -> None:
     low, high = [*spread.tolist(), *[value] * 300], [*(spread + 0.3).tolist(), *[value] * 300]
     quantiles = of_column(low, high)
-    assert quantiles.n_cells[1] <= FEW + 1
+    assert quantiles.n_cells[1] <= FEW_EDGES + 1
     below, own, above = cells(quantiles, np.array([np.nextafter(value, -INF), value, np.nextafter(value, INF)]))
     assert below < own < above
 
@@ -113,7 +113,7 @@ def test_all_ends_are_edges_while_they_are_few() -> None:
 
 def test_narrow_predicates_make_more_cells_than_wide_ones_and_never_too_many() -> None:
     wide, narrow = (of_column(*BOUNDS[name]).n_cells[1] for name in ("more ends than edges", "narrow, so more edges"))
-    assert wide <= FEW + 1 < narrow <= MOST + 1
+    assert wide <= FEW_EDGES + 1 < narrow <= MOST_EDGES + 1
 
 
 def test_the_cells_do_not_depend_on_threads() -> None:
