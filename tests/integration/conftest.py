@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,6 +74,15 @@ def prefix(kafka: str) -> Iterator[str]:
     topics = Topics(kafka, {})
     if mine := [t for t in topics.partitions() if t.startswith(unique)]:
         topics.delete(mine)
+
+
+def delete(topics: Topics, name: str) -> None:
+    """Delete a topic, and wait until the broker lists it no more."""
+    topics.delete([name])
+    deadline = time.monotonic() + PATIENCE_S
+    while name in topics.partitions():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.fixture

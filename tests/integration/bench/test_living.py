@@ -78,8 +78,10 @@ def test_nothing_is_left_of_it_after_ctrl_c(directory: Path) -> None:
     with living(directory) as process:
         assert process.stderr is not None
         assert "sluice starts" in process.stderr.readline()
-        time.sleep(3)  # amid the start of Spark
-        assert len(processes_of(directory)) >= 4  # broker, generator, driver and its JVM
+        deadline = time.monotonic() + PATIENCE_S
+        while len(processes_of(directory)) < 4:  # broker, generator, driver and its JVM: amid the start of Spark
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130

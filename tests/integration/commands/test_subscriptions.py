@@ -15,6 +15,7 @@ from streaming.documents.records import Origin
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster, read
 from tests.integration.conftest import CommandLine
+from tests.support.patience import PATIENCE_S
 
 ALICE = {"subscriber": "alice", "pattern": {"x": [1]}}
 
@@ -24,7 +25,7 @@ def written(settings: Settings, topic: str, values: list[tuple[str | None, bytes
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers})
     for key, value in values:
         producer.produce(topic, value, key)
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def document(id: str, **more: Any) -> tuple[str, bytes]:

@@ -47,7 +47,7 @@ class Shell:
         if killed := re.fullmatch(r"kill %(\d)", step.command):
             process, log = self.jobs.pop(int(killed[1]))
             process.terminate()
-            assert process.wait(60) == 0, log.read_text()
+            assert process.wait(PATIENCE_S) == 0, log.read_text()
             assert all(re.search(pattern(line), log.read_text()) for line in step.said), log.read_text()
         elif step.command.endswith("&"):
             self._start(step)
@@ -59,7 +59,7 @@ class Shell:
     def close(self) -> None:
         for process, _ in reversed(self.jobs.values()):
             process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            process.wait(PATIENCE_S)
 
     def _run(self, step: Step) -> bool:
         done = subprocess.run(

@@ -24,7 +24,7 @@ from tests.support.patience import PATIENCE_S
 
 PARTITIONS = 4
 LARGE = 1_000  # events of a partition: of a small batch there is only one task
-HELD_UP_S = 2.0  # a batch takes less, unless one of its tasks does not end
+HELD_UP_S = 10.0  # a batch takes less, unless one of its tasks does not end
 SILENT_S = 30  # then an executor is lost to Spark
 MORE = 20_000  # subscriptions, more than parts without a file may have together, in however many batches they come
 
@@ -42,7 +42,7 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
         for n in range(len(sent), len(sent) + each * PARTITIONS):
             producer.produce(f"{sluice.name}.events", json.dumps({"x": x, "n": n}).encode(), partition=n % PARTITIONS)
             sent[x, n] += 1
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
 
     def delivered(subscriber: str) -> Counter[tuple[int, int]]:
         events = (json.loads(record.value) for record in records(kafka, f"{sluice.name}.to.{subscriber}"))
@@ -118,8 +118,7 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
 
             def is_held_up() -> bool:
                 produce(3, LARGE)
-                time.sleep(HELD_UP_S)
-                return not done()
+                return not within(HELD_UP_S, done)
 
             running.until("held up", is_held_up)
             kill([jvm, *workers])
@@ -160,8 +159,7 @@ def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
             def is_held_up() -> bool:
                 """Each batch is a single task, of either executor."""
                 produce()
-                time.sleep(HELD_UP_S)
-                return running.total("events") < sent
+                return not within(HELD_UP_S, lambda: running.total("events") >= sent)
 
             running.until("held up", is_held_up)
             running.until("delivered by the other", lambda: len(delivered()) >= sent)
@@ -171,6 +169,13 @@ def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
             assert any("Executor heartbeat timed out" in line for line in running.other)
             assert ended([hanging], PATIENCE_S)
             running.until("replaced", lambda: len(jvms(spark)) == WORKERS)
+
+
+def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while not (holds := condition()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return holds
 
 
 def assignments(spark: SparkCluster, settings: Mapping[str, str] = MappingProxyType({})) -> list[str]:

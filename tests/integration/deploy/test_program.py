@@ -21,7 +21,6 @@ EXAMPLE = re.search(
     (HOME / "docs" / "cluster.md").read_text(),
     re.DOTALL,
 )
-pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture

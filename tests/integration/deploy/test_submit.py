@@ -145,7 +145,7 @@ def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_w
             def joined() -> bool:
                 """Files come and go with batches, and there are none without events."""
                 producer.produce(f"{sluice.name}.events", b"{}")
-                producer.flush(30)
+                producer.flush(PATIENCE_S)
                 return bool(now := spark.fetched()) and not now & first
 
             running.until("on the executor, and the old ones gone", joined)

@@ -14,6 +14,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from tests.support.patience import PATIENCE_S
+
 
 @dataclass
 class Span:
@@ -54,7 +56,7 @@ def collector() -> Iterator[Collector]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             one.requests += 1
-            one.open.wait(60)
+            one.open.wait(PATIENCE_S)
             if one.status == 200:
                 assert self.path == "/v1/traces"
                 assert self.headers["Content-Type"] == "application/x-protobuf"

@@ -12,6 +12,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from urllib.request import Request, urlopen
 
+from tests.support.patience import PATIENCE_S
+
 READABLE = "// protobuf as people write it, which nobody asked for"
 
 
@@ -29,7 +31,7 @@ class SchemaRegistry:
         document = {"schema": schema, "schemaType": type, "references": list(references)}
         url = f"{self.url}/subjects/{subject}/versions"
         request = Request(url, json.dumps(document).encode(), {"content-type": "application/json"})
-        with urlopen(request, timeout=10) as response:
+        with urlopen(request, timeout=PATIENCE_S) as response:
             id: int = json.load(response)["id"]
             return id
 

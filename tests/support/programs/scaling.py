@@ -31,13 +31,13 @@ from streaming.process.job_process import JobProcess
 from tests.faults.cluster import SparkCluster
 from tests.faults.processes import Process, below
 from tests.support.documents import HOME
+from tests.support.patience import PATIENCE_S
 from tests.support.programs import confined
 
 PARTITIONS = 12  # each of 1, 2, 3 and 4 executors gets the same number
 WARM = 15_000  # events for each executor
 CHANGES = 1_000
 ROUNDS = 6  # batches that count, about; the first and the last do not
-WAIT_S = 240.0
 
 
 @dataclass
@@ -59,11 +59,11 @@ class Batches:
             self.ends.append((time.monotonic(), self.events, self.look()))
 
     def until(self, events: int, changes: int, job: JobProcess) -> None:
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + PATIENCE_S
         while self.events < events or self.changes < changes:
             job.check()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.events:,} of {events:,} events in {WAIT_S:.0f} s")
+                raise TimeoutError(f"{self.events:,} of {events:,} events in {PATIENCE_S:.0f} s")
             time.sleep(0.02)
 
 
@@ -131,7 +131,7 @@ def measured(feed: Feed, spark: SparkCluster, here: Place, number: int, cores: f
     batches, before = Batches(), feed.sent
     own = {"spark.options.spark.cores.max": str(number), "events.max_per_batch": str(number * per_batch)}
     log = here.directory / f"job{number}.log"
-    with ExitStack() as last, JobProcess(HOME, {**here.flags, **own}, log, batches.hear, WAIT_S) as job:
+    with ExitStack() as last, JobProcess(HOME, {**here.flags, **own}, log, batches.hear, PATIENCE_S) as job:
         for n in range(2):
             feed.events(number * WARM)
             feed.changes(CHANGES)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from commands.shared.signals import stop_on_signals
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def test_a_signal_sets_the_event_and_a_second_one_interrupts(number: signal.Sign
     stop = stop_on_signals()
     assert not stop.is_set()
     os.kill(os.getpid(), number)
-    assert stop.wait(10)
+    assert stop.wait(PATIENCE_S)
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), number)
 
@@ -34,4 +35,4 @@ def test_the_main_thread_may_hold_the_events_lock() -> None:
     stop = stop_on_signals()
     with stop._cond:  # type: ignore[attr-defined]  # as in the middle of stop.wait()
         os.kill(os.getpid(), signal.SIGINT)
-    assert stop.wait(10)
+    assert stop.wait(PATIENCE_S)

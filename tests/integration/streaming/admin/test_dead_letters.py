@@ -68,7 +68,7 @@ def write(settings: Settings, written: Sequence[Record]) -> list[tuple[int, int]
     for n, (topic, key, value, headers, partition) in enumerate(written):
         producer.produce(topic, value, key, partition, headers=[*headers], on_delivery=at(n))
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return [places[n] for n in range(len(written))]
 
 
@@ -441,10 +441,10 @@ def test_a_marker_behind_a_transaction_that_is_open_is_waited_for(settings: Sett
     first, second = letter(settings, made.POISON_EVENT), letter(settings, made.POISON_EVENT, b"later")
     write(settings, [first])
     job = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "transactional.id": settings.query.name})
-    job.init_transactions(30)
+    job.init_transactions(PATIENCE_S)
     job.begin_transaction()
     job.produce(second.topic, second.value, second.key, headers=[*second.headers])
-    assert job.flush(30) == 0
+    assert job.flush(PATIENCE_S) == 0
     write(settings, [marker(settings.dead_letters.topic, DeadLetterPosition(0, 0))])
     end = threading.Timer(1.0, job.commit_transaction if committed else job.abort_transaction)
     end.start()

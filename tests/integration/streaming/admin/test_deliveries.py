@@ -39,7 +39,7 @@ def deliver(settings: Settings, subscriber: str, *events: str) -> None:
         topic = layout.delivery_topic(settings, subscriber)
         made = records.delivery(topic, subscriber.encode(), event.encode(), headers, '["s1","s2"]', 0)
         producer.produce(made.topic, made.value, made.key, headers=[*made.headers])
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def produce(settings: Settings, *events: tuple[int, int, bytes | None, Any]) -> 
         at_ms = BEGIN_MS + 1_000 * second
         producer.produce(settings.events.topic, value, str(n), partition, timestamp=at_ms, headers=headers)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def numbered(codec: str, n: int, x: int) -> tuple[bytes, list[tuple[str, bytes]]]:
@@ -155,20 +155,20 @@ def test_events_of_transactions_count_once_committed_and_their_markers_are_nothi
     sluice("subscribe", stdin=lines(subscription("s", "alice", x=[1])))
     kafka = settings.kafka.bootstrap_servers
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": f"{sluice.name}.events"})
-    producer.init_transactions(30)
+    producer.init_transactions(PATIENCE_S)
 
     def transaction(n: int) -> None:
         producer.begin_transaction()
         producer.produce(settings.events.topic, numbered("json", n, 1)[0], partition=0)
-        producer.flush(30)
+        producer.flush(PATIENCE_S)
 
     for n, end in enumerate((producer.commit_transaction, producer.abort_transaction, producer.commit_transaction)):
         transaction(n)
-        end(30)
+        end(PATIENCE_S)
     time.sleep(0.1)
     between_ms = int(time.time() * 1000)  # the last record before it is a marker, and an event comes after it
     transaction(3)
-    producer.commit_transaction(30)
+    producer.commit_transaction(PATIENCE_S)
     transaction(4)  # still open at the start
 
     to = f"{sluice.name}.to.alice"
@@ -176,7 +176,7 @@ def test_events_of_transactions_count_once_committed_and_their_markers_are_nothi
     assert numbers(settings, to) == [0, 2]
     assert replayed(settings).finished
     assert numbers(settings, to) == [0, 2, 0, 2, 3]
-    producer.abort_transaction(30)
+    producer.abort_transaction(PATIENCE_S)
 
 
 def test_events_with_schemas_wait_for_their_registry_and_a_pattern_that_nothing_satisfies_gets_nothing(
@@ -303,7 +303,7 @@ def test_what_cannot_be_replayed_is_refused_before_any_event_is_read(sluice: Com
     sluice("unsubscribe", "gone")
     producer = Producer({"bootstrap.servers": kafka})
     producer.produce(f"{sluice.name}.subscriptions", b'{"pattern": {"x": 5}, "subscriber": "alice"}', b"bad")
-    producer.flush(30)
+    producer.flush(PATIENCE_S)
     produce(settings, *((0, n, *numbered("json", n, 1)) for n in range(4)))
 
     for id, reason in {

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from tests.faults.processes import ended, kill
 from tests.integration.conftest import CommandLine
 from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
+from tests.support.patience import PATIENCE_S
 
 SOURCES = 4  # partitions of the events
 AT_ONCE = 3_000  # events: of so many, the next batch has several tasks
@@ -36,12 +37,12 @@ def test_each_source_partition_moves_when_the_driver_knows_of_new_ones(
         for n in range(sent, sent + AT_ONCE):
             producer.produce(f"{sluice.name}.events", json.dumps({"n": n}).encode(), partition=n % SOURCES)
         sent += AT_ONCE
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
         running.until("delivered", lambda: running.total("events") - sent >= before)
 
     def add_one(there: int) -> None:
         admin = AdminClient({"bootstrap.servers": kafka})
-        admin.create_partitions([NewPartitions(topic, there + 1)])[topic].result(30)
+        admin.create_partitions([NewPartitions(topic, there + 1)])[topic].result(PATIENCE_S)
 
     def used() -> set[int]:
         return {record.partition for record in records(kafka, topic)}

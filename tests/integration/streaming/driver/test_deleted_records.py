@@ -14,7 +14,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.topics import Topic, Topics
-from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine, delete
 from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
@@ -24,7 +24,7 @@ EVERYTHING = subscription("a", "alice", n=[{"exists": True}])
 def delete_records(kafka: str, topic: str, before: int) -> None:
     admin = AdminClient({"bootstrap.servers": kafka})
     for future in admin.delete_records([TopicPartition(topic, 0, before)]).values():
-        future.result(30)
+        future.result(PATIENCE_S)
 
 
 def write(kafka: str, topic: str, begin: int, end: int, **options: Any) -> None:
@@ -38,7 +38,7 @@ def write(kafka: str, topic: str, begin: int, end: int, **options: Any) -> None:
         producer.produce(topic, json.dumps({"n": n}), partition=0)
         if options:
             producer.commit_transaction()
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def numbers(kafka: str, topic: str) -> list[int]:
@@ -148,9 +148,7 @@ def test_a_topic_made_again_is_read_from_its_first_record_on(sluice: CommandLine
 
 def again(topics: Topics, name: str) -> None:
     """Deletes a topic and makes another of its name."""
-    topics.delete([name])
-    while name in topics.partitions():
-        time.sleep(0.05)
+    delete(topics, name)
     while topics.create([Topic(name)]):
         time.sleep(0.05)
 
@@ -159,4 +157,4 @@ def commit(kafka: str, group: str, topic: str, offset: int) -> None:
     admin = AdminClient({"bootstrap.servers": kafka})
     asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])]
     for future in admin.alter_consumer_group_offsets(asked).values():
-        future.result(30)
+        future.result(PATIENCE_S)

@@ -20,7 +20,7 @@ from kafka import KafkaConsumer, TopicPartition
 from streaming.kafka.topics import Topic, Topics
 from tests.faults.processes import Process, below
 from tests.integration import forked
-from tests.integration.conftest import CommandLine, prefix
+from tests.integration.conftest import CommandLine, delete, prefix
 from tests.integration.shared_jvm import SHARED, Jvm
 from tests.support.patience import PATIENCE_S
 
@@ -276,8 +276,7 @@ def test_a_deleted_topic_of_a_subscriber_is_made_again(shared: Shared, kafka: st
     shared.sluice("subscribe", "--wait", stdin=lines(subscription("a", "ann", y=[1]), subscription("b", "ben", y=[1])))
     shared.produce({"y": 1})
     letters = len(records(kafka, f"{name}.dead"))  # of other tests
-    shared.topics.delete([f"{name}.to.ben"])
-    time.sleep(1)
+    delete(shared.topics, f"{name}.to.ben")
     shared.produce({"y": 1, "n": 2})
     assert len(records(kafka, f"{name}.to.ann")) == 2
     assert [r.value for r in records(kafka, f"{name}.to.ben")] == [b'{"y": 1, "n": 2}']
@@ -297,8 +296,7 @@ def test_deliveries_to_a_deleted_topic_are_dead_letters_where_the_job_may_make_n
         running.running()
         sluice("produce", stdin=lines({"x": 1}))
         running.until("done with one event", lambda: running.total("events") == 1)
-        topics.delete([f"{name}.to.ben"])
-        time.sleep(1)
+        delete(topics, f"{name}.to.ben")
         sluice("produce", stdin=lines({"x": 1, "n": 2}))
         running.until("done with two events", lambda: running.total("events") == 2)
         assert len(records(kafka, f"{name}.to.ann")) == 2

@@ -59,7 +59,7 @@ def test_what_is_killed_while_it_starts_is_started_again(
             killed = of(job)
             time.sleep(after_s)
             kill(killed)
-            assert ended(killed, 10.0)
+            assert ended(killed, PATIENCE_S)
         job.wait_for("running", lambda: bool(job.lines("running")), PATIENCE_S)
         ends = [line["exit_code"] for line in job.lines("the job ended, restarting it")]
         of_jvms = sum(of is jvms for of, _ in kills)

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.integration.conftest import CommandLine
 from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
+from tests.support.patience import PATIENCE_S
 
 
 def said(running: Job, event: str) -> list[dict[str, object]]:
@@ -25,7 +26,7 @@ def of_one_second(kafka: str, topic: str, *events: dict[str, int]) -> None:
     now = int(1000 * time.time())
     for event in events:
         producer.produce(topic, json.dumps(event).encode(), partition=0, timestamp=now)
-    assert not producer.flush(30)
+    assert not producer.flush(PATIENCE_S)
 
 
 def test_a_job_goes_on_with_what_it_saved_and_without_if_that_is_spoiled(
@@ -94,7 +95,7 @@ def test_a_withdrawn_subscription_stays_withdrawn_when_a_partition_is_added_and_
     with job(sluice) as first:
         first.running()
         admin = AdminClient({"bootstrap.servers": kafka})
-        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(PATIENCE_S)
         sluice("unsubscribe", "--wait", *ids)
         sluice("produce", stdin=lines({"x": 1}))
         first.until("done with an event", lambda: first.total("events") == 1)

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.integration.conftest import CommandLine
 from tests.integration.streaming.driver.test_job import job, lines, records, subscription
+from tests.support.patience import PATIENCE_S
 
 GOOD_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 # (timestamp in ms, ce_time). librdkafka takes 0 for now, so 1 stands for it.
@@ -40,7 +41,7 @@ def takes_any_time(kafka: str, *topics: str) -> None:
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=settings) for topic in topics]
     admin = AdminClient({"bootstrap.servers": kafka})
     for future in admin.incremental_alter_configs(resources).values():
-        future.result(30)
+        future.result(PATIENCE_S)
 
 
 def write(kafka: str, topic: str, written: Iterable[tuple[bytes | None, str, int]]) -> None:
@@ -53,7 +54,7 @@ def write(kafka: str, topic: str, written: Iterable[tuple[bytes | None, str, int
             on_delivery=lambda error, _: failed.append(error) if error else None,
             timestamp=timestamp,
         )
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
     assert failed == []
 
 

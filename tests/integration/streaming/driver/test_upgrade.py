@@ -6,14 +6,13 @@ import json
 import signal
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.integration.conftest import CommandLine
@@ -61,9 +60,15 @@ class Load:
     def _run(self) -> None:
         producer = Producer({"bootstrap.servers": self.kafka, "topic.metadata.refresh.interval.ms": 500})
         while not self._ended.wait(1 / PER_S):
-            producer.produce(self.topic, json.dumps({"n": self.sent}).encode(), partition=self.sent % self.partitions)
-            self.sent += 1
-        assert producer.flush(30) == 0
+            partition = self.sent % self.partitions
+            try:
+                producer.produce(self.topic, json.dumps({"n": self.sent}).encode(), partition=partition)
+                self.sent += 1
+            except KafkaException as error:  # the producer learns of a new partition a while after it was made
+                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+                    raise
+                producer.poll(0.1)
+        assert producer.flush(PATIENCE_S) == 0
 
 
 def version_of(running: Job) -> str:
@@ -88,8 +93,7 @@ def test_another_version_takes_over_under_load_and_back(sluice: CommandLine, kaf
                 assert first.ended() == 1
                 assert any("has taken over" in line for line in first.other)
                 admin = AdminClient({"bootstrap.servers": kafka})
-                admin.create_partitions([NewPartitions(load.topic, 3)])[load.topic].result(30)
-                time.sleep(2)  # the producer learns of it
+                admin.create_partitions([NewPartitions(load.topic, 3)])[load.topic].result(PATIENCE_S)
                 load.partitions = 3
                 second.until("at work", lambda: second.total("events") > ENOUGH)
                 second.process.send_signal(signal.SIGTERM)

@@ -128,7 +128,7 @@ class Load:
             time.sleep(0.05)
 
     def flush(self) -> None:
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(PATIENCE_S) == 0
 
     def expected(self) -> Mapping[str, list[list[int]]]:
         """For each subscriber and partition of the events, in their order."""

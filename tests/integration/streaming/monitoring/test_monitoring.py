@@ -41,11 +41,11 @@ def scraped(url: str) -> dict[tuple[str, ...], float]:
 def in_a_transaction(kafka: str, topic: str, values: list[bytes]) -> None:
     """Behind them the log has a marker, which is no record."""
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": topic})
-    producer.init_transactions(30)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     for value in values:
         producer.produce(topic, value, partition=0, headers={"traceparent": f"00-{SOME_TRACE}-{SOME_SPAN}-01"})
-    producer.commit_transaction(30)
+    producer.commit_transaction(PATIENCE_S)
 
 
 def check_traces(receiver: Collector, name: str, batches: list[dict[str, Any]]) -> None:
@@ -84,12 +84,13 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
         running.until("done with the first", lambda: running.total("events") == 10)
         running.until("ready", lambda: ask(f"{url}/ready")[0] == 200)
         workers = [one for one in running.processes() if "\0streaming.worker.daemon\0" in one.command]
+        before = len(warnings(running))  # a busy machine may have had its own
         for worker in workers:
             worker.send(signal.SIGSTOP)
         try:
             sluice("produce", stdin=lines(*({"n": n} for n in range(10, 100))))
-            running.until("warned", lambda: warnings(running))
-            (line,) = warnings(running)
+            running.until("warned", lambda: len(warnings(running)) > before)
+            line = warnings(running)[before]
             assert (line["level"], line["stage"]) == ("warning", "match")
             assert line["for_s"] > 2
             assert "Spark's Python workers" in line["look_at"]
@@ -104,8 +105,8 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
                 worker.send(signal.SIGCONT)
         running.until("done", lambda: running.total("events") == 100)
         running.until("ready again", lambda: ask(f"{url}/ready")[0] == 200)
-        running.until("going on", lambda: any(one["event"] == "the batch continues" for one in running.lines))
-        assert len(warnings(running)) == 1
+        running.until("going on", lambda: line["batch"] in continued(running))
+        assert [one["batch"] for one in warnings(running)].count(line["batch"]) == 1
         assert sorted(json.loads(record.value)["n"] for record in records(kafka, f"{name}.to.alice")) == list(
             range(100)
         )
@@ -141,7 +142,8 @@ def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_th
         batch = max(line["batch_ms"] for line in running.lines if line["event"] == "batch")
         assert batch > 1_000 * stalled_after_s, "that was no long batch"
 
-        sluice("produce", stdin=lines(*({"n": n, "text": "SLOW"} for n in range(pieces * rows))))
+        hanging = pieces // 2
+        sluice("produce", stdin=lines(*({"n": n, "text": "SLOW"} for n in range(hanging * rows))))
         running.until("at work", lambda: (status()["in_hand"] or {}).get("stage") == "match")
         workers = [one for one in running.processes() if "\0tests.slow_daemon\0" in one.command]
         for worker in workers:
@@ -154,7 +156,11 @@ def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_th
             for worker in workers:
                 worker.send(signal.SIGCONT)
         running.until("alive again", lambda: ask(f"{url}/health")[0] == 200)
-        running.until("done", lambda: running.total("events") + running.total("unreported") > 2 * pieces * rows)
+        running.until("done", lambda: running.total("events") + running.total("unreported") > (pieces + hanging) * rows)
+
+
+def continued(running: Job) -> set[int]:
+    return {line["batch"] for line in running.lines if line["event"] == "the batch continues"}
 
 
 def warnings(running: Job) -> list[dict[str, Any]]:

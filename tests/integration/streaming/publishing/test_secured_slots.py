@@ -20,6 +20,7 @@ from streaming.publishing.slot import Committed, Slot
 from tests.integration.conftest import JARS
 from tests.support.doubles.plain_batches import batches
 from tests.support.doubles.secured import ADMIN, ADMIN_PASSWORD, Right, Secured, certificates, rights, secured_kafka
+from tests.support.patience import PATIENCE_S
 
 PASSWORD = "hunter2-of-the-job"
 DESTINATIONS = [("deliveries.alice", 0), ("deliveries.bob", 0)]
@@ -37,7 +38,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def publish(secured: Secured) -> Committed:
-    with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD), timeout_s=10)) as client:
+    with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD), timeout_s=PATIENCE_S)) as client:
         producer = fence_all(client, [SLOT], "sluice", list(OFFSETS)).producers[SLOT]
         some = batches(producer, [(0, [b"a"]), (1, [b"b"])])
         return Slot(client, SLOT, "sluice").publish(producer, [some], DESTINATIONS, OFFSETS)

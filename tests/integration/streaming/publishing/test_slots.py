@@ -27,7 +27,7 @@ from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import ProducerEpoch, RecordBatches, SlotAborted
 from streaming.publishing.fencing import fence_all, slot_name
 from streaming.publishing.slot import Committed, Slot
-from tests.integration.conftest import JARS, prefix
+from tests.integration.conftest import JARS, delete, prefix
 from tests.integration.streaming.publishing.troubled_client import TroubledClient
 from tests.support.doubles.plain_batches import batches
 from tests.support.patience import PATIENCE_S
@@ -200,7 +200,7 @@ def test_a_caller_that_fails_leaves_nothing_open(stage: Stage) -> None:
     with pytest.raises(ZeroDivisionError):
         stage.slot().publish(producer, pieces(), stage.destinations, {(stage.events, 0): 5})
     assert stage.read() == []
-    assert stage.topics.ends(stage.out, 10)[stage.destinations[0]] == 2  # the record and the mark of its end
+    assert stage.topics.ends(stage.out, PATIENCE_S)[stage.destinations[0]] == 2  # the record and the mark of its end
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
@@ -297,8 +297,7 @@ def test_only_topics_that_are_gone(stage: Stage, soon_gone: None) -> None:
 
 def test_a_deleted_topic_is_gone_and_one_made_again_is_not(stage: Stage, soon_gone: None) -> None:
     done = stage.publish(stage.slot().open(), [b"a", b"b", b"c", b"d"])
-    stage.topics.delete([stage.out[1]])
-    time.sleep(GONE_S)
+    delete(stage.topics, stage.out[1])
     with pytest.raises(SlotAborted) as aborted:
         stage.publish(done.producer, [b"e", b"f", b"g"])
     assert aborted.value.gone == {stage.out[1]}
@@ -360,7 +359,7 @@ def test_a_transaction_that_takes_too_long_is_unsettled(stage: Stage) -> None:
             yield batches(producer, [(0, [b"late"])])
             yield batches(producer, [(1, [b"too"])])  # now the broker has the first
             deadline = time.monotonic() + PATIENCE_S
-            while stage.topics.ends(stage.out, 10)[stage.destinations[0]] == 0:  # until it is aborted
+            while stage.topics.ends(stage.out, PATIENCE_S)[stage.destinations[0]] == 0:  # until it is aborted
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
 
@@ -426,7 +425,7 @@ def test_the_partitions_of_topics(stage: Stage) -> None:
 def test_a_topic_with_more_partitions_than_are_known_is_asked_about_again(stage: Stage) -> None:
     assert stage.client.partitions(stage.out) == dict.fromkeys(stage.out, 2)
     admin = AdminClient({"bootstrap.servers": stage.kafka})
-    admin.create_partitions([NewPartitions(stage.out[0], 3)])[stage.out[0]].result(30)
+    admin.create_partitions([NewPartitions(stage.out[0], 3)])[stage.out[0]].result(PATIENCE_S)
     while Topics(stage.kafka, {}).partitions()[stage.out[0]] < 3:  # a broker hears of it a moment after it is made
         time.sleep(0.01)
     assert stage.client.partitions(stage.out, {stage.out[1]: 2}) == dict.fromkeys(stage.out, 2)
@@ -450,11 +449,11 @@ def test_a_driver_suspended_beyond_the_timeout_of_its_transaction_while_a_slot_c
 
     def suspended() -> Iterator[Record]:
         yield Record(stage.out[0], b"key", b"never seen", [], partition=0)
-        driver._producer.flush(10)
+        driver._producer.flush(PATIENCE_S)
         some = batches(producer, [(2, [b"of the slot"])])
         stage.slot().publish(producer, [some], stage.destinations, {of_slot: 7}, driver.note)
         deadline = time.monotonic() + PATIENCE_S
-        while not stage.topics.ends(stage.out, 10)[stage.destinations[0]]:  # it is open
+        while not stage.topics.ends(stage.out, PATIENCE_S)[stage.destinations[0]]:  # it is open
             assert time.monotonic() < deadline
             time.sleep(0.1)
         if replaced:

@@ -314,5 +314,5 @@ def test_unit_times_are_read_from_the_clock_once() -> None:
 
 
 def test_unit_times_of_this_machine_are_times() -> None:
-    times = unit_times(time.perf_counter, 1000)
+    times = unit_times(time.thread_time, 1000)  # a busy machine takes none of it
     assert all(0 <= t < 1e-3 for t in (times.beta_s, times.gamma_s, times.delta_s, times.epsilon_s))

@@ -11,6 +11,7 @@ import pytest
 
 from streaming.driver import launch
 from streaming.driver.launch import beside
+from tests.support.patience import PATIENCE_S
 
 
 def test_a_context_is_entered_in_a_thread_and_ends_with_the_one_that_waits_for_it() -> None:
@@ -19,7 +20,7 @@ def test_a_context_is_entered_in_a_thread_and_ends_with_the_one_that_waits_for_i
 
     @contextmanager
     def context() -> Iterator[int]:
-        assert goes_on.wait(60)
+        assert goes_on.wait(PATIENCE_S)
         steps.append("entered")
         try:
             yield 7
@@ -66,13 +67,13 @@ def test_a_stop_whose_time_is_up_says_so_and_the_next_one_waits(monkeypatch: pyt
 
     def run(settings: Any, opens: Any, stop: threading.Event, lineage: str, running: Any) -> None:
         running(None)
-        assert stop.wait(60)
-        assert done.wait(60)
+        assert stop.wait(PATIENCE_S)
+        assert done.wait(PATIENCE_S)
 
     monkeypatch.setattr(launch, "run", run)
     monkeypatch.setattr(launch, "InheritableThread", threading.Thread)
     handle = launch.Handle(None, None)  # type: ignore[arg-type]  # `run` uses neither
     assert not handle.stop(timeout_s=0.01)
     done.set()
-    assert handle.stop(timeout_s=60)
+    assert handle.stop(timeout_s=PATIENCE_S)
     assert handle.await_termination(0)

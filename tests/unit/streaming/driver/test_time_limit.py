@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from streaming.driver.limits.time_limit import FACTOR, FIRST_S, REMEMBERED, TimeLimit
+from tests.support.patience import PATIENCE_S
 
 
 @dataclass
@@ -55,7 +56,7 @@ def test_a_job_that_takes_too_long_is_cancelled() -> None:
     made = limit(0.01, 0.0)
     made.jobs = jobs
     with suppress(ValueError), made.watched() as cancelled:
-        assert jobs.ended.wait(60)
+        assert jobs.ended.wait(PATIENCE_S)
         raise ValueError("cancelled")
     assert cancelled.is_set()
     assert jobs.calls == ["begin", "cancel", "end"]

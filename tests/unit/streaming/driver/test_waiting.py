@@ -20,6 +20,7 @@ from streaming.errors import JobError
 from streaming.rows import EVENTS, SUBSCRIPTIONS
 from tests.support.doubles.spark_double import Frame
 from tests.support.doubles.stage import ListSink, event, pipeline, state
+from tests.support.patience import PATIENCE_S
 
 
 def frame(p: Pipeline, *rows: dict[str, Any]) -> Any:
@@ -54,7 +55,7 @@ def test_who_stops_the_job_need_not_wait_for_a_record() -> None:
     waiting = threading.Thread(target=batches, args=(frame(p), 0))
     waiting.start()
     batches._refuse()
-    waiting.join(60)
+    waiting.join(PATIENCE_S)
     assert not waiting.is_alive()
     assert batches.failure is None
 
@@ -70,7 +71,7 @@ def test_a_stop_that_waits_for_a_batch_says_so(
         while not caplog.records:
             time.sleep(0.001)
         assert refusing.is_alive()
-    refusing.join(60)
+    refusing.join(PATIENCE_S)
     assert caplog.messages == ["the batch in hand is not done yet, waiting for it"]
     assert batches._finished
 
@@ -95,7 +96,7 @@ def test_a_query_ends_between_two_batches_and_not_within_one(monkeypatch: pytest
     waiting.start()
     while not batches.ended(query):  # type: ignore[arg-type]  # a double
         pass
-    waiting.join(60)
+    waiting.join(PATIENCE_S)
     assert (query.stopped, waiting.is_alive()) == (True, False)
     with pytest.raises(InterruptedError):
         batches(frame(p), 1)

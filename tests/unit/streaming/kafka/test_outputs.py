@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from streaming.errors import BrokerUnreachable
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.outputs import outputs as from_settings
 from streaming.kafka.topics import Topic
+from tests.support.patience import PATIENCE_S
 
 
 class ListedTopics:
@@ -29,7 +31,7 @@ class ListedTopics:
     def partitions(self) -> dict[str, int]:
         there = dict(self.there)
         self.lists += 1
-        self.goes_on.wait(10)
+        self.goes_on.wait(PATIENCE_S)
         if self.fails:
             raise BrokerUnreachable("no answer")
         return there
@@ -46,12 +48,10 @@ def outputs(topics: Any, max_age_s: float) -> OutputTopics:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    waiting = threading.Event()
-    for _ in range(1_000):
-        if condition():
-            return
-        waiting.wait(0.01)
-    raise AssertionError("it does not happen")
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.01)
 
 
 def test_only_unusual_numbers_of_partitions_of_our_topics_are_told() -> None:

@@ -26,6 +26,7 @@ from streaming.monitoring.view import RUNNING, JobView, Lag
 from streaming.monitoring.web import connections, page
 from streaming.monitoring.web.server import Server
 from tests.support.logged import fields_of
+from tests.support.patience import PATIENCE_S
 from tests.unit.streaming.monitoring.test_monitoring import ABOUT, TOPICS, Asked, busy, running
 
 PATHS = ["/", "/status.json", "/metrics", "/health", "/ready"]
@@ -38,7 +39,7 @@ def answering() -> Iterator[Server]:
 
 
 def ask(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, bytes]:
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=10)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=PATIENCE_S)
     try:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
@@ -162,7 +163,8 @@ def test_the_port_that_was_asked_for_is_taken_again_at_once() -> None:
             assert ask(found, "/")[0] == 200
 
 
-def test_nothing_is_left_of_it_even_while_clients_are_connected() -> None:
+def test_nothing_is_left_of_it_even_while_clients_are_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PATIENCE_S", PATIENCE_S)
     before = threading.active_count()
     with Server("127.0.0.1", 0, busy) as found:
         port = int(found.url.rpartition(":")[2])
@@ -182,7 +184,7 @@ def test_nothing_is_left_of_it_even_while_clients_are_connected() -> None:
 def slow_clients(port: int, number: int) -> Iterator[list[socket.socket]]:
     """Open `number` connections, each of which sends a byte of its request now and then. Closed ones are opened again,
     some at a time."""
-    clients = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(number)]
+    clients = [socket.create_connection(("127.0.0.1", port), PATIENCE_S) for _ in range(number)]
     done = threading.Event()
 
     def trickle() -> None:
@@ -195,7 +197,7 @@ def slow_clients(port: int, number: int) -> Iterator[list[socket.socket]]:
                     closed.append(i)
             for i in closed[:10]:
                 clients[i].close()
-                clients[i] = socket.create_connection(("127.0.0.1", port), 60)
+                clients[i] = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
 
     sending = threading.Thread(target=trickle)
     sending.start()
@@ -216,7 +218,7 @@ def test_slow_clients_do_not_keep_the_probes_from_their_answers(number: int) -> 
 
 
 def connected(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), 60)
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), PATIENCE_S)
 
 
 def test_a_request_that_trickles_in_is_hung_up_on_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,11 +228,12 @@ def test_a_request_that_trickles_in_is_hung_up_on_at_the_deadline(monkeypatch: p
             while True:
                 slow.sendall(b"x")
                 time.sleep(0.01)
+        monkeypatch.setattr(connections, "PATIENCE_S", PATIENCE_S)
         assert ask(found, "/health")[0] == 200
 
 
 def test_who_does_not_read_the_answer_is_hung_up_on_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(connections, "PATIENCE_S", 2.0)  # enough for a probe of a busy machine
     large = replace(busy(), lag=tuple(Lag("t" * 200, n, 0, 1) for n in range(50_000)))
     with Server("127.0.0.1", 0, lambda: large) as found, connected(found) as slow:
         slow.sendall(b"GET /status.json HTTP/1.0\r\n\r\n")
@@ -247,7 +250,7 @@ def test_who_does_not_read_the_answer_is_hung_up_on_at_the_deadline(monkeypatch:
 def test_when_all_places_are_taken_the_oldest_connection_makes_room() -> None:
     with Server("127.0.0.1", 0, busy) as found:
         port = int(found.url.rpartition(":")[2])
-        silent = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(connections.AT_ONCE)]
+        silent = [socket.create_connection(("127.0.0.1", port), PATIENCE_S) for _ in range(connections.AT_ONCE)]
         ask(found, "/health")
         assert silent[0].recv(1) == b""
         silent[-1].sendall(b"GET /health HTTP/1.0\r\n\r\n")
@@ -269,7 +272,7 @@ def test_when_all_places_are_taken_the_oldest_connection_makes_room() -> None:
     ],
 )
 def test_a_request_that_is_none_is_refused(answering: Server, request_text: bytes, code: int | None) -> None:
-    with socket.create_connection(("127.0.0.1", int(answering.url.rpartition(":")[2])), 60) as client:
+    with socket.create_connection(("127.0.0.1", int(answering.url.rpartition(":")[2])), PATIENCE_S) as client:
         client.sendall(request_text)
         answer = b""
         while some := client.recv(1 << 16):
@@ -290,7 +293,7 @@ def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, ca
     with assembly.monitored(settings, SomeEnds(), None) as (_, url):  # type: ignore[arg-type]  # a double
         assert url is not None
         assert (tmp_path / "monitoring").read_text() == f"{url}\n"
-        with urllib.request.urlopen(f"{url}/health", timeout=10) as answer:
+        with urllib.request.urlopen(f"{url}/health", timeout=PATIENCE_S) as answer:
             assert answer.status == 200
     (line,) = [record for record in caplog.records if record.getMessage() == "starting"]
     assert fields_of(line) == {"query": "sluice", "monitoring": url}

@@ -316,7 +316,7 @@ def test_on_a_terminal_it_is_drawn_again_and_again_until_a_key_and_leaves_the_te
                 seen(ours, lambda found: found.count(b"orders") >= 3)
                 os.write(ours, b"x" + key)
                 last = seen(ours, lambda found: b"\x1b[?25h" in found and b"subs" in found.partition(LEAVES)[2])
-                assert process.wait(30) == 0
+                assert process.wait(PATIENCE_S) == 0
                 assert process.stderr is not None
                 assert process.stderr.read() == b""
         assert b"x" not in last.rpartition(LEAVES)[2].replace(b"max", b"").replace(b"exit", b"").replace(

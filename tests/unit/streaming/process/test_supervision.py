@@ -16,6 +16,7 @@ import pytest
 from streaming.process import supervision
 from streaming.process.supervision import RestartHistory
 from tests.support.logged import fields_of
+from tests.support.patience import PATIENCE_S
 
 # Each start adds a line to the file and then does what that line of the plan says.
 SCRIPT = """
@@ -132,7 +133,7 @@ def test_who_is_told_to_stop_tells_the_job(tmp_path: Path) -> None:
     while not starts(tmp_path / "log"):
         time.sleep(0.01)
     stop.set()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert codes == [-15]
     assert len(starts(tmp_path / "log")) == 1
 

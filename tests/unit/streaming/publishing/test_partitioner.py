@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from matchers.index.texts import Texts
 from streaming.publishing.partitioner import partition_of, partitions_of
+from tests.support.patience import PATIENCE_S
 
 KEYS = ["a", "subscriber-1", "é", "123456789", "\0", *(f"key {i}" for i in range(50))]
 PARTITIONS = 4  # of a topic in that double
@@ -24,7 +25,7 @@ def placed() -> dict[str, int]:
     producer = Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1})
     for key in KEYS:
         producer.produce("topic", b"", key.encode(), on_delivery=delivered)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return placed
 
 

@@ -450,7 +450,7 @@ def test_a_batch_does_not_wait_for_a_part_that_is_being_written(
 
     def slow(path: Path, thing: Any) -> None:
         writing.set()
-        go_on.wait(60)
+        go_on.wait(PATIENCE_S)
         write(path, thing)
 
     def subscribe_several(numbers: Iterable[int]) -> None:
@@ -462,9 +462,9 @@ def test_a_batch_does_not_wait_for_a_part_that_is_being_written(
     try:
         batches = threading.Thread(target=subscribe_several, args=(range(9),), daemon=True)
         batches.start()
-        batches.join(20)
+        batches.join(PATIENCE_S)
         assert not batches.is_alive()
-        assert writing.wait(20)
+        assert writing.wait(PATIENCE_S)
     finally:
         go_on.set()
     settled(state)

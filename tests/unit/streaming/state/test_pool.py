@@ -15,6 +15,7 @@ import pytest
 
 from streaming.state import pool
 from streaming.state.pool import Renewed, processes
+from tests.support.patience import PATIENCE_S
 
 N = 6  # pieces of work
 
@@ -50,17 +51,17 @@ def test_work_comes_to_its_end_though_an_idle_process_was_killed(tmp_path: Path)
     (tmp_path / "marker").touch()
     with processes(1) as pool:
         for n in range(2):
-            assert pool.submit(killed_once, tmp_path / "marker", n).result(60) == n
+            assert pool.submit(killed_once, tmp_path / "marker", n).result(PATIENCE_S) == n
             for child in multiprocessing.active_children():
                 child.kill()
                 child.join()
-        assert pool.submit(killed_once, tmp_path / "marker", N).result(60) == N
+        assert pool.submit(killed_once, tmp_path / "marker", N).result(PATIENCE_S) == N
 
 
 def test_work_that_is_killed_again_and_again_fails(tmp_path: Path) -> None:
     """It may be what kills the process, as when it needs more memory than there is."""
     with processes(1) as executor, pytest.raises(BrokenExecutor):
-        executor.submit(killed, tmp_path / "marker").result(60)
+        executor.submit(killed, tmp_path / "marker").result(PATIENCE_S)
     assert len((tmp_path / "marker").read_text().split()) == pool.TRIES
 
 
