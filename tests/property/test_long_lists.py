@@ -89,7 +89,7 @@ def test_tiles_find_values_in_long_lists_in_each_of_their_ways(
     table, events = both
     expected = listed(ALGORITHMS["naive"](table).match(events))
     ways = {
-        "by columns": patch.multiple(sparse, FEW=np.inf, SPARSE=1e6),
+        "by columns": patch.multiple(sparse, FEW_OF_COLUMNS=np.inf, SPARSE_OF_COLUMNS=1e6),
         "by events": patch.object(dense, "worth_from", lambda *_: 0),
     }
     with ways[way]:

@@ -107,7 +107,7 @@ def test_every_algorithm_does_what_the_table_promises(table: dict[str, Any], bat
 @given(table=tables(), batch=batches())
 def test_tiles_match_by_columns_alone_what_the_table_promises(table: dict[str, Any], batch: dict[str, Any]) -> None:
     built, events = SubscriptionTable.from_intervals(**table), EventBatch.from_values(**batch)
-    with patch.multiple(sparse, FEW_EVENTS=inf, SPARSE=1e6):
+    with patch.multiple(sparse, FEW_OF_COLUMNS=inf, SPARSE_OF_COLUMNS=1e6):
         matcher = ALGORITHMS["tiles"](built)
         assert listed(matcher.match(events)) == listed(ALGORITHMS["naive"](built).match(events))
 
