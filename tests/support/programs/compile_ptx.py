@@ -113,7 +113,7 @@ def compiled() -> list[dict[str, Any]]:
     """What `kernels` returns, from a process that runs in `environment`. Raises RuntimeError with what it printed."""
     directory = compilers()
     assert directory is not None
-    code = "import json; from tests import compile_ptx; print(json.dumps(compile_ptx.kernels()))"
+    code = "import json; from tests.support.programs import compile_ptx; print(json.dumps(compile_ptx.kernels()))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=environment(directory),
