@@ -145,7 +145,11 @@ def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_th
         hanging = pieces // 2
         sluice("produce", stdin=lines(*({"n": n, "text": "SLOW"} for n in range(hanging * rows))))
         running.until("at work", lambda: (status()["in_hand"] or {}).get("stage") == "match")
-        workers = [one for one in running.processes() if "\0tests.slow_daemon\0" in one.command]
+        workers = [
+            one
+            for one in running.processes()
+            if "\0tests.integration.streaming.monitoring.slow_daemon\0" in one.command
+        ]
         for worker in workers:
             worker.send(signal.SIGSTOP)
         try:
