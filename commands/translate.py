@@ -44,7 +44,7 @@ def translate(
     ],
     subscriber: Annotated[str, typer.Option(help="Name of the subscriber.", show_default=False)],
 ) -> None:
-    """What has no equal here is named on standard error with the reason, and the exit code is 1."""
+    """A condition that Sluice cannot express is named on standard error with the reason, and the exit code is 1."""
     if language not in LANGUAGES:
         raise typer.BadParameter(f"unknown language {language!r}; known: {', '.join(LANGUAGES)}")
     code = 0

@@ -19,7 +19,7 @@ log = logger("sluice.batch")
 
 KEEP_TRYING_S = 30.0  # since the first attempt
 LONGEST_PAUSE_S = 1.0  # between two attempts
-ABSENT_S = 5.0
+ABSENT_S = 5.0  # after which tasks ask for missing topics again
 
 
 class Sink(Protocol):

@@ -224,7 +224,7 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class BatchRun:
-    """What tasks do with one batch, and its report. `exact`: the timestamps are as Kafka has them."""
+    """Give one batch to tasks, and count in its report. `exact`: the timestamps are as Kafka has them."""
 
     pipeline: Pipeline
     number: int

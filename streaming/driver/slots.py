@@ -74,7 +74,7 @@ class Slots:
         quota: Quota,
         exact: bool,
     ) -> Publication:
-        """The settings and producers with which `number` tasks publish a batch.
+        """The publication of a batch by `number` tasks.
 
         `unusual` may have as many entries as there are topics, so it is sent to the workers only if it is another
         object than for the last batch.

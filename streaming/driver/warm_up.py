@@ -31,8 +31,9 @@ def workers(spark: SparkSession, state: State, settings: TaskSettings) -> None:
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
     rows = spark.createDataFrame(rehearsal.rows(2 * FEWEST_DOCUMENTS * n, SOME * n)).repartition(n)
-    # The row is JSON; the codec of the events only gets loaded by it.
-    for load, match in zip(state.work(settings), state.work(replace(settings, codec="json")), strict=True):
+    as_json = replace(settings, codec="json")  # as the rows are; the codec of the events only gets loaded by them
+    for load in state.work(settings):
+        match = replace(load, settings=as_json)
         for work in (load, match, match):
             result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
             assert result.num_rows

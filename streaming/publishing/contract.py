@@ -14,9 +14,9 @@ from streaming.errors import JobError
 
 Bytes = NDArray[np.uint8]
 TopicPartition = tuple[str, int]
-LEAST_ATTEMPTS = 5  # at one transaction, however long they take
-
 Offsets = Mapping[TopicPartition, int]  # offset of the first record not yet read
+
+LEAST_ATTEMPTS = 5  # at one transaction, however long they take
 
 
 class ProducerEpoch(NamedTuple):

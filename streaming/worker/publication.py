@@ -22,14 +22,14 @@ UNLIMITED = Quota(0, drop=False, left={})
 
 @dataclass(frozen=True)
 class Publication:
-    """What the tasks of one batch need to publish. A task's slot is its number in the stage."""
+    """The producers and limits of one batch, for its tasks to publish. A task's slot is its number in the stage."""
 
     note: str  # metadata of the offsets
     producers: tuple[ProducerEpoch, ...]  # of the slots
     version: int  # of the state that events are matched against
-    # A broadcast of the number of partitions by topic, as the driver knows them; None if all have the usual number.
-    # Tasks do not go by what they know themselves: the partition of an event's deliveries must not depend on who
-    # matches it.
+    # A broadcast of the topics with another number of partitions than usual, as the driver knows them; None if there is
+    # no such topic. Tasks do not go by what they know themselves: the partition of an event's deliveries must not
+    # depend on who matches it.
     unusual: Any = None
     exact: bool = False  # timestamps are as Kafka has them, not as Spark read them
     quota: Quota = UNLIMITED

@@ -10,7 +10,7 @@ from streaming.codecs import RegistrySettings
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """How tasks read, match and publish, in every batch."""
+    """Tell tasks how to read, match and publish; the same in all batches."""
 
     codec: str = "json"  # how events are written
     registry: RegistrySettings | None = None  # for the codecs whose schemas are in one

@@ -1,7 +1,7 @@
 """kafka-python's connections as they are, over sockets in memory: what brokers answer can be spoiled on its way.
 
 The brokers are those of `tests.support.doubles.brokers`. Requests and answers are the bytes of Kafka's protocol; a
-client's waits move the brokers' clock. Who waits for what never comes fails at once.
+client's waits move the brokers' clock. A wait for something that never comes fails at once.
 """
 
 from __future__ import annotations
