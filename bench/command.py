@@ -25,7 +25,6 @@ from bench.matching.turns import measure_in_turns
 from bench.papers import PAPERS, tables
 from bench.papers.points import of_sweeps
 from bench.papers.sweeps import Outcome, figures, run
-from bench.system.load import Load
 from bench.workloads.distributions import Distribution
 from bench.workloads.event_bus import EventBus
 from bench.workloads.filters import Filters
@@ -34,6 +33,7 @@ from bench.workloads.synthetic import Workload
 from matchers import MatchingError
 from matchers.errors import known
 from matchers.registry import ALGORITHMS, runnable
+from rig.load import Load, LoadError
 
 app = typer.Typer(no_args_is_help=True)
 err = Console(stderr=True, soft_wrap=True)
@@ -550,7 +550,7 @@ def _range(text: str) -> tuple[int, int]:
 def _wrong_flags() -> Iterator[None]:
     try:
         yield
-    except (BenchError, MatchingError) as error:  # the latter of an option's value
+    except (BenchError, LoadError, MatchingError) as error:  # the latter of an option's value
         raise typer.BadParameter(str(error)) from None
 
 

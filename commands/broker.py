@@ -10,8 +10,8 @@ import typer
 from commands import JARS
 from commands.shared.signals import stop_on_signals
 from commands.shared.terminal import err
+from rig.broker import LOOPBACK, EmbeddedBroker, EmbeddedCluster
 from streaming.errors import JobError
-from streaming.kafka.broker import LOOPBACK, EmbeddedBroker, EmbeddedCluster
 
 app = typer.Typer()
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from bench.gate.figure import Point
 from bench.gate.matching import Alone, Batches, Building, Rules
 from bench.gate.system import Rate, Start
-from bench.system.load import Load
 from bench.workloads.event_bus import EventBus
 from bench.workloads.synthetic import Workload
+from rig.load import Load
 
 _TABLE = Workload(events=1_024)  # 10 of 20 attributes, width 0.3
 _LOAD = Load(subscriptions=20_000, events_per_second=5_000.0, changes_per_second=0.0, minutes=10 / 60)

@@ -11,12 +11,12 @@ from functools import cache
 
 from bench.errors import BenchError
 from bench.gate.figure import Figure, PointFailed, Tell
-from bench.system.child import HOME, Child
-from bench.system.load import Load
-from bench.system.place import place
 from bench.system.run import Outcome, run
 from bench.system.sluice import Sluice
 from bench.system.usage import JOB, Usage
+from rig.child import HOME, Child
+from rig.load import Load
+from rig.place import place
 from streaming.errors import JobError
 
 LATE_S = 20.0  # most time after the last event; a job that keeps up takes less than one
@@ -77,7 +77,7 @@ class Start:
 
     def _measured(self, tell: Tell) -> list[Figure]:
         with place({}) as here:
-            with Child("bench.system.generator", here.writing(self.load)) as generator:
+            with Child("rig.generator", here.writing(self.load)) as generator:
                 generator.wait_for("subscriptions")
             tell(f"{self.load.subscriptions:,} subscriptions are on their topic; the job starts")
             began = time.monotonic()

@@ -4,8 +4,7 @@
        (a process)                                 (a process)          │               (a process)
                                               all four topics, when all is done ──► check
 
-`bench living` runs it. `load` says what is written, `generator` writes it, `run` starts and stops the processes,
-`reading` makes arrays of the topics, `check` says what should have been delivered and compares.
+`bench living` runs it. `run` starts and stops the processes, which are those of `rig`.
 
 For: throughput, latency and correctness of the whole, Sluice or a baseline. May enter: the job's command line and
 topics. Must not know: how the job matches, so it imports nothing of matchers.

@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from bench.system import reading
-from bench.system.check import Answer, check, from_the_start
-from bench.system.child import HOME
-from bench.system.place import PARTITIONS, START_TIMEOUT_S, Place
+from rig import reading
+from rig.check import Answer, check, from_the_start
+from rig.child import HOME
+from rig.place import PARTITIONS, START_TIMEOUT_S, Place
 from streaming.driver import session
 from streaming.errors import JobError
 from streaming.process.child import die_with_parent

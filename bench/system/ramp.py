@@ -15,10 +15,10 @@ from typing import Any
 
 from rich.table import Table
 
-from bench.system.load import Load
 from bench.system.run import NOTHING, Outcome, run
 from bench.system.sustained import CRITERION
 from bench.system.usage import JOB
+from rig.load import Load
 
 QUANTILES = ("p50", "p95", "p99")
 SUSTAINED = {True: "yes", False: "no", None: "short"}
@@ -82,7 +82,7 @@ def ramp(
     broker: Mapping[str, str] = NOTHING,
 ) -> Iterator[Row]:
     """Run ascending rates for each number of subscriptions and system, up to the first rate that is not sustained.
-    Raises BenchError."""
+    Raises LoadError."""
     for n, system in product(subscriptions, systems):
         for rate in sorted(rates):
             tell(f"{system}: {n:,} subscriptions, {rate:,.0f} events/s")

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from bench.system.baseline import APPLICATIONS, Application
-from bench.system.check import Answer
-from bench.system.child import Child
-from bench.system.load import Load
-from bench.system.place import Place, place
 from bench.system.sluice import Sluice
 from bench.system.sustained import Float64, Verdict, judge
 from bench.system.usage import Usage
+from rig.check import Answer
+from rig.child import Child
+from rig.load import Load
+from rig.place import Place, place
 from streaming.errors import JobError
 from streaming.latencies import Latencies
 
@@ -94,14 +94,14 @@ def run(
     All processes that it starts have ended when it returns."""
     with place(flags, broker=broker) as here:
         settings, topics = here.settings, here.cluster.topics()
-        with Child("bench.system.generator", here.writing(load)) as generator:
+        with Child("rig.generator", here.writing(load)) as generator:
             generator.wait_for("subscriptions")
             tell(f"{load.subscriptions:,} subscriptions are on their topic; {system} starts")
             began = time.monotonic()
             with SYSTEMS[system](here) as job:
                 start_s = time.monotonic() - began
                 tell(f"it runs, after {start_s:,.1f} s")
-                with Child("bench.system.follower", {**here.where(), "topics": here.deliveries()}) as follower:
+                with Child("rig.follower", {**here.where(), "topics": here.deliveries()}) as follower:
                     others = {"broker": here.broker, "generator": generator.pid, "follower": follower.pid}
                     with Usage(job.pid, others) as usage:
                         generator.go()

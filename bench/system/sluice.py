@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from bench.system import reading
-from bench.system.check import Answer, Changes, Statuses, check
-from bench.system.child import HOME
-from bench.system.place import PARTITIONS, START_TIMEOUT_S, Place
+from rig import reading
+from rig.check import Answer, Changes, Statuses, check
+from rig.child import HOME
+from rig.job import JobProcess
+from rig.place import PARTITIONS, START_TIMEOUT_S, Place
 from streaming.errors import JobError
 from streaming.latencies import STAGES, TOTAL, Latencies
-from streaming.process.job_process import JobProcess
 
 
 @dataclass

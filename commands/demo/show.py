@@ -23,12 +23,12 @@ from rich.text import Text
 from config import Settings, load
 from matchers.language import naive
 from matchers.language.parsing import parse
+from rig.broker import EmbeddedBroker
+from rig.job import JobProcess
 from streaming.errors import JobError
 from streaming.kafka import clients, layout
-from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster
 from streaming.latencies import STAGES, TOTAL, Latencies
-from streaming.process.job_process import JobProcess
 
 QUIET_S = 60.0  # the demo gives up after this time without progress
 FIRST = 2_000  # events of a job that has just started: Java's code is not compiled yet

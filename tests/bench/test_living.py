@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.errors import BenchError
-from bench.system import check as check_module
-from bench.system.check import NEVER, Answer, Changes, Deliveries, Events, Statuses, check
-from bench.system.load import Load
+from rig import check as check_module
+from rig.check import NEVER, Answer, Changes, Deliveries, Events, Statuses, check
+from rig.load import Load, LoadError
 
 TOY = Load(subscriptions=300, symbols=10, subscribers=7, matches=2.0)
 SUBSCRIBERS, IDS, P, Q = 3, 12, 2, 2  # of the history that is checked below
@@ -66,7 +65,7 @@ def test_changes_keep_about_as_many_in_force_and_add_replace_and_withdraw_in_equ
     ],
 )
 def test_a_load_that_cannot_be_is_refused(flags: dict[str, Any], reason: str) -> None:
-    with pytest.raises(BenchError, match=reason):
+    with pytest.raises(LoadError, match=reason):
         Load(**flags)
 
 

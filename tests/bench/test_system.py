@@ -15,13 +15,14 @@ from typer.testing import CliRunner
 from bench.baselines import udf, udf_by_symbol
 from bench.command import app
 from bench.system import ramp as ramp_module
-from bench.system import reading, run
+from bench.system import run
 from bench.system.baseline import APPLICATIONS, Application
-from bench.system.check import Answer, Changes, Deliveries, Events, check, from_the_start
-from bench.system.load import Load
 from bench.system.ramp import Row, draw, markdown, ramp, table
 from bench.system.run import SYSTEMS, Course, Outcome
 from bench.system.sustained import CRITERION, Verdict
+from rig import reading
+from rig.check import Answer, Changes, Deliveries, Events, check, from_the_start
+from rig.load import Load
 from tests.bench.test_living import right
 
 LOAD = Load(subscriptions=1_000, symbols=10, events_per_second=100.0, minutes=1 / 60)

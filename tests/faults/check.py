@@ -1,4 +1,4 @@
-"""Check everything that the job committed: `bench.system.check`, and more."""
+"""Check everything that the job committed: `rig.check`, and more."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from zlib import crc32
 
 import numpy as np
 
-from bench.system import check as living
-from bench.system.check import Answer, Deliveries, Events, Expected
-from bench.system.load import Load
+from rig import check as living
+from rig.check import Answer, Deliveries, Events, Expected
+from rig.load import Load
 from tests.faults.reading import Dead, Delivery, Origin, Reading
 from tests.faults.transactions import Outcomes
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyspark
 
 from matchers.flat_file import MAGIC
-from streaming.kafka.broker import LOOPBACK, free_port
+from rig.broker import LOOPBACK, free_port
+from rig.processes import Process, below, ended, kill
 from streaming.process.child import die_with_parent
 from streaming.process.code_archive import NAME
 from streaming.process.java import java
 from tests.faults.job import Failed
-from tests.faults.processes import Process, below, ended, kill
 
 WORKERS = 2
 START_TIMEOUT_S = 60.0

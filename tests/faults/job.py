@@ -14,9 +14,9 @@ from typing import Any
 
 import orjson
 
+from rig.processes import Tree, below, ended, kill
 from streaming.process import checkpoint
 from streaming.process.child import die_with_parent
-from tests.faults.processes import Tree, below, ended, kill
 from tests.support.release import HOME
 
 STOP_TIMEOUT_S = 120.0  # the first start on a machine writes the archive of Java's classes at its end

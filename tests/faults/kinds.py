@@ -11,13 +11,13 @@ from contextlib import closing
 from itertools import islice
 from random import Random
 
+from rig.processes import Process, Tree, ended, kill, of_pid
 from streaming.publishing.connection.client import Client
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Slot
 from tests.faults import rubbish
 from tests.faults.check import Gone
 from tests.faults.job import Failed, SupervisedJob
-from tests.faults.processes import Process, Tree, ended, kill, of_pid
 from tests.faults.proxy import Proxy
 from tests.faults.system import TRANSACTION_TIMEOUT_S, System
 

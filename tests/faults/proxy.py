@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from streaming.kafka.broker import LOOPBACK
+from rig.broker import LOOPBACK
 
 CHUNK = 1 << 16
 TIMEOUT_S = 10.0

@@ -11,8 +11,8 @@ from zlib import crc32
 import numpy as np
 import orjson
 
-from bench.system.check import NEVER, Changes, Deliveries, Events, Statuses
 from config import Settings
+from rig.check import NEVER, Changes, Deliveries, Events, Statuses
 from streaming.documents.messages import place_of, topic_of
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster

@@ -22,8 +22,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from config import Settings
 from config import load as load_settings
+from rig.broker import EmbeddedBroker
 from streaming.kafka import clients, layout
-from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
 from tests.faults import rubbish

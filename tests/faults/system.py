@@ -14,11 +14,12 @@ from tempfile import mkdtemp
 
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from bench.system.load import Load
 from config import Settings
 from config import load as load_settings
+from rig.broker import LOOPBACK, EmbeddedBroker, EmbeddedCluster, free_port
+from rig.load import Load
+from rig.processes import Tree
 from streaming.kafka import layout
-from streaming.kafka.broker import LOOPBACK, EmbeddedBroker, EmbeddedCluster, free_port
 from streaming.kafka.clients import Cluster
 from streaming.kafka.retention import DAY_MS
 from streaming.kafka.topics import TIMEOUT_S, Topic
@@ -26,7 +27,6 @@ from tests.faults.check import Found, Gone, check
 from tests.faults.cluster import SparkCluster
 from tests.faults.commits import Commits
 from tests.faults.job import Failed, SupervisedJob
-from tests.faults.processes import Tree
 from tests.faults.proxy import Proxy
 from tests.faults.reading import Reading
 from tests.faults.writing import Writing

@@ -11,8 +11,8 @@ from zlib import crc32
 import orjson
 import pytest
 
-from bench.system.load import Load
 from config import load as load_settings
+from rig.load import Load
 from streaming.kafka.clients import Cluster
 from tests.faults.check import Found, Gone, check
 from tests.faults.commits import Commits, Seen

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from streaming.kafka.broker import LOOPBACK
+from rig.broker import LOOPBACK
 from tests.faults.proxy import Proxy
 from tests.support.patience import PATIENCE_S
 

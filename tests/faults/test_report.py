@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bench.system.check import Answer
+from rig.check import Answer
 from tests.faults.check import Found
 from tests.faults.report import draw, lines
 from tests.faults.run import Fault, Outcome

@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from bench.system.load import Load
+from rig.load import Load
 from streaming.kafka.clients import Cluster
 
 OF_TRANSACTION = b"t"  # begins the keys of these events; behind it comes the number

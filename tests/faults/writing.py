@@ -1,4 +1,4 @@
-"""The load during faults: the events and changes of `bench.system`, with rubbish among them, until told to stop."""
+"""The load during faults: the events and changes of `rig.load`, with rubbish among them, until told to stop."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from bench.system.generator import TICK_S, Writer
-from bench.system.load import DOMAIN, Load
+from rig.generator import TICK_S, Writer
+from rig.load import DOMAIN, Load
 from streaming.kafka.clients import Cluster
 from tests.faults.transactions import Transactions
 

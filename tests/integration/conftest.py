@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from config.model import Settings
-from streaming.kafka.broker import EmbeddedBroker, free_port
+from rig.broker import EmbeddedBroker, free_port
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topics
 from tests.integration import forked

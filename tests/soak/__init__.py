@@ -6,6 +6,6 @@
 
 `make test-soak` runs it. `system` starts the parts, `reader` is the process that reads all deliveries, `records` their
 way to `check`, `sampling` says what the processes take, `run` is the course, `growth` the verdict on each series, and
-`report` what is shown of it. Load, generator and the definition of what is right are those of `bench.system`. `wide` is
+`report` what is shown of it. Load, generator and the definition of what is right are those of `rig`. `wide` is
 another run: one event that a million subscriptions match.
 """

@@ -12,8 +12,7 @@ from typing import Any
 
 import orjson
 
-from bench.errors import BenchError
-from bench.system.load import Load
+from rig.load import Load, LoadError
 from tests.soak.report import draw, head, line, verdicts
 from tests.soak.run import Outcome, run
 
@@ -35,7 +34,7 @@ def main() -> int:
     given = arguments.parse_args()
     try:
         load = Load(given.subscriptions, given.events, given.changes, 60 * given.hours)
-    except BenchError as error:
+    except LoadError as error:
         arguments.error(str(error))
     for file in (given.json, given.picture):
         if file and not file.absolute().parent.is_dir():

@@ -1,6 +1,6 @@
 """Check deliveries window by window, in memory that does not grow with time.
 
-A window has the events from one set of committed offsets to the next. `bench.system.check` checks it as if nothing had
+A window has the events from one set of committed offsets to the next. `rig.check` checks it as if nothing had
 been before: offsets count from the beginning of the window, and what is in force there stands as the first batch of
 changes, in partition 0. The events are drawn again, not read. What lies beyond the window waits for the next one.
 
@@ -19,9 +19,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.system import check as living
-from bench.system.check import Answer, Changes, Deliveries, Events, Statuses
-from bench.system.load import Load
+from rig import check as living
+from rig.check import Answer, Changes, Deliveries, Events, Statuses
+from rig.load import Load
 from streaming.latencies import Latencies
 from tests.faults.check import missing_of
 from tests.soak.records import (

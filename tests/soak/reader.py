@@ -24,7 +24,7 @@ import orjson
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from bench.system.load import Load
+from rig.load import Load
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
 from streaming.latencies import Latencies

@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from bench.system.check import NEVER
+from rig.check import NEVER
 from tests.faults.reading import change_of
 
 Int32 = NDArray[np.int32]

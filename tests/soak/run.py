@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from bench.system.load import Load
+from rig.load import Load
 from streaming.errors import JobError
 from tests.faults.job import Failed
 from tests.soak.growth import of_samples

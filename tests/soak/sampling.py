@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.faults.processes import Tree, below
+from rig.processes import Tree, below
 
 MB = 1e6
 JOB = ("driver", "JVM", "workers", "compaction", "supervisor")

@@ -14,11 +14,11 @@ from typing import Any
 import orjson
 from confluent_kafka import Consumer, TopicPartition
 
-from bench.system.child import Child
-from bench.system.load import Load
 from config import load as load_settings
+from rig.broker import EmbeddedBroker
+from rig.child import Child
+from rig.load import Load
 from streaming.kafka import layout
-from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S, Topic
 from tests.faults.job import SupervisedJob
@@ -91,7 +91,7 @@ class System:
         where = {"bootstrap_servers": self.cluster.bootstrap_servers, "client": self.cluster.options}
         where |= {"load": asdict(self._load), "events_topic": events, "subscriptions_topic": subscriptions}
         self._children = stack.enter_context(ExitStack())
-        generator = Child("bench.system.generator", {**where, "partitions": PARTITIONS})
+        generator = Child("rig.generator", {**where, "partitions": PARTITIONS})
         self.generator = self._children.enter_context(generator)
         with self._step("subscriptions_written"):
             self.generator.wait_for("subscriptions")

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 import pytest
 
-from bench.system.load import Load
+from rig.load import Load
 from tests.soak.check import Check, Found
 from tests.soak.records import Records
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bench.system.load import Load
+from rig.load import Load
 from tests.soak.check import Found
 from tests.soak.report import draw, head, line, verdicts
 from tests.soak.run import Outcome

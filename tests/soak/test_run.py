@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.system.load import Load
+from rig.load import Load
 from tests.faults.job import Failed
 from tests.soak import run as run_module
 from tests.soak.check import Found

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 import orjson
 import pytest
 
-from bench.system.load import Load
-from tests.faults.processes import below
+from rig.load import Load
+from rig.processes import below
 from tests.soak.report import draw, verdicts
 from tests.soak.run import Outcome, run
 

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from config import load as load_settings
+from rig.broker import EmbeddedBroker
 from streaming.kafka import clients, layout
-from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster
 from tests.faults.job import SupervisedJob
 from tests.soak.sampling import Most, taken

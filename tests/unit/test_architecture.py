@@ -11,22 +11,25 @@ from pathlib import Path
 import pytest
 
 HOME = Path(__file__).resolve().parents[2]
-PACKAGES = ("matchers", "streaming", "config", "offline", "examples", "bench", "commands")
+PACKAGES = ("matchers", "streaming", "config", "offline", "examples", "rig", "bench", "commands")
 MODULES = [*sorted(p for package in PACKAGES for p in (HOME / package).rglob("*.py")), HOME / "run_stream.py"]
 
 STREAMING = sorted(f"streaming.{page.parent.name}" for page in (HOME / "streaming").glob("*/__init__.py"))
 
 # (whose modules, what they may not import)
 FORBIDDEN = [
-    ("matchers", "streaming", "config", "offline", "examples", "bench", "commands", "run_stream"),
+    ("matchers", "streaming", "config", "offline", "examples", "rig", "bench", "commands", "run_stream"),
     ("matchers", "pyspark", "pyarrow", "confluent_kafka", "orjson"),
-    ("config", "matchers", "streaming", "offline", "examples", "bench", "commands", "run_stream"),
-    ("streaming", "matchers.algorithms", "matchers.papers", "offline", "examples", "bench", "commands", "run_stream"),
+    ("config", "matchers", "streaming", "offline", "examples", "rig", "bench", "commands", "run_stream"),
+    ("streaming", "matchers.algorithms", "matchers.papers"),
+    ("streaming", "offline", "examples", "rig", "bench", "commands", "run_stream"),
     *((room, "matchers.kernels") for room in STREAMING if room != "streaming.publishing"),  # it compiles its own
     ("offline", "matchers.algorithms", "matchers.papers", "matchers.kernels", "config"),
-    ("offline", "examples", "bench", "commands", "run_stream"),
+    ("offline", "examples", "rig", "bench", "commands", "run_stream"),
     *((package, "matchers.index.kernels") for package in ("streaming", "offline", "commands")),
     ("offline", "pyspark", "pyarrow", "confluent_kafka"),
+    ("rig", "matchers", "offline", "examples", "bench", "commands", "run_stream", "pyspark", "pyarrow"),
+    *((room, "rig") for room in ("bench.workloads", "bench.matching", "bench.papers")),
     ("bench", "streaming", "config", "offline", "examples", "commands", "run_stream"),
     ("bench", "pyspark", "pyarrow", "confluent_kafka"),
     (
@@ -123,7 +126,7 @@ ENSEMBLES = {
 }
 ALGORITHM_ROOMS = (HOME / "matchers" / "algorithms", HOME / "matchers" / "papers")
 UPDATES = {HOME / "matchers" / "papers" / "updates"}  # a package beside the algorithms
-GROUPED = ("matchers", "streaming", "bench", "commands", "offline", "config")  # packages whose folders are rooms
+GROUPED = ("matchers", "streaming", "rig", "bench", "commands", "offline", "config")  # packages whose folders are rooms
 MOST_FILES = 16  # of a folder: more are several rooms
 
 

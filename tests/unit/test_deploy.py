@@ -17,7 +17,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from config import Settings, load
-from streaming.kafka.broker import PROPERTIES
+from rig.broker import PROPERTIES
 from tests.unit.test_architecture import HOME
 
 KUBERNETES = HOME / "deploy" / "kubernetes"

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import run_stream
 from bench.gate import recorded
 from bench.gate.system import Start
-from bench.system.load import Load
+from rig.load import Load
 
 
 def test_the_start_of_the_job_and_its_idle_time_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

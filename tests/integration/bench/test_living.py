@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bench.gate.system import figures_of
-from bench.system.check import Answer
-from bench.system.load import Load
 from bench.system.run import Outcome
+from rig.check import Answer
+from rig.load import Load
 from tests.integration.conftest import HOME
 from tests.support.patience import PATIENCE_S
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from streaming.kafka.broker import free_port
+from rig.broker import free_port
 from tests.integration.conftest import HOME
 from tests.support.documents import Step, pattern, steps
 from tests.support.patience import PATIENCE_S

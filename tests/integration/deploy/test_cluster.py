@@ -14,10 +14,10 @@ from confluent_kafka import Producer
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
+from rig.processes import Process, below, ended, kill
 from streaming.kafka.topics import Topics
 from streaming.publishing.fencing import slot_name
 from tests.faults.cluster import WORKERS, SparkCluster
-from tests.faults.processes import Process, below, ended, kill
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.streaming.driver.test_job import job, lines, records, subscription
 from tests.support.patience import PATIENCE_S

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from streaming.kafka.broker import free_port
+from rig.broker import free_port
+from rig.processes import below, ended, kill
 from streaming.process import code_archive
 from tests.faults.cluster import SparkCluster
-from tests.faults.processes import below, ended, kill
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.deploy.test_submit import MORE, Elsewhere, as_toml, asked, python_of
 from tests.integration.streaming.driver.test_job import job, lines, records, subscription

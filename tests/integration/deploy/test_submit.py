@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from streaming.kafka.broker import free_port
+from rig.broker import free_port
+from rig.processes import below
 from streaming.process import code_archive
 from tests.faults.cluster import SparkCluster
-from tests.faults.processes import below
 from tests.integration.conftest import HOME, JARS, CommandLine
 from tests.integration.deploy import webhdfs
 from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription

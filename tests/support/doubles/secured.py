@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from streaming.kafka.broker import EmbeddedBroker
+from rig.broker import EmbeddedBroker
 from tests.support.patience import PATIENCE_S
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "SECURITY.md"

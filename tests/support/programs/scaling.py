@@ -22,14 +22,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.system import reading
-from bench.system.check import check
-from bench.system.generator import Writer
-from bench.system.load import Load
-from bench.system.place import Place, place
-from streaming.process.job_process import JobProcess
+from rig import reading
+from rig.check import check
+from rig.generator import Writer
+from rig.job import JobProcess
+from rig.load import Load
+from rig.place import Place, place
+from rig.processes import Process, below
 from tests.faults.cluster import SparkCluster
-from tests.faults.processes import Process, below
 from tests.support.documents import HOME
 from tests.support.patience import PATIENCE_S
 from tests.support.programs import confined

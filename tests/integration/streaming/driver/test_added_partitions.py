@@ -10,7 +10,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from tests.faults.processes import ended, kill
+from rig.processes import ended, kill
 from tests.integration.conftest import CommandLine
 from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
 from tests.support.patience import PATIENCE_S

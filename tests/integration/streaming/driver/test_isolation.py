@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
+from rig.processes import below, ended, kill
 from streaming.kafka.topics import Topics
-from tests.faults.processes import below, ended, kill
 from tests.integration.conftest import CommandLine
 from tests.integration.streaming.driver.test_job import job, lines, records, subscription
 

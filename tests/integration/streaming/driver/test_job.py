@@ -17,8 +17,8 @@ import orjson
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from rig.processes import Process, below
 from streaming.kafka.topics import Topic, Topics
-from tests.faults.processes import Process, below
 from tests.integration import forked
 from tests.integration.conftest import CommandLine, delete, prefix
 from tests.integration.shared_jvm import SHARED, Jvm

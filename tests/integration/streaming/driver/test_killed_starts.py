@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rig.processes import Process, ended, kill
 from tests.faults.job import SupervisedJob
-from tests.faults.processes import Process, ended, kill
 from tests.integration.conftest import CommandLine
 from tests.support.patience import PATIENCE_S
 

@@ -12,10 +12,10 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from rig.broker import EmbeddedBroker
 from streaming.documents.messages import headers_of, topic_of
 from streaming.documents.records import Record
 from streaming.kafka import sink
-from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster, read
 from streaming.kafka.committed import CommittedOffsets
 from streaming.kafka.topics import Topic, Topics

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient
 from kafka.protocol.metadata import CoordinatorType
 
-from streaming.kafka.broker import EmbeddedCluster
+from rig.broker import EmbeddedCluster
 from streaming.kafka.clients import Cluster, read
 from streaming.publishing.fencing import slot_name
 from tests.integration.conftest import JARS, CommandLine, prefix

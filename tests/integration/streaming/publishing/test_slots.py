@@ -15,9 +15,9 @@ from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka import errors
 
+from rig.broker import EmbeddedBroker, free_port
 from streaming.documents.records import Record
 from streaming.errors import BrokerUnreachable, Fenced, JobError, Unsettled
-from streaming.kafka.broker import EmbeddedBroker, free_port
 from streaming.kafka.clients import Cluster, read
 from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.topics import Topic, Topics

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from config import load
+from rig.broker import free_port
 from streaming.driver import assembly
 from streaming.errors import JobError
-from streaming.kafka.broker import free_port
 from streaming.monitoring import status
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.view import RUNNING, JobView, Lag

@@ -23,8 +23,8 @@ import pytest
 from rich.console import Console
 
 from commands import HOME
+from rig.broker import free_port
 from streaming.errors import NotRunning
-from streaming.kafka.broker import free_port
 from streaming.monitoring import status, top
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.verdicts import BROKER_S

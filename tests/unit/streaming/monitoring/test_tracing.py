@@ -18,10 +18,10 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Kinds
 
 from config import Settings
+from rig.broker import free_port
 from streaming.documents.trace_context import LOOKED_AT
 from streaming.driver import assembly
 from streaming.driver.isolation import Lost
-from streaming.kafka.broker import free_port
 from streaming.monitoring import tracing
 from streaming.monitoring.reporting import CommittedTransaction, NullObserver, Observers, Report, Stage
 from streaming.monitoring.tracing import Traces

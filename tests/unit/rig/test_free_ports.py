@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from streaming.kafka import broker
-from streaming.kafka.broker import LOOPBACK, free_port
+from rig import broker
+from rig.broker import LOOPBACK, free_port
 
 
 class Ports:

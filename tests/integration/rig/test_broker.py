@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
+from rig.broker import EmbeddedBroker
 from streaming.errors import JobError
-from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import HOME, JARS
 from tests.support.patience import PATIENCE_S

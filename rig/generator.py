@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from confluent_kafka import Producer
 
-from bench.system.load import Load
+from rig.load import Load
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
 

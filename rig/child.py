@@ -15,12 +15,12 @@ import orjson
 from streaming.errors import JobError
 from streaming.process.child import die_with_parent
 
-HOME = Path(__file__).resolve().parents[2]
+HOME = Path(__file__).resolve().parents[1]
 STOP_TIMEOUT_S = 60.0
 
 
 class Child:
-    """`with Child("bench.system.generator", task) as child`; it ends when its standard input does, and with us in any
+    """`with Child("rig.generator", task) as child`; it ends when its standard input does, and with us in any
     case."""
 
     def __init__(self, module: str, task: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 import orjson
 
-from bench.system.check import NEVER, Changes, Deliveries, Events, Int64, Statuses
+from rig.check import NEVER, Changes, Deliveries, Events, Int64, Statuses
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 

@@ -16,8 +16,6 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import BenchError
-
 Int64 = NDArray[np.int64]
 
 DOMAIN = 1_000_000  # of the numbers
@@ -26,6 +24,10 @@ AGAIN = 0.1  # of changes are of what was added or withdrawn last
 BLOCK = 4_096  # draws at once
 
 ADD, REPLACE, WITHDRAW = range(3)
+
+
+class LoadError(ValueError):
+    """No load has these settings. The text names the setting, the reason and what would work."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,14 @@ class Load:
     def __post_init__(self) -> None:
         for name in ("subscriptions", "subscribers", "symbols"):
             if not 1 <= getattr(self, name) < 2**31:
-                raise BenchError(f"{name} cannot be {getattr(self, name)}; it must be from 1 to 2^31 - 1")
+                raise LoadError(f"{name} cannot be {getattr(self, name)}; it must be from 1 to 2^31 - 1")
         for name in ("events_per_second", "minutes", "matches"):
             if not getattr(self, name) > 0:
-                raise BenchError(f"{name} cannot be {getattr(self, name):g}; it must be more than 0")
+                raise LoadError(f"{name} cannot be {getattr(self, name):g}; it must be more than 0")
         if not self.changes_per_second >= 0:
-            raise BenchError(f"changes_per_second cannot be {self.changes_per_second:g}; it must be at least 0")
+            raise LoadError(f"changes_per_second cannot be {self.changes_per_second:g}; it must be at least 0")
         if self.matches * self.symbols > self.subscriptions:
-            raise BenchError(
+            raise LoadError(
                 f"{self.subscriptions:,} subscriptions to {self.symbols:,} symbols cannot make {self.matches:g} "
                 f"matches of an event; at most {self.subscriptions / self.symbols:g}, or fewer symbols, would work"
             )

@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
-from bench.system.child import HOME
-from bench.system.load import Load
 from config import Settings
 from config import load as load_settings
+from rig.broker import EmbeddedBroker
+from rig.child import HOME
+from rig.load import Load
 from streaming.kafka import layout
-from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topic
 
