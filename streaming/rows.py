@@ -99,7 +99,7 @@ class DeadLetter(NamedTuple):
     detail: str
 
 
-class Change(NamedTuple):
+class AcceptedChange(NamedTuple):
     """A change that was accepted."""
 
     record: ConsumerRecord
@@ -180,7 +180,9 @@ class SlotReport(NamedTuple):
     missing: Sequence[str]
 
 
-Row = DeadLetter | Change | Refusal | CompiledSegment | Progress | MisreadTimes | Wanted | Published | SlotReport
+Row = (
+    DeadLetter | AcceptedChange | Refusal | CompiledSegment | Progress | MisreadTimes | Wanted | Published | SlotReport
+)
 
 
 def of_source(positions: Mapping[SourcePartition, int], source: Source) -> dict[int, int]:
@@ -218,7 +220,7 @@ def _changes(rows: pa.RecordBatch) -> Iterator[Row]:
     for record, (id,), to, reason in zip(
         consumer_records(rows), ids, subscribers, rows["reason"].to_pylist(), strict=True
     ):
-        yield Change(record, id, next(iter(to), None), reason == PAUSED)
+        yield AcceptedChange(record, id, next(iter(to), None), reason == PAUSED)
 
 
 def _refusals(rows: pa.RecordBatch) -> Iterator[Row]:

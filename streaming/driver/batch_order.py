@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from streaming.documents.change_order import RecordPosition
-from streaming.rows import Change, CompiledSegment, Refusal, Row
+from streaming.rows import AcceptedChange, CompiledSegment, Refusal, Row
 
 
 class Last(NamedTuple):
@@ -23,17 +23,17 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
     """
     number = 0
     numbered: list[Row] = []
-    last: dict[str, dict[int, Change | Refusal]] = {}  # by id and partition; a change, if there is one
+    last: dict[str, dict[int, AcceptedChange | Refusal]] = {}  # by id and partition; a change, if there is one
     for row in rows:
-        if isinstance(row, Change):
+        if isinstance(row, AcceptedChange):
             row = row._replace(segment=number)
         elif isinstance(row, CompiledSegment):
             number += 1
         numbered.append(row)
-        if isinstance(row, Change | Refusal) and row.id:
+        if isinstance(row, AcceptedChange | Refusal) and row.id:
             words = last.setdefault(row.id, {})
             before = words.get(row.record.partition)
-            if not isinstance(before, Change) or isinstance(row, Change):
+            if not isinstance(before, AcceptedChange) or isinstance(row, AcceptedChange):
                 words[row.record.partition] = row
     contested = {id: words for id, words in last.items() if len(words) > 1}
     if not contested:
@@ -42,7 +42,7 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
     others: list[Row] = []
     moved: list[tuple[tuple[int, int], Row]] = []
     for row in numbered:
-        at = of.get((row.id, row.record.partition)) if isinstance(row, Change | Refusal) and row.id else None
+        at = of.get((row.id, row.record.partition)) if isinstance(row, AcceptedChange | Refusal) and row.id else None
         if at is None:
             others.append(row)
         else:
@@ -55,5 +55,5 @@ def last_changes(rows: Iterable[Row]) -> dict[str, Last]:
     return {
         row.id: Last((row.record.partition, row.record.offset), row.subscriber is None)
         for row in rows
-        if isinstance(row, Change)
+        if isinstance(row, AcceptedChange)
     }

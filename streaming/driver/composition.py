@@ -13,7 +13,7 @@ from streaming.driver.batch_order import Last
 from streaming.rows import (
     EVENTS,
     SUBSCRIPTIONS,
-    Change,
+    AcceptedChange,
     ConsumerRecord,
     DeadLetter,
     Refusal,
@@ -69,10 +69,10 @@ class Composition:
             if isinstance(row, DeadLetter):
                 origin = _origin(self.names.events, row.record)
                 yield self._dead_letter(row.record, origin, row.reason, row.detail)
-            elif isinstance(row, Change | Refusal):
+            elif isinstance(row, AcceptedChange | Refusal):
                 yield from self.answer(row)
 
-    def answer(self, row: Change | Refusal) -> Iterator[Record]:
+    def answer(self, row: AcceptedChange | Refusal) -> Iterator[Record]:
         """A status for every change, and a dead letter for a refused one."""
         names, id = self.names, row.id
         origin = _origin(names.subscriptions, row.record)

@@ -15,7 +15,7 @@ from streaming.driver.attempts import Sink, commit
 from streaming.driver.batch_order import Last
 from streaming.driver.composition import Composition, Names, Outputs, in_force_from
 from streaming.index import notes
-from streaming.rows import Change, ConsumerRecord, Refusal, SourcePartition
+from streaming.rows import AcceptedChange, ConsumerRecord, Refusal, SourcePartition
 from streaming.state.first_load import Chosen, Slice
 
 ANSWERED_AT_ONCE = 10_000  # changes, in a transaction of the first start
@@ -81,7 +81,7 @@ def _is_later(row: Refusal, last: Mapping[str, Last]) -> bool:
     return partition == row.record.partition and offset < row.record.offset
 
 
-def _withdrawals(slice_: Slice, chosen_rows: Chosen) -> Iterator[Change]:
+def _withdrawals(slice_: Slice, chosen_rows: Chosen) -> Iterator[AcceptedChange]:
     gone = np.flatnonzero(chosen_rows.withdrawn)
     for id, offset in zip(slice_.withdrawn.at(gone), slice_.withdrawn_offset[gone].tolist(), strict=True):
-        yield Change(ConsumerRecord(slice_.partition, offset, timestamp_ms=0), id, subscriber=None)
+        yield AcceptedChange(ConsumerRecord(slice_.partition, offset, timestamp_ms=0), id, subscriber=None)

@@ -41,7 +41,7 @@ from streaming.rows import (
     EVENTS,
     PACKED,
     SPARK_IS_RIGHT_FROM_MS,
-    Change,
+    AcceptedChange,
     DeadLetter,
     MisreadTimes,
     Progress,
@@ -204,7 +204,7 @@ class Pipeline:
     ) -> CommittedTransaction:
         began = time.time()
         self.observer.doing(number, "publish")
-        subscribers = {r.subscriber for r in rows if isinstance(r, Change) and r.subscriber is not None}
+        subscribers = {r.subscriber for r in rows if isinstance(r, AcceptedChange) and r.subscriber is not None}
         self.outputs.missing(set(map(self.names.delivery_topic, subscribers)))
         failed = [r.id for r in rows if isinstance(r, Refusal) and r.id]
         last = {id: Last(place, withdrawn=False) for id, place in self.state.places(failed).items()}

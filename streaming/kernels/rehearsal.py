@@ -13,7 +13,7 @@ from matchers import ALGORITHMS
 from matchers.index.compiling import FEWEST_DOCUMENTS
 from matchers.index.snapshot import Snapshot
 from streaming.index import parts
-from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, Change, unpacked
+from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, AcceptedChange, unpacked
 from streaming.state.state import State
 from streaming.worker.settings import TaskSettings
 
@@ -43,7 +43,7 @@ def indexed(algorithm: str, options: Mapping[str, Any], kind: Kind = "alike") ->
     (work,) = state.work(TaskSettings())
     changes = rows(MANY if ALGORITHMS[algorithm].chooses else 2 * FEWEST_DOCUMENTS, 0, kind)
     made = unpacked(pa.Table.from_batches(work(changes.to_batches()), PACKED))
-    state.apply([row._replace(segment=0) if isinstance(row, Change) else row for row in made], {})
+    state.apply([row._replace(segment=0) if isinstance(row, AcceptedChange) else row for row in made], {})
     return state
 
 

@@ -13,7 +13,7 @@ from streaming.documents.records import OF_EVENTS
 from streaming.documents.trace_context import LOOKED_AT
 from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
 from streaming.monitoring.totals import COUNTED
-from streaming.rows import EVENTS, Change, DeadLetter, Progress, Published, Refusal, Row
+from streaming.rows import EVENTS, AcceptedChange, DeadLetter, Progress, Published, Refusal, Row
 
 LOGGED = ("prepare", "apply")  # stages; of the others `latencies` tell
 
@@ -121,7 +121,7 @@ class Report:
         self.stages.append(Stage("publish", published.began, committed, parts=parts))
         self.stages.append(Stage("apply", committed, published.applied))
         kinds = Counter(map(type, published.rows))
-        for name, kind in (("undecodable", DeadLetter), ("changes", Change), ("refused", Refusal)):
+        for name, kind in (("undecodable", DeadLetter), ("changes", AcceptedChange), ("refused", Refusal)):
             self.counts[name] += kinds[kind]
         self.counts["transactions_aborted"] += published.aborted
         self.dead_letters.update(published.dead_letters)

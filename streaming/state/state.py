@@ -17,7 +17,7 @@ from matchers.index.texts import Texts
 from streaming.documents.change_order import RecordPosition
 from streaming.index import notes, packing
 from streaming.index.parts import Handle, RemoteFile
-from streaming.rows import SUBSCRIPTIONS, Change, CompiledSegment, Row, SourcePartition, of_source
+from streaming.rows import SUBSCRIPTIONS, AcceptedChange, CompiledSegment, Row, SourcePartition, of_source
 from streaming.state.compaction import Compactor
 from streaming.state.event_averages import EventAverages
 from streaming.worker.matching import Work
@@ -154,7 +154,7 @@ def _net(rows: Iterable[Row]) -> tuple[Segment | None, list[str]]:
     segments: list[Segment] = []
     last: dict[str, int | None] = {}  # the segment that holds the last word on an id; None: withdrawn
     for row in rows:
-        if isinstance(row, Change):
+        if isinstance(row, AcceptedChange):
             last[row.id] = None if row.subscriber is None else row.segment
         elif isinstance(row, CompiledSegment):
             segments.append(packing.from_bytes(row.value, Segment))  # written by our own worker a moment ago

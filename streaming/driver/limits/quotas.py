@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from matchers.index.snapshot import Snapshot
 from matchers.index.texts import Texts
 from streaming.index import notes
-from streaming.rows import Change, Refusal, Row, Wanted
+from streaming.rows import AcceptedChange, Refusal, Row, Wanted
 from streaming.worker.publication import Quota
 
 Wants = Counter[tuple[int, int, str]]  # deliveries by partition, second and subscriber
@@ -44,9 +44,9 @@ class SubscriptionQuota:
         """
         if not self.most:
             return rows
-        last: dict[str, Change] = {}  # in the order of the last words
+        last: dict[str, AcceptedChange] = {}  # in the order of the last words
         for row in rows:
-            if isinstance(row, Change):
+            if isinstance(row, AcceptedChange):
                 last.pop(row.id, None)
                 last[row.id] = row
         owner = owners(snapshot, last)
@@ -60,9 +60,9 @@ class SubscriptionQuota:
                 self._count[before] -= 1
             if after is not None:
                 self._count[after] += 1
-        return [self._refused(row) if isinstance(row, Change) and row.id in refused else row for row in rows]
+        return [self._refused(row) if isinstance(row, AcceptedChange) and row.id in refused else row for row in rows]
 
-    def _refused(self, change: Change) -> Refusal:
+    def _refused(self, change: AcceptedChange) -> Refusal:
         reason = (
             f"a subscriber may have {self.most:,} subscriptions at most (quotas.subscriptions); withdraw another first"
         )

@@ -16,7 +16,7 @@ from streaming.rows import (
     PACKED,
     PAUSED,
     SUBSCRIPTIONS,
-    Change,
+    AcceptedChange,
     CompiledSegment,
     ConsumerRecord,
     DeadLetter,
@@ -39,11 +39,11 @@ NOTHING = {"partition": 0, "offset": 0, "timestamp": -1}
 
 # (as a worker sends it, as the driver has it)
 ROWS: list[tuple[dict[str, Any], Row]] = [
-    ({"kind": Kind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"]}, Change(RECORD, "s", "x")),
-    ({"kind": Kind.CHANGE, **NOTHING, "subscriptions": ["s"], "subscribers": []}, Change(BARE, "s", None)),
+    ({"kind": Kind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"]}, AcceptedChange(RECORD, "s", "x")),
+    ({"kind": Kind.CHANGE, **NOTHING, "subscriptions": ["s"], "subscribers": []}, AcceptedChange(BARE, "s", None)),
     (
         {"kind": Kind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"], "reason": PAUSED},
-        Change(RECORD, "s", "x", paused=True),
+        AcceptedChange(RECORD, "s", "x", paused=True),
     ),
     ({"kind": Kind.REFUSAL, **AT, "subscriptions": ["s"], "reason": "why"}, Refusal(RECORD, "s", "why")),
     ({"kind": Kind.REFUSAL, **AT, "subscriptions": [], "reason": "why"}, Refusal(RECORD, None, "why")),
@@ -94,5 +94,5 @@ def _plain(row: Row) -> dict[str, Any]:
         return fields | {"counts": row.counts.tolist()}
     if isinstance(row, CompiledSegment | Progress | MisreadTimes):
         return fields
-    assert isinstance(row, DeadLetter | Change | Refusal)
+    assert isinstance(row, DeadLetter | AcceptedChange | Refusal)
     return fields | {"record": row.record._replace(headers=tuple(row.record.headers))}
