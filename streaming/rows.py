@@ -29,7 +29,7 @@ class Source(IntEnum):
 EVENTS, SUBSCRIPTIONS = Source.EVENTS, Source.SUBSCRIPTIONS
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     """The kinds of output rows; column `kind`. The class of each tells which columns it has (`_READERS`)."""
 
     CHANGE = 0
@@ -257,14 +257,14 @@ def _slots(rows: pa.RecordBatch) -> Iterator[Row]:
 
 
 _READERS = {
-    Kind.CHANGE: _changes,
-    Kind.REFUSAL: _refusals,
-    Kind.SEGMENT: _segments,
-    Kind.PROGRESS: _progress,
-    Kind.MISREAD: _misread_times,
-    Kind.WANTED: _wanted,
-    Kind.PUBLISHED: _published,
-    Kind.SLOT: _slots,
+    RowKind.CHANGE: _changes,
+    RowKind.REFUSAL: _refusals,
+    RowKind.SEGMENT: _segments,
+    RowKind.PROGRESS: _progress,
+    RowKind.MISREAD: _misread_times,
+    RowKind.WANTED: _wanted,
+    RowKind.PUBLISHED: _published,
+    RowKind.SLOT: _slots,
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.documents.records import NO_TIMESTAMP
-from streaming.rows import Kind
+from streaming.rows import RowKind
 from streaming.worker.matches import Matches
 from streaming.worker.transaction import SUBSCRIBERS
 
@@ -38,7 +38,7 @@ def _wanted(rows: pa.RecordBatch, matches: Matches) -> Iterator[Mapping[str, Any
     for some, n in zip(np.split(distinct, ends), np.split(counts, ends), strict=True):
         if len(some):
             yield {
-                "kind": Kind.WANTED,
+                "kind": RowKind.WANTED,
                 "partition": int(some[0, 0]),
                 "timestamp": int(some[0, 1]),
                 "subscribers": SUBSCRIBERS.names.at(some[:, 2]),

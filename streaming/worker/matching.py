@@ -32,7 +32,7 @@ from streaming.rows import (
     PAUSED,
     SPARK_IS_RIGHT_FROM_MS,
     SUBSCRIPTIONS,
-    Kind,
+    RowKind,
     Source,
     SourcePartition,
 )
@@ -187,7 +187,7 @@ def _outcomes(rows: pa.RecordBatch, compiled: Compiled) -> Iterator[dict[str, An
     for row, outcome in zip(rows.to_pylist(), compiled.outcomes, strict=True):
         if isinstance(outcome, Refused):
             yield row | {
-                "kind": Kind.REFUSAL,
+                "kind": RowKind.REFUSAL,
                 "reason": str(outcome),
                 "subscriptions": [outcome.id] if outcome.id else [],
             }
@@ -195,12 +195,12 @@ def _outcomes(rows: pa.RecordBatch, compiled: Compiled) -> Iterator[dict[str, An
             subscribers = [] if isinstance(outcome, Withdrawn) else [outcome.subscriber]
             reason = PAUSED if isinstance(outcome, Paused) else None
             yield row | {
-                "kind": Kind.CHANGE,
+                "kind": RowKind.CHANGE,
                 "subscriptions": [outcome.id],
                 "subscribers": subscribers,
                 "reason": reason,
             }
-    yield {"kind": Kind.SEGMENT, "source": SUBSCRIPTIONS, "value": packing.as_bytes(compiled.segment)}
+    yield {"kind": RowKind.SEGMENT, "source": SUBSCRIPTIONS, "value": packing.as_bytes(compiled.segment)}
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
@@ -219,9 +219,9 @@ def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         size = {"count": int(mine.sum()), "bytes": int(lengths[mine].sum())}
         times = timestamp[mine]
         written = times[credible(times.astype(np.float64), now)]
-        yield {"kind": Kind.PROGRESS, **at, "timestamp": int(written.min()) if len(written) else None, **size}
+        yield {"kind": RowKind.PROGRESS, **at, "timestamp": int(written.min()) if len(written) else None, **size}
         if times.min() < SPARK_IS_RIGHT_FROM_MS:
-            yield {"kind": Kind.MISREAD}
+            yield {"kind": RowKind.MISREAD}
 
 
 def _places(rows: pa.RecordBatch) -> tuple[list[SourcePartition], Int64]:

@@ -18,7 +18,7 @@ from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import LEAST_ATTEMPTS, SlotAborted
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Committed, Slot
-from streaming.rows import SPARK_IS_RIGHT_FROM_MS, Kind
+from streaming.rows import SPARK_IS_RIGHT_FROM_MS, RowKind
 from streaming.worker.matches import MATCHES_AT_ONCE, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
@@ -63,7 +63,7 @@ class Task:
             "epoch": self._producer.epoch,
             "missing": sorted(self._missing),
         }
-        return [{"kind": Kind.SLOT, "value": orjson.dumps(facts)}]
+        return [{"kind": RowKind.SLOT, "value": orjson.dumps(facts)}]
 
     def publish(self, rows: pa.RecordBatch, matches: Matches) -> tuple[int, list[Mapping[str, Any]]]:
         """Publish the events' deliveries and dead letters; returns the number of rows done and PUBLISHED rows.
@@ -75,7 +75,7 @@ class Task:
         published: list[Mapping[str, Any]] = []
         if not self.publication.exact and pc.min(rows["timestamp"]).as_py() < SPARK_IS_RIGHT_FROM_MS:
             self._stopped = True
-            published.append({"kind": Kind.MISREAD})
+            published.append({"kind": RowKind.MISREAD})
         if self._stopped:
             return 0, published
         batch = Batch(self.settings, self.publication, self.client, self.false_positives, rows, matches, self._left)

@@ -30,7 +30,7 @@ from streaming.publishing.interner import Interner
 from streaming.publishing.partitioner import partition_of, partitions_of
 from streaming.publishing.record_batches import Format, events_keys, subscribers_keys
 from streaming.publishing.slot import Committed
-from streaming.rows import Kind, consumer_records
+from streaming.rows import RowKind, consumer_records
 from streaming.worker.executor import executor
 from streaming.worker.matches import Matches
 from streaming.worker.publication import Publication
@@ -201,7 +201,7 @@ class Transaction:
             "trace_contexts": list(self.batch.trace_contexts(delivered[:LOOKED_AT].tolist())),
         }
         timestamps: Int64 = self.batch.columns.timestamp[delivered]
-        return {"kind": Kind.PUBLISHED, "value": orjson.dumps(facts), "counts": timestamps.tobytes()}
+        return {"kind": RowKind.PUBLISHED, "value": orjson.dumps(facts), "counts": timestamps.tobytes()}
 
     def _over_quota(self) -> Bools:
         """[D]: the deliveries that subscribers may not get, the last ones of each partition."""

@@ -20,11 +20,11 @@ from streaming.rows import (
     CompiledSegment,
     ConsumerRecord,
     DeadLetter,
-    Kind,
     MisreadTimes,
     Progress,
     Refusal,
     Row,
+    RowKind,
     Wanted,
     unpacked,
 )
@@ -39,22 +39,22 @@ NOTHING = {"partition": 0, "offset": 0, "timestamp": -1}
 
 # (as a worker sends it, as the driver has it)
 ROWS: list[tuple[dict[str, Any], Row]] = [
-    ({"kind": Kind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"]}, AcceptedChange(RECORD, "s", "x")),
-    ({"kind": Kind.CHANGE, **NOTHING, "subscriptions": ["s"], "subscribers": []}, AcceptedChange(BARE, "s", None)),
+    ({"kind": RowKind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"]}, AcceptedChange(RECORD, "s", "x")),
+    ({"kind": RowKind.CHANGE, **NOTHING, "subscriptions": ["s"], "subscribers": []}, AcceptedChange(BARE, "s", None)),
     (
-        {"kind": Kind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"], "reason": PAUSED},
+        {"kind": RowKind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"], "reason": PAUSED},
         AcceptedChange(RECORD, "s", "x", paused=True),
     ),
-    ({"kind": Kind.REFUSAL, **AT, "subscriptions": ["s"], "reason": "why"}, Refusal(RECORD, "s", "why")),
-    ({"kind": Kind.REFUSAL, **AT, "subscriptions": [], "reason": "why"}, Refusal(RECORD, None, "why")),
-    ({"kind": Kind.SEGMENT, "source": SUBSCRIPTIONS, "value": b"segment"}, CompiledSegment(b"segment")),
+    ({"kind": RowKind.REFUSAL, **AT, "subscriptions": ["s"], "reason": "why"}, Refusal(RECORD, "s", "why")),
+    ({"kind": RowKind.REFUSAL, **AT, "subscriptions": [], "reason": "why"}, Refusal(RECORD, None, "why")),
+    ({"kind": RowKind.SEGMENT, "source": SUBSCRIPTIONS, "value": b"segment"}, CompiledSegment(b"segment")),
     (
-        {"kind": Kind.PROGRESS, "source": EVENTS, "partition": 1, "offset": 9, "count": 2, "bytes": 5},
+        {"kind": RowKind.PROGRESS, "source": EVENTS, "partition": 1, "offset": 9, "count": 2, "bytes": 5},
         Progress(EVENTS, 1, 9, records=2, size_bytes=5, timestamp_ms=None),
     ),
-    ({"kind": Kind.MISREAD}, MisreadTimes()),
+    ({"kind": RowKind.MISREAD}, MisreadTimes()),
     (
-        {"kind": Kind.WANTED, "partition": 1, "timestamp": 7, "subscribers": ["x", "é"], "counts": COUNTS.tobytes()},
+        {"kind": RowKind.WANTED, "partition": 1, "timestamp": 7, "subscribers": ["x", "é"], "counts": COUNTS.tobytes()},
         Wanted(1, 7, ["x", "é"], COUNTS),
     ),
 ]
