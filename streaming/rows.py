@@ -37,7 +37,7 @@ class RowKind(IntEnum):
     SEGMENT = 2
     PROGRESS = 3
     MISREAD = 4
-    WANTED = 5
+    DELIVERY_COUNTS = 5
     PUBLISHED = 6
     SLOT = 7
 
@@ -123,7 +123,7 @@ class CompiledSegment(NamedTuple):
     value: bytes
 
 
-class Progress(NamedTuple):
+class ReadProgress(NamedTuple):
     """The number of records of (source, partition) that were read, the last at `offset`."""
 
     source: Source
@@ -138,7 +138,7 @@ class MisreadTimes(NamedTuple):
     """Some records have timestamps that are wrong if Spark read them (`rereading`)."""
 
 
-class Wanted(NamedTuple):
+class DeliveryCounts(NamedTuple):
     """The number of deliveries that each of S subscribers would get for the events of one partition and second."""
 
     partition: int
@@ -181,7 +181,15 @@ class SlotReport(NamedTuple):
 
 
 Row = (
-    DeadLetter | AcceptedChange | Refusal | CompiledSegment | Progress | MisreadTimes | Wanted | Published | SlotReport
+    DeadLetter
+    | AcceptedChange
+    | Refusal
+    | CompiledSegment
+    | ReadProgress
+    | MisreadTimes
+    | DeliveryCounts
+    | Published
+    | SlotReport
 )
 
 
@@ -234,17 +242,17 @@ def _segments(rows: pa.RecordBatch) -> Iterator[Row]:
 
 def _progress(rows: pa.RecordBatch) -> Iterator[Row]:
     names = ("partition", "offset", "count", "bytes", "timestamp")
-    return map(Progress, map(Source, rows["source"].to_pylist()), *(rows[name].to_pylist() for name in names))
+    return map(ReadProgress, map(Source, rows["source"].to_pylist()), *(rows[name].to_pylist() for name in names))
 
 
 def _misread_times(rows: pa.RecordBatch) -> Iterator[Row]:
     return (MisreadTimes() for _ in range(len(rows)))
 
 
-def _wanted(rows: pa.RecordBatch) -> Iterator[Row]:
+def _delivery_counts(rows: pa.RecordBatch) -> Iterator[Row]:
     counts = (np.frombuffer(packed, np.int64) for packed in rows["counts"].to_pylist())
     columns = rows["partition"].to_pylist(), rows["timestamp"].to_pylist(), _texts(rows["subscribers"]), counts
-    return map(Wanted._make, zip(*columns, strict=True))
+    return map(DeliveryCounts._make, zip(*columns, strict=True))
 
 
 def _published(rows: pa.RecordBatch) -> Iterator[Row]:
@@ -262,7 +270,7 @@ _READERS = {
     RowKind.SEGMENT: _segments,
     RowKind.PROGRESS: _progress,
     RowKind.MISREAD: _misread_times,
-    RowKind.WANTED: _wanted,
+    RowKind.DELIVERY_COUNTS: _delivery_counts,
     RowKind.PUBLISHED: _published,
     RowKind.SLOT: _slots,
 }

@@ -44,8 +44,8 @@ from streaming.rows import (
     AcceptedChange,
     DeadLetter,
     MisreadTimes,
-    Progress,
     Published,
+    ReadProgress,
     Refusal,
     Row,
     SlotReport,
@@ -148,7 +148,7 @@ class Pipeline:
     def take(self, rows: Sequence[Row], number: int) -> CommittedTransaction | None:
         """Apply the changes of a batch and publish their statuses, and the dead letters that no task can publish."""
         positions: dict[SourcePartition, int] = {
-            (r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, Progress)
+            (r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, ReadProgress)
         }
         if not positions:
             return None
@@ -173,7 +173,7 @@ class Pipeline:
         records: Counter[int] = Counter()
         last: dict[int, int] = {}
         for row in rows:
-            if isinstance(row, Progress) and row.source == EVENTS:
+            if isinstance(row, ReadProgress) and row.source == EVENTS:
                 records[row.partition] += row.records
                 last[row.partition] = max(row.offset, last.get(row.partition, 0))
         self.deleted.read(records, last)
@@ -377,7 +377,7 @@ class BatchRun:
                 else:
                     rows.append(Refusal(record, record.key.decode(errors="replace") if record.key else None, detail))
                 rows.append(
-                    Progress(
+                    ReadProgress(
                         source=Source(source),
                         partition=record.partition,
                         offset=record.offset,
@@ -405,8 +405,8 @@ def _answers(batch: DataFrame, works: Sequence[Work], n: int) -> DataFrame:
     return together.mapInArrow(replace(first, parts=()).publish, OUTPUT)
 
 
-def _progress_of_events(rows: Iterable[Row]) -> list[Progress]:
-    return [row for row in rows if isinstance(row, Progress) and row.source == EVENTS]
+def _progress_of_events(rows: Iterable[Row]) -> list[ReadProgress]:
+    return [row for row in rows if isinstance(row, ReadProgress) and row.source == EVENTS]
 
 
 def _only(batch: DataFrame, places: Int64) -> DataFrame:

@@ -13,7 +13,7 @@ from streaming.documents.records import OF_EVENTS
 from streaming.documents.trace_context import LOOKED_AT
 from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
 from streaming.monitoring.totals import COUNTED
-from streaming.rows import EVENTS, AcceptedChange, DeadLetter, Progress, Published, Refusal, Row
+from streaming.rows import EVENTS, AcceptedChange, DeadLetter, Published, ReadProgress, Refusal, Row
 
 LOGGED = ("prepare", "apply")  # stages; of the others `latencies` tell
 
@@ -81,7 +81,7 @@ class Report:
     def saw(self, rows: Iterable[Row]) -> None:
         """Count what was read, by the PROGRESS rows."""
         for row in rows:
-            if not isinstance(row, Progress):
+            if not isinstance(row, ReadProgress):
                 continue
             self.rows += row.records
             self.bytes += row.size_bytes

@@ -18,14 +18,14 @@ class Counting:
     """Takes the place of `publishing.Task`, and publishes nothing."""
 
     def publish(self, rows: pa.RecordBatch, matches: Matches) -> tuple[int, list[Mapping[str, Any]]]:
-        """WANTED rows."""
-        return 0, list(_wanted(rows, matches))
+        """DELIVERY_COUNTS rows."""
+        return 0, list(_delivery_counts(rows, matches))
 
     def report(self) -> list[Mapping[str, Any]]:
         return []
 
 
-def _wanted(rows: pa.RecordBatch, matches: Matches) -> Iterator[Mapping[str, Any]]:
+def _delivery_counts(rows: pa.RecordBatch, matches: Matches) -> Iterator[Mapping[str, Any]]:
     """The deliveries of each partition and second, by subscriber. An event without a timestamp belongs to no second."""
     row, names, _ = matches.between(0, len(rows))
     timestamp = np.asarray(rows["timestamp"])
@@ -38,7 +38,7 @@ def _wanted(rows: pa.RecordBatch, matches: Matches) -> Iterator[Mapping[str, Any
     for some, n in zip(np.split(distinct, ends), np.split(counts, ends), strict=True):
         if len(some):
             yield {
-                "kind": RowKind.WANTED,
+                "kind": RowKind.DELIVERY_COUNTS,
                 "partition": int(some[0, 0]),
                 "timestamp": int(some[0, 1]),
                 "subscribers": SUBSCRIBERS.names.at(some[:, 2]),

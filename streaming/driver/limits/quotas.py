@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from matchers.index.snapshot import Snapshot
 from matchers.index.texts import Texts
 from streaming.index import notes
-from streaming.rows import AcceptedChange, Refusal, Row, Wanted
+from streaming.rows import AcceptedChange, DeliveryCounts, Refusal, Row
 from streaming.worker.publication import Quota
 
 Wants = Counter[tuple[int, int, str]]  # deliveries by partition, second and subscriber
@@ -105,10 +105,10 @@ class DeliveryQuota:
 
 
 def wants(rows: Iterable[Row]) -> Wants:
-    """The sum of all WANTED rows."""
+    """The sum of all DELIVERY_COUNTS rows."""
     counts: Wants = Counter()
     for row in rows:
-        if isinstance(row, Wanted):
+        if isinstance(row, DeliveryCounts):
             for subscriber, n in zip(row.subscribers, row.counts.tolist(), strict=True):
                 counts[row.partition, row.second, subscriber] += n
     return counts

@@ -34,7 +34,7 @@ from streaming.rows import (
     INPUT,
     PACKED,
     SUBSCRIPTIONS,
-    Progress,
+    ReadProgress,
     Row,
     SlotReport,
     SourcePartition,
@@ -238,7 +238,7 @@ def work(
 
 def apply(state: State, *batches: list[dict[str, Any]], settings: TaskSettings = SETTINGS) -> None:
     rows = in_order(work(state, *batches, settings=settings))
-    state.apply(rows, {(r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, Progress)})
+    state.apply(rows, {(r.source, r.partition): r.offset + 1 for r in rows if isinstance(r, ReadProgress)})
 
 
 def delivered(state: State, *rows: dict[str, Any]) -> dict[int, dict[str, list[str]]]:

@@ -20,12 +20,12 @@ from streaming.rows import (
     CompiledSegment,
     ConsumerRecord,
     DeadLetter,
+    DeliveryCounts,
     MisreadTimes,
-    Progress,
+    ReadProgress,
     Refusal,
     Row,
     RowKind,
-    Wanted,
     unpacked,
 )
 
@@ -50,12 +50,18 @@ ROWS: list[tuple[dict[str, Any], Row]] = [
     ({"kind": RowKind.SEGMENT, "source": SUBSCRIPTIONS, "value": b"segment"}, CompiledSegment(b"segment")),
     (
         {"kind": RowKind.PROGRESS, "source": EVENTS, "partition": 1, "offset": 9, "count": 2, "bytes": 5},
-        Progress(EVENTS, 1, 9, records=2, size_bytes=5, timestamp_ms=None),
+        ReadProgress(EVENTS, 1, 9, records=2, size_bytes=5, timestamp_ms=None),
     ),
     ({"kind": RowKind.MISREAD}, MisreadTimes()),
     (
-        {"kind": RowKind.WANTED, "partition": 1, "timestamp": 7, "subscribers": ["x", "é"], "counts": COUNTS.tobytes()},
-        Wanted(1, 7, ["x", "é"], COUNTS),
+        {
+            "kind": RowKind.DELIVERY_COUNTS,
+            "partition": 1,
+            "timestamp": 7,
+            "subscribers": ["x", "é"],
+            "counts": COUNTS.tobytes(),
+        },
+        DeliveryCounts(1, 7, ["x", "é"], COUNTS),
     ),
 ]
 
@@ -90,9 +96,9 @@ def test_rows_of_all_kinds_come_in_the_order_in_which_they_were_sent(
 def _plain(row: Row) -> dict[str, Any]:
     """Its fields, with the headers as a tuple."""
     fields = row._asdict()
-    if isinstance(row, Wanted):
+    if isinstance(row, DeliveryCounts):
         return fields | {"counts": row.counts.tolist()}
-    if isinstance(row, CompiledSegment | Progress | MisreadTimes):
+    if isinstance(row, CompiledSegment | ReadProgress | MisreadTimes):
         return fields
     assert isinstance(row, DeadLetter | AcceptedChange | Refusal)
     return fields | {"record": row.record._replace(headers=tuple(row.record.headers))}

@@ -54,7 +54,7 @@ from streaming.monitoring.view import (
 from streaming.monitoring.web import page
 from streaming.monitoring.wording import LAGS, seconds
 from streaming.process.supervision import RestartHistory
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Progress, Published
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Published, ReadProgress
 from streaming.version import VERSION
 from tests.support.doubles.stage import ALICE, ListSink, Reports, change, event, pipeline, state, step
 
@@ -91,7 +91,7 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
     n = len(latencies_ms)
     own = Report(1, 0.0, start=start)
     own.stages.append(Stage("prepare", start, committed))
-    own.saw([Progress(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=round(1000 * start))])
+    own.saw([ReadProgress(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=round(1000 * start))])
     times = {"matched": start, "sent": committed, "committed": committed}
     timestamps_ms = np.rint(1000 * committed - np.array(latencies_ms)).astype(np.int64)
     counts = {"events": n, "matches": 3 * n, "deliveries": 2 * n, "aborted": 0, "dead_letters": {}, "errors": {}}

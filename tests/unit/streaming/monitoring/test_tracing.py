@@ -25,7 +25,7 @@ from streaming.driver.isolation import Lost
 from streaming.monitoring import tracing
 from streaming.monitoring.reporting import CommittedTransaction, NullObserver, Observers, Report, Stage
 from streaming.monitoring.tracing import Traces
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Progress, Published, Row
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Published, ReadProgress, Row
 from streaming.version import VERSION
 from tests.support.doubles.collector import Collector, Span, collector
 from tests.support.doubles.stage import ALICE, ListSink, Reports, apply, change, event, pipeline, state, step, work
@@ -56,8 +56,8 @@ def traces(address: str) -> Traces:
 def rows(events: int, changes: int) -> list[Row]:
     at_ms = round(1000 * (NOON - 2))
     return [
-        Progress(EVENTS, 0, events, records=events, size_bytes=10 * events, timestamp_ms=at_ms),
-        Progress(SUBSCRIPTIONS, 0, changes, records=changes, size_bytes=changes, timestamp_ms=at_ms),
+        ReadProgress(EVENTS, 0, events, records=events, size_bytes=10 * events, timestamp_ms=at_ms),
+        ReadProgress(SUBSCRIPTIONS, 0, changes, records=changes, size_bytes=changes, timestamp_ms=at_ms),
     ]
 
 

@@ -17,7 +17,7 @@ from streaming.driver.limits.load_shedding import Precision
 from streaming.errors import Unsettled
 from streaming.kafka.sink import Aborted
 from streaming.publishing.contract import LEAST_ATTEMPTS
-from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Progress, Published, Refusal, SlotReport
+from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Published, ReadProgress, Refusal, SlotReport
 from streaming.state.event_averages import EventAverages
 from tests.support.doubles import kafka_double
 from tests.support.doubles.stage import (
@@ -85,8 +85,8 @@ def test_rows_that_were_committed_before_are_dropped() -> None:
     rows = work(s, [event(4, {"x": 1}), event(5, b"{"), change(1, "a", ALICE)], slots=Slots(sink))
     (letter,) = published(sink)
     assert dict(letter.headers)["sluice_origin_offset"] == b"5"
-    assert [type(row) for row in rows] == [Published, Progress, SlotReport]
-    assert [(row.offset, row.records) for row in rows if isinstance(row, Progress)] == [(5, 1)]
+    assert [type(row) for row in rows] == [Published, ReadProgress, SlotReport]
+    assert [(row.offset, row.records) for row in rows if isinstance(row, ReadProgress)] == [(5, 1)]
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -401,9 +401,9 @@ def test_events_without_a_credible_time_do_not_say_how_long_events_wait() -> Non
     now = int(1000 * time.time())
     times = [-(2**63), records.NO_TIMESTAMP, 0, now - 5_000, now - 3_000, now + 10**8, 2**63 - 1]
     rows = work(state(), [event(n, {}, timestamp=ms) for n, ms in enumerate(times)])
-    assert [(r.timestamp_ms, r.records) for r in rows if isinstance(r, Progress)] == [(now - 5_000, len(times))]
+    assert [(r.timestamp_ms, r.records) for r in rows if isinstance(r, ReadProgress)] == [(now - 5_000, len(times))]
     rows = work(state(), [event(0, {}, timestamp=0)])
-    assert [r.timestamp_ms for r in rows if isinstance(r, Progress)] == [None]
+    assert [r.timestamp_ms for r in rows if isinstance(r, ReadProgress)] == [None]
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_events_without_a_credible_time_do_not_say_how_long_events_wait() -> Non
 )
 def test_a_worker_says_which_timestamps_spark_may_have_misread(timestamp: int, misread: bool) -> None:
     rows = work(state(), [event(0, {}, timestamp=10**12), event(1, {}, timestamp=timestamp)], exact=False)
-    found = [MisreadTimes] if misread else [Published, Progress]
+    found = [MisreadTimes] if misread else [Published, ReadProgress]
     assert [type(r) for r in rows if not isinstance(r, SlotReport)] == found
 
 
