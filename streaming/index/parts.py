@@ -85,7 +85,7 @@ def _fetched(name: str) -> Path:
 
 
 @dataclass(frozen=True)
-class Handle:
+class PartHandle:
     """Opens a part in a worker. No two parts have the same name."""
 
     name: str
@@ -110,7 +110,7 @@ class Handle:
 _open: dict[int, tuple[dict[str, Part], FieldPlan]] = {}  # what this worker used last of each shard
 
 
-def opened(handles: tuple[Handle, ...], shard: int) -> tuple[list[Part], FieldPlan]:
+def opened(handles: tuple[PartHandle, ...], shard: int) -> tuple[list[Part], FieldPlan]:
     """The parts and their field plan. A process keeps a part open as long as every batch uses it."""
     before, plan = _open.get(shard, ({}, None))
     parts = {handle.name: before.get(handle.name) or handle.open() for handle in handles}

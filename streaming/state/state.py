@@ -16,7 +16,7 @@ from matchers.index.snapshot import Part, Snapshot
 from matchers.index.texts import Texts
 from streaming.documents.change_order import RecordPosition
 from streaming.index import notes, packing
-from streaming.index.parts import Handle, RemoteFile
+from streaming.index.parts import PartHandle, RemoteFile
 from streaming.rows import SUBSCRIPTIONS, AcceptedChange, CompiledSegment, Row, SourcePartition, of_source
 from streaming.state.compaction import Compactor
 from streaming.state.event_averages import EventAverages
@@ -46,7 +46,7 @@ class State:
     share: Callable[[Path], Any] | None = None
     better: Future[Index] | None = None  # that of all parts once it is there; until then, that of the snapshot
     seen: EventAverages = field(default_factory=EventAverages)
-    _handles: dict[Part, Handle] = field(default_factory=dict)
+    _handles: dict[Part, PartHandle] = field(default_factory=dict)
     _retired: tuple[str, ...] = ()  # names of parts, latest last
 
     @property
@@ -139,11 +139,11 @@ class State:
         if self.compactor is not None:
             self.compactor.close(self.snapshot, self.subscription_offsets())
 
-    def _handle(self, part: Part) -> Handle:
+    def _handle(self, part: Part) -> PartHandle:
         path = self.compactor.file(part) if self.compactor else None
         if path is None:
-            return Handle(uuid.uuid4().hex, broadcast=self.broadcast(packing.as_bytes(part)))
-        return Handle(path.name, self.share(path) if self.share else None, str(path))
+            return PartHandle(uuid.uuid4().hex, broadcast=self.broadcast(packing.as_bytes(part)))
+        return PartHandle(path.name, self.share(path) if self.share else None, str(path))
 
 
 def _net(rows: Iterable[Row]) -> tuple[Segment | None, list[str]]:

@@ -23,7 +23,7 @@ from matchers.contract.tables import Int32, Int64
 from streaming.codecs import open_codec
 from streaming.documents.subscriptions import Refused
 from streaming.index import packing
-from streaming.index.parts import Handle, forget_files, opened
+from streaming.index.parts import PartHandle, forget_files, opened
 from streaming.latencies import credible
 from streaming.rows import (
     EVENTS,
@@ -91,7 +91,7 @@ class Work:
     """
 
     settings: TaskSettings
-    parts: tuple[tuple[Handle, Int32], ...]  # with the removed positions of each
+    parts: tuple[tuple[PartHandle, Int32], ...]  # with the removed positions of each
     positions: Mapping[SourcePartition, int]  # rows below these were committed already and are dropped
     publication: Publication | None = None  # None: deliveries are only counted
     false_positives: float = 0.0  # `Part.match`

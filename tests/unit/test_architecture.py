@@ -434,7 +434,7 @@ SHARED_NAMES = {
     "a section of the settings is named as what it is about": "Deliveries Events",
     "nodes and readers of two grammars": "Compared _Reader",
     "results and inputs of separate measurements": "Answer Changes Figure Outcome Point Row Start",
-    "a thing of one module each": "Compiled Handle Topic",
+    "a thing of one module each": "Compiled Topic",
 }
 
 
