@@ -26,7 +26,7 @@ def warm(
 ) -> None:
     from matchers.registry import named  # not for a help text: it loads numba
     from streaming.kernels import ahead
-    from streaming.kernels.ahead import Compiled
+    from streaming.kernels.ahead import CompiledKernels
     from streaming.state.pool import processes
 
     chosen = settings.matching
@@ -41,7 +41,7 @@ def warm(
     note(f"compiling kernels, once: {', '.join(left)}")
     began = time.monotonic()
 
-    def say(compiled: Compiled) -> None:
+    def say(compiled: CompiledKernels) -> None:
         left.remove(compiled.name)
         rest = f"; left: {', '.join(left)}" if left else ""
         out.print(f"{compiled.name}: {compiled.kernels} kernels in {compiled.cpu_s:.1f} s of a core{rest}")

@@ -32,7 +32,7 @@ from streaming.kafka.clients import Cluster
 from streaming.kafka.ends import TopicEnds
 from streaming.kafka.topic_watch import Watch
 from streaming.kernels import ahead, rehearsal
-from streaming.kernels.ahead import Compiled
+from streaming.kernels.ahead import CompiledKernels
 from streaming.log import logger
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.reporting import NullObserver, Observers, Report
@@ -168,7 +168,7 @@ class Start:
         log.info("compiling kernels, matching without an index", of=compiling, algorithm=FALLBACK_ALGORITHM)
         done = count(1)
 
-        def compiled(kernels: Compiled) -> None:
+        def compiled(kernels: CompiledKernels) -> None:
             _say(kernels)
             preparing(COMPILING, next(done), len(compiling))
 
@@ -243,7 +243,7 @@ class Start:
         }
 
 
-def _say(compiled: Compiled) -> None:
+def _say(compiled: CompiledKernels) -> None:
     log.info("kernels compiled", of=compiled.name, kernels=compiled.kernels, cpu_s=round(compiled.cpu_s, 1))
 
 

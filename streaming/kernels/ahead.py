@@ -25,7 +25,7 @@ BASE = (PUBLISHING, FALLBACK_ALGORITHM)
 LONG = ("tiles", "ada_rein")  # go first, so that no processor waits for them at the end
 
 
-class Compiled(NamedTuple):
+class CompiledKernels(NamedTuple):
     name: str  # of an algorithm, or PUBLISHING
     kernels: int  # that were compiled, each type of their arguments counted; the others were in the cache
     cpu_s: float
@@ -57,7 +57,7 @@ def compile(
     stages: Sequence[Sequence[str]],
     options: Mapping[str, Mapping[str, Any]],
     pool: Executor,
-    done: Callable[[Compiled], None] = lambda compiled: None,
+    done: Callable[[CompiledKernels], None] = lambda compiled: None,
 ) -> None:
     """Compile what `needed` lists; `options` by algorithm. Raises what `rehearsal.run` raises."""
     for stage in stages:
@@ -65,7 +65,7 @@ def compile(
             done(task.result())
 
 
-def _compile(name: str, options: Mapping[str, Any]) -> Compiled:
+def _compile(name: str, options: Mapping[str, Any]) -> CompiledKernels:
     counter = _Counter()
     gc.disable()  # what a compiler makes lives on; to look through it again and again took a seventh of the time
     began = time.process_time()
@@ -75,7 +75,7 @@ def _compile(name: str, options: Mapping[str, Any]) -> Compiled:
         else:
             rehearsal.run(name, options)
     stamp.set_compiled(name)
-    return Compiled(name, counter.kernels, time.process_time() - began)
+    return CompiledKernels(name, counter.kernels, time.process_time() - began)
 
 
 class _Counter(event.Listener):

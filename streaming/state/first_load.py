@@ -27,7 +27,7 @@ from streaming.index import notes, packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import is_passing, is_without_group, translate
 from streaming.rows import ConsumerRecord, Refusal
-from streaming.worker.compiling import Changes, Paused, Withdrawn, compile_changes, nothing
+from streaming.worker.compiling import ChangeRecords, Paused, Withdrawn, compile_changes, nothing
 
 SLICE = 25_000  # offsets
 TIMEOUT_S = 60.0
@@ -193,7 +193,7 @@ def assemble(
 def _write_slice(span: Span, to: Path, refused: RefusedChanges) -> None:
     partition = span.partition
     records = [record for record in _records(span) if record not in refused]
-    changes = Changes(
+    changes = ChangeRecords(
         [record.key() for record in records],
         pa.array([record.value() for record in records], pa.binary()),
         np.full(len(records), partition, np.int32),

@@ -35,7 +35,7 @@ from streaming.worker.buffers import bytes_of
 
 
 @dataclass(frozen=True, eq=False)
-class Changes:
+class ChangeRecords:
     """Records of the subscriptions topic."""
 
     keys: Sequence[bytes | None]  # [C]
@@ -66,12 +66,12 @@ Outcome = Subscription | Paused | Withdrawn | Refused
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledChanges:
     outcomes: list[Outcome]  # of each record
     segment: Segment  # the last word on each id; without those withdrawn; its notes are those of `notes.notes`
 
 
-def compile_changes(changes: Changes) -> Compiled:
+def compile_changes(changes: ChangeRecords) -> CompiledChanges:
     collecting = gc.isenabled()
     gc.disable()  # many objects are created and none is garbage, but the collector would scan them many times
     try:
@@ -81,7 +81,7 @@ def compile_changes(changes: Changes) -> Compiled:
             gc.enable()
 
 
-def _compile(changes: Changes) -> Compiled:
+def _compile(changes: ChangeRecords) -> CompiledChanges:
     keys, values = changes.keys, changes.values
     outcomes: list[Any] = [None] * len(keys)
     fitting = pc.if_else(pc.less_equal(pc.binary_length(values), MAX_BYTES), values, None)
@@ -115,7 +115,7 @@ def _compile(changes: Changes) -> Compiled:
         if len(stale) < len(rows):
             live.append((segment, np.array(stale, np.int32)))
     whole = len(live) == 1 and not len(live[0][1])
-    return Compiled(outcomes, live[0][0] if whole else Segment.merge(live) if live else nothing())
+    return CompiledChanges(outcomes, live[0][0] if whole else Segment.merge(live) if live else nothing())
 
 
 def nothing() -> Segment:
@@ -131,7 +131,7 @@ class _Form:
     template: Template
 
 
-def _frequent(changes: Changes, values: pa.BinaryArray, outcomes: list[Any]) -> list[tuple[Segment, list[int]]]:
+def _frequent(changes: ChangeRecords, values: pa.BinaryArray, outcomes: list[Any]) -> list[tuple[Segment, list[int]]]:
     """Segments of the documents whose shape is frequent, with the row of each subscription; fills their outcomes.
 
     Documents that may be invalid are left to `read_change`, which gives the reason.

@@ -36,7 +36,7 @@ from streaming.rows import (
     Source,
     SourcePartition,
 )
-from streaming.worker.compiling import Changes, Compiled, Outcome, Paused, Withdrawn, compile_changes
+from streaming.worker.compiling import ChangeRecords, CompiledChanges, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.counting import Counting
 from streaming.worker.matches import EventMatching, Matches
 from streaming.worker.publication import Publication
@@ -166,9 +166,9 @@ def _compile(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         yield from _outcomes(changes, _compiled(changes))
 
 
-def _compiled(rows: pa.RecordBatch) -> Compiled:
+def _compiled(rows: pa.RecordBatch) -> CompiledChanges:
     return compile_changes(
-        Changes(rows["key"].to_pylist(), rows["value"], np.asarray(rows["partition"]), np.asarray(rows["offset"]))
+        ChangeRecords(rows["key"].to_pylist(), rows["value"], np.asarray(rows["partition"]), np.asarray(rows["offset"]))
     )
 
 
@@ -183,7 +183,7 @@ def _is_contested(rows: pa.RecordBatch, outcomes: Sequence[Outcome]) -> bool:
     )
 
 
-def _outcomes(rows: pa.RecordBatch, compiled: Compiled) -> Iterator[dict[str, Any]]:
+def _outcomes(rows: pa.RecordBatch, compiled: CompiledChanges) -> Iterator[dict[str, Any]]:
     for row, outcome in zip(rows.to_pylist(), compiled.outcomes, strict=True):
         if isinstance(outcome, Refused):
             yield row | {

@@ -433,8 +433,8 @@ SHARED_NAMES = {
     ),
     "a section of the settings is named as what it is about": "Deliveries Events",
     "nodes and readers of two grammars": "Compared _Reader",
-    "results and inputs of separate measurements": "Answer Changes Figure Outcome Point Row Start",
-    "a thing of one module each": "Compiled Topic",
+    "results and inputs of separate measurements": "Answer Figure Outcome Point Row Start",
+    "a thing of one module each": "Topic",
 }
 
 

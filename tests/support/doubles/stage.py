@@ -42,7 +42,7 @@ from streaming.rows import (
 )
 from streaming.state.state import State
 from streaming.worker import publishing
-from streaming.worker.compiling import Changes
+from streaming.worker.compiling import ChangeRecords
 from streaming.worker.publication import UNLIMITED, Publication, Quota
 from streaming.worker.settings import TaskSettings
 from tests.support.doubles.spark_double import Frame, WithoutSpark, traceback_of
@@ -79,10 +79,10 @@ def change(offset: int, id: str, document: Any, partition: int = 0) -> dict[str,
     return event(offset, raw, partition=partition) | {"source": SUBSCRIPTIONS, "key": id.encode()}
 
 
-def changes(records: Sequence[tuple[bytes | None, bytes | None]]) -> Changes:
+def changes(records: Sequence[tuple[bytes | None, bytes | None]]) -> ChangeRecords:
     """(key, value), from the first offset of partition 0 on."""
     values = pa.array([value for _, value in records], pa.binary())
-    return Changes([key for key, _ in records], values, *places(len(records)))
+    return ChangeRecords([key for key, _ in records], values, *places(len(records)))
 
 
 def places(n: int) -> tuple[Int32, Int64]:

@@ -17,7 +17,7 @@ from matchers.language.lowering import Conjunction
 from streaming.driver import job, warm_up
 from streaming.errors import JobError
 from streaming.kernels import ahead
-from streaming.kernels.ahead import Compiled
+from streaming.kernels.ahead import CompiledKernels
 from streaming.monitoring.view import BUILDING, COMPILING, LOADING
 from streaming.state.state import State
 from tests.support.doubles.stage import Value
@@ -29,11 +29,13 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     monkeypatch.setattr(ahead, "needed", lambda names: [names])
 
-    def compiled(stages: list[list[str]], options: object, pool: object, tell: Callable[[Compiled], None]) -> None:
+    def compiled(
+        stages: list[list[str]], options: object, pool: object, tell: Callable[[CompiledKernels], None]
+    ) -> None:
         done.append(f"compiled {stages}")
         for stage in stages:
             for name in stage:
-                tell(Compiled(name, 3, 1.5))
+                tell(CompiledKernels(name, 3, 1.5))
 
     monkeypatch.setattr(ahead, "compile", compiled)
     monkeypatch.setattr(warm_up, "index", lambda _, algorithm, options: done.append(f"loaded {algorithm} {options}"))

@@ -111,7 +111,9 @@ def test_sparse_subscriptions_are_rehearsed_too() -> None:
 
 @pytest.mark.usefixtures("cache")
 def test_the_command_says_what_there_is_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "compile", lambda stages, options, pool, done: done(ahead.Compiled("scan", 7, 1.5)))
+    monkeypatch.setattr(
+        ahead, "compile", lambda stages, options, pool, done: done(ahead.CompiledKernels("scan", 7, 1.5))
+    )
     result = CliRunner().invoke(app, ["scan"])
     assert result.exit_code == 0, result.output
     assert "scan: 7 kernels in 1.5 s of a core; left: publishing" in result.output
