@@ -14,7 +14,7 @@ from streaming.worker.matches import Matches
 from streaming.worker.transaction import SUBSCRIBERS
 
 
-class Counting:
+class DeliveryCounter:
     """Takes the place of `publishing.Task`, and publishes nothing."""
 
     def publish(self, rows: pa.RecordBatch, matches: Matches) -> tuple[int, list[Mapping[str, Any]]]:

@@ -37,7 +37,7 @@ from streaming.rows import (
     SourcePartition,
 )
 from streaming.worker.compiling import ChangeRecords, CompiledChanges, Outcome, Paused, Withdrawn, compile_changes
-from streaming.worker.counting import Counting
+from streaming.worker.counting import DeliveryCounter
 from streaming.worker.matches import EventMatching, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.publishing import Task
@@ -135,7 +135,7 @@ class Work:
                 yield changes, Matches.none(len(changes))
 
     def _done(self, matched: Iterable[tuple[pa.RecordBatch, Matches]]) -> Iterator[pa.RecordBatch]:
-        task = Task.of(self.settings, self.publication, self.false_positives) if self.publication else Counting()
+        task = Task.of(self.settings, self.publication, self.false_positives) if self.publication else DeliveryCounter()
         for rows, matches in matched:
             if rows["source"][0].as_py() == SUBSCRIPTIONS:
                 yield _packed(_table([*_compile(rows), *_progress(rows)]))

@@ -22,7 +22,7 @@ from streaming.rows import SPARK_IS_RIGHT_FROM_MS, RowKind
 from streaming.worker.matches import MATCHES_AT_ONCE, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
-from streaming.worker.transaction import Batch, Transaction
+from streaming.worker.transaction import MatchedBatch, Transaction
 
 
 @dataclass
@@ -78,7 +78,9 @@ class Task:
             published.append({"kind": RowKind.MISREAD})
         if self._stopped:
             return 0, published
-        batch = Batch(self.settings, self.publication, self.client, self.false_positives, rows, matches, self._left)
+        batch = MatchedBatch(
+            self.settings, self.publication, self.client, self.false_positives, rows, matches, self._left
+        )
         for begin, end in matches.slices(MATCHES_AT_ONCE):
             transaction = Transaction(batch, begin, end)
             committed = self._committed(transaction)

@@ -43,7 +43,7 @@ SUBSCRIBERS = Interner()  # of this process
 
 
 @dataclass
-class Batch:
+class MatchedBatch:
     """An Arrow batch of events, what they match, and what is needed to publish it."""
 
     settings: TaskSettings
@@ -74,7 +74,7 @@ class Transaction:
     `row` tells the driver what became of them. If the slot aborts, `compose` and `pieces` are called again.
     """
 
-    batch: Batch
+    batch: MatchedBatch
     begin: int
     end: int
     aborted: int = field(default=0, init=False)  # attempts
