@@ -16,7 +16,7 @@ from confluent_kafka import Message
 
 from streaming.kafka.clients import Cluster, read
 from tests.integration.conftest import JARS, CommandLine
-from tests.integration.streaming.driver.test_job import Job, job
+from tests.integration.running import Job, job
 from tests.support.doubles.secured import (
     ADMIN,
     ADMIN_PASSWORD,

@@ -19,7 +19,7 @@ from streaming.kafka.topics import Topics
 from streaming.publishing.fencing import slot_name
 from tests.faults.cluster import WORKERS, SparkCluster
 from tests.integration.conftest import HOME, CommandLine
-from tests.integration.streaming.driver.test_job import job, lines, records, subscription
+from tests.integration.running import job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 PARTITIONS = 4

@@ -14,7 +14,7 @@ import pytest
 from streaming.process import code_archive
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.deploy.test_submit import Elsewhere, as_toml
-from tests.integration.streaming.driver.test_job import lines, records, subscription
+from tests.integration.running import lines, records, subscription
 
 EXAMPLE = re.search(
     r"## A notebook, or a program of your own\n\n```python\n(.*?)```",

@@ -22,7 +22,7 @@ from streaming.process import code_archive
 from tests.faults.cluster import SparkCluster
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.deploy.test_submit import MORE, Elsewhere, as_toml, asked, python_of
-from tests.integration.streaming.driver.test_job import job, lines, records, subscription
+from tests.integration.running import job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 BUCKET = "sluice"

@@ -24,7 +24,7 @@ from streaming.process import code_archive
 from tests.faults.cluster import SparkCluster
 from tests.integration.conftest import HOME, JARS, CommandLine
 from tests.integration.deploy import webhdfs
-from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
+from tests.integration.running import Job, job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 MORE = 9_000  # subscriptions, more than move between parts without a file

@@ -27,7 +27,7 @@ from streaming.kafka.sink import Aborted
 from streaming.kafka.topics import Topic, Topics
 from streaming.rows import ConsumerRecord
 from tests.integration.conftest import HOME, CommandLine, but
-from tests.integration.streaming.driver.test_job import job, lines, records, subscription
+from tests.integration.running import job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 VALUE = b'{"x": 1}'

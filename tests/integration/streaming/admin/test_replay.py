@@ -25,7 +25,7 @@ from streaming.admin.replay import Replay, ReplaySummary
 from streaming.errors import JobError, RegistryUnreachable
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import CommandLine, but
-from tests.integration.streaming.driver.test_job import lines, records, subscription
+from tests.integration.running import lines, records, subscription
 from tests.support.doubles.registry import schema_registry
 from tests.support.doubles.schemas import POINT, avro
 from tests.support.patience import PATIENCE_S

@@ -7,7 +7,7 @@ import json
 from confluent_kafka import Producer
 
 from tests.integration.conftest import CommandLine
-from tests.integration.streaming.driver.test_job import job, lines, records, subscription
+from tests.integration.running import job, lines, records, subscription
 from tests.support.doubles.registry import schema_registry
 from tests.support.doubles.schemas import POINT, avro
 

@@ -10,7 +10,7 @@ import orjson
 
 from streaming.kernels import stamp
 from tests.integration.conftest import CommandLine
-from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
+from tests.integration.running import Job, job, lines, records, subscription
 from tests.integration.streaming.monitoring.test_monitoring import ask, scraped
 
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import CommandLine, delete
-from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
+from tests.integration.running import Job, job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 EVERYTHING = subscription("a", "alice", n=[{"exists": True}])

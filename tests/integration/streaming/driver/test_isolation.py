@@ -11,7 +11,7 @@ import orjson
 from rig.processes import below, ended, kill
 from streaming.kafka.topics import Topics
 from tests.integration.conftest import CommandLine
-from tests.integration.streaming.driver.test_job import job, lines, records, subscription
+from tests.integration.running import job, lines, records, subscription
 
 POISONOUS = ("-s", "spark.options.spark.python.daemon.module=tests.integration.streaming.poisonous_daemon")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 
 from tests.integration.conftest import CommandLine
-from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
+from tests.integration.running import Job, job, lines, records, subscription
 from tests.integration.streaming.monitoring.test_monitoring import ask
 
 LONG = 9_000  # subscriptions: more than a batch's changes may move

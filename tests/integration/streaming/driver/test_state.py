@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.integration.conftest import CommandLine
-from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
+from tests.integration.running import Job, job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 

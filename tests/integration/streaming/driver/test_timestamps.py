@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.integration.conftest import CommandLine
-from tests.integration.streaming.driver.test_job import job, lines, records, subscription
+from tests.integration.running import job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 GOOD_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z

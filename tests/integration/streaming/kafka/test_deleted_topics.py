@@ -14,7 +14,7 @@ from streaming.driver.slots import Slots
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.topics import Topic, Topics
-from tests.integration.streaming.driver.test_job import records
+from tests.integration.running import records
 from tests.support.doubles.spark_double import Frame, WithoutSpark
 from tests.support.doubles.stage import NAMES, SETTINGS, Value, change, event, state
 

@@ -22,7 +22,7 @@ from rig.broker import EmbeddedCluster
 from streaming.kafka.clients import Cluster, read
 from streaming.publishing.fencing import slot_name
 from tests.integration.conftest import JARS, CommandLine, prefix
-from tests.integration.streaming.driver.test_job import job, lines, subscription
+from tests.integration.running import job, lines, subscription
 from tests.integration.streaming.publishing.test_slots import Stage
 from tests.support.patience import PATIENCE_S
 

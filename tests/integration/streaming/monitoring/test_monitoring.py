@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.conftest import CommandLine
-from tests.integration.streaming.driver.test_job import Job, job, lines, records, subscription
+from tests.integration.running import Job, job, lines, records, subscription
 from tests.support.doubles.collector import Collector, collector
 from tests.support.patience import PATIENCE_S
 
