@@ -32,6 +32,7 @@ TIMEOUT_S = 60.0  # for all attempts at one thing
 # takes longer, nothing is lost: the transaction is aborted, and the driver looks for the topic.
 GONE_S = 2.0
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.05
+CLOSING_S = 1.0  # to wait for connections in the making
 MOST_IN_FLIGHT = 1_000  # requests of a connection; the broker takes one after the other
 
 _Result = TypeVar("_Result")
@@ -89,6 +90,8 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ha
     """Connections that read what a broker said before it closed them: it tells a client whose password is wrong, and
     closes at once. An answer that cannot be read closes a connection, and does not leave it silent."""
 
+    connecting = 0  # connections in the making
+
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         read = conn.data_received
 
@@ -101,7 +104,11 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ha
                 raise errors.KafkaProtocolError(f"an answer cannot be read: {error!r}") from None
 
         conn.data_received = data_received
-        await super()._connect(node, conn, **options)
+        self.connecting += 1
+        try:
+            await super()._connect(node, conn, **options)
+        finally:
+            self.connecting -= 1
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         transport = await super()._build_transport(node, timeout_at)
@@ -149,7 +156,9 @@ class Client:
         return result
 
     def close(self) -> None:
+        """Close all connections. One in the making is closed once it is made, or its socket would be left open."""
         self._manager.close()
+        self.run(self._connected)
         self._net.close()
 
     def partitions(self, topics: Iterable[str], least: Mapping[str, int] = MappingProxyType({})) -> dict[str, int]:
@@ -183,6 +192,12 @@ class Client:
         for _ in range(3):  # for what was started to send
             await self._net.sleep(0)
         while any(c.transport is not None and c.transport._write_buffer for c in self._manager._conns.values()):
+            await self._net.sleep(0.001)
+
+    async def _connected(self) -> None:
+        until = time.monotonic() + CLOSING_S
+        await self._net.sleep(0)  # for those that are to begin
+        while self._manager.connecting and time.monotonic() < until:
             await self._net.sleep(0.001)
 
     async def pause(self, attempt: Attempt, reaction: Reaction = Reaction.REFRESH) -> None:
