@@ -5,12 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from zlib import crc32
 
 import numpy as np
-import orjson
 
-from rig.check import NEVER, Changes, Deliveries, Events, Int64, Statuses
+from rig.check import Changes, Deliveries, Events, Int64, Statuses
+from rig.records import change_of, delivery_of, event_of, status_of, subscriber_of
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 
@@ -18,15 +17,7 @@ from streaming.kafka.clients import Cluster
 def read_changes(cluster: Cluster, topic: str) -> Changes:
     rows = _Rows(_partitions(cluster, topic), "iiiiiiiq")  # id, subscriber, symbol, low, high, timestamp
     for message in _committed(cluster, [topic]):
-        id, value = int(message.key()[1:]), message.value()
-        if value is None:
-            subscriber, symbol, bounds = -1, -1, [0, 0, 0, 0]
-        else:
-            document = orjson.loads(value)
-            pattern = document["pattern"]
-            subscriber, symbol = int(document["subscriber"][1:]), int(pattern["symbol"][0][1:])
-            bounds = [*_range(pattern["price"]), *_range(pattern["volume"])]
-        rows.add(message, id, subscriber, symbol, *bounds, message.timestamp()[1])
+        rows.add(message, *change_of(message.key(), message.value()), message.timestamp()[1])
     ids, subscribers, symbols, *columns, timestamps = rows.columns()
     low, high = np.column_stack(columns[::2]), np.column_stack(columns[1::2])
     return Changes(rows.start(), ids, subscribers, symbols, low, high, timestamps)
@@ -38,9 +29,7 @@ def read_events(cluster: Cluster, topic: str, ends: Mapping[int, int] | None = N
     for message in _committed(cluster, [topic]):
         if ends is not None and message.offset() >= ends[message.partition()]:
             continue
-        value = message.value()
-        event = orjson.loads(value)
-        rows.add(message, int(event["symbol"][1:]), event["price"], event["volume"], crc32(value))
+        rows.add(message, *event_of(None, message.value()))
     symbol, price, volume, checksum = rows.columns()
     return Events(rows.start(), symbol, np.column_stack([price, volume]), checksum)
 
@@ -51,14 +40,13 @@ def read_statuses(cluster: Cluster, topic: str, changes: Changes, partitions: in
     where, version, timestamp, begins = array("q"), array("q"), array("q"), array("q")
     accepted = bytearray()
     for message in _committed(cluster, [topic]):
-        document = orjson.loads(message.value())
-        p, offset = document["change"]["partition"], document["change"]["offset"]
-        change = int(changes.start[p]) + offset if offset < sizes[p] else -1
+        status = status_of(message.value())
+        known = status.offset < sizes[status.partition]
+        change = int(changes.start[status.partition]) + status.offset if known else -1
         where.append(change)
-        accepted.append(document["status"] == ("withdrawn" if withdrawn[change] else "accepted"))
-        refused = document["status"] == "refused"
-        version.append(-1 if refused else document["version"])
-        begins.extend(NEVER if refused else document["in_force_from"].get(str(q), 0) for q in range(partitions))
+        accepted.append(status.status == ("withdrawn" if withdrawn[change] else "accepted"))
+        version.append(status.version)
+        begins.extend(status.begins(partitions))
         timestamp.append(message.timestamp()[1])
     return Statuses(
         _array(where),
@@ -87,17 +75,15 @@ def _deliveries(messages: Iterator[Any], events: Events, prefix: str | None, of_
     event, subscriber, version, checksum = array("q"), array("i"), array("q"), array("I")
     begins, ids = array("q", [0]), array("i")
     for message in messages:
-        headers = dict(message.headers())
-        p, offset = map(int, headers["ce_id"].rsplit(b"-", 2)[1:])
-        there = p < len(sizes) and offset < sizes[p]
+        delivery = delivery_of(subscriber_of(message, prefix), dict(message.headers()), message.value())
+        there = delivery.partition < len(sizes) and delivery.offset < sizes[delivery.partition]
         if of_all is not None and not there:
             continue
-        event.append(start[p] + offset if there else -1)
-        name = message.key().decode() if prefix is None else message.topic().removeprefix(prefix)
-        subscriber.append(int(name[1:]))
-        version.append(int(headers["ce_matchversion"]) if of_all is None else of_all)
-        checksum.append(crc32(message.value()))
-        ids.extend(int(id[1:]) for id in orjson.loads(headers["ce_subscriptionids"]))
+        event.append(start[delivery.partition] + delivery.offset if there else -1)
+        subscriber.append(delivery.subscriber)
+        version.append(delivery.version if of_all is None else of_all)
+        checksum.append(delivery.checksum)
+        ids.extend(delivery.ids)
         begins.append(len(ids))
     return Deliveries(*(_array(a) for a in (event, subscriber, version, checksum, begins, ids)))
 
@@ -131,10 +117,3 @@ def _array(numbers: array[int]) -> Any:
 
 def _partitions(cluster: Cluster, topic: str) -> int:
     return cluster.topics().partitions()[topic]
-
-
-def _range(tests: list[Mapping[str, Any]]) -> tuple[int, int]:
-    (test,) = tests
-    above, low, below, high = test["numeric"]
-    assert (above, below) == (">=", "<")
-    return low, high

@@ -14,7 +14,8 @@ import numpy as np
 from rig import check as living
 from rig.check import Answer, Deliveries, Events, Expected
 from rig.load import Load
-from tests.faults.reading import Dead, Delivery, Origin, Reading
+from rig.records import DeliveryRecord, RecordOrigin
+from tests.faults.reading import Dead, Reading
 from tests.faults.transactions import Outcomes
 
 SHOWN = 10
@@ -101,7 +102,7 @@ def check(
     )
 
 
-def out_of_order(deliveries: Iterable[Delivery]) -> Iterator[Delivery]:
+def out_of_order(deliveries: Iterable[DeliveryRecord]) -> Iterator[DeliveryRecord]:
     """Of one subscriber, in the order of the log; a copy beside the first is in order."""
     last: dict[int, int] = {}
     for d in deliveries:
@@ -110,9 +111,9 @@ def out_of_order(deliveries: Iterable[Delivery]) -> Iterator[Delivery]:
         last[d.partition] = max(d.offset, last.get(d.partition, 0))
 
 
-def twice(deliveries: Iterable[Delivery]) -> list[Delivery]:
+def twice(deliveries: Iterable[DeliveryRecord]) -> list[DeliveryRecord]:
     seen: set[tuple[int, int, int]] = set()
-    again: list[Delivery] = []
+    again: list[DeliveryRecord] = []
     for d in deliveries:
         if d[:3] in seen:
             again.append(d)
@@ -120,7 +121,9 @@ def twice(deliveries: Iterable[Delivery]) -> list[Delivery]:
     return again
 
 
-def wrong_dead_letters(rubbish: Mapping[Origin, tuple[bytes | None, bytes | None]], dead: Sequence[Dead]) -> list[str]:
+def wrong_dead_letters(
+    rubbish: Mapping[RecordOrigin, tuple[bytes | None, bytes | None]], dead: Sequence[Dead]
+) -> list[str]:
     """Each must be there once, by origin, with its key and value, and nothing else."""
     times = Counter(letter.origin for letter in dead)
     found = [f"{at} is there {times[at]} times" for at in rubbish if times[at] != 1]
@@ -141,7 +144,7 @@ def missing_of(due: Expected, deliveries: Deliveries, events: Events) -> Iterato
         yield subscriber, partition, event - int(events.start[partition])
 
 
-def _unexpected(due: Expected, deliveries: Deliveries, listed: Sequence[Delivery]) -> list[Delivery]:
+def _unexpected(due: Expected, deliveries: Deliveries, listed: Sequence[DeliveryRecord]) -> list[DeliveryRecord]:
     keys = deliveries.event * due.subscribers + deliveries.subscriber
     return [listed[i] for i in np.flatnonzero((deliveries.event < 0) | ~np.isin(keys, due.key)).tolist()]
 
@@ -157,7 +160,7 @@ def wrong_transactions(numbers: Sequence[int], transactions: Outcomes) -> Iterat
             yield f"event {number} of the transactions was aborted, and is there"
 
 
-def _wrong_events(events: Events, transactional: Iterable[Origin], load: Load, spread: Spread) -> Iterator[str]:
+def _wrong_events(events: Events, transactional: Iterable[RecordOrigin], load: Load, spread: Spread) -> Iterator[str]:
     """Event n of the load is the next of partition n % partitions, of those that there were when it was written."""
     partitions = len(events.start) - 1
     of_load = events.symbol >= 0

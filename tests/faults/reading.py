@@ -9,45 +9,32 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-import orjson
 
 from config import Settings
-from rig.check import NEVER, Changes, Deliveries, Events, Statuses
+from rig.check import Changes, Deliveries, Events, Statuses
+from rig.records import (
+    NOTHING,
+    DeliveryRecord,
+    RecordOrigin,
+    StatusRecord,
+    change_of,
+    delivery_of,
+    event_of,
+    origin_of,
+    status_of,
+    subscriber_of,
+)
 from streaming.documents.messages import place_of, topic_of
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topics
 from tests.faults.transactions import FILLER, OF_TRANSACTION
 
-NOTHING = -1
 LATEST_MS = 253_402_300_800_000  # the year 10000
 
 
-class Origin(NamedTuple):
-    topic: str
-    partition: int
-    offset: int
-
-
-class Delivery(NamedTuple):
-    partition: int  # of the event
-    offset: int
-    subscriber: int
-    version: int
-    checksum: int
-    ids: tuple[int, ...]
-
-
-class Status(NamedTuple):
-    partition: int  # of the change
-    offset: int
-    status: str
-    version: int
-    in_force_from: Mapping[str, int]
-
-
 class Dead(NamedTuple):
-    origin: Origin
+    origin: RecordOrigin
     reason: str
     key: bytes | None
     value: bytes | None
@@ -63,14 +50,14 @@ class Reading:
     partitions: int
     # By partition: symbol, price, volume, checksum; -1 of rubbish, and of offsets without an event.
     events: list[array[int]] = field(init=False)
-    transactional: dict[Origin, int] = field(default_factory=dict)  # the numbers of events of transactions
+    transactional: dict[RecordOrigin, int] = field(default_factory=dict)  # the numbers of events of transactions
     changes: list[array[int]] = field(init=False)  # by partition: id, subscriber, symbol, low, high, low, high
-    statuses: list[Status] = field(default_factory=list)
-    deliveries: dict[int, list[Delivery]] = field(default_factory=dict)  # by subscriber
+    statuses: list[StatusRecord] = field(default_factory=list)
+    deliveries: dict[int, list[DeliveryRecord]] = field(default_factory=dict)  # by subscriber
     dead: list[Dead] = field(default_factory=list)
-    rubbish: dict[Origin, tuple[bytes | None, bytes | None]] = field(default_factory=dict)  # key, value
+    rubbish: dict[RecordOrigin, tuple[bytes | None, bytes | None]] = field(default_factory=dict)  # key, value
     # What is right but for its timestamp, which a job may take or set aside.
-    strange: dict[Origin, tuple[bytes | None, bytes | None]] = field(default_factory=dict)  # key, value
+    strange: dict[RecordOrigin, tuple[bytes | None, bytes | None]] = field(default_factory=dict)  # key, value
     _starts: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -90,7 +77,7 @@ class Reading:
         status_topic, dead_letters = self.settings.subscriptions.status_topic, self.settings.dead_letters.topic
         for message in self._new([status_topic, dead_letters, *deliveries]):
             if message.topic() == status_topic:
-                self.statuses.append(_status(message.value()))
+                self.statuses.append(status_of(message.value()))
             elif message.topic() == dead_letters:
                 self.dead.append(_dead(message))
             else:
@@ -114,13 +101,13 @@ class Reading:
         """Whatever has that name next begins anew."""
         self._starts = {at: offset for at, offset in self._starts.items() if at[0] != topic}
 
-    def as_events(self, ends: Mapping[tuple[str, int], int], aside: Collection[Origin] = ()) -> Events:
+    def as_events(self, ends: Mapping[tuple[str, int], int], aside: Collection[RecordOrigin] = ()) -> Events:
         """Those before `ends`. What is set `aside` is none."""
         parts = _parts(self.events, 4, self.settings.events.topic, ends, aside)
         rows = np.concatenate(parts)
         return Events(_start(parts), _int32(rows[:, 0]), _int32(rows[:, 1:3]), rows[:, 3].astype(np.uint32))
 
-    def as_changes(self, ends: Mapping[tuple[str, int], int], aside: Collection[Origin] = ()) -> Changes:
+    def as_changes(self, ends: Mapping[tuple[str, int], int], aside: Collection[RecordOrigin] = ()) -> Changes:
         parts = _parts(self.changes, 7, self.settings.subscriptions.topic, ends, aside)
         rows = np.concatenate(parts)
         id, subscriber, symbol = map(_int32, rows.T[:3])
@@ -139,13 +126,11 @@ class Reading:
         ]
         wanted = np.where(changes.id < 0, "refused", np.where(changes.subscriber < 0, "withdrawn", "accepted"))
         accepted = [change >= 0 and s.status == wanted[change] for s, change in zip(chosen, where, strict=True)]
-        # A partition that the job did not know of then began after it. Of a refusal nothing is in force.
-        begins = [[s.in_force_from.get(str(q), 0 if s.in_force_from else NEVER) for q in range(n)] for s in chosen]
         return Statuses(
             np.array(where, np.int64),
             np.array(accepted, bool),
             np.array([s.version for s in chosen], np.int64),
-            np.array(begins, np.int64).reshape(-1, n),
+            np.array([s.begins(n) for s in chosen], np.int64).reshape(-1, n),
             np.zeros(len(chosen), np.int64),
         )
 
@@ -153,7 +138,7 @@ class Reading:
         """How many changes of it are known."""
         return len(self.changes[partition]) // 7
 
-    def as_deliveries(self, events: Events) -> tuple[list[Delivery], Deliveries]:
+    def as_deliveries(self, events: Events) -> tuple[list[DeliveryRecord], Deliveries]:
         """Of those events, and of what is none."""
         sizes, start = np.diff(events.start).tolist(), events.start.tolist()
         known = [len(part) // 4 for part in self.events]
@@ -186,7 +171,7 @@ class Reading:
         is_event = parse is event_of
         assert gap == 0 or (gap > 0 and is_event), f"a record of {message.topic()} is gone"
         rows.extend([NOTHING, 0, 0, 0] * gap)
-        origin = Origin(message.topic(), message.partition(), message.offset())
+        origin = RecordOrigin(message.topic(), message.partition(), message.offset())
         if is_event and key == FILLER:
             rows.extend([NOTHING, 0, 0, crc32(value)])
             return
@@ -199,8 +184,9 @@ class Reading:
         rows.extend(row)
 
     def _deliver(self, message: Any) -> None:
-        number = int(message.topic().removeprefix(self.settings.deliveries.prefix)[1:])
-        self.deliveries.setdefault(number, []).append(_delivery(message, number))
+        subscriber = subscriber_of(message, self.settings.deliveries.prefix)
+        delivery = delivery_of(subscriber, dict(message.headers()), message.value())
+        self.deliveries.setdefault(subscriber, []).append(delivery)
 
     def _new(self, topics: Sequence[str]) -> Iterator[Any]:
         for message in clients.read(self.cluster, topics, follow=False, starts=self._starts):
@@ -210,50 +196,9 @@ class Reading:
             yield message
 
 
-def event_of(key: bytes | None, value: bytes | None) -> list[int]:
-    try:
-        event = orjson.loads(value or b"")
-        return [int(event["symbol"][1:]), event["price"], event["volume"], crc32(value or b"")]
-    except (ValueError, TypeError, KeyError):
-        return [NOTHING, 0, 0, crc32(value or b"")]
-
-
-def change_of(key: bytes | None, value: bytes | None) -> list[int]:
-    try:
-        id = int((key or b"")[1:])
-        if value is None:
-            return [id, -1, -1, 0, 0, 0, 0]
-        document = orjson.loads(value)
-        pattern = document["pattern"]
-        bounds = [pattern[name][0]["numeric"][side] for name in ("price", "volume") for side in (1, 3)]
-        return [id, int(document["subscriber"][1:]), int(pattern["symbol"][0][1:]), *bounds]
-    except (ValueError, TypeError, KeyError):
-        return [NOTHING, -1, -1, 0, 0, 0, 0]
-
-
-def _status(value: bytes) -> Status:
-    document = orjson.loads(value)
-    at = document["change"]
-    return Status(
-        *(at["partition"], at["offset"], document["status"]),
-        *((-1, {}) if document["status"] == "refused" else (document["version"], document["in_force_from"])),
-    )
-
-
-def _delivery(message: Any, subscriber: int) -> Delivery:
-    headers = dict(message.headers())
-    partition, offset = map(int, headers["ce_id"].rsplit(b"-", 2)[1:])
-    ids = tuple(int(id[1:]) for id in orjson.loads(headers["ce_subscriptionids"]))
-    return Delivery(partition, offset, subscriber, int(headers["ce_matchversion"]), crc32(message.value()), ids)
-
-
 def _dead(message: Any) -> Dead:
-    own = dict(message.headers())
-    at = (own[f"sluice_origin_{name}"].decode() for name in ("topic", "partition", "offset"))
-    topic, partition, offset = at
-    return Dead(
-        Origin(topic, int(partition), int(offset)), own["sluice_reason"].decode(), message.key(), message.value()
-    )
+    headers = dict(message.headers())
+    return Dead(origin_of(headers), headers["sluice_reason"].decode(), message.key(), message.value())
 
 
 def _parts(
@@ -261,7 +206,7 @@ def _parts(
     width: int,
     topic: str,
     ends: Mapping[tuple[str, int], int],
-    aside: Collection[Origin],
+    aside: Collection[RecordOrigin],
 ) -> list[Any]:
     parts = [np.array(part, np.int64).reshape(-1, width)[: ends[topic, p]] for p, part in enumerate(columns)]
     for at in aside:

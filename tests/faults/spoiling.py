@@ -17,19 +17,18 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import orjson
 from confluent_kafka import KafkaError, Message, Producer
 
 from config import Settings
 from config import load as load_settings
 from rig.broker import EmbeddedBroker
+from rig.records import RecordOrigin, origin_of, status_of
 from streaming.kafka import clients, layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
 from tests.faults import rubbish
 from tests.faults.commits import Commits
 from tests.faults.job import Failed, SupervisedJob
-from tests.faults.reading import Origin
 from tests.support.generators import workloads
 from tests.support.programs.fuzz import hostile, spoiled
 from tests.support.release import HOME
@@ -122,21 +121,20 @@ def run(minutes: float, seed: int, tell: Callable[[str], None]) -> bool:
 
 def mistakes(settings: Settings, cluster: Cluster) -> Iterator[str]:
     sources = [settings.events.topic, settings.subscriptions.topic]
-    bad: dict[Origin, Written] = {}
+    bad: dict[RecordOrigin, Written] = {}
     changes: set[tuple[int, int]] = set()
     for message in _read(cluster, sources):
-        at, key, value = Origin(message.topic(), message.partition(), message.offset()), message.key(), message.value()
+        at = RecordOrigin(message.topic(), message.partition(), message.offset())
+        key, value = message.key(), message.value()
         is_event = at.topic == settings.events.topic
         if not (rubbish.is_event(value) if is_event else rubbish.is_change(key, value)):
             bad[at] = Written(key, value, message.headers() or [])
         if not is_event:
             changes.add((at.partition, at.offset))
-    times: Counter[Origin] = Counter()
+    times: Counter[RecordOrigin] = Counter()
     for message in _read(cluster, [settings.dead_letters.topic]):
         own = dict(message.headers())
-        where = (own[f"sluice_origin_{part}"].decode() for part in ("topic", "partition", "offset"))
-        topic, partition, offset = where
-        at = Origin(topic, int(partition), int(offset))
+        at = origin_of(own)
         times[at] += 1
         kept = message.headers()[: int(own["sluice_headers"])]
         if at not in bad:
@@ -146,8 +144,8 @@ def mistakes(settings: Settings, cluster: Cluster) -> Iterator[str]:
     yield from (f"{at} is {times[at]} times among the dead letters" for at in bad if times[at] != 1)
     answered: Counter[tuple[int, int]] = Counter()
     for message in _read(cluster, [settings.subscriptions.status_topic]):
-        document = orjson.loads(message.value())
-        answered[document["change"]["partition"], document["change"]["offset"]] += 1
+        status = status_of(message.value())
+        answered[status.partition, status.offset] += 1
     yield from (f"the change at {at} has {answered[at]} statuses" for at in changes if answered[at] != 1)
     yield from (f"there is a status of a change at {at}, where there is none" for at in answered.keys() - changes)
 

@@ -13,15 +13,16 @@ import pytest
 
 from config import load as load_settings
 from rig.load import Load
+from rig.records import DeliveryRecord, RecordOrigin, StatusRecord, change_of, event_of
 from streaming.kafka.clients import Cluster
 from tests.faults.check import Found, Gone, check
 from tests.faults.commits import Commits, Seen
-from tests.faults.reading import Dead, Delivery, Origin, Reading, Status, change_of, event_of
+from tests.faults.reading import Dead, Reading
 from tests.faults.transactions import FILLER, FILLER_EVENT, Outcomes
 
 TOY = Load(subscriptions=60, symbols=5, subscribers=4, matches=3.0)
 PARTITIONS, EVENTS = 2, 100
-EVENT, CHANGE = Origin("events", 1, 7), Origin("subscriptions", 0, 30)  # where there is rubbish
+EVENT, CHANGE = RecordOrigin("events", 1, 7), RecordOrigin("subscriptions", 0, 30)  # where there is rubbish
 RUBBISH = (b"key", b"{")
 ENDS = {("events", 0): 50, ("events", 1): 51, ("subscriptions", 0): 31, ("subscriptions", 1): 30}
 
@@ -32,9 +33,9 @@ def history() -> Reading:
     for number, (key, value) in enumerate(TOY.first()):
         partition = number % PARTITIONS
         reading.changes[partition].extend(change_of(key, value))
-        reading.statuses.append(Status(partition, number // PARTITIONS, "accepted", 60, {"0": 0, "1": 0}))
+        reading.statuses.append(StatusRecord(partition, number // PARTITIONS, "accepted", 60, {"0": 0, "1": 0}))
     reading.changes[0].extend(change_of(*RUBBISH))
-    reading.statuses.append(Status(0, CHANGE.offset, "refused", -1, {}))
+    reading.statuses.append(StatusRecord(0, CHANGE.offset, "refused", -1, {}))
     first = [orjson.loads(value) for _, value in TOY.first()]
     for number, value in enumerate(islice(TOY.events(), EVENTS)):
         partition = number % PARTITIONS
@@ -47,7 +48,7 @@ def history() -> Reading:
             if _matches(document["pattern"], orjson.loads(value)):
                 to.setdefault(int(document["subscriber"][1:]), []).append(int(document["id"][1:]))
         for subscriber, ids in to.items():
-            one = Delivery(partition, offset, subscriber, 60 + offset % 2, crc32(value), tuple(ids))
+            one = DeliveryRecord(partition, offset, subscriber, 60 + offset % 2, crc32(value), tuple(ids))
             reading.deliveries.setdefault(subscriber, []).append(one)
     reading.rubbish = {EVENT: RUBBISH, CHANGE: RUBBISH}
     reading.dead = [Dead(at, "why", *RUBBISH) for at in (EVENT, CHANGE)]
@@ -78,7 +79,7 @@ class Message:
         return lambda: getattr(self, f"_{name}")
 
 
-def with_transactions() -> tuple[Reading, Delivery, Outcomes]:
+def with_transactions() -> tuple[Reading, DeliveryRecord, Outcomes]:
     """Behind all that: events 0 and 2 of transactions, of which the second has a delivery, between gaps and one that
     others supersede. Event 1 was aborted."""
     reading = history()
@@ -101,7 +102,7 @@ def checked_with(reading: Reading, transactions: Outcomes) -> Found:
     return check(reading, ENDS | {("events", 0): 57}, (), TOY, (), transactions)
 
 
-def own(reading: Reading) -> list[Delivery]:
+def own(reading: Reading) -> list[DeliveryRecord]:
     return reading.deliveries[1]
 
 
@@ -184,7 +185,7 @@ def _double_event(reading: Reading) -> None:
         (lambda r: r.dead.pop(), "wrong_dead_letters"),
         (lambda r: r.dead.append(r.dead[0]), "wrong_dead_letters"),
         (lambda r: r.dead.__setitem__(0, r.dead[0]._replace(value=b"other")), "wrong_dead_letters"),
-        (lambda r: r.dead.append(r.dead[0]._replace(origin=Origin("events", 0, 1))), "wrong_dead_letters"),
+        (lambda r: r.dead.append(r.dead[0]._replace(origin=RecordOrigin("events", 0, 1))), "wrong_dead_letters"),
         (_double_event, "wrong_events"),
     ],
 )
@@ -207,7 +208,7 @@ def test_what_is_gone_with_a_topic_is_counted_apart_and_only_within_its_bounds()
         assert checked(reading, (other,)).answer.missing == 1
 
 
-def _aside(reading: Reading, at: Origin) -> Dead:
+def _aside(reading: Reading, at: RecordOrigin) -> Dead:
     """As a job that sets aside what has this timestamp."""
     dead = Dead(at, "timestamp", *reading.strange[at])
     reading.dead.append(dead)
@@ -217,7 +218,7 @@ def _aside(reading: Reading, at: Origin) -> Dead:
 
 
 def test_an_event_with_a_strange_timestamp_is_delivered_or_becomes_a_dead_letter_once() -> None:
-    at = Origin("events", *own(history())[2][:2])
+    at = RecordOrigin("events", *own(history())[2][:2])
     strange = {at: (b"key", b"value")}
 
     def made() -> Reading:
@@ -241,7 +242,7 @@ def test_an_event_with_a_strange_timestamp_is_delivered_or_becomes_a_dead_letter
 
 
 def test_a_change_with_a_strange_timestamp_is_taken_or_refused() -> None:
-    at = Origin("subscriptions", 1, 29)
+    at = RecordOrigin("subscriptions", 1, 29)
     reading = history()
     reading.strange = {at: (b"key", b"value")}
     assert checked(reading).right
@@ -256,7 +257,7 @@ def grown() -> tuple[Reading, dict[tuple[str, int], int]]:
     reading.added()
     id = own(reading)[-1].ids[0]
     reading.changes[2].extend(change_of(b"s%d" % id, None))
-    reading.statuses.append(Status(2, 0, "withdrawn", 62, {"0": 50, "1": 51, "2": 0}))
+    reading.statuses.append(StatusRecord(2, 0, "withdrawn", 62, {"0": 50, "1": 51, "2": 0}))
     for number, value in enumerate(islice(TOY.events(), EVENTS, 2 * EVENTS), EVENTS):
         offset = len(reading.events[number % 3]) // 4
         reading.events[number % 3].extend(event_of(None, value))
@@ -265,7 +266,7 @@ def grown() -> tuple[Reading, dict[tuple[str, int], int]]:
             if document["id"] != f"s{id}" and _matches(document["pattern"], orjson.loads(value)):
                 to.setdefault(int(document["subscriber"][1:]), []).append(int(document["id"][1:]))
         for subscriber, ids in to.items():
-            one = Delivery(number % 3, offset, subscriber, 62, crc32(value), tuple(ids))
+            one = DeliveryRecord(number % 3, offset, subscriber, 62, crc32(value), tuple(ids))
             reading.deliveries[subscriber].append(one)
     ends = ENDS | {("subscriptions", 2): 1}
     return reading, ends | {("events", p): len(part) // 4 for p, part in enumerate(reading.events)}

@@ -25,6 +25,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from rig.load import Load
+from rig.records import subscriber_of
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
 from streaming.latencies import Latencies
@@ -168,8 +169,7 @@ class Reader:
             self._records.change(partition, message.key(), message.value(), message.timestamp()[1])
         else:
             headers = dict(message.headers())
-            subscriber = message.key() if self._prefix is None else topic.removeprefix(self._prefix).encode()
-            self._records.delivery(subscriber, headers, message.value())
+            self._records.delivery(subscriber_of(message, self._prefix), headers, message.value())
             self._read += 1
             self._ms.append(max(0.0, (now_s - self._seconds(headers["ce_time"])) * 1000))
 

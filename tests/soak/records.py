@@ -5,14 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
-from rig.check import NEVER
-from tests.faults.reading import change_of
+from rig.records import change_of, delivery_of, status_of
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -52,22 +49,16 @@ class Records:
         numbers = (self._deliveries, 6), (self._statuses, 5 + self._event_partitions), *((c, 8) for c in self._changes)
         return sum(len(rows) // width for rows, width in numbers)
 
-    def delivery(self, subscriber: bytes, headers: Mapping[str, bytes], value: bytes) -> None:
-        _, partition, offset = headers["ce_id"].rsplit(b"-", 2)
-        ids = orjson.loads(headers["ce_subscriptionids"])
-        version, checksum = int(headers["ce_matchversion"]), crc32(value)
-        self._deliveries.extend((int(partition), int(offset), int(subscriber[1:]), version, checksum, len(ids)))
-        self._ids.extend([int(id[1:]) for id in ids])
+    def delivery(self, subscriber: int, headers: Mapping[str, bytes], value: bytes) -> None:
+        *numbers, ids = delivery_of(subscriber, headers, value)
+        self._deliveries.extend((*numbers, len(ids)))
+        self._ids.extend(ids)
 
     def status(self, value: bytes, timestamp_ms: int) -> None:
-        """A refused change is in force nowhere."""
-        document = orjson.loads(value)
-        change, kind = document["change"], KINDS[document["status"]]
-        begins = document.get("in_force_from", {})
-        refused = kind == KINDS["refused"]
-        version, time_ms = -1 if refused else document["version"], timestamp_ms - self._began_ms
-        self._statuses.extend((change["partition"], change["offset"], kind, version, time_ms))
-        self._statuses.extend(NEVER if refused else begins.get(str(q), 0) for q in range(self._event_partitions))
+        status = status_of(value)
+        kind, time_ms = KINDS[status.status], timestamp_ms - self._began_ms
+        self._statuses.extend((status.partition, status.offset, kind, status.version, time_ms))
+        self._statuses.extend(status.begins(self._event_partitions))
 
     def change(self, partition: int, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
         self._changes[partition].extend(change_of(key, value))

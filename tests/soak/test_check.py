@@ -37,7 +37,7 @@ class Delivery:
             "ce_matchversion": b"%d" % self.version,
             "ce_subscriptionids": orjson.dumps(self.ids),
         }
-        records.delivery(self.subscriber, headers, self.value)
+        records.delivery(int(self.subscriber[1:]), headers, self.value)
 
 
 @dataclass

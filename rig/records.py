@@ -1,0 +1,103 @@
+"""Parse one record of each topic to numbers: events, changes, statuses, deliveries, origins of dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import orjson
+
+from rig.check import NEVER
+
+NOTHING = -1
+
+
+class RecordOrigin(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+
+
+class DeliveryRecord(NamedTuple):
+    partition: int  # of the event
+    offset: int
+    subscriber: int
+    version: int  # -1 if the system writes none
+    checksum: int
+    ids: tuple[int, ...]
+
+
+class StatusRecord(NamedTuple):
+    partition: int  # of the change
+    offset: int
+    status: str
+    version: int  # -1 of a refusal
+    in_force_from: Mapping[str, int]  # by partition of the events topic; empty of a refusal
+
+    def begins(self, partitions: int) -> list[int]:
+        """Offsets from which the change counts. A partition that the job did not know of began after it."""
+        unknown = 0 if self.in_force_from else NEVER
+        return [self.in_force_from.get(str(q), unknown) for q in range(partitions)]
+
+
+def event_of(key: bytes | None, value: bytes | None) -> list[int]:
+    """Symbol, price, volume and checksum; the symbol of what is no event is NOTHING."""
+    checksum = crc32(value or b"")
+    try:
+        event = orjson.loads(value or b"")
+        return [int(event["symbol"][1:]), event["price"], event["volume"], checksum]
+    except (ValueError, TypeError, KeyError):
+        return [NOTHING, 0, 0, checksum]
+
+
+def change_of(key: bytes | None, value: bytes | None) -> list[int]:
+    """Id, subscriber, symbol, and the low and high ends of price and volume. The subscriber of a withdrawal is -1; the
+    id of what is no change is NOTHING."""
+    try:
+        id = int((key or b"")[1:])
+        if value is None:
+            return [id, -1, -1, 0, 0, 0, 0]
+        document = orjson.loads(value)
+        pattern = document["pattern"]
+        bounds = [pattern[name][0]["numeric"][side] for name in ("price", "volume") for side in (1, 3)]
+        return [id, int(document["subscriber"][1:]), int(pattern["symbol"][0][1:]), *bounds]
+    except (ValueError, TypeError, KeyError):
+        return [NOTHING, -1, -1, 0, 0, 0, 0]
+
+
+def status_of(value: bytes) -> StatusRecord:
+    document = orjson.loads(value)
+    change, status = document["change"], document["status"]
+    refused = status == "refused"
+    return StatusRecord(
+        partition=change["partition"],
+        offset=change["offset"],
+        status=status,
+        version=-1 if refused else document["version"],
+        in_force_from={} if refused else document["in_force_from"],
+    )
+
+
+def subscriber_of(message: Any, prefix: str | None) -> int:
+    """With `prefix`, the topic of a delivery names its subscriber; without it the key does."""
+    name = message.key() if prefix is None else message.topic().removeprefix(prefix)
+    return int(name[1:])
+
+
+def delivery_of(subscriber: int, headers: Mapping[str, bytes], value: bytes) -> DeliveryRecord:
+    _, partition, offset = headers["ce_id"].rsplit(b"-", 2)
+    return DeliveryRecord(
+        partition=int(partition),
+        offset=int(offset),
+        subscriber=subscriber,
+        version=int(headers.get("ce_matchversion", -1)),
+        checksum=crc32(value),
+        ids=tuple(int(id[1:]) for id in orjson.loads(headers["ce_subscriptionids"])),
+    )
+
+
+def origin_of(headers: Mapping[str, bytes]) -> RecordOrigin:
+    """Where the record of a dead letter was."""
+    topic, partition, offset = (headers[f"sluice_origin_{name}"].decode() for name in ("topic", "partition", "offset"))
+    return RecordOrigin(topic, int(partition), int(offset))
