@@ -8,10 +8,13 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing
+from copy import copy
 from datetime import datetime
-from itertools import pairwise
+from itertools import count, pairwise, product
 from pathlib import Path
+from threading import Barrier, Event
 
 import pytest
 from confluent_kafka import Producer
@@ -22,8 +25,9 @@ from rig.broker import EmbeddedCluster
 from streaming.kafka.clients import Cluster, read
 from streaming.publishing.fencing import slot_name
 from tests.integration.conftest import JARS, CommandLine, prefix
-from tests.integration.running import job, lines, subscription
+from tests.integration.running import Job, job, lines, subscription
 from tests.integration.streaming.publishing.test_slots import Stage
+from tests.integration.streaming.publishing.troubled_client import TroubledClient
 from tests.support.patience import PATIENCE_S
 
 log = logging.getLogger(__name__)
@@ -35,7 +39,11 @@ PARTITIONS = 4
 SUBSCRIBERS = 20
 VALUES = 10  # of x
 EVENTS_PER_S = 400
-LOAD_S = 12.0  # after a broker was killed, and after it has come back
+NEWER = 400  # events
+CASES = list(
+    product(("coordinator of the slot", "coordinator of the group", "leader"), ("Produce", "TxnOffsetCommit", "EndTxn"))
+)
+Outlived = Mapping[tuple[str, str], tuple[bytes, Future[int]]]  # by role and request: values and committed offset
 
 pytestmark = [
     # kafka-python leaves the sockets of failed connections to the garbage collector.
@@ -50,32 +58,65 @@ def brokers() -> Iterator[EmbeddedCluster]:
     gc.collect()
 
 
-@pytest.fixture
-def stage(brokers: EmbeddedCluster) -> Iterator[Stage]:
-    with prefix(brokers.bootstrap_servers) as name:
+@pytest.fixture(scope="module")
+def outlived(brokers: EmbeddedCluster) -> Iterator[Outlived]:
+    """What slots have published and committed of which each was in the middle of a transaction, before its request,
+    when one broker was killed that had all of the roles."""
+    with prefix(brokers.bootstrap_servers) as name, ExitStack() as clients, ThreadPoolExecutor(len(CASES)) as threads:
         stage = Stage(brokers.bootstrap_servers, name, REPLICAS)
-        with closing(stage.client):
-            yield stage
+        clients.enter_context(closing(stage.client))
+        node = stage.client.run(stage.client.leaders, [stage.out[0]], stage.client.attempt())[stage.out[0]].leaders[0]
+        waiting, killed = Barrier(len(CASES) + 1), Event()
+
+        def committed(case: int, role: str, request_name: str) -> int:
+            mine = copy(stage)
+            mine.client = clients.enter_context(closing(TroubledClient(stage.kafka)))
+            mine.group = group_of(mine.client, f"{name}.{case}", role, node)
+            done = mine.publish(mine.slot().open(), values(case, b"abcd"), 4)
+            mine.client.before[request_name] = lambda: (waiting.wait(PATIENCE_S), killed.wait(PATIENCE_S))
+            done = mine.publish(done.producer, values(case, b"efgh"), 8)
+            mine.publish(done.producer, values(case, b"ijkl"), 12)
+            return mine.offset()
+
+        offsets = {at: threads.submit(committed, case, *at) for case, at in enumerate(CASES)}
+        waiting.wait(PATIENCE_S)
+        brokers.brokers[node].kill()
+        try:
+            killed.set()
+            wait(offsets.values())
+            published = stage.read()
+            assert brokers.ended == [brokers.brokers[node]]
+        finally:
+            brokers.brokers[node].restart()
+        yield {
+            at: (b"".join(value[-1:] for value in published if value[:-1] == b"%d" % case), offsets[at])
+            for case, at in enumerate(CASES)
+        }
 
 
-@pytest.mark.parametrize("request_name", ["Produce", "TxnOffsetCommit", "EndTxn"])
-@pytest.mark.parametrize("role", ["coordinator of the slot", "coordinator of the group", "leader"])
-def test_a_transaction_outlives_a_broker(brokers: EmbeddedCluster, stage: Stage, role: str, request_name: str) -> None:
+def values(case: int, letters: bytes) -> list[bytes]:
+    """One for each letter, which say whose they are: all cases publish to the same topics."""
+    return [b"%d%c" % (case, letter) for letter in letters]
+
+
+def group_of(client: TroubledClient, beginning: str, role: str, node: int) -> str:
+    """A group whose coordinator, or that of whose slot, is the node, if the role is a coordinator's."""
+    for number in count():
+        group = f"{beginning}.{number}"
+        kind, key = {
+            "coordinator of the slot": (CoordinatorType.TRANSACTION, slot_name(group, 0)),
+            "coordinator of the group": (CoordinatorType.GROUP, group),
+        }.get(role, (None, ""))
+        if kind is None or client.run(client._coordinator, kind, key, client.attempt()) == node:
+            return group
+    raise AssertionError
+
+
+@pytest.mark.parametrize(("role", "request_name"), CASES)
+def test_a_transaction_outlives_a_broker(outlived: Outlived, role: str, request_name: str) -> None:
     """It is killed before the request."""
-    done = stage.publish(stage.slot().open(), [b"a", b"b", b"c", b"d"], 4)
-    node = {
-        "coordinator of the slot": stage.client._coordinators[CoordinatorType.TRANSACTION, slot_name(stage.group, 0)],
-        "coordinator of the group": stage.client._coordinators[CoordinatorType.GROUP, stage.group],
-        "leader": stage.client._topics[stage.out[0]].leaders[0],
-    }[role]
-    stage.client.before[request_name] = brokers.brokers[node].kill
-    try:
-        done = stage.publish(done.producer, [b"e", b"f", b"g", b"h"], 8)
-        assert brokers.ended == [brokers.brokers[node]]
-        stage.publish(done.producer, [b"i", b"j", b"k", b"l"], 12)
-        assert (b"".join(stage.read()), stage.offset()) == (b"abcdefghijkl", 12)
-    finally:
-        brokers.brokers[node].restart()
+    published, offset = outlived[role, request_name]
+    assert (published, offset.result()) == (b"abcdefghijkl", 12)
 
 
 def test_the_job_goes_on_when_a_broker_is_killed_under_load(brokers: EmbeddedCluster, tmp_path: Path) -> None:
@@ -92,15 +133,13 @@ def test_the_job_goes_on_when_a_broker_is_killed_under_load(brokers: EmbeddedClu
         load = Load(address, f"{name}.events")
         with job(sluice, "--supervise", fresh=True) as running:
             running.running()
-            load.produce(LOAD_S)
+            load.until_done(running)
             for role in (slot_name(name, 0), slot_name(name, 1), name):
                 node = coordinator(address, role)
                 brokers.brokers[node].kill()
-                load.produce(LOAD_S)
-                before = running.total("events")
-                running.until("going on", lambda before=before: running.total("events") > before)
+                load.until_done(running)
                 brokers.brokers[node].restart()
-                load.produce(LOAD_S / 4)
+                load.until_done(running)
             load.flush()
             assert delivered(address, name, load.sent) == load.expected()
             ends = [datetime.fromisoformat(line["time"]) for line in running.lines if line["event"] == "batch"]
@@ -117,9 +156,12 @@ class Load:
         self._topic = topic
         self._producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 5})
 
-    def produce(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+    def until_done(self, running: Job) -> None:
+        """Produce steadily until the job has delivered events that were written meanwhile."""
+        newer = self.sent + NEWER
+        deadline = time.monotonic() + PATIENCE_S
+        while running.total("events") < newer:
+            assert time.monotonic() < deadline, running.lines[-3:]
             for _ in range(EVENTS_PER_S // 20):
                 event = {"x": self.sent % VALUES, "n": self.sent}
                 self._producer.produce(self._topic, json.dumps(event).encode(), partition=self.sent % PARTITIONS)
