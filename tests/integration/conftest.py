@@ -145,6 +145,8 @@ class CommandLine:
 
     def __call__(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
         """Standard output; the exit code must be as given. With code != 0, standard error."""
+        if "--wait" in arguments and "--timeout" not in arguments:
+            arguments += ("--timeout", str(PATIENCE_S))
         done = forked.run(arguments, self.environment, stdin)
         assert done.code == code, done.stderr + done.stdout
         return done.stderr if code else done.stdout

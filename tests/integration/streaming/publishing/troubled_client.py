@@ -9,13 +9,14 @@ from typing import Any
 from kafka import errors
 
 from streaming.publishing.connection.client import Attempt, Client, ConnectionLost
+from tests.support.patience import PATIENCE_S
 
 
 class TroubledClient(Client):
     """Requests are named as Kafka names them: Produce, EndTxn, ..."""
 
-    def __init__(self, bootstrap_servers: str, options: dict[str, str] | None = None, timeout_s: float = 30.0) -> None:
-        super().__init__(bootstrap_servers, options or {}, timeout_s)
+    def __init__(self, bootstrap_servers: str, options: dict[str, str] | None = None) -> None:
+        super().__init__(bootstrap_servers, options or {}, PATIENCE_S)
         self.sent: Counter[str] = Counter()
         self.largest_body = 0  # bytes of a Produce request
         self.lose_requests: Counter[str] = Counter()  # the next so many do not reach the broker
