@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -10,19 +10,46 @@ from matchers import algorithms
 from matchers.contract.algorithm import Algorithm
 from matchers.errors import MatchingError, known
 
-ALGORITHMS: dict[str, Algorithm] = dict(algorithms.ALGORITHMS)
-FUNCTIONS: dict[str, Callable[..., Any]] = dict(algorithms.FUNCTIONS)
-if HAS_PAPERS := find_spec("matchers.papers") is not None:
-    from matchers import papers
-
-    ALGORITHMS |= papers.ALGORITHMS
-    FUNCTIONS |= papers.FUNCTIONS
-STORED = tuple(dict.fromkeys(kind for algorithm in ALGORITHMS.values() for kind in algorithm.stored))
+# Those of `matchers/papers`, which is imported when one of them is looked at: no job needs it by default.
+PAPERS = ("sff", "rein", "ada_rein", "opindex", "pem", "comat", "h_tree", "ccm", "translator")
+HAS_PAPERS = find_spec("matchers.papers") is not None
 
 WITHOUT_PAPERS = (
     "this copy of Sluice is without matchers/papers, the algorithms that no job gets by default; `make package "
     "ALGORITHMS=<name>` and `make image PAPERS=1` put them in"
 )
+
+
+class Algorithms(MutableMapping[str, Algorithm]):
+    """Algorithms by name; None stands for one that is not imported yet."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Algorithm | None] = {**algorithms.ALGORITHMS}
+        if HAS_PAPERS:
+            self._entries |= dict.fromkeys(PAPERS)
+
+    def __getitem__(self, name: str) -> Algorithm:
+        algorithm = self._entries[name]
+        if algorithm is None:
+            from matchers import papers
+
+            algorithm = self._entries[name] = papers.ALGORITHMS[name]
+        return algorithm
+
+    def __setitem__(self, name: str, algorithm: Algorithm) -> None:
+        self._entries[name] = algorithm
+
+    def __delitem__(self, name: str) -> None:
+        del self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+ALGORITHMS = Algorithms()
 
 
 def named(name: str) -> Algorithm:
@@ -41,3 +68,13 @@ def runnable() -> list[str]:
 def need_papers(names: Iterable[str]) -> bool:
     """Whether one of the algorithms is in `matchers/papers`."""
     return not algorithms.ALGORITHMS.keys() >= set(names)
+
+
+def stored(papers: bool) -> tuple[set[type], dict[str, Callable[..., Any]]]:
+    """The classes that matchers may consist of and the functions that they hold, those of published ones if asked."""
+    entries, functions = [*algorithms.ALGORITHMS.values()], {**algorithms.FUNCTIONS}
+    if papers and HAS_PAPERS:
+        from matchers.papers import ALGORITHMS, FUNCTIONS
+
+        entries, functions = [*entries, *ALGORITHMS.values()], functions | FUNCTIONS
+    return {kind for algorithm in entries for kind in algorithm.stored}, functions

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from matchers import registry
 from matchers.contract.tables import EventBatch, SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.index.kernels.encode import Cuts
@@ -30,16 +31,14 @@ from matchers.index.vocabulary import Vocabulary
 from matchers.language import operators
 from matchers.language.comparison import Order
 from matchers.language.model import ABSENT, Compared, Contains
-from matchers.registry import FUNCTIONS, STORED
 
 Arrayed = dict[str, NDArray[Any]]
 
-CLASSES: tuple[type, ...] = (
+BESIDE_MATCHERS: tuple[type, ...] = (
     *(Part, Segment, SubscriptionTable, EventBatch, Texts, Vocabulary, Cuts),
     *(operators.Equals, operators.Numeric, operators.Prefix, operators.Suffix, operators.EqualsIgnoreCase),
     *(operators.Wildcard, operators.AnythingBut, operators.Exists, operators.Cidr, operators.AllOf),
     *(operators.Not, operators.TextLength, operators.NumericText, operators.Regex, Contains, Compared, Order),
-    *STORED,
 )
 PLAIN = "biuf"  # kinds of arrays: truth values, integers and floats; records consist of these
 
@@ -48,13 +47,31 @@ def name_of(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-_NAMED = {name_of(kind): kind for kind in CLASSES}
+class Known(NamedTuple):
+    """What a file may hold."""
+
+    classes: frozenset[type]
+    by_name: dict[str, type]
+    functions: dict[str, Callable[..., Any]]
+
+
+@cache
+def known(papers: bool) -> Known:
+    """`papers`: with the classes and functions of published algorithms, which are imported for it."""
+    classes, functions = registry.stored(papers)
+    classes |= {*BESIDE_MATCHERS}
+    return Known(frozenset(classes), {name_of(kind): kind for kind in classes}, functions)
+
+
+def is_published(name: str) -> bool:
+    """Whether a class with this full name belongs to a published algorithm."""
+    return name.startswith("matchers.papers.")
 
 
 def taken_apart(thing: Any) -> tuple[list[Any], Any, Arrayed]:
     """The layouts of the instances (a class and the names of its fields), the tree, and the arrays.
 
-    An instance of a class that is not in CLASSES may only be the whole. Raises TypeError for anything that cannot be
+    An instance of a class that is not known may only be the whole. Raises TypeError for anything that cannot be
     stored.
     """
     apart = _Apart(type(thing))
@@ -64,9 +81,11 @@ def taken_apart(thing: Any) -> tuple[list[Any], Any, Arrayed]:
 
 def put_together(layouts: list[Any], tree: Any, arrays: Mapping[str, NDArray[Any]], whole: type) -> Any:
     """The inverse of `taken_apart`; `whole` is the expected class. Raises MatchingError."""
-    known = _NAMED | {name_of(whole): whole}
     try:
-        thing = _Together([(known[name], *names) for name, *names in layouts], arrays).thing(tree)
+        storable = known(papers=any(is_published(name) for name, *_ in layouts))
+        kinds = storable.by_name | {name_of(whole): whole}
+        together = _Together([(kinds[name], *names) for name, *names in layouts], arrays, storable.functions)
+        thing = together.thing(tree)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise MatchingError(f"holds nothing that can be read: {type(error).__name__} {error}") from None
     if not isinstance(thing, whole):
@@ -79,7 +98,8 @@ class _Apart:
     their ends."""
 
     def __init__(self, whole: type) -> None:
-        self.allowed = {*CLASSES} | ({whole} if is_dataclass(whole) else set())
+        self.known = known(papers=False)
+        self.whole = whole if is_dataclass(whole) else None
         self.arrays: Arrayed = {}
         self.layouts: dict[tuple[type, tuple[str, ...]], int] = {}
         self._numbers: dict[int, int] = {}  # by id
@@ -91,7 +111,7 @@ class _Apart:
             return thing
         if id(thing) in self._numbers:
             return ["again", self._numbers[id(thing)]]
-        if kind in self.allowed:
+        if self._is_allowed(kind):
             return self._met(thing, self._instance(thing, at))
         if isinstance(thing, np.ndarray):
             return self._met(thing, self._array(thing, at))
@@ -103,6 +123,14 @@ class _Apart:
             pairs = enumerate(thing.items())
             return ["dict", *([self.tree(key, f"{at}.{i}.key"), self.tree(v, f"{at}.{i}")] for i, (key, v) in pairs)]
         return self._value(thing)
+
+    def _is_allowed(self, kind: type) -> bool:
+        if kind in self.known.classes or kind is self.whole:
+            return True
+        if not is_published(kind.__module__):
+            return False
+        self.known = known(papers=True)
+        return kind in self.known.classes
 
     def _met(self, thing: Any, tree: Any) -> Any:
         self._numbers[id(thing)] = len(self._numbers)
@@ -144,14 +172,19 @@ class _Apart:
             return ["network", str(thing)]
         if thing is ABSENT:
             return ["absent"]
-        for name, function in FUNCTIONS.items():
+        for name, function in self.known.functions.items():
             if function is thing:
                 return ["function", name]
         raise TypeError(f"a {name_of(type(thing))} cannot be stored")
 
 
 class _Together:
-    def __init__(self, layouts: Sequence[tuple[Any, ...]], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(
+        self,
+        layouts: Sequence[tuple[Any, ...]],
+        arrays: Mapping[str, NDArray[Any]],
+        functions: Mapping[str, Callable[..., Any]],
+    ) -> None:
         for kind, *names in layouts:
             _check(kind, {*names})
         self.layouts, self.arrays = layouts, arrays
@@ -169,7 +202,7 @@ class _Together:
             "range": range,
             "network": ip_network,
             "absent": lambda: ABSENT,
-            "function": FUNCTIONS.__getitem__,
+            "function": functions.__getitem__,
         }
 
     def thing(self, tree: Any) -> Any:
