@@ -43,8 +43,23 @@ BESIDE_MATCHERS: tuple[type, ...] = (
 PLAIN = "biuf"  # kinds of arrays: truth values, integers and floats; records consist of these
 
 
+# Classes that files name otherwise than the code does.
+NAMES_IN_FILES = {
+    "matchers.papers.ada_rein.AdaptationState": "Adaptation",
+    "matchers.papers.ada_rein.SkipPlan": "Plan",
+    "matchers.papers.ada_rein.SkipSequence": "Order",
+    "matchers.papers.comat.kernel.IntervalEnds": "Ends",
+    "matchers.papers.h_tree.kernel.HTreeNodes": "Tree",
+    "matchers.papers.pem.SideIndexes": "Side",
+    "matchers.papers.rein.kernel.BucketLists": "Lists",
+    "matchers.papers.sff.kernel.SharedConstraints": "Constraints",
+}
+
+
 def name_of(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
+    """The full name of a class in files."""
+    name = NAMES_IN_FILES.get(f"{kind.__module__}.{kind.__qualname__}", kind.__qualname__)
+    return f"{kind.__module__}.{name}"
 
 
 class Known(NamedTuple):

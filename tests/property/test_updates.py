@@ -74,7 +74,7 @@ def test_an_updated_index_matches_like_a_fresh_one(
     live = dict(enumerate(rows_of(first)))
     given_numbers = len(live)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(growing_table, "FEWEST", fewest)
+        patch.setattr(growing_table, "FEWEST_INTERVALS", fewest)
         index = build(SubscriptionTable.from_intervals(**first), **options)
         assert matched(index, batch) == by_definition(live, first["n_columns"], batch)
         for step in steps:

@@ -428,8 +428,8 @@ def test_the_container_image_holds_all_packages() -> None:
 # Class names that stand for several things, by the reason.
 SHARED_NAMES = {
     "layouts of one algorithm or one kernel, which others do not see; some stand in saved files": (
-        "Adaptation Alone Candidate Cells Choice Columns Constraints Documents Group Index Intervals "
-        "Lists Names Order Places Plan Precision Predicates Rows Runs Side Single Slots Tree"
+        "Alone Candidate Cells Choice Columns Constraints Documents Index Intervals "
+        "Names Places Precision Predicates Rows Runs Single Slots Tree"
     ),
     "a section of the settings is named as what it is about": "Deliveries Events",
     "nodes and readers of two grammars": "Compared _Reader",

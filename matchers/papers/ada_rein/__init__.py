@@ -39,7 +39,7 @@ from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBat
 from matchers.errors import MatchingError
 from matchers.papers.ada_rein.kernel import Ordered, Skipped, ada_rein, arrange, last_misses
 from matchers.papers.rein import bucket_lists, cells_of
-from matchers.papers.rein.kernel import Lists
+from matchers.papers.rein.kernel import BucketLists
 
 # The sample is complete with enough events and enough false positives at the bar, or with enough pairs of an event and
 # a subscription.
@@ -56,7 +56,7 @@ _NARROWEST = 1e-6  # a width of 0 is that of one value among many
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class SkipSequence:
     """The order of skipping predicates, and the table's intervals by (subscription, place in the order)."""
 
     columns: Int64  # [A], as they are skipped
@@ -78,7 +78,7 @@ class Order:
         return int(self.ends[whole - 1]) if whole else 0
 
     @classmethod
-    def of(cls, table: SubscriptionTable, predicates: Predicates, cells: Cells) -> Order:
+    def of(cls, table: SubscriptionTable, predicates: Predicates, cells: Cells) -> SkipSequence:
         width = _width(table, predicates, cells)
         frequency = np.bincount(predicates.column, minlength=table.n_columns)
         total = np.bincount(predicates.column, weights=width, minlength=table.n_columns)
@@ -117,23 +117,23 @@ class Order:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class SkipPlan:
     """The columns skipped at one bar."""
 
     step: int  # the least for which step << shift is the bar or more
     bar: int
     skipped: NDArray[np.bool_]  # [A]: whether predicates of the column are skipped
-    partial: Lists  # the predicates kept of the column skipped in part
+    partial: BucketLists  # the predicates kept of the column skipped in part
     partial_column: int  # -1: there is none
 
 
 @dataclass(eq=False)
-class Adaptation:
+class AdaptationState:
     """The state of a matcher that changes, under the lock; plans are replaced whole, so reading needs no lock."""
 
     passed: Int64  # [steps + 1]: of the sample, matches; then the false positives that each step adds
-    plan: Plan
-    ceiling: Plan  # at which the sample is matched
+    plan: SkipPlan
+    ceiling: SkipPlan  # at which the sample is matched
     wanted: int  # steps, for the load
     limit: int = 0  # steps, at most, for the target
     events: int = 0  # of the sample
@@ -149,13 +149,13 @@ class Adaptation:
 
 @dataclass(frozen=True, eq=False)
 class AdaRein(AdaptiveMatcher):
-    lists: Lists  # of all predicates
+    lists: BucketLists  # of all predicates
     several: NDArray[np.bool_]  # [S]: whether the lists know only the hull of a predicate
     any_several: bool
-    order: Order
+    order: SkipSequence
     false_positives: float  # the target
     exact: bool
-    state: Adaptation
+    state: AdaptationState
     whole: bool = False  # only whole attributes are skipped
 
     def match(self, events: EventBatch) -> MatchBatch:
@@ -208,7 +208,7 @@ class AdaRein(AdaptiveMatcher):
         )
         return sum(a.nbytes for part in parts for a in part if isinstance(a, np.ndarray))
 
-    def _list(self, events: EventBatch, plan: Plan, exact: bool) -> MatchBatch:
+    def _list(self, events: EventBatch, plan: SkipPlan, exact: bool) -> MatchBatch:
         skips = Skipped(plan.bar, np.flatnonzero(~plan.skipped), plan.partial, plan.partial_column)
         ordered = self._ordered()
 
@@ -266,7 +266,7 @@ class AdaRein(AdaptiveMatcher):
         self._set_bar()
         return True
 
-    def _begin(self, ceiling: Plan) -> None:
+    def _begin(self, ceiling: SkipPlan) -> None:
         self.state.passed[:] = 0
         self.state.events = 0
         self.state.complete = False
@@ -287,22 +287,22 @@ def _those(found: MatchBatch, keep: NDArray[np.bool_]) -> MatchBatch:
     return MatchBatch(kept[found.offsets].astype(np.int64), found.subscription[keep])
 
 
-def plan_of(order: Order, lists: Lists, step: int) -> Plan:
+def plan_of(order: SkipSequence, lists: BucketLists, step: int) -> SkipPlan:
     return plan_at(order, lists, step, order.bar(step))
 
 
-def plan_at(order: Order, lists: Lists, step: int, bar: int) -> Plan:
+def plan_at(order: SkipSequence, lists: BucketLists, step: int, bar: int) -> SkipPlan:
     skipped = np.zeros(len(order.columns), bool)
     whole = int(np.searchsorted(order.ends, bar, side="right")) if bar else 0
     skipped[order.columns[:whole]] = True
     if whole == len(order.columns) or bar == (order.ends[whole - 1] if whole else 0):
-        return Plan(step, bar, skipped, _kept(order, lists, -1, bar), -1)
+        return SkipPlan(step, bar, skipped, _kept(order, lists, -1, bar), -1)
     column = int(order.columns[whole])
     skipped[column] = True
-    return Plan(step, bar, skipped, _kept(order, lists, column, bar), column)
+    return SkipPlan(step, bar, skipped, _kept(order, lists, column, bar), column)
 
 
-def _kept(order: Order, lists: Lists, column: int, bar: int) -> Lists:
+def _kept(order: SkipSequence, lists: BucketLists, column: int, bar: int) -> BucketLists:
     """Lists of those predicates of the column that are not skipped, as of a table with no other column."""
     at = np.flatnonzero((order.column == column) & (order.place >= bar))
     n_subscriptions = len(order.start) - 1
@@ -346,12 +346,12 @@ def build(
     lists = bucket_lists(
         predicates.subscription, predicates.column, predicates.low, predicates.high, cells, table.n_subscriptions
     )
-    order = Order.of(table, predicates, cells)
+    order = SkipSequence.of(table, predicates, cells)
     several = predicates.several(table.n_subscriptions)
     steps = len(order.cost) - 1
     ceiling = plan_of(order, lists, max(1, int(steps * FIRST_CEILING)))
-    state = Adaptation(np.zeros(steps + 1, np.int64), plan_of(order, lists, 0), ceiling, wanted=steps)
+    state = AdaptationState(np.zeros(steps + 1, np.int64), plan_of(order, lists, 0), ceiling, wanted=steps)
     return AdaRein(lists, several, bool(several.any()), order, false_positives, exact, state, whole)
 
 
-STORED = (AdaRein, Order, Plan, Adaptation, Lists)
+STORED = (AdaRein, SkipSequence, SkipPlan, AdaptationState, BucketLists)

@@ -24,7 +24,7 @@ from matchers.kernels.jit import kernel
 from matchers.kernels.rows import clear, lay_out
 from matchers.papers.rein.kernel import (
     BLOCK,
-    Lists,
+    BucketLists,
     empty,
     keep_unmarked,
     mark_row,
@@ -50,7 +50,7 @@ class Skipped(NamedTuple):
 
     bar: int  # predicates
     columns: Any  # int64: the columns of which none is skipped
-    partial: Lists  # the predicates kept of the column of which some are skipped
+    partial: BucketLists  # the predicates kept of the column of which some are skipped
     partial_column: int  # -1: there is none
 
 
@@ -121,7 +121,7 @@ def last_misses(events: Events, n_columns: int, ordered: Ordered, listed: Any, s
 
 @kernel
 def ada_rein(
-    event: int, events: Events, lists: Lists, skips: Skipped, exact: bool, ordered: Ordered, out: Any, counts: Any
+    event: int, events: Events, lists: BucketLists, skips: Skipped, exact: bool, ordered: Ordered, out: Any, counts: Any
 ) -> int:
     """List the subscriptions that pass, or match if `exact`."""
     offsets, e_column, e_value = events

@@ -47,7 +47,7 @@ from matchers.contract.matcher import Matcher
 from matchers.contract.tables import EventBatch, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
 from matchers.papers import rein
-from matchers.papers.comat.kernel import Ends, interleave
+from matchers.papers.comat.kernel import IntervalEnds, interleave
 from matchers.papers.comat.predicted_time import Clock, PredictedTime, ends_of, learned
 
 Builder = Callable[[SubscriptionTable], Matcher]
@@ -121,4 +121,4 @@ def _chosen(events: EventBatch, which: Int64) -> EventBatch:
     return EventBatch(offsets, events.column[at], events.value[at], events.n_columns)
 
 
-STORED = (Comat, PredictedTime, Ends)
+STORED = (Comat, PredictedTime, IntervalEnds)

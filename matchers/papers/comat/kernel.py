@@ -18,7 +18,7 @@ from matchers.kernels.jit import kernel
 FEATURES = 4  # of an event: 1, its values, intervals it is expected to hit, predicates in columns that it has
 
 
-class Ends(NamedTuple):
+class IntervalEnds(NamedTuple):
     """A columns, E ends known of either kind."""
 
     start: Any  # [A + 1] int64: column a knows ends start[a] .. start[a + 1]

@@ -10,7 +10,7 @@ import numpy as np
 from matchers.algorithms.cells import Cells
 from matchers.contract.matcher import Matcher
 from matchers.contract.tables import EventBatch, Float64, SubscriptionTable, offsets_of
-from matchers.papers.comat.kernel import FEATURES, Ends, features
+from matchers.papers.comat.kernel import FEATURES, IntervalEnds, features
 
 Clock = Callable[[], float]
 
@@ -22,7 +22,7 @@ ROUNDS = 3  # the least time counts
 
 @dataclass(frozen=True, eq=False)
 class PredictedTime:
-    ends: Ends
+    ends: IntervalEnds
     weights: Float64  # [FEATURES, M]: seconds of each algorithm for one of a feature
 
     def of(self, events: EventBatch) -> Float64:
@@ -82,7 +82,7 @@ def drawn(table: SubscriptionTable, seed: int = 1) -> list[EventBatch]:
     return found
 
 
-def ends_of(table: SubscriptionTable) -> Ends:
+def ends_of(table: SubscriptionTable) -> IntervalEnds:
     """Every k-th low and high of each column, from the (k / 2)-th on: ENDS of each at most."""
     intervals = np.bincount(table.column, minlength=table.n_columns)
     each = np.maximum(-(-intervals // ENDS), 1)
@@ -92,10 +92,10 @@ def ends_of(table: SubscriptionTable) -> Ends:
     at = first[column] + each[column] // 2 + (np.arange(start[-1]) - start[column]) * each[column]
     low, high = (bound[np.lexsort((bound, table.column))][at] for bound in (table.low, table.high))
     predicates = np.bincount(table.column[table.begins], minlength=table.n_columns)
-    return Ends(start, low, high, each.astype(np.float64), predicates.astype(np.float64))
+    return IntervalEnds(start, low, high, each.astype(np.float64), predicates.astype(np.float64))
 
 
-def features_of(ends: Ends, events: EventBatch) -> Float64:
+def features_of(ends: IntervalEnds, events: EventBatch) -> Float64:
     found = np.empty((len(events), FEATURES))
     features(events.offsets, events.column, events.value, ends, found)
     return found

@@ -42,7 +42,7 @@ from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBat
 from matchers.errors import MatchingError
 from matchers.kernels.places import Places
 from matchers.kernels.rows import Rows
-from matchers.papers.h_tree.kernel import Entries, Overlapping, Tree, chain, h_tree, place
+from matchers.papers.h_tree.kernel import Entries, HTreeNodes, Overlapping, chain, h_tree, place
 
 MOST_CELLS = 1 << 10
 STEPS = 64  # deltas that are tried, of a domain
@@ -51,7 +51,7 @@ STEPS = 64  # deltas that are tried, of a domain
 @dataclass(frozen=True, eq=False)
 class HTree(Matcher):
     cells: Overlapping
-    tree: Tree
+    tree: HTreeNodes
     places: Places  # those of a bucket are contiguous
     rows: Rows  # the table, to check the matches by hulls
 
@@ -119,4 +119,4 @@ def choose_deltas(
     return tried[best], spared[np.arange(n_columns), best]
 
 
-STORED = (HTree, Tree, Overlapping, Places, Rows)
+STORED = (HTree, HTreeNodes, Overlapping, Places, Rows)

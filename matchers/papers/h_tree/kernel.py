@@ -53,7 +53,7 @@ NODE = np.dtype(
 )
 
 
-class Tree(NamedTuple):
+class HTreeNodes(NamedTuple):
     nodes: Any  # [nodes] records of NODE
     label: Any  # [nodes] int16: the cell of each node in its parent
 
@@ -114,7 +114,7 @@ def place(hulls: Hulls, rank: Any, cells: Overlapping, entries: Entries) -> None
 
 @kernel
 def chain(ids: Any, entries: Entries, indexed: Any, cells: int, bucket: int) -> Any:
-    """The Tree of the subscriptions `ids`, which are put in the order of the buckets.
+    """The HTreeNodes of the subscriptions `ids`, which are put in the order of the buckets.
 
     `indexed` are the attributes by rank; `bucket` subscriptions or fewer are not divided further.
     """
@@ -167,7 +167,7 @@ def chain(ids: Any, entries: Entries, indexed: Any, cells: int, bucket: int) -> 
                     size[of[k]] += 1
         nodes[i]["child_end"] = n_nodes
         i += 1
-    return Tree(nodes[:n_nodes].copy(), label[:n_nodes].copy())
+    return HTreeNodes(nodes[:n_nodes].copy(), label[:n_nodes].copy())
 
 
 @kernel
@@ -186,7 +186,7 @@ def visit_cells(event: int, n: int, events: Events, cells: Overlapping, visits: 
 
 
 @kernel
-def walk(tree: Tree, visits: Any, n: int, stack: Stack) -> int:
+def walk(tree: HTreeNodes, visits: Any, n: int, stack: Stack) -> int:
     """Bring n events to the buckets that they visit; returns how many these are."""
     nodes, label = tree
     to_visit, masks = stack
@@ -209,7 +209,7 @@ def walk(tree: Tree, visits: Any, n: int, stack: Stack) -> int:
 
 @kernel
 def h_tree(
-    event: int, events: Events, cells: Overlapping, tree: Tree, places: Places, rows: Rows, out: Any, counts: Any
+    event: int, events: Events, cells: Overlapping, tree: HTreeNodes, places: Places, rows: Rows, out: Any, counts: Any
 ) -> int:
     n_events = events.offsets.shape[0] - 1
     n_columns = cells.reach.shape[0]

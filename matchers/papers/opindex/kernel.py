@@ -49,7 +49,7 @@ from matchers.kernels.rows import Rows, read, settle
 EQ, GE, LE = 0, 1, 2
 OPERATORS = 3
 NARROW = 5  # events that have a pivot: for fewer, a counter for each is faster than lanes
-SPARSE = 3  # values of an attribute, up to which a row would have too few lanes to be faster
+SPARSE_VALUES = 3  # values of an attribute, up to which a row would have too few lanes to be faster
 PLACES = 8  # a partition begins at a multiple of these, so that its counters make up whole words
 
 
@@ -201,7 +201,7 @@ def search_in_lanes(lists: Partitions, pivot: int, n_columns: int, lanes: Lanes,
                 continue
             first, last = first_of[a], last_of[a]
             begin, end = start[at], start[at + 1]
-            if operator == EQ or last - first <= SPARSE:
+            if operator == EQ or last - first <= SPARSE_VALUES:
                 _count_each(operator, operand, of, begin, end, first, last, value, lane, counters)
             elif operator == GE:
                 for j in range(first, last):

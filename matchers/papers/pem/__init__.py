@@ -80,7 +80,7 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class SideIndexes:
     """One algorithm, and its index of each run of slices that has been on its side."""
 
     build: Builder
@@ -125,7 +125,7 @@ class Balance:
 
 @dataclass(frozen=True, eq=False)
 class Pem(AdaptiveMatcher):
-    sides: tuple[Side, ...]  # for low to high matching probabilities
+    sides: tuple[SideIndexes, ...]  # for low to high matching probabilities
     table: SubscriptionTable
     order: Int32  # [S] subscriptions ascending by p
     bounds: Int64  # [K + 1]: slice i has the subscriptions order[bounds[i]] .. order[bounds[i + 1]]
@@ -166,7 +166,7 @@ class Pem(AdaptiveMatcher):
         self._record(slices, len(events), np.concatenate([times for _, times in answers]))
         return united([one for found, _ in answers for one in found], len(events), len(self.order))
 
-    def _ask(self, side: Side, slices: range, events: EventBatch) -> tuple[list[Found], Float64]:
+    def _ask(self, side: SideIndexes, slices: range, events: EventBatch) -> tuple[list[Found], Float64]:
         """The matches of each run, and the time of each slice: its share of its run's time, by the work expected."""
         found, times = [], [np.empty(0)]
         began = self.clock()
@@ -179,7 +179,7 @@ class Pem(AdaptiveMatcher):
             began = ended
         return found, np.concatenate(times)
 
-    def _indexed(self, side: Side, run: range) -> Run:
+    def _indexed(self, side: SideIndexes, run: range) -> Run:
         if run not in side.runs:
             with side.lock:
                 if run not in side.runs:
@@ -262,7 +262,7 @@ def build(
     for name in names:
         work = LIBRARY[name].work(hits, table.needed - hits)
         until = np.concatenate(([0.0], np.cumsum(work[order])))[bounds]
-        sides.append(Side(LIBRARY[name].build, np.diff(until)))
+        sides.append(SideIndexes(LIBRARY[name].build, np.diff(until)))
     balance = Balance(splits, np.zeros(len(bounds) - 1))
     built = Pem(tuple(sides), table, order, bounds, balance, alpha, window, adjust, clock)
     built._prepare(splits)
@@ -372,4 +372,4 @@ def united(found: list[Found], n_events: int, n_subscriptions: int) -> MatchBatc
     return MatchBatch(offsets_of(counts), out)
 
 
-STORED = (Pem, Side, Run, Balance)
+STORED = (Pem, SideIndexes, Run, Balance)

@@ -22,7 +22,7 @@ TAMA: Builder = partial(tama.build, levels=17)  # sec. V A
 
 
 @dataclass(frozen=True)
-class Member:
+class LibraryAlgorithm:
     """An algorithm. `work` gives its expected time for each subscription [S], in any unit, from the numbers of its
     predicates that an event hits and misses.
     """
@@ -32,10 +32,10 @@ class Member:
 
 
 LIBRARY = {
-    "tama": Member(TAMA, lambda hits, misses: 1 + hits),
-    "opindex": Member(opindex.build, lambda hits, misses: 1 + hits),
-    "hem": Member(hem.build, lambda hits, misses: 1 + hits + misses),
-    "rein": Member(rein.build, lambda hits, misses: 1 + misses),
+    "tama": LibraryAlgorithm(TAMA, lambda hits, misses: 1 + hits),
+    "opindex": LibraryAlgorithm(opindex.build, lambda hits, misses: 1 + hits),
+    "hem": LibraryAlgorithm(hem.build, lambda hits, misses: 1 + hits + misses),
+    "rein": LibraryAlgorithm(rein.build, lambda hits, misses: 1 + misses),
 }
 PAPER = ("tama", "rein")  # sec. IV
 

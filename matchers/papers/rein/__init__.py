@@ -28,7 +28,7 @@ from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.kernels.rows import Rows
-from matchers.papers.rein.kernel import BLOCK, Lists, count, fill, rein
+from matchers.papers.rein.kernel import BLOCK, BucketLists, count, fill, rein
 
 _NONE = np.empty(0, np.uint64)  # deleted
 
@@ -46,11 +46,11 @@ def best_buckets(predicates: int, columns: int, n_subscriptions: int) -> int:
 
 def bucket_lists(
     subscription: Int32, column: Int32, low: Float64, high: Float64, cells: Cells, n_subscriptions: int
-) -> Lists:
+) -> BucketLists:
     """Build the lists of predicates that ascend by subscription, one for each (subscription, column)."""
     rows = -(-n_subscriptions // BLOCK) * len(cells.begin)
     bounded = int(np.count_nonzero(high != np.inf))
-    lists = Lists(
+    lists = BucketLists(
         cells.n,
         cells.begin,
         cells.per_unit,
@@ -77,7 +77,7 @@ def cells_of(table: SubscriptionTable, predicates: int, buckets: int | None) -> 
     return Cells.of(table, buckets)
 
 
-def matches(events: EventBatch, lists: Lists, rows: Rows, gone: NDArray[np.uint64]) -> MatchBatch:
+def matches(events: EventBatch, lists: BucketLists, rows: Rows, gone: NDArray[np.uint64]) -> MatchBatch:
     def step(first: int, out: Int32, counts: Int64) -> int:
         return rein(first, events.arrays, lists, rows, gone, out, counts)
 
@@ -86,7 +86,7 @@ def matches(events: EventBatch, lists: Lists, rows: Rows, gone: NDArray[np.uint6
 
 @dataclass(frozen=True, eq=False)
 class Rein(Matcher):
-    lists: Lists
+    lists: BucketLists
     rows: Rows  # the table, to check the matches by hulls
 
     def match(self, events: EventBatch) -> MatchBatch:
@@ -121,4 +121,4 @@ def build(table: SubscriptionTable, buckets: int | None = None) -> Rein:
     return Rein(lists, predicates.rows(table))
 
 
-STORED = (Rein, Lists, Rows)
+STORED = (Rein, BucketLists, Rows)

@@ -38,7 +38,7 @@ NOBODY = BLOCK  # the subscription of a free place in a bucket (buckets.py); its
 _ALL = np.uint64(0x0101010101010101)  # eight marks
 
 
-class Lists(NamedTuple):
+class BucketLists(NamedTuple):
     """The two bucket lists of R = blocks * A rows, P predicates and c cells; row of (block, a): block * A + a."""
 
     n: int  # c
@@ -52,7 +52,7 @@ class Lists(NamedTuple):
     high_subscription: Any  # [P or fewer] uint16
 
 
-class Group(NamedTuple):
+class EventGroup(NamedTuple):
     """Up to GROUP events of A columns, on S subscriptions."""
 
     present: Any  # [GROUP, A] bool: whether an event has a column
@@ -67,7 +67,7 @@ class Group(NamedTuple):
 @kernel
 def room_for(n_columns: int, n_subscriptions: int) -> Any:
     words = np.zeros((BLOCK >> 3) + 1, np.uint64)
-    return Group(
+    return EventGroup(
         np.zeros((GROUP, n_columns), np.bool_),
         np.zeros((GROUP, n_columns), np.float64),
         np.zeros((GROUP, n_columns), np.float64),
@@ -79,7 +79,7 @@ def room_for(n_columns: int, n_subscriptions: int) -> Any:
 
 
 @kernel
-def read_group(event: int, n: int, events: Events, group: Group) -> None:
+def read_group(event: int, n: int, events: Events, group: EventGroup) -> None:
     """Read n events, the first of them `event`."""
     offsets, column, value = events
     for g in range(n):
@@ -182,7 +182,7 @@ def keep_unmarked(words: Any, marks: Any, base: int, length: int, bits: Any) -> 
 
 
 @kernel
-def rein(event: int, events: Events, lists: Lists, rows: Rows, gone: Any, out: Any, counts: Any) -> int:
+def rein(event: int, events: Events, lists: BucketLists, rows: Rows, gone: Any, out: Any, counts: Any) -> int:
     """`gone` [S / 64, or less] uint64: the bit set of deleted subscriptions, which every event misses."""
     n_subscriptions = rows.start.shape[0] - 1
     n_columns = lists.begin.shape[0]

@@ -38,23 +38,23 @@ from matchers.papers.sff.kernel import (
     BETWEEN,
     EQUAL,
     KINDS,
-    Constraints,
+    SharedConstraints,
     Target,
     sff,
     sff_in_lanes,
 )
 
-DENSE = 24  # lanes of a row at least
+DENSE_LANES = 24  # lanes of a row at least
 
 
 @dataclass(frozen=True, eq=False)
 class Sff(Matcher):
-    constraints: Constraints
+    constraints: SharedConstraints
 
     def match(self, events: EventBatch) -> MatchBatch:
         n_columns = len(self.constraints.run) // KINDS
         fit = self.constraints.n_filters <= MOST_LINES and self.constraints.needed.itemsize == 1
-        if fit and dense(events, n_columns, DENSE) and in_lanes(events, n_columns):
+        if fit and dense(events, n_columns, DENSE_LANES) and in_lanes(events, n_columns):
 
             def mark(base: int, bits: Words) -> None:
                 sff_in_lanes(base, events.arrays, self.constraints, bits)
@@ -86,7 +86,7 @@ def build(table: SubscriptionTable) -> Sff:
     fresh[1:] = (np.diff(section) != 0) | (low[1:] != low[:-1]) | (high[1:] != high[:-1])
     begin = np.flatnonzero(fresh)
     return Sff(
-        Constraints(
+        SharedConstraints(
             np.searchsorted(section[begin], np.arange(table.n_columns * KINDS + 1)).astype(np.int64),
             low[begin],
             high[begin],
@@ -99,4 +99,4 @@ def build(table: SubscriptionTable) -> Sff:
     )
 
 
-STORED = (Sff, Constraints)
+STORED = (Sff, SharedConstraints)

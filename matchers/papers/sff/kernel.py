@@ -38,7 +38,7 @@ EQUAL, AT_LEAST, AT_MOST, BETWEEN = range(4)
 KINDS = 4
 
 
-class Constraints(NamedTuple):
+class SharedConstraints(NamedTuple):
     """U different constraints on A columns, and the S filters that contain them."""
 
     run: Any  # [4 A + 1] int64: constraints of kind k on column c are run[4 c + k] .. run[4 c + k + 1]
@@ -70,7 +70,7 @@ def settle(f: Any, event: int, interface: Any, settled: Any, out: Any, m: int) -
 
 
 @kernel
-def sff(event: int, events: Events, constraints: Constraints, target: Target, out: Any, counts: Any) -> int:
+def sff(event: int, events: Events, constraints: SharedConstraints, target: Target, out: Any, counts: Any) -> int:
     """An event is done when all interfaces are settled."""
     offsets, e_column, e_value = events
     run, low, high, begin, filters, needed, _, always = constraints
@@ -155,7 +155,7 @@ def count_run(
 
 
 @kernel
-def sff_in_lanes(base: int, events: Events, constraints: Constraints, bits: Any) -> None:
+def sff_in_lanes(base: int, events: Events, constraints: SharedConstraints, bits: Any) -> None:
     """Match the events of a chunk, none with arrays, 64 at a time: bits[e] are those of event base + e."""
     run, low, high, begin, filters, needed, n_filters, _ = constraints
     n_columns, n_events = run.shape[0] // KINDS, bits.shape[0]

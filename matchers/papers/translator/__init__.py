@@ -22,10 +22,10 @@ from matchers.contract.tables import SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.papers import ccm, sff
 
-FEW = 1_000
+FEW_FILTERS = 1_000
 
 
-def build(table: SubscriptionTable, few: int = FEW) -> Matcher:
+def build(table: SubscriptionTable, few: int = FEW_FILTERS) -> Matcher:
     """The matcher of `sff` below `few` filters, else that of `ccm`, or of `ocm` without a GPU. Raises MatchingError."""
     if few < 0:
         raise MatchingError(f"few cannot be {few}; it must be 0 or more, the filters from which the GPU is used")

@@ -13,7 +13,7 @@ from matchers.kernels.bitsets import set_bits
 from matchers.kernels.growing import with_room
 from matchers.kernels.rows import Rows
 
-FEWEST = 256  # intervals, from which on a rebuild is worth its fixed cost
+FEWEST_INTERVALS = 256  # intervals, from which on a rebuild is worth its fixed cost
 
 
 def nbytes(*arrays: Any) -> int:
@@ -93,8 +93,10 @@ class GrowingTable:
     @property
     def outgrown(self) -> bool:
         """Whether an index of it is to be built anew: the intervals have doubled, or half of them are deleted."""
-        limit = max(self._at_build, FEWEST)
-        return self.n_intervals > 2 * limit or (self.n_intervals > FEWEST and 2 * self._deleted > self.n_intervals)
+        limit = max(self._at_build, FEWEST_INTERVALS)
+        return self.n_intervals > 2 * limit or (
+            self.n_intervals > FEWEST_INTERVALS and 2 * self._deleted > self.n_intervals
+        )
 
     def compact(self) -> SubscriptionTable:
         """Drop the intervals of deleted subscriptions, which keep their numbers; returns the table for a new build."""

@@ -14,7 +14,7 @@ from matchers.contract.tables import EventBatch, MatchBatch, SubscriptionTable
 from matchers.kernels.bitsets import clear_bits, set_bits
 from matchers.papers.updates.growing_table import GrowingTable
 
-FEWEST = 64  # subscriptions that there is room for after a build
+FEWEST_SUBSCRIPTIONS = 64  # subscriptions that there is room for after a build
 
 
 class UpdatableHem:
@@ -71,7 +71,7 @@ class UpdatableHem:
 
     def _build(self) -> None:
         table = self._table.compact()
-        capacity = max(table.n_subscriptions // 2, FEWEST)
+        capacity = max(table.n_subscriptions // 2, FEWEST_SUBSCRIPTIONS)
         psi = max(1, -(-len(table.low) // max(table.n_subscriptions, 1)))
         self._hem = lay_out(table, *self._options, capacity=capacity, psi=psi)
         self._chained = 0

@@ -47,7 +47,7 @@ GOLDEN = 0.618033988749895  # multiples of it are spread evenly over [0, 1), mod
 
 
 @dataclass(eq=False)
-class Side:
+class UpdatableSide:
     """One algorithm with its index, and the number of each subscription there."""
 
     index: Updatable
@@ -65,7 +65,7 @@ class UpdatablePem:
 
     _domain: Cells
     _ranked: Float64  # p of all subscriptions of the last whole build, ascending
-    _sides: list[Side]  # for low to high matching probabilities
+    _sides: list[UpdatableSide]  # for low to high matching probabilities
     _side: Int32  # [n and room]: which of them a subscription is on
     _local: Int32  # [n and room]: its number there
 
@@ -137,7 +137,7 @@ class UpdatablePem:
         for i, builder in enumerate(self._builders):
             own = np.flatnonzero(self._side == i).astype(np.int32)
             self._local[own] = np.arange(len(own))
-            self._sides.append(Side(builder(rows_of(table, own)), own, len(own)))
+            self._sides.append(UpdatableSide(builder(rows_of(table, own)), own, len(own)))
 
     def _classified(self, p: Float64, numbers: Int64) -> Int64:
         """The side of each subscription: i of the first SP_i above its p, by rank."""
@@ -159,7 +159,7 @@ class UpdatablePem:
             self._record(len(events), [taken_s for _, taken_s in answers])
         return united([found for found, _ in answers], len(events), self._table.n)
 
-    def _ask(self, side: Side, events: EventBatch) -> tuple[Found, float]:
+    def _ask(self, side: UpdatableSide, events: EventBatch) -> tuple[Found, float]:
         began = self._clock()
         found = (side.number, side.index.match(events))
         return found, self._clock() - began

@@ -21,7 +21,7 @@ from matchers.algorithms.predicates import Predicates
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.kernels.growing import with_room
 from matchers.papers import rein
-from matchers.papers.rein.kernel import BLOCK, NOBODY, Lists
+from matchers.papers.rein.kernel import BLOCK, NOBODY, BucketLists
 from matchers.papers.updates.growing_table import GrowingTable, nbytes
 from matchers.papers.updates.rein_buckets import delete_pairs, insert_pairs, spread
 
@@ -31,7 +31,7 @@ FREE = 2  # places of a bucket that is laid out with room, and half of its size
 class UpdatableRein:
     """REIN's index, whose arrays change in place."""
 
-    _lists: Lists  # with room
+    _lists: BucketLists  # with room
     _low_size: Int32  # [buckets and room] pairs in each
     _high_size: Int32
     _blocks: int

@@ -18,7 +18,7 @@ from typing import Any
 
 from matchers.kernels.cells import cell_of
 from matchers.kernels.jit import kernel
-from matchers.papers.rein.kernel import BLOCK, NOBODY, Lists, low_bucket
+from matchers.papers.rein.kernel import BLOCK, NOBODY, BucketLists, low_bucket
 
 
 @kernel
@@ -29,7 +29,7 @@ def insert_pairs(
     column: Any,
     low: Any,
     high: Any,
-    lists: Lists,
+    lists: BucketLists,
     low_size: Any,
     high_size: Any,
 ) -> int:
@@ -61,7 +61,7 @@ def insert_pairs(
 
 @kernel
 def delete_pairs(
-    subscription: Any, column: Any, low: Any, high: Any, lists: Lists, low_size: Any, high_size: Any
+    subscription: Any, column: Any, low: Any, high: Any, lists: BucketLists, low_size: Any, high_size: Any
 ) -> None:
     n, columns = lists.n, lists.begin.shape[0]
     for p in range(subscription.shape[0]):

@@ -22,15 +22,15 @@ from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBat
 from matchers.kernels.counting import BLOCK, padded
 from matchers.kernels.growing import with_room
 from matchers.papers.updates.growing_table import GrowingTable, nbytes
-from matchers.papers.updates.tama_lists import Lists, delete_intervals, insert_intervals
+from matchers.papers.updates.tama_lists import GrowingLists, delete_intervals, insert_intervals
 
 
 class UpdatableTama:
     """TAMA's index, whose arrays change in place."""
 
     _cells: Dyadic
-    _covers: Lists  # of subscriptions, a list for each cell
-    _edges: Lists  # of intervals, a list for each finest cell
+    _covers: GrowingLists  # of subscriptions, a list for each cell
+    _edges: GrowingLists  # of intervals, a list for each finest cell
     _needed: NDArray[Any]  # [n and room]
 
     def __init__(self, table: SubscriptionTable, levels: int) -> None:
@@ -92,13 +92,13 @@ class UpdatableTama:
         return table.subscription, table.column, table.low, table.high
 
 
-def _lists(start: Int64, contents: Int32) -> Lists:
+def _lists(start: Int64, contents: Int32) -> GrowingLists:
     """The lists start[i] .. start[i + 1], with room for half more in each."""
     length = np.diff(start)
     new_start = offsets_of(length + length // 2)
     spread = np.zeros(max(int(new_start[-1]), 1), np.int32)  # not empty, so that it can be doubled
     spread[np.arange(len(contents)) + np.repeat(new_start[:-1] - start[:-1], length)] = contents
-    return Lists(new_start[:-1], new_start[:-1] + length, np.diff(new_start), spread, int(new_start[-1]))
+    return GrowingLists(new_start[:-1], new_start[:-1] + length, np.diff(new_start), spread, int(new_start[-1]))
 
 
 def build(table: SubscriptionTable, levels: int = 13) -> UpdatableTama:

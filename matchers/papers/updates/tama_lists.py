@@ -22,10 +22,10 @@ from matchers.kernels.ascending import first_from
 from matchers.kernels.growing import twice
 from matchers.kernels.jit import kernel
 
-FEWEST = 4  # places of a list that has moved
+FEWEST_PLACES = 4  # places of a list that has moved
 
 
-class Lists(NamedTuple):
+class GrowingLists(NamedTuple):
     """L lists in one array."""
 
     start: Any  # [L] int64
@@ -39,7 +39,7 @@ class Lists(NamedTuple):
 def append(i: int, x: int, start: Any, end: Any, room: Any, contents: Any, tail: int) -> Any:
     """Append x to list i; returns the array, which is a larger one if it was full, and its new tail."""
     if end[i] - start[i] == room[i]:
-        room[i] = max(FEWEST, 2 * room[i])
+        room[i] = max(FEWEST_PLACES, 2 * room[i])
         while tail + room[i] > contents.shape[0]:
             contents = twice(contents)
         for k in range(start[i], end[i]):
@@ -71,8 +71,8 @@ def insert_intervals(
     low: Any,
     high: Any,
     cells: Dyadic,
-    covers: Lists,
-    edges: Lists,
+    covers: GrowingLists,
+    edges: GrowingLists,
 ) -> Any:
     """Insert the intervals first .. last; returns the arrays and tails of both kinds of lists."""
     begin, per_unit, leaves, base, edge = cells
@@ -95,7 +95,14 @@ def insert_intervals(
 
 @kernel
 def delete_intervals(
-    intervals: Any, subscription: Any, column: Any, low: Any, high: Any, cells: Dyadic, covers: Lists, edges: Lists
+    intervals: Any,
+    subscription: Any,
+    column: Any,
+    low: Any,
+    high: Any,
+    cells: Dyadic,
+    covers: GrowingLists,
+    edges: GrowingLists,
 ) -> None:
     begin, per_unit, leaves, base, edge = cells
     start, end, _, ids, _ = covers

@@ -13,7 +13,7 @@ import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.papers import pem
-from matchers.papers.pem.library import LIBRARY, Builder, Member
+from matchers.papers.pem.library import LIBRARY, Builder, LibraryAlgorithm
 from matchers.papers.pem.split_point import apart, balanced, cuts_of, elastic, follow
 
 pytestmark = pytest.mark.kernels
@@ -181,7 +181,7 @@ def costing(
     with pytest.MonkeyPatch.context() as patch:
         for name in names:
             builder = low if low and name == "low" else costs.side(name)
-            patch.setitem(LIBRARY, name, Member(builder, lambda hits, misses: np.ones(len(hits))))
+            patch.setitem(LIBRARY, name, LibraryAlgorithm(builder, lambda hits, misses: np.ones(len(hits))))
         return pem.build(options.pop("of", table()), algorithms=names, clock=costs, **options)
 
 

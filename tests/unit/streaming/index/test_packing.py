@@ -259,6 +259,12 @@ def test_every_matcher_and_all_that_a_part_holds_may_be_stored() -> None:
     assert terms <= storable
 
 
+def test_names_in_files_are_of_classes_that_may_be_stored_and_each_is_of_one() -> None:
+    classes = stored.known(papers=True).classes
+    assert stored.NAMES_IN_FILES.keys() <= {f"{kind.__module__}.{kind.__qualname__}" for kind in classes}
+    assert len(set(map(stored.name_of, classes))) == len(classes)
+
+
 LIES: dict[str, tuple[list[Any], Any]] = {
     "a class that is not named": ([["pathlib.Path", "a"]], [0, 1]),
     "a class of the standard library": ([["subprocess.Popen", "args"]], [0, "true"]),
