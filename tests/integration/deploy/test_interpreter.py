@@ -13,8 +13,8 @@ import pytest
 
 from tests.faults.cluster import SparkCluster
 from tests.integration.conftest import CommandLine
+from tests.integration.deploy.elsewhere import PROGRAM, Elsewhere, as_toml
 from tests.integration.deploy.test_cluster import assignments
-from tests.integration.deploy.test_submit import PROGRAM, Elsewhere, as_toml, directory, files  # noqa: F401
 from tests.support.patience import PATIENCE_S
 
 
@@ -58,7 +58,7 @@ def test_executors_without_packages_end_the_job_for_good_and_doctor_finds_them(
 
 def test_a_session_without_the_connector_is_told_which_jar_it_lacks(
     sluice: CommandLine,
-    directory: Path,  # noqa: F811
+    directory: Path,
 ) -> None:
     program = Elsewhere(sluice, directory, sys.executable)
     program.environment["PYTHONPATH"] = "sluice.zip"

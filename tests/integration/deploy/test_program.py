@@ -13,7 +13,7 @@ import pytest
 
 from streaming.process import code_archive
 from tests.integration.conftest import HOME, CommandLine
-from tests.integration.deploy.test_submit import Elsewhere, as_toml
+from tests.integration.deploy.elsewhere import Elsewhere, as_toml
 from tests.integration.running import lines, records, subscription
 
 EXAMPLE = re.search(
