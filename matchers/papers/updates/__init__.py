@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matchers.papers.updates import hem, pem, rein, tama
+from matchers.papers.updates.hem import UpdatableHem
+from matchers.papers.updates.pem import UpdatablePem
+from matchers.papers.updates.rein import UpdatableRein
+from matchers.papers.updates.tama import UpdatableTama
 from matchers.papers.updates.updatable import Updatable
 
 # By the algorithm: (table, **options of its `build`).
 UPDATABLE: dict[str, Callable[..., Updatable]] = {
-    "rein": rein.build,
-    "tama": tama.build,
-    "pem": pem.build,
-    "hem": hem.build,
+    "rein": UpdatableRein,
+    "tama": UpdatableTama,
+    "pem": UpdatablePem,
+    "hem": UpdatableHem,
 }

@@ -26,8 +26,10 @@ class UpdatableHem:
     _hem: Hem
     _chained: int  # predicates in the chains
 
-    def __init__(self, table: SubscriptionTable, c: int, g: int, levels: int, block: int) -> None:
-        """Raises MatchingError."""
+    def __init__(
+        self, table: SubscriptionTable, *, c: int = 1_000, g: int = 32, levels: int = 1, block: int = BLOCK
+    ) -> None:
+        """Options as for `hem.build`. Raises MatchingError."""
         self._options = (c, g, levels, block)
         self._table = GrowingTable(table)
         self._build()
@@ -76,10 +78,3 @@ class UpdatableHem:
         self._hem = lay_out(table, *self._options, capacity=capacity, psi=psi)
         self._chained = 0
         set_bits(self._hem.index.gone, np.flatnonzero(self._table.gone))
-
-
-def build(
-    table: SubscriptionTable, *, c: int = 1_000, g: int = 32, levels: int = 1, block: int = BLOCK
-) -> UpdatableHem:
-    """Options as for `hem.build`. Raises MatchingError."""
-    return UpdatableHem(table, c, g, levels, block)

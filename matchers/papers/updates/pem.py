@@ -29,19 +29,19 @@ from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBat
 from matchers.kernels.growing import with_room
 from matchers.papers.pem import Clock, Found, check_options, probabilities, rows_of, shares_below, united
 from matchers.papers.pem.library import PAPER, check_algorithms
-from matchers.papers.pem.split_point import Splits, elastic
-from matchers.papers.updates import hem as hem_updates
-from matchers.papers.updates import rein as rein_updates
-from matchers.papers.updates import tama as tama_updates
+from matchers.papers.pem.split_point import elastic
 from matchers.papers.updates.growing_table import GrowingTable, nbytes
+from matchers.papers.updates.hem import UpdatableHem
+from matchers.papers.updates.rein import UpdatableRein
+from matchers.papers.updates.tama import UpdatableTama
 from matchers.papers.updates.updatable import Updatable
 
 Builder = Callable[[SubscriptionTable], Updatable]
 
 LIBRARY: dict[str, Builder] = {
-    "tama": partial(tama_updates.build, levels=17),  # sec. V A
-    "hem": hem_updates.build,
-    "rein": rein_updates.build,
+    "tama": partial(UpdatableTama, levels=17),  # sec. V A
+    "hem": UpdatableHem,
+    "rein": UpdatableRein,
 }
 GOLDEN = 0.618033988749895  # multiples of it are spread evenly over [0, 1), modulo 1
 
@@ -72,21 +72,23 @@ class UpdatablePem:
     def __init__(
         self,
         table: SubscriptionTable,
-        builders: Sequence[Builder],
-        splits: Splits,
-        ranked: bool,
-        alpha: float,
-        window: int,
-        adjust: bool,
-        events: EventBatch | None,
-        clock: Clock,
+        *,
+        algorithms: Sequence[str] = PAPER,
+        split: float | Sequence[float] | None = None,
+        ranked: bool = True,
+        alpha: float = 0.2,
+        window: int = 20,
+        adjust: bool = True,
+        events: EventBatch | None = None,
+        clock: Clock = perf_counter,
     ) -> None:
-        """Raises MatchingError."""
+        """Options as for `pem.build`; `algorithms` that can be updated. Raises MatchingError."""
+        self._builders = [LIBRARY[name] for name in check_algorithms(algorithms, LIBRARY)]
+        self.splits = check_options(len(self._builders), split, alpha, window)
         self._table = GrowingTable(table)
-        self._builders = builders
-        self.splits, self._alpha, self._window, self._adjust = splits, alpha, window, adjust
+        self._alpha, self._window, self._adjust = alpha, window, adjust
         self._events, self._clock = events, clock
-        self._times = np.zeros(len(builders))  # of the sides in this window
+        self._times = np.zeros(len(self._builders))  # of the sides in this window
         self._seen = 0  # events in this window
         self._build(ranked)
 
@@ -174,22 +176,3 @@ class UpdatablePem:
             ]
             self.splits = tuple(np.minimum(np.maximum.accumulate(moved), 1.0).tolist())
             self._times, self._seen = np.zeros(len(self._times)), 0
-
-
-def build(
-    table: SubscriptionTable,
-    *,
-    algorithms: Sequence[str] = PAPER,
-    split: float | Sequence[float] | None = None,
-    ranked: bool = True,
-    alpha: float = 0.2,
-    window: int = 20,
-    adjust: bool = True,
-    events: EventBatch | None = None,
-    clock: Clock = perf_counter,
-) -> UpdatablePem:
-    """Options as for `pem.build`; `algorithms` that can be updated. Raises MatchingError."""
-    names = check_algorithms(algorithms, LIBRARY)
-    splits = check_options(len(names), split, alpha, window)
-    builders = [LIBRARY[name] for name in names]
-    return UpdatablePem(table, builders, splits, ranked, alpha, window, adjust, events, clock)

@@ -36,8 +36,8 @@ class UpdatableRein:
     _high_size: Int32
     _blocks: int
 
-    def __init__(self, table: SubscriptionTable, buckets: int | None) -> None:
-        """Raises MatchingError."""
+    def __init__(self, table: SubscriptionTable, buckets: int | None = None) -> None:
+        """Options as for `rein.build`. Raises MatchingError."""
         self._buckets = buckets
         self._table = GrowingTable(table)
         self._build()
@@ -135,8 +135,3 @@ def _laid_out(
     subscription[new_start[0] : new_start[-1]] = new_subscription
     start[first : first + buckets + 1] = new_start
     return bound, subscription
-
-
-def build(table: SubscriptionTable, buckets: int | None = None) -> UpdatableRein:
-    """Options as for `rein.build`. Raises MatchingError."""
-    return UpdatableRein(table, buckets)

@@ -33,8 +33,8 @@ class UpdatableTama:
     _edges: GrowingLists  # of intervals, a list for each finest cell
     _needed: NDArray[Any]  # [n and room]
 
-    def __init__(self, table: SubscriptionTable, levels: int) -> None:
-        """Raises MatchingError."""
+    def __init__(self, table: SubscriptionTable, levels: int = 13) -> None:
+        """Options as for `tama.build`. Raises MatchingError."""
         self._levels = levels
         self._table = GrowingTable(table)
         self._build()
@@ -99,8 +99,3 @@ def _lists(start: Int64, contents: Int32) -> GrowingLists:
     spread = np.zeros(max(int(new_start[-1]), 1), np.int32)  # not empty, so that it can be doubled
     spread[np.arange(len(contents)) + np.repeat(new_start[:-1] - start[:-1], length)] = contents
     return GrowingLists(new_start[:-1], new_start[:-1] + length, np.diff(new_start), spread, int(new_start[-1]))
-
-
-def build(table: SubscriptionTable, levels: int = 13) -> UpdatableTama:
-    """Options as for `tama.build`. Raises MatchingError."""
-    return UpdatableTama(table, levels)

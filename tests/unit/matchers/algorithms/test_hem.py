@@ -10,7 +10,7 @@ import pytest
 from matchers import ALGORITHMS, EventBatch, MatchBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import hem
 from matchers.algorithms.hem import kernel
-from matchers.papers.updates import hem as updates
+from matchers.papers.updates.hem import UpdatableHem
 
 pytestmark = pytest.mark.kernels
 
@@ -131,7 +131,7 @@ def test_cells_of_several_levels_change_no_match(levels: int, c: int) -> None:
     expected = listed(ALGORITHMS["scan"](first).match(events))
     assert sum(map(len, expected)) > 1_000
     assert listed(hem.build(first, c=c, levels=levels, block=1_024).match(events)) == expected
-    changing = updates.build(first, c=c, levels=levels, block=1_024)
+    changing = UpdatableHem(first, c=c, levels=levels, block=1_024)
     changing.insert(then)
     both = [
         of_first + [3_000 + s for s in of_then]

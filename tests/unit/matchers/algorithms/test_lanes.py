@@ -12,7 +12,7 @@ from matchers.algorithms import tama
 from matchers.algorithms.lanes import Words, list_chunks
 from matchers.algorithms.tama.batch import match_batch
 from matchers.algorithms.tama.kernel import Visited
-from matchers.papers.updates import tama as updates
+from matchers.papers.updates.tama import UpdatableTama
 
 pytestmark = pytest.mark.kernels
 
@@ -137,7 +137,7 @@ def test_tama_matches_events_together_where_they_hit_many_intervals(
 def test_a_changed_index_of_tama_matches_events_together_too(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6)
     table, events = random_table(rng, 150, 6, 3), random_events(rng, 60, 8, 0.2)
-    index = updates.build(table)
+    index = UpdatableTama(table)
     index.insert(random_table(rng, 40, 6, 3))
     index.delete(range(0, 190, 7))
     one_by_one = listed(index.match(events))

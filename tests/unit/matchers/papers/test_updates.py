@@ -10,9 +10,9 @@ from matchers.kernels.growing import with_room
 from matchers.papers import rein
 from matchers.papers.rein.kernel import BLOCK
 from matchers.papers.updates import UPDATABLE
-from matchers.papers.updates import pem as pem_updates
-from matchers.papers.updates import rein as rein_updates
 from matchers.papers.updates.growing_table import GrowingTable
+from matchers.papers.updates.pem import UpdatablePem
+from matchers.papers.updates.rein import UpdatableRein
 from matchers.papers.updates.updatable import Updatable
 
 pytestmark = pytest.mark.kernels
@@ -112,21 +112,21 @@ def test_a_whole_build_follows_only_after_the_intervals_have_doubled(monkeypatch
         return build(table, buckets)
 
     monkeypatch.setattr(rein, "build", counted)
-    index = rein_updates.build(uniform(1_000, 1))
+    index = UpdatableRein(uniform(1_000, 1))
     for seed in range(100):
         index.insert(uniform(40, seed))
     assert sizes == [1_000, 2_040, 4_120]
 
 
 def test_a_deleted_constraint_leaves_its_buckets() -> None:
-    index = rein_updates.build(uniform(1_000, 1))
+    index = UpdatableRein(uniform(1_000, 1))
     pairs = [int(size.sum()) for size in (index._low_size, index._high_size)]
     index.insert(uniform(300, 2))
     index.delete(np.arange(0, 1_300, 4))
     assert [int(size.sum()) for size in (index._low_size, index._high_size)] == [p + 300 - 325 for p in pairs]
 
 
-def pem_sizes(index: pem_updates.UpdatablePem) -> list[int]:
+def pem_sizes(index: UpdatablePem) -> list[int]:
     return [side.n for side in index._sides]
 
 
@@ -138,7 +138,7 @@ def of_widths(*widths: float) -> SubscriptionTable:
 
 
 def test_a_new_subscription_goes_to_the_side_of_its_rank() -> None:
-    index = pem_updates.build(of_widths(*np.linspace(0.0, 1.0, 1_001)), split=0.25)
+    index = UpdatablePem(of_widths(*np.linspace(0.0, 1.0, 1_001)), split=0.25)
     assert pem_sizes(index) == [250, 751]
     for width, sizes in ((0.2, [251, 751]), (0.3, [251, 752])):
         index.insert(of_widths(width))
@@ -149,14 +149,14 @@ def test_subscriptions_of_one_probability_go_to_both_sides() -> None:
     same = SubscriptionTable.from_intervals(
         np.arange(500), np.zeros(500, int), np.zeros(500), np.ones(500), n_subscriptions=500, n_columns=1
     )
-    index = pem_updates.build(same, split=0.5)
+    index = UpdatablePem(same, split=0.5)
     assert pem_sizes(index) == [250, 250]
     index.insert(same)
     assert pem_sizes(index) == [500, 500]
 
 
 def test_the_split_point_of_new_subscriptions_follows_equation_3() -> None:
-    index = pem_updates.build(of_widths(*np.linspace(0.0, 1.0, 101)), split=0.5, window=4)
+    index = UpdatablePem(of_widths(*np.linspace(0.0, 1.0, 101)), split=0.5, window=4)
     assert pem_sizes(index) == [50, 51]
     index._record(2, [2.0, 0.5])
     assert index.splits == (0.5,)  # the window is not full
@@ -167,14 +167,14 @@ def test_the_split_point_of_new_subscriptions_follows_equation_3() -> None:
 
 
 def test_the_split_point_may_stay() -> None:
-    index = pem_updates.build(uniform(100, 1), split=0.5, window=1, adjust=False)
+    index = UpdatablePem(uniform(100, 1), split=0.5, window=1, adjust=False)
     index.match(full_events(5))
     assert index.splits == (0.5,)
 
 
 def test_with_three_algorithms_a_subscription_goes_to_the_first_whose_split_point_is_above_its_rank() -> None:
     widths = of_widths(*np.linspace(0.0, 1.0, 1_001))
-    index = pem_updates.build(widths, algorithms=("tama", "hem", "rein"), split=(0.25, 0.75), window=1)
+    index = UpdatablePem(widths, algorithms=("tama", "hem", "rein"), split=(0.25, 0.75), window=1)
     assert pem_sizes(index) == [250, 501, 250]
     for width, sizes in ((0.2, [251, 501, 250]), (0.5, [251, 502, 250]), (0.8, [251, 502, 251])):
         index.insert(of_widths(width))
@@ -187,9 +187,9 @@ def test_with_three_algorithms_a_subscription_goes_to_the_first_whose_split_poin
 
 def test_split_points_may_be_values_of_p() -> None:
     widths = of_widths(*(np.linspace(0.0, 1.0, 1_001) ** 2))  # half of them below 0.25
-    assert pem_sizes(pem_updates.build(widths, split=0.25, ranked=False)) == [500, 501]
+    assert pem_sizes(UpdatablePem(widths, split=0.25, ranked=False)) == [500, 501]
 
 
 def test_algorithms_that_cannot_be_updated_are_refused() -> None:
     with pytest.raises(MatchingError, match="algorithms: 'opindex' cannot be one of these; known: hem, rein, tama"):
-        pem_updates.build(of_widths(0.5), algorithms=("opindex", "rein"))
+        UpdatablePem(of_widths(0.5), algorithms=("opindex", "rein"))
