@@ -38,12 +38,10 @@ def workers(job: SupervisedJob) -> list[Process]:
 @pytest.mark.parametrize(
     "kills",
     [
-        [(launchers, 0.0), (jvms, 0.0), (jvms, 0.5)],
-        [(jvms, 1.0), (jvms, 2.0)],
-        [(daemons, 0.0)],
+        [(launchers, 0.0), (jvms, 0.0), (jvms, 0.5), (jvms, 1.0), (jvms, 2.0), (daemons, 0.0)],
         [(workers, 0.0)],
     ],
-    ids=["JVMs at once", "JVMs later", "daemon", "workers"],
+    ids=["JVMs at once and later, and at last the daemon", "workers"],
 )
 def test_what_is_killed_while_it_starts_is_started_again(
     sluice: CommandLine, tmp_path: Path, kills: list[tuple[Callable[[SupervisedJob], list[Process]], float]]
