@@ -6,10 +6,10 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
+import pytest
 from confluent_kafka import Producer
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
@@ -29,7 +29,15 @@ SILENT_S = 30  # then an executor is lost to Spark
 MORE = 20_000  # subscriptions, more than parts without a file may have together, in however many batches they come
 
 
-def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path_factory.mktemp("cluster") / "spark") as cluster:
+        yield cluster
+
+
+def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(
+    sluice: CommandLine, kafka: str, spark: SparkCluster
+) -> None:
     for name in ("NUMBA_CACHE_DIR", "PYTHONPATH"):
         sluice.environment.pop(name, None)
     sluice("topics", "create", "--partitions", str(PARTITIONS))
@@ -44,94 +52,93 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(sluice: CommandLi
             sent[x, n] += 1
         assert producer.flush(PATIENCE_S) == 0
 
-    def delivered(subscriber: str) -> Counter[tuple[int, int]]:
-        events = (json.loads(record.value) for record in records(kafka, f"{sluice.name}.to.{subscriber}"))
+    def delivered(subscriber: str, least: int = 0) -> Counter[tuple[int, int]]:
+        events = (json.loads(record.value) for record in records(kafka, f"{sluice.name}.to.{subscriber}", least))
         return Counter((event["x"], event["n"]) for event in events)
 
-    with SparkCluster(tmp_path / "spark") as spark:
-        flags = assignments(spark)
-        with job(sluice, *flags, fresh=True) as running:
-            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
+    flags = assignments(spark)
+    with job(sluice, *flags) as running:
+        running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
 
-            def done() -> bool:
-                return running.total("events") >= len(sent)
+        def done() -> bool:
+            return running.total("events") >= len(sent)
 
-            def after_batches(what: str, condition: Callable[[], bool]) -> None:
-                """What is due is done between batches, and there are none without events."""
+        def after_batches(what: str, condition: Callable[[], bool]) -> None:
+            """What is due is done between batches, and there are none without events."""
 
-                def holds() -> bool:
-                    produce(2)
-                    running.until("delivered", done)
-                    return condition()
-
-                running.until(what, holds)
-
-            def right() -> bool:
-                """Each event was delivered once to those whom it was for."""
-                of_alice = Counter({event: 1 for event in sent if event[0] == 2 or event[1] < 10 * PARTITIONS})
-                return delivered("alice") == of_alice and delivered("bob") == Counter(e for e in sent if e[0] != 3)
-
-            produce(1)
-            running.until("delivered", done)
-            assert right()
-
-            # Both executors publish: task n of a batch in slot n. All events of these batches are for dora.
-            sluice("subscribe", "--wait", stdin=lines(subscription("s3", "dora", x=[3])))
-            before = spark.finished_tasks()
-
-            def both_have_published() -> bool:
-                produce(3, LARGE)
+            def holds() -> bool:
+                produce(2)
                 running.until("delivered", done)
-                one, other = (now - then for now, then in zip(spark.finished_tasks(), before, strict=True))
-                return any((stage, 1 - task) in other for stage, task in one)
+                return condition()
 
-            running.until("published by both executors", both_have_published)
-            assert slots_of(kafka, sluice.name, f"{sluice.name}.to.dora") == set(range(WORKERS))
-            assert delivered("dora") == Counter(event for event in sent if event[0] == 3)
+            running.until(what, holds)
 
-            # What executors run is what they were sent: nothing was compiled there.
-            here = {file.name for file in HOME.glob("[ms]*/**/*.nbc")}
-            there = spark.kernels()
-            assert len(there) >= WORKERS  # a machine that was suspended may have lost executors, which were replaced
-            assert all(there)
-            assert sorted(set().union(*there) - here) == []
+        def right() -> bool:
+            """Each event was delivered once to those whom it was for."""
+            of_alice = Counter({event: 1 for event in sent if event[0] == 2 or event[1] < 10 * PARTITIONS})
+            of_bob = Counter(event for event in sent if event[0] != 3)
+            return delivered("alice", of_alice.total()) == of_alice and delivered("bob", of_bob.total()) == of_bob
 
-            sluice("subscribe", "--wait", stdin=lines(subscription("s1", "alice", x=[2])))
-            produce(1)
-            produce(2)
+        produce(1)
+        running.until("delivered", done)
+        assert right()
+
+        # Both executors publish: task n of a batch in slot n. All events of these batches are for dora.
+        sluice("subscribe", "--wait", stdin=lines(subscription("s3", "dora", x=[3])))
+        before = spark.finished_tasks()
+
+        def both_have_published() -> bool:
+            produce(3, LARGE)
             running.until("delivered", done)
-            assert right()
+            one, other = (now - then for now, then in zip(spark.finished_tasks(), before, strict=True))
+            return any((stage, 1 - task) in other for stage, task in one)
 
-            # Files of parts come, and those of retired parts go.
-            many = [subscription(f"m{n}", "carol", y=[n]) for n in range(MORE)]
-            sluice("subscribe", "--wait", stdin=lines(*many))
-            after_batches("on the executors", lambda: bool(spark.mapped()))
-            first = spark.mapped()
-            sluice("subscribe", "--wait", stdin=lines(*(line.replace("m", "n", 1) for line in many)))
-            after_batches("retired", lambda: bool(now := spark.mapped()) and not first & now)
+        running.until("published by both executors", both_have_published)
+        assert slots_of(kafka, sluice.name, f"{sluice.name}.to.dora") == set(range(WORKERS))
+        assert delivered("dora") == Counter(event for event in sent if event[0] == 3)
 
-            # An executor is lost while its task is under way.
-            jvm = jvms(spark)[0]
-            workers = below(jvm.pid)
-            for worker in workers:
-                worker.send(signal.SIGSTOP)
+        # What executors run is what they were sent: nothing was compiled there.
+        here = {file.name for file in HOME.glob("[ms]*/**/*.nbc")}
+        there = spark.kernels()
+        assert len(there) >= WORKERS  # a machine that was suspended may have lost executors, which were replaced
+        assert all(there)
+        assert sorted(set().union(*there) - here) == []
 
-            def is_held_up() -> bool:
-                produce(3, LARGE)
-                return not within(HELD_UP_S, done)
+        sluice("subscribe", "--wait", stdin=lines(subscription("s1", "alice", x=[2])))
+        produce(1)
+        produce(2)
+        running.until("delivered", done)
+        assert right()
 
-            running.until("held up", is_held_up)
-            kill([jvm, *workers])
-            produce(2)
-            of_dora = Counter(event for event in sent if event[0] == 3)
-            # The job's figures lack what a task published whose stage then failed.
-            running.until("delivered by those that are left", lambda: delivered("dora").total() >= of_dora.total())
-            assert delivered("dora") == of_dora
-            running.until("right", right)
+        # Files of parts come, and those of retired parts go.
+        many = [subscription(f"m{n}", "carol", y=[n]) for n in range(MORE)]
+        sluice("subscribe", "--wait", stdin=lines(*many))
+        after_batches("on the executors", lambda: bool(spark.mapped()))
+        first = spark.mapped()
+        sluice("subscribe", "--wait", stdin=lines(*(line.replace("m", "n", 1) for line in many)))
+        after_batches("retired", lambda: bool(now := spark.mapped()) and not first & now)
+
+        # An executor is lost while its task is under way.
+        jvm = jvms(spark)[0]
+        workers = below(jvm.pid)
+        for worker in workers:
+            worker.send(signal.SIGSTOP)
+
+        def is_held_up() -> bool:
+            produce(3, LARGE)
+            return not within(HELD_UP_S, done)
+
+        running.until("held up", is_held_up)
+        kill([jvm, *workers])
+        produce(2)
+        of_dora = Counter(event for event in sent if event[0] == 3)
+        # The job's figures lack what a task published whose stage then failed.
+        assert delivered("dora", of_dora.total()) == of_dora
+        assert right()
 
 
 def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
-    sluice: CommandLine, kafka: str, tmp_path: Path
+    sluice: CommandLine, kafka: str, spark: SparkCluster
 ) -> None:
     """It is there, and connected, but nothing of it answers."""
     sluice("topics", "create", "--partitions", "1")
@@ -144,31 +151,29 @@ def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
         sent += 2
 
     def delivered() -> list[int]:
-        return sorted(json.loads(record.value)["n"] for record in records(kafka, f"{sluice.name}.to.alice"))
+        return sorted(json.loads(record.value)["n"] for record in records(kafka, f"{sluice.name}.to.alice", sent))
 
-    with SparkCluster(tmp_path / "spark") as spark:
-        silence = {"spark.options.spark.network.timeout": f"{SILENT_S}s", "matching.algorithm": "scan"}
-        with job(sluice, *assignments(spark, silence), fresh=True) as running:
-            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
+    silence = {"spark.options.spark.network.timeout": f"{SILENT_S}s", "matching.algorithm": "scan"}
+    with job(sluice, *assignments(spark, silence)) as running:
+        running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
+        produce()
+        assert len(delivered()) == sent
+        running.until("two", lambda: len(jvms(spark)) == WORKERS)
+        hanging = jvms(spark)[0]
+        hanging.send(signal.SIGSTOP)
+
+        def is_held_up() -> bool:
+            """Each batch is a single task, of either executor."""
             produce()
-            running.until("delivered", lambda: len(delivered()) == sent)
-            running.until("two", lambda: len(jvms(spark)) == WORKERS)
-            hanging = jvms(spark)[0]
-            hanging.send(signal.SIGSTOP)
+            return not within(HELD_UP_S, lambda: running.total("events") >= sent)
 
-            def is_held_up() -> bool:
-                """Each batch is a single task, of either executor."""
-                produce()
-                return not within(HELD_UP_S, lambda: running.total("events") >= sent)
-
-            running.until("held up", is_held_up)
-            running.until("delivered by the other", lambda: len(delivered()) >= sent)
-            assert delivered() == list(range(sent))
-            running.until("counted", lambda: running.total("workers_lost") > 0)
-            assert running.total("transactions_aborted") == 0
-            assert any("Executor heartbeat timed out" in line for line in running.other)
-            assert ended([hanging], PATIENCE_S)
-            running.until("replaced", lambda: len(jvms(spark)) == WORKERS)
+        running.until("held up", is_held_up)
+        assert delivered() == list(range(sent))
+        running.until("counted", lambda: running.total("workers_lost") > 0)
+        assert running.total("transactions_aborted") == 0
+        assert any("Executor heartbeat timed out" in line for line in running.other)
+        assert ended([hanging], PATIENCE_S)
+        running.until("replaced", lambda: len(jvms(spark)) == WORKERS)
 
 
 def within(seconds: float, condition: Callable[[], bool]) -> bool:
