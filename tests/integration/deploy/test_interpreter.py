@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.faults.cluster import SparkCluster
+from tests.integration import forked
 from tests.integration.conftest import CommandLine
 from tests.integration.deploy.elsewhere import PROGRAM, Elsewhere, as_toml
 from tests.integration.deploy.test_cluster import assignments
-from tests.support.patience import PATIENCE_S
+from tests.integration.running import job
+from tests.integration.shared_jvm import SHARED
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +39,7 @@ def test_executors_without_packages_end_the_job_for_good_and_doctor_finds_them(
 ) -> None:
     sluice("topics", "create")
     lacking = {"spark.options.spark.pyspark.python": str(bare)}
-    done = ended(sluice, "run", *assignments(spark, lacking))
-    assert done.returncode == 1
-    error = done.stdout.splitlines()[-1]
+    error = failed(sluice, *assignments(spark, lacking))
     assert (
         f"{bare} (Python {sys.version.split()[0]}) lacks numpy (ModuleNotFoundError: No module named 'numpy')" in error
     )
@@ -47,8 +47,8 @@ def test_executors_without_packages_end_the_job_for_good_and_doctor_finds_them(
     for word in ("numba", "pyarrow", "kafka-python", "orjson", "spark.archives", "spark.pyspark.python"):
         assert word in error
 
-    done = ended(sluice, "run", *assignments(spark, {"spark.options.spark.pyspark.python": "/no/such/python"}))
-    assert (done.returncode, "Cannot run program" in done.stdout.splitlines()[-1]) == (1, True)
+    missing = {"spark.options.spark.pyspark.python": "/no/such/python"}
+    assert "Cannot run program" in failed(sluice, *assignments(spark, missing))
 
     assert diagnosed(sluice, *assignments(spark, lacking))["state"] == "failure"
     found = diagnosed(sluice, *assignments(spark))
@@ -78,29 +78,16 @@ def test_a_session_without_the_connector_is_told_which_jar_it_lacks(
     assert "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0" in error
 
 
-def ended(sluice: CommandLine, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command that ends by itself, with both of its streams as one."""
-    return subprocess.run(
-        sluice.command(*arguments),
-        env=sluice.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-    )
+def failed(sluice: CommandLine, *flags: str) -> str:
+    """The last line of a job that ends by itself, for good."""
+    with job(sluice, *flags) as running:
+        assert running.ended() == 1
+        return running.other[-1]
 
 
 def diagnosed(sluice: CommandLine, *flags: str) -> dict[str, str]:
     """The finding about executors."""
-    done = subprocess.run(
-        sluice.command("doctor", "--json", *flags),
-        env=sluice.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-    )
+    with SHARED.lent() as jvm:
+        done = forked.run(("doctor", "--json", *flags), {**sluice.environment, **jvm.environment})
     found = [json.loads(line) for line in done.stdout.splitlines()]
     return next(one for one in found if one["check"] == "executors")
