@@ -43,23 +43,25 @@ BESIDE_MATCHERS: tuple[type, ...] = (
 PLAIN = "biuf"  # kinds of arrays: truth values, integers and floats; records consist of these
 
 
+_TILES = "matchers.algorithms.tiles.kernels"
 # Classes that files name otherwise than the code does.
 NAMES_IN_FILES = {
-    "matchers.papers.ada_rein.AdaptationState": "Adaptation",
-    "matchers.papers.ada_rein.SkipPlan": "Plan",
-    "matchers.papers.ada_rein.SkipSequence": "Order",
-    "matchers.papers.comat.kernel.IntervalEnds": "Ends",
-    "matchers.papers.h_tree.kernel.HTreeNodes": "Tree",
-    "matchers.papers.pem.SideIndexes": "Side",
-    "matchers.papers.rein.kernel.BucketLists": "Lists",
-    "matchers.papers.sff.kernel.SharedConstraints": "Constraints",
+    f"{_TILES}.sparse_kernel.ColumnIndex": f"{_TILES}.sparse.ColumnIndex",
+    "matchers.papers.ada_rein.AdaptationState": "matchers.papers.ada_rein.Adaptation",
+    "matchers.papers.ada_rein.SkipPlan": "matchers.papers.ada_rein.Plan",
+    "matchers.papers.ada_rein.SkipSequence": "matchers.papers.ada_rein.Order",
+    "matchers.papers.comat.kernel.IntervalEnds": "matchers.papers.comat.kernel.Ends",
+    "matchers.papers.h_tree.kernel.HTreeNodes": "matchers.papers.h_tree.kernel.Tree",
+    "matchers.papers.pem.SideIndexes": "matchers.papers.pem.Side",
+    "matchers.papers.rein.kernel.BucketLists": "matchers.papers.rein.kernel.Lists",
+    "matchers.papers.sff.kernel.SharedConstraints": "matchers.papers.sff.kernel.Constraints",
 }
 
 
 def name_of(kind: type) -> str:
     """The full name of a class in files."""
-    name = NAMES_IN_FILES.get(f"{kind.__module__}.{kind.__qualname__}", kind.__qualname__)
-    return f"{kind.__module__}.{name}"
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return NAMES_IN_FILES.get(name, name)
 
 
 class Known(NamedTuple):

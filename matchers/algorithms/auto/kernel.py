@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from matchers.algorithms.tiles.kernels.runs import sort_each
+from matchers.algorithms.tiles.kernels.runs_kernel import sort_each
 from matchers.kernels.jit import kernel
 
 

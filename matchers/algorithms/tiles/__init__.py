@@ -24,12 +24,11 @@ import numpy as np
 from matchers.algorithms.pool import run, shares
 from matchers.algorithms.tiles import dense, sparse
 from matchers.algorithms.tiles.clustering import Ranges, Tiling, tiling
-from matchers.algorithms.tiles.kernels import layout as layout_kernels
-from matchers.algorithms.tiles.kernels import matching
+from matchers.algorithms.tiles.kernels import layout_kernel, matching
 from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, CANDIDATES_AT_ONCE, Arrays, Batch
-from matchers.algorithms.tiles.kernels.matching import Alone, Single
-from matchers.algorithms.tiles.kernels.runs import TILES
-from matchers.algorithms.tiles.kernels.sparse import ColumnIndex, Filed, Slots, columns_for
+from matchers.algorithms.tiles.kernels.matching import AloneRoom, Single
+from matchers.algorithms.tiles.kernels.runs_kernel import TILES
+from matchers.algorithms.tiles.kernels.sparse_kernel import ColumnIndex, Filed, SlotBounds, columns_for
 from matchers.algorithms.tiles.layout import Layout
 from matchers.algorithms.tiles.model import expected, expected_by_columns, expected_by_events
 from matchers.algorithms.tiles.quantiles import Quantiles
@@ -131,9 +130,9 @@ class Tiles(Matcher):
         return ArraysHandle(Filed(self.by_columns, self._slots, self.n_subscriptions))
 
     @property
-    def _slots(self) -> Slots:
+    def _slots(self) -> SlotBounds:
         a = self.arrays
-        return Slots(a.start, a.range, a.low, a.high, a.id_start, a.id)
+        return SlotBounds(a.start, a.range, a.low, a.high, a.id_start, a.id)
 
     def _sparse(self, events: EventBatch) -> bool:
         """Whether they are first matched by their columns."""
@@ -252,9 +251,9 @@ def _batch(most: int, edge_start: Int64 | None, d: int) -> Batch:
     )
 
 
-def _alone(arrays: Arrays, values: int) -> Alone:
+def _alone(arrays: Arrays, values: int) -> AloneRoom:
     d = len(arrays.begin)
-    return Alone(
+    return AloneRoom(
         np.zeros(d, np.int64),
         np.zeros(d, np.int64),
         np.empty(values, np.uint16),
@@ -285,7 +284,7 @@ def build(
     )
     rank = unique.id[unique.id_start[:-1]]  # its least id
     clusters = _by_pivot(tiling(ranges.hulls(), rank, tile, workers))
-    layout_kernels.sort_within(clusters.begin, clusters.order, rank)
+    layout_kernel.sort_within(clusters.begin, clusters.order, rank)
     in_tiles = Ranges(
         *rows(clusters.order, ranges.start, ranges.column, ranges.low, ranges.high, workers),
         n_cells=quantiles.n_cells,

@@ -2,7 +2,8 @@
 
 1. Subscriptions that many events match cannot be rejected. They stay in the order of ids, in which they are listed.
 2. Groups: the subscriptions that constrain the same few columns, those that help most. Each group is cut along its
-   columns like a grid, so that the predicates of a tile lie close together in all of them (`kernels/clustering.py`).
+   columns like a grid, so that the predicates of a tile lie close together in all of them
+   (`kernels/clustering_kernel.py`).
    For given predicates a group of fewer columns has more subscriptions, one of more columns cuts finer; the number of
    columns is the one with which its tiles admit least.
 3. What is left has no columns in common. Where rows reject most of it anyway it is put together as it comes; else, as
@@ -21,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.algorithms.pool import as_they_come
-from matchers.algorithms.tiles.kernels import clustering as kernels
-from matchers.algorithms.tiles.kernels.predicates import Predicates
-from matchers.algorithms.tiles.kernels.quantiles import by_column
+from matchers.algorithms.tiles.kernels import clustering_kernel
+from matchers.algorithms.tiles.kernels.predicates import PredicateLists
+from matchers.algorithms.tiles.kernels.quantiles_kernel import by_column
 from matchers.contract.tables import Int32, Int64, offsets_of
 
 Bools = NDArray[np.bool_]
@@ -67,9 +68,9 @@ class Ranges:
         return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
 
     @property
-    def predicates(self) -> Predicates:
+    def predicates(self) -> PredicateLists:
         """As kernels take them."""
-        return Predicates(self.start, self.column, self.low, self.high, self.owner)
+        return PredicateLists(self.start, self.column, self.low, self.high, self.owner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,36 +94,36 @@ def tiling(ranges: Ranges, rank: Int32, tile: int, threads: int = 1) -> Tiling:
     pivot = np.full(n, -1, np.int32)
 
     matched = np.empty(n)
-    kernels.matched(ranges.start, ranges.share, matched)
+    clustering_kernel.matched(ranges.start, ranges.share, matched)
     taken = matched >= BROAD
     broad = np.flatnonzero(taken)
     order[: len(broad)] = broad[np.argsort(rank[broad])]
     opens[: len(broad) : tile] = True
 
     count, narrowness = np.zeros(d, np.int64), np.zeros(d)
-    kernels.count_columns(ranges.start, ranges.column, ranges.share, taken, count, narrowness)
+    clustering_kernel.count_columns(ranges.start, ranges.column, ranges.share, taken, count, narrowness)
     first = offsets_of(np.bincount(ranges.column, minlength=d))
     predicate = np.empty(len(ranges.column), np.int32)
     by_column(ranges.column, first, predicate)
     owner = ranges.owner[predicate]
     most = (n - len(broad)) // (2 * tile) + 1
     group_end = np.zeros(most, np.int64)
-    group_columns = np.full((most, kernels.MOST_COLUMNS), -1, np.int64)
-    group_slices = np.ones((most, kernels.MOST_COLUMNS))
+    group_columns = np.full((most, clustering_kernel.MOST_COLUMNS), -1, np.int64)
+    group_slices = np.ones((most, clustering_kernel.MOST_COLUMNS))
     predicates, share = ranges.predicates, ranges.share
-    columns = kernels.Columns(_places(ranges), count, narrowness, first, first[1:].copy(), owner, predicate)
-    found = kernels.Groups(group_end, group_columns, group_slices)
+    columns = clustering_kernel.Columns(_places(ranges), count, narrowness, first, first[1:].copy(), owner, predicate)
+    found = clustering_kernel.Groups(group_end, group_columns, group_slices)
     rest = order[len(broad) :]
 
     def cut(g: int) -> None:
         b, e = int(group_end[g - 1]) if g else 0, int(group_end[g])
-        kernels.cut(b, e, tile, group_columns[g], group_slices[g], predicates, rest, opens[len(broad) :])
+        clustering_kernel.cut(b, e, tile, group_columns[g], group_slices[g], predicates, rest, opens[len(broad) :])
         pivot[len(broad) + b : len(broad) + e] = group_columns[g, 0]
 
     def groups() -> Iterator[Callable[[], None]]:
         known = 0
         while True:
-            now = kernels.gather(tile, predicates, share, columns, taken, rest, found, known, n // 64 + 1)
+            now = clustering_kernel.gather(tile, predicates, share, columns, taken, rest, found, known, n // 64 + 1)
             if now == known:
                 return
             yield from (partial(cut, g) for g in range(known, now))
@@ -140,7 +141,7 @@ def tiling(ranges: Ranges, rank: Int32, tile: int, threads: int = 1) -> Tiling:
             ranked = np.argsort(-kept, kind="stable")
             ranked = ranked[kept[ranked] > 0]
             for least in (64, 8, 1):
-                done = kernels.gather_few(least, tile, ranked, first, owner, taken, order, done, opens, pivot)
+                done = clustering_kernel.gather_few(least, tile, ranked, first, owner, taken, order, done, opens, pivot)
             left = np.flatnonzero(~taken)
         order[done:] = left
         opens[done::tile] = True

@@ -1,4 +1,4 @@
-"""Whether tiles are worth it, or a batch is matched subscription by subscription (`kernels/dense.py`)."""
+"""Whether tiles are worth it, or a batch is matched subscription by subscription (`kernels/dense_kernel.py`)."""
 
 from __future__ import annotations
 

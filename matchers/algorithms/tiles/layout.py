@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from matchers.algorithms.pool import over
 from matchers.algorithms.tiles.clustering import Ranges, Tiling
-from matchers.algorithms.tiles.kernels import layout as kernels
-from matchers.algorithms.tiles.kernels.layout import Cells, Plan, Rows, Tests
+from matchers.algorithms.tiles.kernels import layout_kernel
+from matchers.algorithms.tiles.kernels.layout_kernel import Plan, Tests, TileCells, TileRows
 from matchers.contract.tables import Float64, Int64, offsets_of
 from matchers.kernels.vectors import WORDS, aligned
 
@@ -25,9 +25,9 @@ OneByOne = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # tests: column, low
 class Layout:
     """T tiles and R rows, as the kernels that match take them (`kernels.matching.Arrays`)."""
 
-    cells: Cells
+    cells: TileCells
     tests: Tests
-    rows: Rows
+    rows: TileRows
     words: NDArray[np.uint64]
     ns: float  # what all tiles take an event, on average
 
@@ -36,9 +36,9 @@ class Layout:
         """The predicates, and their low and high bounds, in the order of the tiles."""
         n, d = len(tiles.pivot), len(ranges.n_cells)
         n_coarse, coarse = np.zeros(d, np.int64), np.zeros(int(ranges.n_cells.sum()), np.uint16)
-        least = kernels.MOST_CELLS if tiles.mostly_broad else _least_cells(ranges)
-        kernels.coarse_cells(_mean_reach(ranges), ranges.n_cells, ranges.spread, least, n_coarse, coarse)
-        cells = Cells(ranges.n_cells, ranges.spread, n_coarse, coarse)
+        least = layout_kernel.MOST_CELLS if tiles.mostly_broad else _least_cells(ranges)
+        layout_kernel.coarse_cells(_mean_reach(ranges), ranges.n_cells, ranges.spread, least, n_coarse, coarse)
+        cells = TileCells(ranges.n_cells, ranges.spread, n_coarse, coarse)
         predicates, tests = ranges.predicates, _tests(n)
         most = min(d, MOST_ROWS)
         column, low, shift, length = (np.zeros((n, most), t) for t in (np.int32, np.uint16, np.uint8, np.int32))
@@ -47,7 +47,9 @@ class Layout:
         over(
             n,
             threads,
-            lambda a, b: kernels.plan(a, b, fewest, least, tiles.begin, tiles.pivot, predicates, cells, tests, planned),
+            lambda a, b: layout_kernel.plan(
+                a, b, fewest, least, tiles.begin, tiles.pivot, predicates, cells, tests, planned
+            ),
         )
 
         used = np.arange(most) < n_rows[:, None]
@@ -58,16 +60,18 @@ class Layout:
         before = offsets_of(inner)
         words = aligned(int(outer[-1] + before[-1]), np.uint64)
         at = outer[:-1] + np.repeat(before[:-1], n_rows)
-        rows = Rows(row, row[:-1] + n_local, column, low, shift, length, at, inner)
-        over(n, threads, lambda a, b: kernels.fill(a, b, tiles.begin, predicates, bounds, cells, rows, words))
+        rows = TileRows(row, row[:-1] + n_local, column, low, shift, length, at, inner)
+        over(n, threads, lambda a, b: layout_kernel.fill(a, b, tiles.begin, predicates, bounds, cells, rows, words))
         return cls(cells, tests, rows, words, float(planned.ns.sum()))
 
     def tests_with(self, parent: Int64) -> tuple[Int64, OneByOne]:
         """The tests of parents and then all those of tiles, one behind the other; before them [P + 1] where those of
         each parent begin. Parent p owns the tiles parent[p] .. parent[p + 1]."""
         joined = _tests(len(parent) - 1)
-        kernels.join_tests(parent, self.tests, joined)
-        of_parents, of_tiles = (np.arange(kernels.MOST_TESTS) < tests.n[:, None] for tests in (joined, self.tests))
+        layout_kernel.join_tests(parent, self.tests, joined)
+        of_parents, of_tiles = (
+            np.arange(layout_kernel.MOST_TESTS) < tests.n[:, None] for tests in (joined, self.tests)
+        )
         column, low, width = (
             np.concatenate((a[of_parents], b[of_tiles])) for a, b in zip(joined[:3], self.tests[:3], strict=True)
         )
@@ -75,7 +79,7 @@ class Layout:
 
 
 def _tests(n: int) -> Tests:
-    shape = (n, kernels.MOST_TESTS)
+    shape = (n, layout_kernel.MOST_TESTS)
     return Tests(
         *(np.zeros(shape, np.int32), np.zeros(shape, np.uint16), np.zeros(shape, np.uint16)), np.zeros(n, np.int64)
     )
@@ -84,9 +88,9 @@ def _tests(n: int) -> Tests:
 def _least_cells(ranges: Ranges) -> int:
     """The least number of cells of a row: the fewer columns are often used, the more."""
     used = np.bincount(ranges.column, minlength=len(ranges.n_cells)) * 32 >= len(ranges.start) - 1
-    near = kernels.NEAR if len(ranges.start) > SMALL else kernels.NEAR * 2 // 3  # which is faster to build
+    near = layout_kernel.NEAR if len(ranges.start) > SMALL else layout_kernel.NEAR * 2 // 3  # which is faster to build
     fit = near // (8 * WORDS) // max(int(used.sum()), 1)
-    return int(np.clip(fit, kernels.LEAST_CELLS, kernels.MOST_CELLS))
+    return int(np.clip(fit, layout_kernel.LEAST_CELLS, layout_kernel.MOST_CELLS))
 
 
 def _mean_reach(ranges: Ranges) -> NDArray[np.float64]:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.algorithms.tiles.kernels.arrays import Arrays
-from matchers.algorithms.tiles.kernels.quantiles import cells_of
-from matchers.algorithms.tiles.kernels.sparse import ColumnIndex
+from matchers.algorithms.tiles.kernels.quantiles_kernel import quantile_cells
+from matchers.algorithms.tiles.kernels.sparse_kernel import ColumnIndex
 from matchers.contract.tables import EventBatch, Float64, Int64
 from matchers.kernels.vectors import WORDS
 
@@ -90,7 +90,7 @@ class _Spread:
         column, value = events.column[known], events.value[known]
         cells = np.empty(len(value), np.uint16)
         arrays = (index.edge_start, index.edge, index.begin, index.per_unit, index.first)
-        cells_of(0, len(value), column, value, *arrays, cells)
+        quantile_cells(0, len(value), column, value, *arrays, cells)
         self.origin: Int64 = index.edge_start + np.arange(d + 1)  # cells 0 .. n of column c from origin[c] on
         counts = np.bincount(self.origin[column] + cells, minlength=int(self.origin[-1]))
         self.sums: Float64 = np.concatenate(([0.0], np.cumsum(counts))) / max(len(events), 1)

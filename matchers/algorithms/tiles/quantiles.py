@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.algorithms.pool import over
-from matchers.algorithms.tiles.kernels import quantiles as kernels
+from matchers.algorithms.tiles.kernels import quantiles_kernel
 from matchers.contract.tables import Float64, Int32, Int64, SubscriptionTable, offsets_of
 
 UInt16 = NDArray[np.uint16]
@@ -37,7 +37,7 @@ class Quantiles:
     edge: Float64  # [E] ascending within a column, the last one of each inf
     begin: Float64  # [A] where the first bucket begins
     per_unit: Float64  # [A] buckets in a unit of the column's values
-    first: Int32  # [BUCKETS * E] `kernels.quantiles`
+    first: Int32  # [BUCKETS * E] `kernels/quantiles_kernel.py`
 
     @classmethod
     def of(cls, table: SubscriptionTable) -> Quantiles:
@@ -47,7 +47,7 @@ class Quantiles:
             column, low, high = column[hit], low[hit], high[hit]
         ends = offsets_of(np.bincount(column, minlength=n_columns))
         order = np.empty(len(column), np.int32)
-        kernels.by_column(column, ends, order)
+        quantiles_kernel.by_column(column, ends, order)
         edges = [_edges(low, high, order[a:b]) for a, b in pairwise(ends.tolist())]
         edge_start = offsets_of([len(e) + 1 for e in edges])
         edge = np.concatenate([np.empty(0), *(np.append(e, np.inf) for e in edges)])
@@ -58,10 +58,10 @@ class Quantiles:
                 with np.errstate(over="ignore"):
                     width[c] = e[-1] - e[0]
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            per_unit = kernels.BUCKETS * (np.diff(edge_start) - 1) / width
+            per_unit = quantiles_kernel.BUCKETS * (np.diff(edge_start) - 1) / width
         per_unit[~np.isfinite(per_unit)] = 0.0
-        first = np.zeros(kernels.BUCKETS * len(edge), np.int32)
-        kernels.fill_buckets(edge_start, edge, begin, per_unit, first)
+        first = np.zeros(quantiles_kernel.BUCKETS * len(edge), np.int32)
+        quantiles_kernel.fill_quantile_buckets(edge_start, edge, begin, per_unit, first)
         return cls(edge_start, edge, begin, per_unit, first)
 
     @property
@@ -93,7 +93,7 @@ class Quantiles:
         """[values]"""
         out = np.empty(len(value), np.uint16)
         arrays = (column, value, self.edge_start, self.edge, self.begin, self.per_unit, self.first, out)
-        over(len(value), threads, lambda begin, end: kernels.cells_of(begin, end, *arrays))
+        over(len(value), threads, lambda begin, end: quantiles_kernel.quantile_cells(begin, end, *arrays))
         return out
 
 

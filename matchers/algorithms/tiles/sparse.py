@@ -1,4 +1,4 @@
-"""Match sparse events by their columns: subscriptions are filed under four of theirs (`kernels/sparse.py`)."""
+"""Match sparse events by their columns: subscriptions are filed under four of theirs (`kernels/sparse_kernel.py`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from matchers.algorithms.tiles.clustering import Ranges
 from matchers.algorithms.tiles.kernels.arrays import AT_ONCE
-from matchers.algorithms.tiles.kernels.sparse import ColumnIndex, match_filed
+from matchers.algorithms.tiles.kernels.sparse_kernel import ColumnIndex, match_filed
 from matchers.contract.tables import EventBatch, Int64, MatchBatch
 
 FILED = 4  # columns

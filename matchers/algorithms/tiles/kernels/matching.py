@@ -38,20 +38,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.algorithms.tiles.kernels.arrays import CANDIDATES_AT_ONCE, Arrays, Batch
-from matchers.algorithms.tiles.kernels.dense import match_dense
+from matchers.algorithms.tiles.kernels.dense_kernel import match_dense
 from matchers.algorithms.tiles.kernels.lists import LONG, end_of_list, on_list, on_lists
-from matchers.algorithms.tiles.kernels.quantiles import quantile_cell
-from matchers.algorithms.tiles.kernels.runs import (
+from matchers.algorithms.tiles.kernels.quantiles_kernel import quantile_cell
+from matchers.algorithms.tiles.kernels.runs_kernel import (
     CANDIDATES,
     PASSED,
     ROWS,
     TILES,
     VERIFIED,
-    Runs,
+    MatchRuns,
     arrange,
     count_matches,
 )
-from matchers.algorithms.tiles.kernels.sparse import MATCHED, ColumnIndex, Room, Slots, match_sparse
+from matchers.algorithms.tiles.kernels.sparse_kernel import MATCHED, ColumnIndex, Room, SlotBounds, match_sparse
 from matchers.kernels.events import Events
 from matchers.kernels.jit import borrower, inlined, inner, kernel
 from matchers.kernels.rows import FEW, clear, lay_out
@@ -93,8 +93,8 @@ def match_batch(
     parents: Any,
     index: Arrays,
     batch: Batch,
-    alone: Alone,
-    runs: Runs,
+    alone: AloneRoom,
+    runs: MatchRuns,
     counters: Any,
 ) -> bool:
     """Match the events first .. last against a range of parents. False if there was no room for all matches.
@@ -166,7 +166,7 @@ def _has_several(column: Any, begin: int, end: int, d: int) -> bool:
 
 
 @inlined
-def _match_together(some: Any, index: Arrays, batch: Batch, runs: Runs, counters: Any) -> bool:
+def _match_together(some: Any, index: Arrays, batch: Batch, runs: MatchRuns, counters: Any) -> bool:
     """A range of parents on all events of the batch. False if there was no room for all matches.
 
     A tile that events pass waits until the next one is found, whose rows are asked for while those of the tile that
@@ -223,7 +223,7 @@ def _places(words: Any, places: Any) -> Any:
 
 @inlined
 def _match_tile(
-    passed: Passed, following: Passed, index: Arrays, batch: Batch, m: int, runs: Runs, counters: Any
+    passed: Passed, following: Passed, index: Arrays, batch: Batch, m: int, runs: MatchRuns, counters: Any
 ) -> int:
     """Match the tile that events have passed; m candidates wait; returns how many do then, none if no tile follows.
     -1: no room for matches."""
@@ -348,7 +348,7 @@ def _list(
     index: Arrays,
     batch: Batch,
     m: int,
-    runs: Runs,
+    runs: MatchRuns,
     counters: Any,
 ) -> int:
     """Append to the m candidates that wait those that rows have left of the tile to n events, all of a tile without
@@ -358,7 +358,7 @@ def _list(
     first, last = np.uint64(index.slot[passed.tile]), np.uint64(index.slot[passed.tile + 1])
     for i in range(n + int(to_the_end)):
         if m >= CANDIDATES_AT_ONCE or i == n:
-            if not _verify(index, batch, m, runs, counters):
+            if not _verify_batch(index, batch, m, runs, counters):
                 return -1
             m = 0
             if i == n:
@@ -383,7 +383,7 @@ def _list(
 
 
 @inlined
-def _list_precise(t: int, n: int, index: Arrays, batch: Batch, runs: Runs, counters: Any) -> int:
+def _list_precise(t: int, n: int, index: Arrays, batch: Batch, runs: MatchRuns, counters: Any) -> int:
     """Append what rows have left of a precise tile to n events, as sets without those that the exact bounds exclude.
 
     Returns for how many events this is still to be done, since little is left to them; they come first in `found` then.
@@ -437,9 +437,9 @@ def _list_precise(t: int, n: int, index: Arrays, batch: Batch, runs: Runs, count
                 prefetch(high, p)
         if m >= CANDIDATES_AT_ONCE:
             verified += m
-            _settle(m, first, index, batch, runs)
+            _verify_doubtful(m, first, index, batch, runs)
             m = 0
-    _settle(m, first, index, batch, runs)
+    _verify_doubtful(m, first, index, batch, runs)
     counters[CANDIDATES] += candidates
     counters[VERIFIED] += verified + m
     return kept
@@ -455,7 +455,7 @@ def _few(excluded: Any, origin: int) -> bool:
 
 
 @inner
-def _settle(n: int, first: Any, index: Arrays, batch: Batch, runs: Runs) -> None:
+def _verify_doubtful(n: int, first: Any, index: Arrays, batch: Batch, runs: MatchRuns) -> None:
     """Take those that do not match out of their sets, of n in doubt in a tile whose first slot is given.
 
     Most match, so all their doubles are compared: there is no branch that could be mispredicted.
@@ -483,7 +483,7 @@ def _settle(n: int, first: Any, index: Arrays, batch: Batch, runs: Runs) -> None
 
 
 @inlined
-def _verify(index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> bool:
+def _verify_batch(index: Arrays, batch: Batch, n: int, runs: MatchRuns, counters: Any) -> bool:
     """Append those of n candidates that match: runs of one event after the other. False: no room.
 
     Those that match are collected in the place of candidates, so that their ids can be asked for before they are read.
@@ -498,7 +498,7 @@ def _verify(index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> b
         key = candidate[i]
         u, e = key & slots, key >> np.uint64(32)
         candidate[hits] = key
-        if _satisfied(u, start, range_, low, high, own_cells, values, e * d):
+        if _satisfies_by_cells(u, start, range_, low, high, own_cells, values, e * d):
             prefetch(id_start, u)
             prefetch(id, u)  # where each slot is one subscription, as in most tables
             hits += 1
@@ -523,7 +523,9 @@ def _verify(index: Arrays, batch: Batch, n: int, runs: Runs, counters: Any) -> b
 
 
 @inlined
-def _satisfied(u: Any, start: Any, range_: Any, low: Any, high: Any, own_cells: Any, values: Any, origin: Any) -> bool:
+def _satisfies_by_cells(
+    u: Any, start: Any, range_: Any, low: Any, high: Any, own_cells: Any, values: Any, origin: Any
+) -> bool:
     """Whether the event whose cells and values begin at `origin` hits an interval of slot u in each of its columns.
 
     Cells decide, but where an interval begins or ends in the cell of the value: only there doubles are compared. Of a
@@ -551,7 +553,7 @@ def _satisfied(u: Any, start: Any, range_: Any, low: Any, high: Any, own_cells: 
     return hit
 
 
-class Alone(NamedTuple):
+class AloneRoom(NamedTuple):
     """Room in which `match_alone` lays out one event; what it leaves there does not matter, but `last` is 0."""
 
     first: Any  # [A] int64, as in `rows.lay_out`
@@ -570,8 +572,8 @@ def match_alone(
     events: Events,
     parents: Any,
     index: Arrays,
-    alone: Alone,
-    runs: Runs,
+    alone: AloneRoom,
+    runs: MatchRuns,
     counters: Any,
 ) -> bool:
     """Match the events of first .. last that are chosen, [last - first] bool, one by one, against a range of parents.
@@ -632,7 +634,7 @@ def _passes(first: int, last: int, tests: Any, laid_out: Any, begin: int) -> boo
 
 @inlined
 def _list_alone(
-    event: int, n: int, begin: int, value: Any, index: Arrays, alone: Alone, runs: Runs, counters: Any
+    event: int, n: int, begin: int, value: Any, index: Arrays, alone: AloneRoom, runs: MatchRuns, counters: Any
 ) -> bool:
     """Append the subscriptions that the event laid out matches, of the n tiles that it passed. False: no room.
 
@@ -698,7 +700,7 @@ def _list_alone(
 
 
 @inlined
-def _rows_alone(t: int, beyond: Any, begin: int, index: Arrays, alone: Alone) -> Any:
+def _rows_alone(t: int, beyond: Any, begin: int, index: Arrays, alone: AloneRoom) -> Any:
     """The rows of a tile that the event laid out has, united; or their inner rows, which begin so far beyond."""
     words, offset, edge_start, row_at, local = index.words, index.offset, index.edge_start, index.row_at, index.local
     row_column, row_low, row_shift, row_length = index.row_column, index.row_low, index.row_shift, index.row_length
@@ -719,7 +721,9 @@ def _rows_alone(t: int, beyond: Any, begin: int, index: Arrays, alone: Alone) ->
 
 
 @inlined
-def _verify_alone(n: int, begin: int, value: Any, index: Arrays, alone: Alone, runs: Runs, counters: Any) -> bool:
+def _verify_alone(
+    n: int, begin: int, value: Any, index: Arrays, alone: AloneRoom, runs: MatchRuns, counters: Any
+) -> bool:
     """Append those of n candidates that the event laid out matches. False: no room."""
     start, range_, low, high = index.start, index.range, index.low, index.high
     id_start, id = index.id_start, index.id
@@ -772,12 +776,12 @@ class Single(NamedTuple):
 
     tiles: Arrays
     by_columns: ColumnIndex
-    slots: Slots
+    slots: SlotBounds
     most_values: int  # values of an event, up to which it is tried by its columns
     most: int  # candidates that this may have
     room: Room
-    alone: Alone  # without room for the cells of an event
-    runs: Runs  # with room for one run, of all subscriptions
+    alone: AloneRoom  # without room for the cells of an event
+    runs: MatchRuns  # with room for one run, of all subscriptions
     chosen: Any  # [1] bool: True
     counters: Any
 
@@ -791,7 +795,7 @@ def match_single(offsets: Any, column: Any, value: Any, held: Any) -> Any:
     sparse = column.shape[0] <= most_values
     if not sparse or match_sparse(0, 1, events, by_columns, slots, room, most, runs, counters) != MATCHED:
         cell = np.empty(column.shape[0], np.uint16)
-        alone = Alone(alone.first, alone.last, cell, alone.passed, alone.found, alone.candidate)
+        alone = AloneRoom(alone.first, alone.last, cell, alone.passed, alone.found, alone.candidate)
         parents = (np.int64(0), np.int64(index.parent.shape[0] - 1))
         match_alone(0, 1, chosen, events, parents, index, alone, runs, counters)
     of_event = np.zeros(2, np.int64)

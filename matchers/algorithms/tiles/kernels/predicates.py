@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 
-class Predicates(NamedTuple):
+class PredicateLists(NamedTuple):
     """P predicates of S subscriptions; subscription s owns start[s] .. start[s + 1]."""
 
     start: Any  # [S + 1] int64

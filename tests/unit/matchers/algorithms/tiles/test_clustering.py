@@ -13,7 +13,7 @@ from matchers import SubscriptionTable
 from matchers.algorithms import tiles
 from matchers.algorithms.tiles import TILE, clustering
 from matchers.algorithms.tiles.clustering import BROAD, Ranges, Tiling, tiling
-from matchers.algorithms.tiles.kernels import clustering as kernels
+from matchers.algorithms.tiles.kernels import clustering_kernel
 from matchers.algorithms.tiles.quantiles import Quantiles
 from tests.unit.matchers.agreement import random_table, uniform_table
 
@@ -161,7 +161,7 @@ def test_a_cut_moves_to_where_the_next_place_begins() -> None:
     table = at_one_place()
     ranges = ranges_of(table)
     order, opens = np.arange(600, dtype=np.int32), np.zeros(600, bool)
-    kernels.cut(0, 600, 8, np.array([0, 1]), np.array([20.0, 4.0]), ranges.predicates, order, opens)
+    clustering_kernel.cut(0, 600, 8, np.array([0, 1]), np.array([20.0, 4.0]), ranges.predicates, order, opens)
     assert sorted(order.tolist()) == list(range(600))
     begin = np.append(np.flatnonzero(opens), 600)
     mixed = sum(len(np.unique(table.low[2 * order[a:b]])) > 1 for a, b in pairwise(begin))
@@ -174,7 +174,7 @@ def test_more_tiles_admit_less_and_no_column_is_cut_more_often_than_it_has_place
     width, places, slices = np.array([0.1, 0.3, 0.5])[:n], np.array([1e9, 3.0, 1.0])[:n], np.empty(n)
     last = 1.0
     for tiles_ in (2.0, 20.0, 2_000.0):
-        admits = kernels.admitted(tiles_, n, width, places, slices)
+        admits = clustering_kernel.admitted(tiles_, n, width, places, slices)
         assert np.prod(width) <= admits < last
         assert (slices <= places).all()
         assert (slices >= 1.0).all()

@@ -16,7 +16,7 @@ from matchers import ALGORITHMS, EventBatch, MatchingError, SubscriptionTable
 from matchers.algorithms import tiles
 from matchers.algorithms.tiles import FAMILY, TILE, Tiles, clustering
 from matchers.algorithms.tiles.kernels.matching import FEW_LEFT
-from matchers.algorithms.tiles.kernels.runs import Runs, arrange, count_matches
+from matchers.algorithms.tiles.kernels.runs_kernel import MatchRuns, arrange, count_matches
 from matchers.algorithms.tiles.runs import room_for
 from matchers.contract.tables import offsets_of
 from matchers.kernels.vectors import WORDS
@@ -531,7 +531,7 @@ def runs_of(r: np.random.Generator, lengths: list[list[int]], n_ids: int) -> Any
     ids = np.concatenate([ids for _, ids in listed]).astype(np.int32)
     used = np.array([len(listed), len(ids), 0])
     no_sets = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint64))
-    return Runs(event, begin[:-1], np.append(ids, np.int32(-1)), *no_sets, used)
+    return MatchRuns(event, begin[:-1], np.append(ids, np.int32(-1)), *no_sets, used)
 
 
 @pytest.mark.parametrize("n_ids", [2_000, 100_000])

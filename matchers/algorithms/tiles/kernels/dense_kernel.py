@@ -25,7 +25,7 @@ import numpy as np
 
 from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, Arrays, Batch
 from matchers.algorithms.tiles.kernels.lists import LONG, on_lists
-from matchers.algorithms.tiles.kernels.runs import CANDIDATES, VERIFIED, Runs
+from matchers.algorithms.tiles.kernels.runs_kernel import CANDIDATES, VERIFIED, MatchRuns
 from matchers.kernels.jit import inlined, inner
 from matchers.kernels.vectors import (
     LANES,
@@ -44,7 +44,7 @@ from matchers.kernels.vectors import (
 
 
 @inner
-def match_dense(n: int, some: Any, index: Arrays, batch: Batch, runs: Runs, counters: Any) -> None:
+def match_dense(n: int, some: Any, index: Arrays, batch: Batch, runs: MatchRuns, counters: Any) -> None:
     """Match the n events that are laid out against a range of parents. There is room for the sets of all."""
     parent, slot, id_start = index.parent, index.slot, index.id_start
     first, last = int(slot[parent[some[0]]]), int(slot[parent[some[1]]])
@@ -54,7 +54,7 @@ def match_dense(n: int, some: Any, index: Arrays, batch: Batch, runs: Runs, coun
         _fill(begin, events, index, batch)
         for u in range(first, last, AT_ONCE):
             end = min(u + AT_ONCE, last)
-            _ask(begin, u, end, index, batch, counters)
+            _ask_dense(begin, u, end, index, batch, counters)
             at = int(id_start[u])
             if id_start[end] - id_start[u] != end - u:  # some share a slot
                 at = -1 - u
@@ -83,7 +83,7 @@ def _fill(begin: int, n: int, index: Arrays, batch: Batch) -> None:
 
 
 @inlined
-def _ask(begin: int, first: int, last: int, index: Arrays, batch: Batch, counters: Any) -> None:
+def _ask_dense(begin: int, first: int, last: int, index: Arrays, batch: Batch, counters: Any) -> None:
     """Write to `left` which of the events from `begin` on match the slots first .. last, up to 512."""
     start, range_, edge_start = index.start, index.range, index.edge_start
     below, left = batch.below, batch.left
@@ -119,7 +119,7 @@ def _ask(begin: int, first: int, last: int, index: Arrays, batch: Batch, counter
             while in_doubt != np.uint64(0):
                 e = lowest(in_doubt)
                 in_doubt &= in_doubt - np.uint64(1)
-                left[at + w] ^= np.uint64(not _hits(u, begin + (w << 6) + int(e), index, batch)) << e
+                left[at + w] ^= np.uint64(not _verify_dense(u, begin + (w << 6) + int(e), index, batch)) << e
                 verified += 1
     for w in range((last - first) * WORDS, AT_ONCE * WORDS):
         left[w] = np.uint64(0)
@@ -128,7 +128,7 @@ def _ask(begin: int, first: int, last: int, index: Arrays, batch: Batch, counter
 
 
 @inlined
-def _hits(u: int, e: int, index: Arrays, batch: Batch) -> bool:
+def _verify_dense(u: int, e: int, index: Arrays, batch: Batch) -> bool:
     """Compares all doubles, since most hit: there is no branch that could be mispredicted."""
     range_, low, high, values = index.range, index.low, index.high, batch.values
     origin = e * index.begin.shape[0]

@@ -14,7 +14,7 @@ RUN = 32  # matches that are sorted by insertion
 TILES, PASSED, ROWS, CANDIDATES, VERIFIED = range(5)  # counters
 
 
-class Runs(NamedTuple):
+class MatchRuns(NamedTuple):
     """Matches as they are found: run r is of event event[r], its subscriptions at id[begin[r]] up to the next.
 
     In a precise tile they are sets instead; there is room for one of each event and such a tile.
@@ -31,7 +31,7 @@ class Runs(NamedTuple):
 
 
 @borrower
-def count_matches(runs: Runs, id_start: Any, offsets: Any) -> None:
+def count_matches(runs: MatchRuns, id_start: Any, offsets: Any) -> None:
     """Fill the offsets[N + 1] of a MatchBatch, which are 0."""
     event, begin, n, m = runs.event, runs.begin, runs.used[0], runs.used[1]
     sets, set_event, set_at = runs.set, runs.set_event, runs.set_at
@@ -54,7 +54,7 @@ def count_matches(runs: Runs, id_start: Any, offsets: Any) -> None:
 
 
 @kernel
-def arrange(runs: Runs, ids: Any, id_start: Any, n_ids: int, offsets: Any, out: Any) -> None:
+def arrange(runs: MatchRuns, ids: Any, id_start: Any, n_ids: int, offsets: Any, out: Any) -> None:
     """Turn runs and sets into the subscriptions of a MatchBatch with these offsets."""
     event, begin, id, n, m = runs.event, runs.begin, runs.id, runs.used[0], runs.used[1]
     sets, set_event, set_at, n_sets = runs.set, runs.set_event, runs.set_at, runs.used[2]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.algorithms.tiles.kernels.predicates import Predicates
+from matchers.algorithms.tiles.kernels.predicates import PredicateLists
 from matchers.kernels.jit import inlined, inner, kernel
 from matchers.kernels.vectors import LANES, WORDS
 
@@ -26,7 +26,7 @@ NEAR = 30 << 10  # bytes that the rows of a tile should take, so that they mostl
 MANY_LEFT = 1 / 128  # of a tile that an event is left with as candidates, from which on the tile becomes precise
 
 
-class Cells(NamedTuple):
+class TileCells(NamedTuple):
     """The E cells of A columns, and the coarse ones that all tiles share."""
 
     n: Any  # [A] int64: of each column, without the cell of absence
@@ -57,7 +57,7 @@ class Plan(NamedTuple):
     ns: Any  # [T] float64: what the tile takes an event, on average
 
 
-class Rows(NamedTuple):
+class TileRows(NamedTuple):
     """R rows of T tiles; tile t owns begin[t] .. begin[t + 1], of which those before local_end[t] are local."""
 
     begin: Any  # [T + 1] int64
@@ -78,8 +78,8 @@ def plan(
     least_cells: int,
     begin: Any,
     pivot: Any,
-    predicates: Predicates,
-    cells: Cells,
+    predicates: PredicateLists,
+    cells: TileCells,
     tests: Tests,
     rows: Plan,
 ) -> None:
@@ -245,10 +245,10 @@ def fill(
     first_tile: int,
     last_tile: int,
     begin: Any,
-    predicates: Predicates,
+    predicates: PredicateLists,
     bounds: Any,
-    cells: Cells,
-    rows: Rows,
+    cells: TileCells,
+    rows: TileRows,
     words: Any,
 ) -> None:
     """Set the bits of all rows of the tiles given, in `words`, uint64; begin [T + 1] int64 is that of a `Tiling`.

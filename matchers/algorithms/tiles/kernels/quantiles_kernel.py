@@ -44,7 +44,7 @@ def quantile_cell(value: float, c: int, edge_start: Any, edge: Any, begin: Any, 
 
 
 @kernel
-def fill_buckets(edge_start: Any, edge: Any, begin: Any, per_unit: Any, first: Any) -> None:
+def fill_quantile_buckets(edge_start: Any, edge: Any, begin: Any, per_unit: Any, first: Any) -> None:
     """Column c has BUCKETS for each of its edges, from BUCKETS * edge_start[c] on, and one where the last one ends."""
     for c in range(edge_start.shape[0] - 1):
         e = edge_start[c]
@@ -71,7 +71,7 @@ def by_column(column: Any, first: Any, out: Any) -> None:
 
 
 @kernel
-def cells_of(
+def quantile_cells(
     begin_at: int,
     end_at: int,
     column: Any,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.algorithms.tiles.kernels.predicates import Predicates
+from matchers.algorithms.tiles.kernels.predicates import PredicateLists
 from matchers.kernels.jit import inlined, kernel
 
 MOST_COLUMNS = 8  # that a group is cut along
@@ -110,7 +110,7 @@ def count_columns(start: Any, column: Any, share: Any, taken: Any, count: Any, n
 @kernel
 def gather(
     tile: int,
-    predicates: Predicates,
+    predicates: PredicateLists,
     share: Any,
     columns: Columns,
     taken: Any,
@@ -234,7 +234,7 @@ def gather(
 
 @kernel
 def cut(
-    begin: int, end: int, tile: int, columns: Any, slices: Any, predicates: Predicates, order: Any, opens: Any
+    begin: int, end: int, tile: int, columns: Any, slices: Any, predicates: PredicateLists, order: Any, opens: Any
 ) -> None:
     """Cut order[begin : end] along each of the columns (until one below 0), then into tiles, whose first places are
     marked in opens [S] bool.

@@ -26,7 +26,7 @@ import numpy as np
 
 from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, CANDIDATES_AT_ONCE
 from matchers.algorithms.tiles.kernels.lists import end_of_list, on_list
-from matchers.algorithms.tiles.kernels.runs import CANDIDATES, VERIFIED, Runs, arrange, count_matches
+from matchers.algorithms.tiles.kernels.runs_kernel import CANDIDATES, VERIFIED, MatchRuns, arrange, count_matches
 from matchers.kernels.events import Events
 from matchers.kernels.jit import borrower, inlined, inner, kernel
 from matchers.kernels.rows import FEW
@@ -47,7 +47,7 @@ class ColumnIndex(NamedTuple):
     slot: Any  # [U] int32
 
 
-class Slots(NamedTuple):
+class SlotBounds(NamedTuple):
     """The fields of `Arrays` that verify candidates and list their subscriptions."""
 
     start: Any
@@ -62,7 +62,7 @@ class Filed(NamedTuple):
     """What batches of sparse events are matched with."""
 
     by_columns: ColumnIndex
-    slots: Slots
+    slots: SlotBounds
     n_subscriptions: int
 
 
@@ -90,9 +90,9 @@ def match_filed(
     room = columns_for(n, by_columns.pair_start.shape[0] - 2)
     no_sets = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint64)
     outcome, runs_at = NO_ROOM, np.zeros(3, np.int64)
-    runs = Runs(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32), *no_sets, runs_at)
+    runs = MatchRuns(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32), *no_sets, runs_at)
     while outcome == NO_ROOM:
-        runs = Runs(
+        runs = MatchRuns(
             np.empty(matches, np.int32), np.empty(matches, np.int64), np.empty(matches, np.int32), *no_sets, runs_at
         )
         outcome = match_sparse(first, last, events, by_columns, slots, room, most, runs, counters)
@@ -125,10 +125,10 @@ def match_sparse(
     last: int,
     events: Events,
     by_columns: ColumnIndex,
-    slots: Slots,
+    slots: SlotBounds,
     room: Room,
     most: int,
-    runs: Runs,
+    runs: MatchRuns,
     counters: Any,
 ) -> int:
     """Append what the events first .. last match to `runs`.
@@ -140,8 +140,8 @@ def match_sparse(
     words = lacking.shape[0] // known.shape[0]
     used = (last - first + AT_ONCE - 1) // AT_ONCE * WORDS
     n_runs, n_ids = runs.used[0], runs.used[1]
-    n = _lay_out(first, last, events, words, room)
-    result = _match(n, used, first, events, by_columns, slots, room, most, runs, counters)
+    n = _lay_out_sparse(first, last, events, words, room)
+    result = _match_block(n, used, first, events, by_columns, slots, room, most, runs, counters)
     if result != MATCHED:
         runs.used[0], runs.used[1] = n_runs, n_ids
     for x in range(n):
@@ -153,7 +153,7 @@ def match_sparse(
 
 
 @inlined
-def _lay_out(first: int, last: int, events: Events, words: int, room: Room) -> int:
+def _lay_out_sparse(first: int, last: int, events: Events, words: int, room: Room) -> int:
     """Clear the bits of the columns that events have, and list these columns; returns how many there are."""
     offsets, column = events.offsets, events.column
     lacking, listed, known = room.lacking, room.column, room.known
@@ -174,16 +174,16 @@ def _lay_out(first: int, last: int, events: Events, words: int, room: Room) -> i
 
 
 @inner
-def _match(
+def _match_block(
     n: int,
     used: int,
     first: int,
     events: Events,
     by_columns: ColumnIndex,
-    slots: Slots,
+    slots: SlotBounds,
     room: Room,
     most: int,
-    runs: Runs,
+    runs: MatchRuns,
     counters: Any,
 ) -> int:
     """Of the first `used` words of n columns."""
@@ -217,14 +217,14 @@ def _match(
                         done = asked - (begin[g + 1] - i - 1)
                         if total > TRIED * most and total * np.float64(places) > most * np.float64(done):
                             return TOO_MANY
-                        if not _verify(m, first, events, slots, room, runs, counters):
+                        if not _verify_sparse(m, first, events, slots, room, runs, counters):
                             return NO_ROOM
                         m = 0
-    return MATCHED if _verify(m, first, events, slots, room, runs, counters) else NO_ROOM
+    return MATCHED if _verify_sparse(m, first, events, slots, room, runs, counters) else NO_ROOM
 
 
 @inlined
-def _collect(found: Any, block: Any, slot: Any, slots: Slots, candidate: Any, m: int) -> int:
+def _collect(found: Any, block: Any, slot: Any, slots: SlotBounds, candidate: Any, m: int) -> int:
     """Append the slot to the m candidates of each event whose bit is clear; returns how many there are then."""
     prefetch(slots.start, np.uint64(slot))
     prefetch(slots.id_start, np.uint64(slot))
@@ -239,7 +239,9 @@ def _collect(found: Any, block: Any, slot: Any, slots: Slots, candidate: Any, m:
 
 
 @inner
-def _verify(n: int, first: int, events: Events, slots: Slots, room: Room, runs: Runs, counters: Any) -> bool:
+def _verify_sparse(
+    n: int, first: int, events: Events, slots: SlotBounds, room: Room, runs: MatchRuns, counters: Any
+) -> bool:
     """Append those of n candidates that match. False: no room."""
     start, range_, low, high, id_start, id = slots
     run_event, run_begin, run_id, used, candidate = runs.event, runs.begin, runs.id, runs.used, room.candidate
@@ -252,7 +254,7 @@ def _verify(n: int, first: int, events: Events, slots: Slots, room: Room, runs: 
     r, m = used[0], used[1]
     for x in range(n):
         u, e = candidate[x] & mask, np.int64(candidate[x] >> np.uint64(32))
-        if not _satisfied(u, e, first, events, slots, room):
+        if not _satisfies_by_values(u, e, first, events, slots, room):
             continue
         begin, end = id_start[u], id_start[u + np.uint64(1)]
         if r == 0 or run_event[r - 1] != e:
@@ -272,7 +274,7 @@ def _verify(n: int, first: int, events: Events, slots: Slots, room: Room, runs: 
 
 
 @inlined
-def _satisfied(u: Any, e: Any, first: int, events: Events, slots: Slots, room: Room) -> bool:
+def _satisfies_by_values(u: Any, e: Any, first: int, events: Events, slots: SlotBounds, room: Room) -> bool:
     """Whether event first + e hits an interval of slot u in each of its columns."""
     start, range_, low, high, _, _ = slots
     offsets, column, value = events
