@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from matchers.algorithms.cells import Cells
-from matchers.algorithms.hem.kernel import Domain, cells_of
+from matchers.algorithms.hem.kernel import Domain, cells_in_node
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.tables import Float64, Int32, Int64, SubscriptionTable
 
@@ -49,7 +49,7 @@ class _Nodes:
 
     def divide(self, node: int, bounds: Float64, levels: int, share: float) -> None:
         """Divide the hot cells of a node. `bounds` lie in it, ascending; a cell should hold `share` of them."""
-        cell = cells_of(bounds, self.begin[node], self.per_unit[node], self.cells[node])
+        cell = cells_in_node(bounds, self.begin[node], self.per_unit[node], self.cells[node])
         ends = np.searchsorted(cell, np.arange(self.cells[node] + 1))
         for hot in np.flatnonzero(np.diff(ends) > HOT * share).tolist():
             inside = bounds[ends[hot] : ends[hot + 1]]

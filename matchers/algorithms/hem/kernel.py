@@ -111,7 +111,7 @@ def leaves(value: Any, at: Any, domain: Domain) -> Any:
 
 
 @kernel
-def cells_of(values: Any, begin: float, per_unit: float, n: int) -> Any:
+def cells_in_node(values: Any, begin: float, per_unit: float, n: int) -> Any:
     """The cell of each value in a node of n cells."""
     found = np.empty(values.shape[0], np.int64)
     for i in range(values.shape[0]):
@@ -166,7 +166,7 @@ def locate(first_event: int, last_event: int, events: Events, domain: Domain) ->
 
 
 @inlined
-def group_of(cell: int, c: int, g: int) -> int:
+def cell_group(cell: int, c: int, g: int) -> int:
     """The group of a cell; group q has the cells q * c // g .. (q + 1) * c // g."""
     return ((cell + 1) * g - 1) // c
 
@@ -292,9 +292,9 @@ def mark_present(
             high_cell = least_cell[k] * n_cells // c
             low_end, high_begin = n_cells, 0
             if g > 0:
-                q = group_of(low_cell, n_cells, g)
+                q = cell_group(low_cell, n_cells, g)
                 low_end = (q + 1) * n_cells // g
-                high_begin = group_of(high_cell, n_cells, g) * n_cells // g
+                high_begin = cell_group(high_cell, n_cells, g) * n_cells // g
                 if steps & UNITE and last[k] - first[k] == 1:
                     at = np.uint64((first_set[r] + q) * n_words)
                     for w in range(n_words):
@@ -338,7 +338,7 @@ def unite_common(
     common[:] = ~np.uint64(0)
     for i in range(value.shape[0]):
         cell = leaf_of(value[i], a, domain) * c // domain.c[a]
-        excluded = sets[first_set + group_of(cell, c, g)]
+        excluded = sets[first_set + cell_group(cell, c, g)]
         for w in range(words):
             common[w] &= excluded[w]
     unite(bits, common)
@@ -477,7 +477,7 @@ def insert(
         i += 1
         if g == 0:
             continue
-        q_low, q_high = group_of(low_cell, c, g), group_of(high_cell, c, g)
+        q_low, q_high = cell_group(low_cell, c, g), cell_group(high_cell, c, g)
         for q in range(g):
             mark_in(words, np.uint64((first_set[r] + q) * n_words), id, q < q_low or q > q_high)
         if groups[r] > 1:

@@ -38,7 +38,7 @@ from matchers.contract.matcher import AdaptiveMatcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.papers.ada_rein.kernel import Ordered, Skipped, ada_rein, arrange, last_misses
-from matchers.papers.rein import bucket_lists, cells_of
+from matchers.papers.rein import bucket_cells, bucket_lists
 from matchers.papers.rein.kernel import BucketLists
 
 # The sample is complete with enough events and enough false positives at the bar, or with enough pairs of an event and
@@ -342,7 +342,7 @@ def build(
     if not 0 <= false_positives < 1:
         raise MatchingError(f"false_positives must be 0 or more and below 1, not {false_positives}")
     predicates = Predicates.of(table)
-    cells = cells_of(table, len(predicates), buckets)
+    cells = bucket_cells(table, len(predicates), buckets)
     lists = bucket_lists(
         predicates.subscription, predicates.column, predicates.low, predicates.high, cells, table.n_subscriptions
     )

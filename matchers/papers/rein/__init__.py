@@ -68,7 +68,7 @@ def bucket_lists(
     return lists
 
 
-def cells_of(table: SubscriptionTable, predicates: int, buckets: int | None) -> Cells:
+def bucket_cells(table: SubscriptionTable, predicates: int, buckets: int | None) -> Cells:
     """Raises MatchingError."""
     if buckets is None:
         buckets = best_buckets(predicates, table.n_columns, table.n_subscriptions)
@@ -115,7 +115,7 @@ def build(table: SubscriptionTable, buckets: int | None = None) -> Rein:
         predicates.column,
         predicates.low,
         predicates.high,
-        cells_of(table, len(predicates), buckets),
+        bucket_cells(table, len(predicates), buckets),
         table.n_subscriptions,
     )
     return Rein(lists, predicates.rows(table))
