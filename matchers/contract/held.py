@@ -16,7 +16,7 @@ from matchers.kernels.jit import kernel
 
 
 class _Plain:
-    """Where nothing is compiled."""
+    """Holds arrays where nothing is compiled."""
 
     def __init__(self, arrays: Any) -> None:
         self.arrays = arrays

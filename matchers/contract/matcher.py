@@ -59,7 +59,7 @@ class Matcher(ABC):
         return self
 
     def _arrays(self) -> Iterator[NDArray[Any]]:
-        """Those in its fields, and in tuples there."""
+        """The arrays in its fields, and in tuples there."""
         parts = [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
         while parts:
             part = parts.pop()

@@ -49,7 +49,7 @@ _chosen: dict[tuple[object, ...], list[Choice]] = {}  # by kind
 
 @dataclass(frozen=True)
 class _Cases:
-    """Those of about so many events at once."""
+    """The choices for batches of about so many events."""
 
     end: float  # the most events
     ends: list[float]  # the most attributes of an event, of each but the last
@@ -122,7 +122,7 @@ class Auto(AdaptiveMatcher):
 
     @cached_property
     def _cases(self) -> list[_Cases]:
-        """By the number of events."""
+        """The cases, ascending by the number of events."""
         built = {choice.algorithm: matcher for choice, matcher in zip(self.choices, self.matchers, strict=True)}
         by_batch = {batch: list(some) for batch, some in groupby(self.choices, key=lambda choice: choice.batch)}
         most = [*(sqrt(a * b) for a, b in pairwise(by_batch)), inf]

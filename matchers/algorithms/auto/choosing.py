@@ -87,7 +87,7 @@ def choose(
 
 
 def _several(seconds: Float64, most: int) -> list[int]:
-    """For each case the algorithm, of [algorithms, cases], of `most` different ones.
+    """The algorithm for each case, of [algorithms, cases], of `most` different ones.
 
     Of all sets of algorithms it is the one where the fastest for each case is least behind the fastest of all, by the
     sum of the squares of logarithms: far behind somewhere counts for more than a little everywhere. One more has to

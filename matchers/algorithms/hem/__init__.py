@@ -104,13 +104,9 @@ class Hem(Matcher):
         self._mark(events, first, last, marks, COMPARE | UNITE | MARK)
 
         def step(done: int, out: Int32, counts: Int64) -> int:
-            return (
-                kernels.list_unmarked(
-                    *(first + done, last, first, arrays, self.d, self.index.block, marks, self.rows),
-                    *(out, counts),
-                )
-                - first
-            )
+            begin, block = first + done, self.index.block
+            end = kernels.list_unmarked(begin, last, first, arrays, self.d, block, marks, self.rows, out, counts)
+            return int(end) - first
 
         return list_matches(step, last - first, self.n)
 
@@ -153,7 +149,7 @@ def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, levels: int 
 
 
 def lay_out(table: SubscriptionTable, c: int, g: int, levels: int, block: int, capacity: int, psi: int) -> Hem:
-    """With room for `capacity` subscriptions of `psi` predicates on average. Raises MatchingError."""
+    """Build with room for `capacity` more subscriptions of `psi` predicates on average. Raises MatchingError."""
     if c < 1 or g < 0 or levels < 1 or capacity < 0 or not 64 <= block <= 1 << 16 or block % 64:
         raise MatchingError("hem: c and levels from 1, g and capacity from 0, block a multiple of 64 from 64 to 65536")
     g = min(g, c)
@@ -190,17 +186,18 @@ def lay_out(table: SubscriptionTable, c: int, g: int, levels: int, block: int, c
 
     places = np.arange(blocks * block)
     index = Index(
-        block,
-        cells,
-        present.astype(np.int32),
-        groups,
-        first_cell,
-        first_set,
-        aligned(int(n_sets.sum()) * words, np.uint64).reshape(-1, words),
-        *(ends[0], ends[1]),
-        np.concatenate((table.needed, np.zeros(capacity, np.int32))),
-        np.packbits(np.isin(places, s), bitorder="little").view(np.uint64),
-        np.packbits(places >= table.n_subscriptions, bitorder="little").view(np.uint64),
+        block=block,
+        cells=cells,
+        predicates=present.astype(np.int32),
+        groups=groups,
+        first_cell=first_cell,
+        first_set=first_set,
+        sets=aligned(int(n_sets.sum()) * words, np.uint64).reshape(-1, words),
+        low=ends[0],
+        high=ends[1],
+        needed=np.concatenate((table.needed, np.zeros(capacity, np.int32))),
+        constrained=np.packbits(np.isin(places, s), bitorder="little").view(np.uint64),
+        gone=np.packbits(places >= table.n_subscriptions, bitorder="little").view(np.uint64),
     )
     kernels.fill_sets(index)
     spare = capacity * psi
@@ -218,12 +215,16 @@ def lay_out(table: SubscriptionTable, c: int, g: int, levels: int, block: int, c
 
 
 def chains_for(predicates: int, rows: int, cells: int) -> Chains:
-    """Empty ones, with room for so many."""
+    """Empty chains with room for so many predicates, rows and cells."""
     return Chains(
-        np.zeros(rows, np.int32),
-        *(np.empty(predicates), np.empty(predicates), np.empty(predicates, np.uint16)),
-        *(np.empty(predicates, np.int32), np.empty(predicates, np.int32)),
-        *(np.full(cells, -1, np.int32), np.full(cells, -1, np.int32)),
+        rows=np.zeros(rows, np.int32),
+        low=np.empty(predicates),
+        high=np.empty(predicates),
+        id=np.empty(predicates, np.uint16),
+        next_low=np.empty(predicates, np.int32),
+        next_high=np.empty(predicates, np.int32),
+        head_low=np.full(cells, -1, np.int32),
+        head_high=np.full(cells, -1, np.int32),
     )
 
 

@@ -76,14 +76,11 @@ class Ocm(Matcher):
         )
 
     def _list(self, events: EventBatch, interface: Int32, asked: int) -> list[MatchBatch]:
-        """By thread."""
+        """The matches that each thread finds."""
         arrays = events.arrays
 
         def step(share: tuple[int, int], first: int, out: Int32, counts: Int64) -> int:
-            return ocm(
-                *(first, arrays, self.names, self.tables, self.constraints),
-                *(share, interface, asked, out, counts),
-            )
+            return ocm(first, arrays, self.names, self.tables, self.constraints, share, interface, asked, out, counts)
 
         return run([partial(list_matches, partial(step, share), len(events), asked) for share in self.shares])
 
@@ -115,12 +112,23 @@ def build(table: SubscriptionTable, bits: int | None = None, threads: int = 1) -
     return Ocm(
         Names(bits, bloom, fewest_bits(tables.vector), tables.vector, slots, shift),
         Tables(
-            *(tables.filter_begin, tables.filter_id, tables.size, tables.row_begin, tables.row_name),
-            *(tables.constraint_begin, tables.several_begin, int(np.diff(tables.filter_begin).max(initial=0))),
+            filter_begin=tables.filter_begin,
+            filter_id=tables.filter_id,
+            size=tables.size,
+            row_begin=tables.row_begin,
+            row_name=tables.row_name,
+            constraint_begin=tables.constraint_begin,
+            several_begin=tables.several_begin,
+            most=int(np.diff(tables.filter_begin).max(initial=0)),
         ),
         Constraints(
-            *(tables.operator, tables.low, tables.high, tables.rank, tables.bloom),
-            *(tables.interval_low, tables.interval_high),
+            operator=tables.operator,
+            low=tables.low,
+            high=tables.high,
+            rank=tables.rank,
+            bloom=tables.bloom,
+            interval_low=tables.interval_low,
+            interval_high=tables.interval_high,
         ),
         tuple(pairwise(ends)),
     )

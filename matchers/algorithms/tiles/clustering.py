@@ -69,7 +69,7 @@ class Ranges:
 
     @property
     def predicates(self) -> PredicateLists:
-        """As kernels take them."""
+        """The predicates as kernels take them."""
         return PredicateLists(self.start, self.column, self.low, self.high, self.owner)
 
 

@@ -21,7 +21,7 @@ def rows(edge_start: Int64) -> int:
 
 
 def worth_from(ns: float, index: Arrays) -> int:
-    """From so many events of a batch on, if tiles take an event so long."""
+    """The least events of a batch that are matched subscription by subscription, if tiles take `ns` for an event."""
     slots = len(index.start) - 1
     n_rows = rows(index.edge_start)
     saved = ns - TURN_NS * slots

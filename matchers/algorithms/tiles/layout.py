@@ -81,7 +81,7 @@ class Layout:
 def _tests(n: int) -> Tests:
     shape = (n, layout_kernel.MOST_TESTS)
     return Tests(
-        *(np.zeros(shape, np.int32), np.zeros(shape, np.uint16), np.zeros(shape, np.uint16)), np.zeros(n, np.int64)
+        np.zeros(shape, np.int32), np.zeros(shape, np.uint16), np.zeros(shape, np.uint16), np.zeros(n, np.int64)
     )
 
 

@@ -19,7 +19,7 @@ MATCHES = 64  # of an event, for which there is room at first
 
 
 def column_index(hulls: Ranges) -> ColumnIndex:
-    """Of all slots, if these constrain few of the columns; else of none.
+    """The index of all slots, if these constrain few of the columns; else of none.
 
     A slot is filed under those of its columns that the fewest slots constrain.
     """
@@ -44,7 +44,7 @@ def column_index(hulls: Ranges) -> ColumnIndex:
 
 
 def most_values(by_columns: ColumnIndex) -> int:
-    """Of an event that is sparse; below 0 where no event is matched by its columns."""
+    """How many values an event has at most that is sparse; below 0 where no event is matched by its columns."""
     return int(SPARSE_OF_COLUMNS * (len(by_columns.pair_start) - 2)) if len(by_columns.slot) else -1
 
 

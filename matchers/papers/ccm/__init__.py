@@ -116,7 +116,7 @@ class Ccm(Matcher):
         return device
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the device's memory: a copy sends its tables there itself."""
+        """The fields without the device's memory: a copy sends its tables there itself."""
         return {name: value for name, value in vars(self).items() if name != "_device"}
 
     def memory_bytes(self) -> int:

@@ -362,7 +362,7 @@ def rows_of(table: SubscriptionTable, subscription: Int32) -> SubscriptionTable:
 
 
 def united(found: list[Found], n_events: int, n_subscriptions: int) -> MatchBatch:
-    """Of disjoint sets of subscriptions, found in the same events."""
+    """Merge the matches that disjoint sets of subscriptions found in the same events."""
     bits = np.full((n_events, (n_subscriptions + 63) // 64), ~np.uint64(0))
     for subscription, matches in found:
         gather(matches.offsets, matches.subscription, subscription, bits)

@@ -113,7 +113,10 @@ class GrowingTable:
         if kept is not None:
             at, of = at[kept[of]], of[kept[of]]
         return SubscriptionTable.of_sorted(
-            *(of, self.column[at], self.low[at], self.high[at]),
+            of,
+            self.column[at],
+            self.low[at],
+            self.high[at],
             n_subscriptions=len(numbers),
             n_columns=self.n_columns,
         )

@@ -62,10 +62,8 @@ class UpdatableRein:
                 self._begin_block()
             begin, end = np.searchsorted(number, [block * BLOCK, (block + 1) * BLOCK])
             while begin < end:
-                begin = insert_pairs(
-                    *(begin, end, number, new.column, new.low, new.high),
-                    *(self._lists, self._low_size, self._high_size),
-                )
+                sizes = self._low_size, self._high_size
+                begin = insert_pairs(begin, end, number, new.column, new.low, new.high, self._lists, *sizes)
                 if begin < end:
                     self._lay_out_last_block(room=True)
         return first
