@@ -257,6 +257,12 @@ def test_kernels_see_nothing_of_the_library_but_kernels(module: Path) -> None:
     assert not [name for name in imported_modules(module, LIBRARY) if not is_kernel(name)]
 
 
+@pytest.mark.parametrize("kernels", [p for room in ALGORITHM_ROOMS for p in room.rglob("kernels")], ids=name_of)
+def test_a_file_of_kernels_has_not_the_name_of_one_beside_them(kernels: Path) -> None:
+    names = {file.name for file in kernels.glob("*.py")} & {file.name for file in kernels.parent.glob("*.py")}
+    assert names == {"__init__.py"}
+
+
 def test_only_the_registry_is_asked_for_an_algorithm() -> None:
     for name, module in LIBRARY.items():
         if not within(name, "matchers.algorithms") and not within(name, "matchers.papers"):
