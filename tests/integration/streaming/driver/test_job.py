@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -90,34 +91,29 @@ def test_events_reach_subscribers_and_everything_else_is_answered(sluice: Comman
         again.until("done with what came meanwhile", lambda: again.total("events") == 1)
         assert len(records(kafka, f"{name}.to.alice")) == 4
         assert len(records(kafka, f"{name}.to.bob")) == 2
+    assert "belongs to the query" in sluice("run", "-s", "query.name=somebody-else", code=1)
 
 
-def test_a_second_job_on_the_same_checkpoint_is_refused_and_one_of_the_same_name_takes_over(
-    sluice: CommandLine, kafka: str, tmp_path: Any
+def test_deliveries_to_a_deleted_topic_are_dead_letters_where_the_job_may_make_none(
+    sluice: CommandLine, kafka: str
 ) -> None:
-    sluice.environment["SLUICE_DELIVERIES__LAYOUT"] = "shared"
-    sluice.environment["SLUICE_DELIVERIES__TOPIC"] = f"{sluice.name}.all"
+    name = sluice.name
+    sluice.environment["SLUICE_DELIVERIES__CREATE_TOPICS"] = "false"
     sluice("topics", "create")
-    sluice("subscribe", stdin=lines(subscription("z", "zoe", x=[1]), subscription("y", "yan", x=[{"exists": True}])))
-    with job(sluice) as first:
-        first.running()
-        error = sluice("run", code=1)
-        assert "another job is running on the checkpoint" in error
-        error = sluice("run", "-s", f"query.checkpoint={tmp_path}/other", "-s", "matching.algorithm=scam", code=1)
-        assert "did you mean 'scan'" in error
-
-        with job(sluice, "-s", f"query.checkpoint={tmp_path}/other") as second:
-            second.running()
-            sluice("produce", stdin=lines({"x": 1}))
-            assert first.ended() == 1
-            assert any("has taken over" in line for line in first.other)
-            second.until("done with the event", lambda: second.total("events") == 1)
-            # The first one's transaction never came to be, so there is one delivery each, all on one topic.
-            assert sorted(r.key for r in records(kafka, f"{sluice.name}.all")) == [b"yan", b"zoe"]
-            assert sluice("consume", "zoe") == '{"x": 1}\n'
-
-    error = sluice("run", "-s", "query.name=somebody-else", code=1)
-    assert "belongs to the query" in error
+    sluice("subscribe", stdin=lines(subscription("a", "ann", x=[1]), subscription("b", "ben", x=[1])))
+    topics = Topics(kafka, {})
+    topics.create([Topic(f"{name}.to.ann"), Topic(f"{name}.to.ben")])
+    with job(sluice) as running:
+        running.running()
+        sluice("produce", stdin=lines({"x": 1}))
+        running.until("done with one event", lambda: running.total("events") == 1)
+        delete(topics, f"{name}.to.ben")
+        sluice("produce", stdin=lines({"x": 1, "n": 2}))
+        running.until("done with two events", lambda: running.total("events") == 2)
+        assert len(records(kafka, f"{name}.to.ann")) == 2
+        (letter,) = records(kafka, f"{name}.dead")
+        assert dict(letter.headers)["sluice_reason"] == b"missing_topic"
+        assert dict(letter.headers)["sluice_subscriber"] == b"ben"
 
 
 COUNTS = {"made": 2, "before": 3, "meanwhile": 3}  # partitions by subscriber
@@ -152,6 +148,14 @@ def shared(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sha
             yield Shared(sluice, topics, running.running())
 
 
+def test_a_second_job_on_the_same_checkpoint_and_one_with_a_wrong_setting_are_refused(
+    shared: Shared, tmp_path: Path
+) -> None:
+    assert "another job is running on the checkpoint" in shared.sluice("run", code=1)
+    wrong = ("-s", f"query.checkpoint={tmp_path}/other", "-s", "matching.algorithm=scam")
+    assert "did you mean 'scan'" in shared.sluice("run", *wrong, code=1)
+
+
 def test_a_deleted_topic_of_a_subscriber_is_made_again(shared: Shared, kafka: str) -> None:
     name = shared.sluice.name
     shared.sluice("subscribe", "--wait", stdin=lines(subscription("a", "ann", y=[1]), subscription("b", "ben", y=[1])))
@@ -162,28 +166,6 @@ def test_a_deleted_topic_of_a_subscriber_is_made_again(shared: Shared, kafka: st
     assert len(records(kafka, f"{name}.to.ann")) == 2
     assert [r.value for r in records(kafka, f"{name}.to.ben")] == [b'{"y": 1, "n": 2}']
     assert len(records(kafka, f"{name}.dead")) == letters
-
-
-def test_deliveries_to_a_deleted_topic_are_dead_letters_where_the_job_may_make_none(
-    sluice: CommandLine, kafka: str
-) -> None:
-    name = sluice.name
-    sluice.environment["SLUICE_DELIVERIES__CREATE_TOPICS"] = "false"
-    sluice("topics", "create")
-    sluice("subscribe", stdin=lines(subscription("a", "ann", x=[1]), subscription("b", "ben", x=[1])))
-    topics = Topics(kafka, {})
-    topics.create([Topic(f"{name}.to.ann"), Topic(f"{name}.to.ben")])
-    with job(sluice) as running:
-        running.running()
-        sluice("produce", stdin=lines({"x": 1}))
-        running.until("done with one event", lambda: running.total("events") == 1)
-        delete(topics, f"{name}.to.ben")
-        sluice("produce", stdin=lines({"x": 1, "n": 2}))
-        running.until("done with two events", lambda: running.total("events") == 2)
-        assert len(records(kafka, f"{name}.to.ann")) == 2
-        (letter,) = records(kafka, f"{name}.dead")
-        assert dict(letter.headers)["sluice_reason"] == b"missing_topic"
-        assert dict(letter.headers)["sluice_subscriber"] == b"ben"
 
 
 def test_events_of_one_partition_stay_in_order_however_many_partitions_a_delivery_topic_has(
