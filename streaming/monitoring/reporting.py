@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from streaming.documents.records import OF_EVENTS
 from streaming.documents.trace_context import LOOKED_AT
 from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
-from streaming.monitoring.totals import COUNTED
+from streaming.monitoring.metrics import COUNTED
 from streaming.rows import EVENTS, AcceptedChange, DeadLetter, Published, ReadProgress, Refusal, Row
 
 LOGGED = ("prepare", "apply")  # stages; of the others `latencies` tell

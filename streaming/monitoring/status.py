@@ -11,7 +11,7 @@
     preparation     of the index of the settings, while events are matched without it: step (compiling kernels, loading
                     kernels, building the index), for_s, done, of (algorithms whose kernels are compiled, of how many),
                     left_s (an estimate for compiling; null: unknown); null once the index is in use
-    totals          since the start, the counters of TOTALS (totals.py says what each counts): batches, events,
+    totals          since the start, the counters of TOTALS (metrics.py says what each counts): batches, events,
                     read_bytes, matched, matches, ...
     dead_letters    since the start, by reason; those of which there are none are left out
     publish_errors  since the start, by request and error: requests of tasks that failed at first

@@ -13,22 +13,22 @@ from rich.table import Table
 from rich.text import Text
 
 from streaming.errors import NotRunning
-from streaming.monitoring.totals import LABELS
+from streaming.monitoring.metrics import LABELS
 from streaming.monitoring.wording import (
     EXECUTOR_COLUMNS,
-    STAGES,
+    QUANTILES,
     VERDICTS,
     behind,
     duration,
     executors,
     lags,
     last_batch,
+    latencies,
     memory,
     moment,
     number,
     publish_errors,
     readable,
-    seconds,
     size,
     unknown_lag,
 )
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 PATIENCE_S = 5.0
 MAX_BYTES = 10_000_000  # of an answer
 TROUBLES = 3
-QUANTILES = ("p50", "p95", "p99", "max")
 SHOWN = {
     *("job", "health", "ready", "state", "preparation", "totals", "dead_letters", "publish_errors", "rates"),
     *("latency_s", "lag", "last_batch_at", "broker", "spark", "executors", "resident_bytes", "troubles"),
@@ -99,7 +98,7 @@ def render(document: Document | NotRunning) -> RenderableType:
         Text(),
         _facts(document),
         Text(),
-        _late(document),
+        _table(("latency, last 5 min", *QUANTILES), latencies(document), "lrrrr"),
         *_troubles(document),
         Text(),
         _table(("lag", "partition", "records"), lags(document), "lrr"),
@@ -147,14 +146,6 @@ def _facts(document: Document) -> Table:
     of = ", ".join(f"{whose} {much}" for whose, much in memory(document))
     rows.append(("memory", size(sum(resident)) if resident else "-", of))
     return _table(("", "", ""), rows, "lrl")
-
-
-def _late(document: Document) -> Table:
-    rows = [
-        (STAGES.get(stage, stage), *(seconds(latency[q]) if latency else "-" for q in QUANTILES))
-        for stage, latency in document["latency_s"].items()
-    ]
-    return _table(("latency, last 5 min", *QUANTILES), rows, "lrrrr")
 
 
 def _troubles(document: Document) -> list[Text]:

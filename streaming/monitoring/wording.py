@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from streaming.monitoring.totals import TOTALS
+from streaming.monitoring.metrics import TOTALS, JobMetric
 
 if TYPE_CHECKING:
     from streaming.monitoring.status import Document
 
 LAGS = 10  # partitions that are shown
 EXECUTORS = 10  # executors that are shown
+QUANTILES = ("p50", "p95", "p99", "max")
 EXECUTOR_COLUMNS = ("executor", "host", "cores", "running", "done", "failed", "deliveries")
 
 STAGES = {
@@ -63,10 +65,18 @@ def moment(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+UNITS: dict[str, Callable[[float], str]] = {"": number, "bytes": size, "s": duration, "epoch_s": moment}
+
+
+def labelled(metrics: Iterable[JobMetric], section: Document) -> list[tuple[str, str]]:
+    """The label and the value, with its unit, of each metric of a section."""
+    values = [(metric, section[metric.key]) for metric in metrics]
+    return [(metric.label, "-" if value is None else UNITS[metric.unit](value)) for metric, value in values]
+
+
 def totals(document: Document) -> list[tuple[str, str]]:
     """Each counter's label and number, then those of sizes."""
-    counts = [(of.label, number(document["totals"][of.key])) for of in TOTALS if not of.unit]
-    return counts + [(of.label, size(document["totals"][of.key])) for of in TOTALS if of.unit == "bytes"]
+    return labelled(sorted(TOTALS, key=attrgetter("unit")), document["totals"])
 
 
 def lags(document: Document) -> list[tuple[str, str, str]]:
@@ -93,6 +103,14 @@ def unknown_lag(document: Document) -> str | None:
     """Since when the lag is unknown, if it is."""
     since = max((lag["unknown_since"] for lag in document["lag"] if lag["unknown_since"] is not None), default=None)
     return None if since is None else f"unknown since {moment(since)}"
+
+
+def latencies(document: Document) -> list[tuple[str, ...]]:
+    """The rows below QUANTILES, by stage."""
+    return [
+        (STAGES.get(stage, stage), *(seconds(latency[q]) if latency else "-" for q in QUANTILES))
+        for stage, latency in document["latency_s"].items()
+    ]
 
 
 def publish_errors(document: Document) -> list[tuple[str, int]]:

@@ -8,22 +8,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element, tostring
 
+from streaming.monitoring.metrics import STATE
 from streaming.monitoring.status import Document
 from streaming.monitoring.wording import (
     EXECUTOR_COLUMNS,
-    STAGES,
+    QUANTILES,
     VERDICTS,
     duration,
     executors,
+    labelled,
     lags,
     last_batch,
+    latencies,
     memory,
     moment,
     number,
     publish_errors,
     readable,
     seconds,
-    size,
     totals,
     unknown_lag,
 )
@@ -131,12 +133,7 @@ def _curve(values: Sequence[float], most: float) -> Element:
 
 
 def _latency(document: Document) -> Element:
-    quantiles = ("p50", "p95", "p99", "max")
-    rows = [
-        (STAGES[stage], *(seconds(latency[q]) if latency else "-" for q in quantiles))
-        for stage, latency in document["latency_s"].items()
-    ]
-    table = _table(("", *quantiles), rows)
+    table = _table(("", *QUANTILES), latencies(document))
     return _section("Latency, last five minutes", table, _note("of events that matched"))
 
 
@@ -155,17 +152,12 @@ def _subscriptions(document: Document) -> Element:
     state = document["state"]
     if state is None:
         return _section("Subscriptions", _note("restoring"))
-    joins = f"{number(state['joins'])}{', one running' if state['joining'] else ''}"
-    facts = [
-        ("subscriptions", number(state["subscriptions"])),
-        ("version", number(state["version"])),
-        ("parts", number(state["parts"])),
-        ("size of the parts", size(state["bytes"])),
-        ("compactions", joins),
-        ("last saved", moment(state["saved_at"]) if state["saved_at"] else "-"),
-        *((("oldest unsaved change", duration(state["unsaved_s"])),) if state["unsaved_s"] else ()),
-    ]
-    return _section("Subscriptions", _table((), facts), _note(f"index: {state['index']}"))
+    facts = dict(labelled(STATE, state))
+    if state["joining"]:
+        facts["compactions"] += ", one running"
+    if not state["unsaved_s"]:
+        del facts["oldest unsaved change"]
+    return _section("Subscriptions", _table((), facts.items()), _note(f"index: {state['index']}"))
 
 
 def _job(document: Document) -> Element:

@@ -32,9 +32,9 @@ from streaming.monitoring import status, verdicts
 from streaming.monitoring.exposition import BOUNDS_S, Exposition
 from streaming.monitoring.figures import INTERVAL_S, INTERVALS, Figures
 from streaming.monitoring.memory import resident_bytes
+from streaming.monitoring.metrics import LABELS
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.reporting import Report, Stage, by_request
-from streaming.monitoring.totals import LABELS
 from streaming.monitoring.verdicts import BEAT_S, BROKER_S, ailing, waiting
 from streaming.monitoring.view import (
     BUILDING,

@@ -1,0 +1,187 @@
+"""List the metrics of a job: the log line of a batch, spans, /status.json, /metrics, the page and `top` show these."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class JobMetric(NamedTuple):
+    """A value in a section of /status.json."""
+
+    key: str  # there; a counter's in reports, the log and spans too
+    label: str = ""  # on the page and in `top`; none: they show it another way
+    metric: str = ""  # of Prometheus; none: metrics count it another way
+    help: str = ""  # of the metric
+    unit: str = ""
+    labels: tuple[str, ...] = ()  # the metric's, where the value is a mapping, or several counters are one metric
+    result: tuple[str, ...] = ()  # of a counter that is one of several: the value of the label `result`
+    without: float | None = None  # the metric's value while the section is null
+
+
+OF_CHANGES = "Changes of subscriptions, without those of a query's first start."
+
+# Of all rows that were read.
+READ = (
+    JobMetric("batches", "batches", "sluice_batches", "Batches that had rows."),
+    JobMetric("events", "events", "sluice_events", "Events read, those that cannot be decoded among them."),
+    JobMetric("read_bytes", "read", "sluice_read_bytes", "Keys and values of all that was read.", unit="bytes"),
+)
+# What a batch's report counts.
+COUNTED = (
+    JobMetric("matched", "events that matched", "sluice_matched_events", "Events that some subscription matched."),
+    JobMetric("matches", "matches", "sluice_matches", "Pairs of an event and a subscription that matches it."),
+    JobMetric("deliveries", "deliveries", "sluice_deliveries", "Deliveries committed to the topics of subscribers."),
+    JobMetric("undecodable", "events not decoded"),  # dead letters by reason
+    JobMetric("changes", "changes accepted", "sluice_changes", OF_CHANGES, labels=("result",), result=("accepted",)),
+    JobMetric("refused", "changes refused", "sluice_changes", OF_CHANGES, labels=("result",), result=("refused",)),
+    JobMetric(
+        "over_quota",
+        "deliveries over quota",
+        "sluice_deliveries_over_quota",
+        "Deliveries over quotas.deliveries_per_second.",
+    ),
+    JobMetric(
+        "workers_lost",
+        "workers lost",
+        "sluice_workers_lost",
+        "Times that workers died on a batch, or were killed because they hung.",
+    ),
+    JobMetric(
+        "workers_hung", "workers that hung", "sluice_workers_hung", "Times that workers were killed because they hung."
+    ),
+    JobMetric(
+        "transactions_aborted",
+        "transactions aborted",
+        "sluice_transactions_aborted",
+        "Aborted attempts at a transaction.",
+    ),
+    JobMetric(
+        "unreported",
+        "events of lost tasks",
+        "sluice_events_unreported",
+        "Events committed by tasks that were lost before they reported, by offsets: no other counter has them.",
+    ),
+    JobMetric(
+        "deleted_unread",
+        "events deleted unread",
+        "sluice_events_deleted_unread",
+        "Events deleted from their topic before they were read, by offsets: ends of transactions among them count too.",
+    ),
+    JobMetric(
+        "slot_transactions",
+        "transactions of tasks",
+        "sluice_slot_transactions",
+        "Transactions that tasks committed, each in a slot.",
+    ),
+    JobMetric(
+        "published_bytes",
+        "published by tasks",
+        "sluice_published_bytes",
+        "Record batches that tasks published, as brokers store them.",
+        unit="bytes",
+    ),
+)
+TOTALS = (*READ, *COUNTED)
+LABELS = {total.key: total.label for total in TOTALS}
+
+STATE = (
+    JobMetric("subscriptions", "subscriptions", "sluice_subscriptions", "Subscriptions, paused ones included."),
+    JobMetric("version", "version", "sluice_state_version", "Changes that the state takes into account, by offsets."),
+    JobMetric("parts", "parts", "sluice_state_parts", "Parts that the state consists of."),
+    JobMetric(
+        "bytes",
+        "size of the parts",
+        "sluice_state_bytes",
+        "Size of the parts, as the workers of each host load them.",
+        unit="bytes",
+    ),
+    JobMetric("joins", "compactions"),  # in a histogram
+    JobMetric(
+        "saved_at",
+        "last saved",
+        "sluice_state_saved_timestamp_seconds",
+        "When the state was last saved.",
+        unit="epoch_s",
+    ),
+    JobMetric(
+        "unsaved_s",
+        "oldest unsaved change",
+        "sluice_state_unsaved_seconds",
+        "Age of the oldest change that no save of the state has; 0 if all are saved.",
+        unit="s",
+    ),
+)
+
+# By section of the status; "" is its top level.
+COUNTERS = {
+    "totals": TOTALS,
+    "job": (JobMetric("restarts", "restarts", "sluice_restarts", "Times that the supervisor started the job again."),),
+    "": (
+        JobMetric(
+            "publish_errors",
+            metric="sluice_publish_errors",
+            help="Requests of tasks to the brokers that failed and succeeded later, by error.",
+            labels=("request", "error"),
+        ),
+    ),
+}
+GAUGES = {
+    "health": (JobMetric("ok", metric="sluice_healthy", help="1 if the job is alive, as /health says."),),
+    "ready": (JobMetric("ok", metric="sluice_ready", help="1 if the job is ready, as /ready says."),),
+    "job": (
+        JobMetric("start_s", "start took", "sluice_start_duration_seconds", "From the start of the job until it ran."),
+    ),
+    "state": STATE,
+    "preparation": (
+        JobMetric(
+            "for_s",
+            metric="sluice_without_index_seconds",
+            help="Time for which events have been matched without the index of the settings, while kernels are "
+            "compiled and the index is built; 0 with it.",
+            without=0,
+        ),
+    ),
+    "in_hand": (
+        JobMetric(
+            "without_progress_s",
+            metric="sluice_batch_without_progress_seconds",
+            help="Time for which the current batch has made no progress in its stage; 0 between two batches.",
+            without=0,
+        ),
+    ),
+    "broker": (
+        JobMetric(
+            "answered_at",
+            metric="sluice_broker_answered_timestamp_seconds",
+            help="Time of the broker's last answer about the ends of the topics.",
+        ),
+    ),
+    "spark": (
+        JobMetric(
+            "rows_per_s_read",
+            metric="sluice_spark_input_rows_per_second",
+            help="Rows a second that Spark's query read in its last batch.",
+        ),
+        JobMetric(
+            "rows_per_s_done",
+            metric="sluice_spark_processed_rows_per_second",
+            help="Rows a second that Spark's query processed in its last batch.",
+        ),
+        JobMetric(
+            "phases_s",
+            metric="sluice_spark_phase_seconds",
+            help="Phases of the last batch of Spark's query, by Spark's names.",
+            labels=("phase",),
+        ),
+        JobMetric("heap_bytes", metric="sluice_jvm_heap_bytes", help="Heap of the driver's JVM.", labels=("area",)),
+    ),
+    "": (
+        JobMetric("last_batch_at", metric="sluice_last_batch_timestamp_seconds", help="When the last batch was done."),
+        JobMetric(
+            "resident_bytes",
+            metric="sluice_processes_resident_bytes",
+            help="Memory of the processes below the driver; what they share counts in each.",
+            labels=("role",),
+        ),
+    ),
+}
