@@ -35,7 +35,7 @@ from streaming.kernels import ahead, rehearsal
 from streaming.kernels.ahead import CompiledKernels
 from streaming.log import logger
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.reporting import NullObserver, Observers, Report
+from streaming.monitoring.reporting import Observer, Observers, Report
 from streaming.monitoring.spark import progress
 from streaming.monitoring.view import BUILDING, COMPILING, LOADING, RUNNING, STARTING, STOPPING
 from streaming.process import checkpoint, code_archive
@@ -286,7 +286,7 @@ def _read_to_the_end(ends: TopicEnds, state: State, settings: Settings) -> bool:
     return told is not None and all(end <= positions.get(at, 0) for at, end in told.items())
 
 
-class _Told(NullObserver):
+class _Told(Observer):
     """Tells the supervisor, if there is one, of the first batch that had rows and is done."""
 
     def __init__(self, supervisor: RestartHistory | None) -> None:

@@ -36,7 +36,7 @@ from streaming.errors import BrokerUnreachable, ExecutorLost, SparkFailed, Unset
 from streaming.kafka.deleted import DeletedEvents
 from streaming.kafka.sink import Offsets
 from streaming.log import logger
-from streaming.monitoring.reporting import CommittedTransaction, NullObserver, Observer, Report
+from streaming.monitoring.reporting import CommittedTransaction, Observer, Report
 from streaming.rows import (
     EVENTS,
     PACKED,
@@ -98,7 +98,7 @@ class Pipeline:
     careful: bool = True
     time_limit: TimeLimit | None = None  # of the tasks of a batch
     describe: Callable[[str], object] = lambda text: None  # the next job of Spark, for its UI
-    observer: Observer = field(default_factory=NullObserver)
+    observer: Observer = field(default_factory=Observer)
     deleted: DeletedEvents = field(default_factory=DeletedEvents)
     # The partitions of both topics that a batch reads, by its number.
     planned: Callable[[int], Iterable[tuple[str, int]]] = lambda number: ()

@@ -16,7 +16,7 @@ from streaming.latencies import Latencies
 from streaming.log import logger
 from streaming.monitoring.figures import Figures
 from streaming.monitoring.memory import resident_bytes
-from streaming.monitoring.reporting import Report
+from streaming.monitoring.reporting import Observer, Report
 from streaming.monitoring.troubles import Troubles
 from streaming.monitoring.verdicts import BROKER_S, look_at, stuck, without_progress_s
 from streaming.monitoring.view import (
@@ -43,8 +43,8 @@ Ends = Mapping[tuple[str, int], int]  # (topic, partition) -> offset
 Committed = Callable[[Collection[tuple[str, int]]], Ends]
 
 
-class Monitor:
-    """An `Observer` of the batches.
+class Monitor(Observer):
+    """Observes the batches and the broker, and hands out views of the job.
 
     Each value is replaced whole by the one thread that writes it, so nobody waits for a lock. While the monitor is
     open, a thread of its own watches whether the current batch makes progress, which no thread can do that waits for

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from streaming.documents.records import OF_EVENTS
 from streaming.documents.trace_context import LOOKED_AT
@@ -156,8 +156,8 @@ def by_request(errors: Mapping[str, int]) -> dict[str, dict[str, int]]:
     return found
 
 
-class Observer(Protocol):
-    """Called by the thread that runs the batches, which waits for it."""
+class Observer:
+    """Called by the thread that runs the batches, which waits for it. Does nothing by itself."""
 
     def doing(self, batch: int, stage: str) -> None:
         """A batch begins a stage (prepare, measure, match, publish), or continues with it."""
@@ -175,21 +175,7 @@ class Observer(Protocol):
         """So many events were deleted before they could be read, of batches that are done."""
 
 
-class NullObserver:
-    """Does nothing when it is called."""
-
-    def doing(self, batch: int, stage: str) -> None: ...
-
-    def idle(self) -> None: ...
-
-    def progressed(self) -> None: ...
-
-    def batch(self, report: Report) -> None: ...
-
-    def deleted(self, events: int) -> None: ...
-
-
-class Observers:
+class Observers(Observer):
     """Calls several observers in their order."""
 
     def __init__(self, *observers: Observer) -> None:

@@ -18,7 +18,7 @@ from opentelemetry.trace import Link, SpanKind, StatusCode, get_current_span, se
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from streaming.log import logger
-from streaming.monitoring.reporting import Report, Stage
+from streaming.monitoring.reporting import Observer, Report, Stage
 from streaming.monitoring.wording import readable
 from streaming.version import VERSION
 
@@ -27,9 +27,8 @@ log = logger("sluice.monitoring")
 LAST_S = 3.0  # for what is still to be sent at the end
 
 
-class Traces:
-    """An `Observer` of the batches. `with Traces(...) as traces`; at the end it takes LAST_S to send the remaining
-    traces.
+class Traces(Observer):
+    """`with Traces(...) as traces`; at the end it takes LAST_S to send the remaining traces.
 
     `batch` only records. A thread of OpenTelemetry sends every few seconds; its queue is bounded and drops the oldest.
     The resource is the query: `service.instance.id` differs in each process.
@@ -58,14 +57,6 @@ class Traces:
         ending.join(LAST_S)
         self._collector.shutdown()  # end the pause before the next try
         self._collector.close()
-
-    def doing(self, batch: int, stage: str) -> None: ...
-
-    def idle(self) -> None: ...
-
-    def progressed(self) -> None: ...
-
-    def deleted(self, events: int) -> None: ...
 
     def batch(self, report: Report) -> None:
         root = self._tracer.start_span(

@@ -24,7 +24,7 @@ from streaming.driver.batch_order import in_order
 from streaming.driver.composition import Names
 from streaming.driver.pipeline import Pipeline
 from streaming.kafka import sink as kafka_sink
-from streaming.monitoring.reporting import NullObserver, Report
+from streaming.monitoring.reporting import Observer, Report
 from streaming.publishing import contract
 from streaming.publishing.connection.options import Options
 from streaming.publishing.contract import Offsets, ProducerEpoch, RecordBatches, TopicPartition
@@ -308,7 +308,7 @@ def step(p: Pipeline, *rows: dict[str, Any], most: int = 1_000_000) -> list[Reco
     return [record for records, _ in sink.transactions[before:] for record in records]
 
 
-class Reports(NullObserver):
+class Reports(Observer):
     """Of the batches that had rows."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from streaming.documents.trace_context import LOOKED_AT
 from streaming.driver import assembly
 from streaming.driver.isolation import Lost
 from streaming.monitoring import tracing
-from streaming.monitoring.reporting import CommittedTransaction, NullObserver, Observers, Report, Stage
+from streaming.monitoring.reporting import CommittedTransaction, Observer, Observers, Report, Stage
 from streaming.monitoring.tracing import Traces
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Published, ReadProgress, Row
 from streaming.version import VERSION
@@ -351,7 +351,7 @@ def test_what_waits_at_the_end_is_sent(receiver: Collector, monkeypatch: pytest.
 
 
 def test_the_job_tells_traces_of_its_batches_if_it_is_to(receiver: Collector) -> None:
-    nobody = NullObserver()
+    nobody = Observer()
     monitor: Any = nobody
     with ExitStack() as last:
         assert assembly.observer(Settings(), monitor, last) is nobody
