@@ -63,7 +63,7 @@ class Avro:
         if left := len(data.read()):
             raise Undecodable(f"not Avro of schema {id}: {left} bytes follow the record")
         if not isinstance(event, dict):
-            raise Undecodable(f"schema {id} is does not describe a record: the value is {kind(event)}")
+            raise Undecodable(f"schema {id} does not describe a record: the value is {kind(event)}")
         return event
 
     def _opened(self, id: int) -> Read:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from streaming.text_format import cut
+
 Headers = Mapping[str, Sequence[bytes]]  # by name all values, in the order of the record
 Decode = Callable[[bytes | None, Headers], dict[str, Any]]  # raises Undecodable
 
@@ -16,7 +18,7 @@ class Undecodable(ValueError):
     """The bytes are no event; the text gives the reason for readers of the dead letter."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(why if len(why) <= MOST_CHARACTERS else why[: MOST_CHARACTERS - 3] + "...")
+        super().__init__(cut(why, MOST_CHARACTERS))
 
 
 def kind(value: object) -> str:

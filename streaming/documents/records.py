@@ -251,7 +251,11 @@ def statuses(
     common = orjson.dumps(since.as_data())[1:-1]
     for id, subscriber, offset, paused in changes:
         value = b'{"id":%b,"status":"%b","subscriber":"%b",%b,"change":{"partition":%d,"offset":%d}}' % (
-            *(orjson.dumps(id), b"paused" if paused else b"accepted", subscriber.encode(), common),
-            *(partition, offset),
+            orjson.dumps(id),
+            b"paused" if paused else b"accepted",
+            subscriber.encode(),
+            common,
+            partition,
+            offset,
         )
         yield Record(topic, id.encode(), value, [])

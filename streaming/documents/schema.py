@@ -326,8 +326,12 @@ _ARGUMENTS: dict[str, Schema] = {
             "absent field is not a value."
         ),
         "examples": [
-            *("IBM", ["IBM", 5, None], {"prefix": "MS"}, {"suffix": [".png", ".jpg"]}),
-            *(["IBM", {"prefix": "MS"}], {"numeric": [">", 100]}),
+            "IBM",
+            ["IBM", 5, None],
+            {"prefix": "MS"},
+            {"suffix": [".png", ".jpg"]},
+            ["IBM", {"prefix": "MS"}],
+            {"numeric": [">", 100]},
         ],
         "type": [*_SCALARS, "array", "object"],
         "items": _ref("excluded"),

@@ -20,6 +20,7 @@ from matchers.errors import known
 from matchers.language.lowering import Conjunction, lower
 from matchers.language.parsing import parse
 from streaming.documents import instants
+from streaming.text_format import cut
 
 MAX_ID_LENGTH = 200
 MAX_BYTES = 1_000_000  # of a document
@@ -68,7 +69,7 @@ class Refused(ValueError):
 
     def __init__(self, id: str | None, reason: str) -> None:
         self.id = id
-        super().__init__(_cut(reason, MOST_CHARACTERS))
+        super().__init__(cut(reason, MOST_CHARACTERS))
 
 
 def read_change(key: bytes | None, value: bytes | None) -> Change:
@@ -170,8 +171,4 @@ def _short(value: object) -> str:
         text = repr(value)
     except RecursionError:
         return "something nested deeply"
-    return _cut(text, 60)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
+    return cut(text, 60)

@@ -141,7 +141,7 @@ def test_a_union_of_records_is_an_event_and_a_number_is_none(registry: SchemaReg
     decode = opened("avro", registry)
     assert decode(avro(registry, [POINT, other], ("Other", {"y": "z"})), {}) == {"y": "z"}
     why = reason(decode, avro(registry, "long", 5, subject="numbers"))
-    assert why == "schema 2 is does not describe a record: the value is a number"
+    assert why == "schema 2 does not describe a record: the value is a number"
 
 
 def test_damaged_avro_is_told(registry: SchemaRegistry) -> None:
