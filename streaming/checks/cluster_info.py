@@ -86,7 +86,7 @@ class KafkaClusterInfo:
         return self.settings_of([topic]).get(topic)
 
     def settings_of(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-        """By topic, without those whose settings may not be seen."""
+        """The settings by topic; a topic whose settings this user may not see is left out."""
         found = self._configs([ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics])
         return {resource.name: configs for resource, configs in found.items()}
 

@@ -47,7 +47,7 @@ LOGICAL_READERS.update(_READERS)  # fastavro has one table for the process; the 
 
 
 def as_json(schema: Any) -> Any:
-    """The same schema, reduced to the parts that determine how bytes are read."""
+    """Reduce a schema to the parts that determine how bytes are read."""
     if isinstance(schema, list):
         return [as_json(branch) for branch in schema]
     if isinstance(schema, str):

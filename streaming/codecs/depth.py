@@ -9,7 +9,7 @@ from streaming.codecs.contract import Undecodable
 
 
 def checked(event: dict[str, Any]) -> dict[str, Any]:
-    """The same event, if it is shallow enough. Raises Undecodable."""
+    """Return the event if it is shallow enough. Raises Undecodable."""
     if is_too_deep(event):
         raise Undecodable(f"nested deeper than {MAX_LEVELS}")
     return event

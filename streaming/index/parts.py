@@ -62,7 +62,7 @@ class RemoteFile:
 
     @property
     def path(self) -> Path:
-        """Where a worker has it."""
+        """The file's place on a worker."""
         return _fetched(self.url.rpartition("/")[2])
 
     def destroy(self) -> None:

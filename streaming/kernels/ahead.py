@@ -32,7 +32,7 @@ class CompiledKernels(NamedTuple):
 
 
 def needed(algorithms: Collection[str]) -> list[list[str]]:
-    """What has to be compiled for jobs with these algorithms, each list after the one before."""
+    """List what jobs with these algorithms still have to compile, each list after the one before."""
     return [left for stage in _stages(algorithms) if (left := [name for name in stage if not stamp.is_compiled(name)])]
 
 

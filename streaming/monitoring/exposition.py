@@ -117,7 +117,7 @@ def _of_batches(figures: Figures) -> Iterator[Family]:
 
 
 def _of_executors(view: JobView) -> Iterator[Family]:
-    """Only of executors that run now, so labels stay few where executors come and go."""
+    """Metrics of the executors that run now, so labels stay few where executors come and go."""
     executors, labels = view.progress.executors, ["executor", "host"]
     yield GaugeMetricFamily("sluice_executors", "Executors of Spark that run now.", len(executors))
     tasks = CounterMetricFamily(

@@ -172,7 +172,7 @@ class Observer:
         """A batch that had rows is done, and `report.fields` was called."""
 
     def deleted(self, events: int) -> None:
-        """So many events were deleted before they could be read, of batches that are done."""
+        """Some events of batches that are done were deleted before they could be read."""
 
 
 class Observers(Observer):

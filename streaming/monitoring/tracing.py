@@ -153,7 +153,7 @@ class _LogHandler(logging.Handler):
 
 
 def _operation(name: str, kind: str) -> dict[str, str]:
-    """As OpenTelemetry's conventions for messaging have it."""
+    """Attributes that name an operation by OpenTelemetry's conventions for messaging."""
     return {"messaging.system": "kafka", "messaging.operation.name": name, "messaging.operation.type": kind}
 
 

@@ -19,14 +19,14 @@ LOOK_AT = {  # by stage
 
 
 def look_at(view: JobView, stage: str) -> str:
-    """What may be the reason that a batch makes no progress in a stage."""
+    """Name the parts that may keep a batch from making progress in a stage."""
     if view.preparation is None:
         return LOOK_AT[stage]
     return f"the kernels and the index, which are not there yet ({view.preparation.step}); then {LOOK_AT[stage]}"
 
 
 def notes(view: JobView) -> list[str]:
-    """What somebody should know of a job that may well be ready."""
+    """Remarks on a job that do not keep it from being ready."""
     preparation = view.preparation
     if preparation is None:
         return []

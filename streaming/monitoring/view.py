@@ -54,7 +54,7 @@ class StateView:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done for the index of the settings while events are matched without it."""
+    """The preparation of the index of the settings, while events are matched without it."""
 
     step: str
     since: float  # epoch s: since when events are matched without it

@@ -35,7 +35,7 @@ class Matched(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Which subscriptions match which rows."""
+    """The subscriptions that match each row."""
 
     dead: Mapping[int, tuple[str, str]]  # row -> reason and detail, of an event that nobody can get
     parts: Sequence[Matched]
@@ -52,7 +52,7 @@ class Matches(NamedTuple):
 
     @classmethod
     def none(cls, rows: int) -> Matches:
-        """Of rows that are no events."""
+        """The matches of rows that are no events: none."""
         return cls.of({}, (), np.zeros(rows, np.int32), np.zeros(rows, np.int32))
 
     def between(self, begin: int, end: int) -> tuple[Int64, Texts, Texts]:
@@ -66,7 +66,7 @@ class Matches(NamedTuple):
         return np.concatenate(rows), Texts.joined(subscribers), Texts.joined(ids)
 
     def bounded(self, most: int) -> Matches:
-        """The same, but a row that more than `most` subscriptions match is dead; 0: any number may."""
+        """Declare each row dead that more than `most` subscriptions match; 0: any number may match."""
         if not most or not (self.total > most).any():
             return self
         many = self.total > most
@@ -90,7 +90,7 @@ class Matches(NamedTuple):
 
 @dataclass(frozen=True)
 class EventMatching:
-    """What events are matched against: the parts of the state, or of one shard, and how events are read."""
+    """Matches events against the parts of the state, or of one shard."""
 
     parts: Sequence[Part]
     removed: Sequence[Int32]  # positions of each part

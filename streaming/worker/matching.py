@@ -84,7 +84,7 @@ def _packed(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Work:
-    """What tasks are to do with a batch, or with one shard of it.
+    """The work of tasks on a batch, or on one shard of it.
 
     Without shards a task matches and publishes (`__call__`). The tasks of a shard `ship` what they match to others,
     which `publish` it.

@@ -1,4 +1,4 @@
-"""What the driver tells tasks about how to publish."""
+"""Pass producers and limits from the driver to the tasks that publish."""
 
 from __future__ import annotations
 

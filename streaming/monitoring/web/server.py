@@ -163,7 +163,7 @@ class _Request(BaseHTTPRequestHandler):
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"GET and HEAD only\n")
 
     def _is_for_us(self) -> bool:
-        """On the loopback interface, refuse requests under a name that a web page made to mean this host (DNS
+        """Reject requests to the loopback interface under a name that a web page made to mean this host (DNS
         rebinding)."""
         host = self.headers.get("Host")
         if not self._loopback or host is None:
