@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 HEX_BYTES = 512  # of a value that is no text
-PIECE = 16  # bytes a line
+LINE_BYTES = 16  # of hexadecimal
 
 
 def plain(text: str, *, quoted: bool = True) -> str:
@@ -61,9 +61,9 @@ def _harmless(text: str) -> bool:
 
 
 def _dump(value: bytes) -> Iterator[str]:
-    for begin in range(0, min(len(value), HEX_BYTES), PIECE):
-        piece = value[begin : min(begin + PIECE, HEX_BYTES)]
+    for begin in range(0, min(len(value), HEX_BYTES), LINE_BYTES):
+        piece = value[begin : min(begin + LINE_BYTES, HEX_BYTES)]
         text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in piece)
-        yield f"{begin:08x}  {piece.hex(' '):{3 * PIECE - 1}}  {text}"
+        yield f"{begin:08x}  {piece.hex(' '):{3 * LINE_BYTES - 1}}  {text}"
     if len(value) > HEX_BYTES:
         yield f"and {len(value) - HEX_BYTES:,} bytes more"

@@ -14,7 +14,7 @@ from streaming.kafka.outputs import trial
 if TYPE_CHECKING:
     from config.model import Settings
 
-MOST = 1_000  # topics that are looked at
+MOST_TOPICS = 1_000  # topics that are looked at
 FAR_KB = 1_024  # of read-ahead; Linux's default is 128
 INDEX_BYTES = "segment.index.bytes"
 
@@ -37,11 +37,11 @@ def finding(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
 
 
 def existing(settings: Settings, there: Mapping[str, int]) -> list[str]:
-    """The names of delivery topics, at most MOST."""
+    """The names of delivery topics, at most MOST_TOPICS."""
     deliveries = settings.deliveries
     if deliveries.layout == "shared":
         return [deliveries.topic] if deliveries.topic in there else []
-    return sorted(topic for topic in there if topic.startswith(deliveries.prefix))[:MOST]
+    return sorted(topic for topic in there if topic.startswith(deliveries.prefix))[:MOST_TOPICS]
 
 
 def _text(settings: Settings, found: Mapping[str, object], different: Mapping[str, Mapping[str, str]]) -> str:

@@ -16,7 +16,7 @@ from streaming.codecs.avro_schema import as_json, is_recursive
 from streaming.codecs.contract import Headers, Undecodable, kind
 from streaming.codecs.registry import MAX_REFERENCES, Registry, Schema
 
-MAX_NUMBERS = 200_000  # in a record whose schema holds itself: the slow reader takes 10 us for each
+MAX_NUMBERS = 200_000  # in a record whose schema holds itself: the slow reader takes 10 µs for each
 Read = Callable[[BytesIO], Any]
 
 
@@ -53,7 +53,7 @@ class Avro:
         id = framing.schema_id(value)
         read = self._reads.get(id) or self._opened(id)
         data = BytesIO(value or b"")
-        data.seek(framing.LENGTH)
+        data.seek(framing.FRAME_BYTES)
         try:
             event = read(data)
         except RecursionError:

@@ -11,8 +11,8 @@ from typing import Any
 
 from streaming.codecs.contract import Undecodable
 
-MOST_PER_BYTE = 16  # a record in a record in a record, down to one number, is four
-MOST_AT_ONCE = 10_000  # of a whole event beyond that
+MOST_VALUES_PER_BYTE = 16  # a record in a record in a record, down to one number, is four
+MOST_FREE_VALUES = 10_000  # of a whole event beyond that
 
 Cost = tuple[int, int]  # bytes, values
 _PRIMITIVE = {"null": 0, "float": 4, "double": 8}  # bytes; one at least for all others
@@ -21,7 +21,7 @@ _PRIMITIVE = {"null": 0, "float": 4, "double": 8}  # bytes; one at least for all
 def check(schema: Any, named: Mapping[str, Any]) -> None:
     """Check the bounds of a schema, as fastavro parsed it, and of the named ones. Raises Undecodable."""
     bytes, values = _Costs(named).of(schema)
-    if values > MOST_PER_BYTE * bytes + MOST_AT_ONCE:
+    if values > MOST_VALUES_PER_BYTE * bytes + MOST_FREE_VALUES:
         raise Undecodable(f"a record of {bytes} bytes would decode to {values} values")
 
 
@@ -64,8 +64,8 @@ class _Costs:
 
     def _within(self, what: str, schema: Any, cost: int) -> None:
         bytes, values = self.of(schema)
-        if values > MOST_PER_BYTE * (bytes + cost):
+        if values > MOST_VALUES_PER_BYTE * (bytes + cost):
             raise Undecodable(
                 f"{what} takes {bytes + cost} bytes at least and is then {values} values; "
-                f"a byte may be {MOST_PER_BYTE} at most"
+                f"a byte may be {MOST_VALUES_PER_BYTE} at most"
             )

@@ -17,7 +17,7 @@ from streaming.codecs.registry import Registry
 from streaming.errors import JobError
 
 Path = tuple[int, ...]  # which message of a file: its place, then its place within that message, and so on
-_MOST_BYTES = 5  # of a varint here: 32 bits
+_MOST_VARINT_BYTES = 5  # 32 bits
 
 
 class Protobuf:
@@ -64,7 +64,7 @@ class Protobuf:
 def _path(value: bytes) -> tuple[Path, int]:
     """The path of the message type, and the offset of the message. The path is a count and as many places; a count of 0
     stands for place 0."""
-    count, at = _varint(value, framing.LENGTH)
+    count, at = _varint(value, framing.FRAME_BYTES)
     if count == 0:
         return (0,), at
     if not 0 < count <= len(value):
@@ -79,7 +79,7 @@ def _path(value: bytes) -> tuple[Path, int]:
 def _varint(value: bytes, at: int) -> tuple[int, int]:
     """A signed number (zigzag), and the offset of the next byte."""
     number = 0
-    for shift in range(_MOST_BYTES):
+    for shift in range(_MOST_VARINT_BYTES):
         if at + shift >= len(value):
             raise Undecodable("the value ends within the path of its message")
         byte = value[at + shift]

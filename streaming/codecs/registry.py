@@ -20,7 +20,7 @@ from streaming.codecs.contract import Undecodable
 from streaming.codecs.settings import RegistrySettings
 from streaming.errors import JobError, RegistryUnreachable
 
-MAX_BYTES = 1_000_000  # of an answer
+MAX_ANSWER_BYTES = 1_000_000
 MAX_REFERENCES = 100  # schemas that one needs, those that they need included
 GREATEST_ID = 2**31 - 1
 REMEMBER_UNKNOWN_S = 5.0  # so that many records of one unknown id are not as many requests
@@ -115,8 +115,8 @@ class Registry:
         reason = ""
         if status == 404 and document.get("error_code") in UNKNOWN:
             reason = f"{what} is not known to the registry"
-        if len(response.data) > MAX_BYTES:
-            reason = f"{what} is larger than {MAX_BYTES:,} bytes"
+        if len(response.data) > MAX_ANSWER_BYTES:
+            reason = f"{what} is larger than {MAX_ANSWER_BYTES:,} bytes"
         if reason:
             now = time.monotonic()
             self._unknown = {p: known for p, known in self._unknown.items() if known[0] > now}

@@ -23,11 +23,11 @@ from streaming.documents import instants
 from streaming.text_format import cut
 
 MAX_ID_LENGTH = 200
-MAX_BYTES = 1_000_000  # of a document
+MAX_DOCUMENT_BYTES = 1_000_000
 SUBSCRIBER = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 MOST_CHARACTERS = 1_000  # of a reason: it goes into a header of the dead letter, and may quote the document
 _LONG_INTEGER = re.compile(rb"[0-9]{19}")
-_DIGITS = 400  # no double has as many; Python refuses to read some thousands
+_MOST_DIGITS = 400  # no double has as many; Python refuses to read some thousands
 KEYS = ("id", "subscriber", "pattern", "expires_at", "paused")
 
 
@@ -79,8 +79,8 @@ def read_change(key: bytes | None, value: bytes | None) -> Change:
         if id is None:
             raise Refused(None, "a withdrawal (no value) needs the subscription's id as its key")
         return Change(Subscription(id), None)
-    if len(value) > MAX_BYTES:
-        raise Refused(id, f"the document has {len(value):,} bytes; at most {MAX_BYTES:,} are taken")
+    if len(value) > MAX_DOCUMENT_BYTES:
+        raise Refused(id, f"the document has {len(value):,} bytes; at most {MAX_DOCUMENT_BYTES:,} are taken")
     try:
         document = parsed(value)
     except orjson.JSONDecodeError as error:
@@ -103,7 +103,7 @@ def parsed(text: bytes | str) -> Any:
 
 
 def _integer(digits: str) -> float:
-    return int(digits) if len(digits) <= _DIGITS else float(digits)
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def id_of(key: bytes | None, value: bytes | None) -> bytes | None:

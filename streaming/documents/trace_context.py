@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-LOOKED_AT = 8  # of the events that are delivered: whether they belong to traces
+TRACED_EVENTS = 8  # the first of those delivered, which are asked for a trace
 TRACE_CONTEXT = ("traceparent", "tracestate")  # headers, as the W3C has them
 
 

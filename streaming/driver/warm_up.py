@@ -14,7 +14,7 @@ from matchers.index.compiling import FEWEST_DOCUMENTS
 from streaming.driver.isolation import lost
 from streaming.driver.pipeline import OUTPUT
 from streaming.kernels import rehearsal
-from streaming.kernels.rehearsal import NOWHERE, SOME
+from streaming.kernels.rehearsal import FEW_EVENTS, NOWHERE
 from streaming.publishing.contract import ProducerEpoch
 from streaming.rows import Source
 from streaming.state.state import State
@@ -30,7 +30,7 @@ def workers(spark: SparkSession, state: State, settings: TaskSettings) -> None:
     spark.sparkContext.setJobDescription("warm-up of the workers")
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
-    rows = spark.createDataFrame(rehearsal.rows(2 * FEWEST_DOCUMENTS * n, SOME * n)).repartition(n)
+    rows = spark.createDataFrame(rehearsal.rows(2 * FEWEST_DOCUMENTS * n, FEW_EVENTS * n)).repartition(n)
     as_json = replace(settings, codec="json")  # as the rows are; the codec of the events only gets loaded by them
     for load in state.work(settings):
         match = replace(load, settings=as_json)
@@ -54,7 +54,7 @@ def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> No
     """
     made = rehearsal.indexed(algorithm, options)
     rehearsal.rehearse(made, TaskSettings())
-    rows = spark.createDataFrame(rehearsal.rows(0, SOME)).coalesce(1)
+    rows = spark.createDataFrame(rehearsal.rows(0, FEW_EVENTS)).coalesce(1)
     (work,) = made.work(TaskSettings())
     spark.sparkContext.setJobDescription(f"warm-up of {algorithm}")
     for _ in range(2 * spark.sparkContext.defaultParallelism):

@@ -17,9 +17,9 @@ from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, AcceptedChange,
 from streaming.state.state import State
 from streaming.worker.settings import TaskSettings
 
-SOME = 64  # events: algorithms may have other kernels for few
-MANY = 2_400  # subscriptions, of which an algorithm that chooses has to choose
-LISTED = 40  # values of a list: there are kernels for long ones
+FEW_EVENTS = 64  # algorithms may have other kernels for few
+MANY_SUBSCRIPTIONS = 2_400  # for which an algorithm that chooses has to choose
+LIST_VALUES = 40  # there are kernels for long ones
 Kind = Literal["alike", "sparse", "listed", "repeated"]  # of subscriptions
 NOWHERE = 1 << 20  # a partition that no topic has
 
@@ -41,7 +41,7 @@ def indexed(algorithm: str, options: Mapping[str, Any], kind: Kind = "alike") ->
     """
     state = State(Snapshot(0, algorithm, options), _Kept, {})
     (work,) = state.work(TaskSettings())
-    changes = rows(MANY if ALGORITHMS[algorithm].chooses else 2 * FEWEST_DOCUMENTS, 0, kind)
+    changes = rows(MANY_SUBSCRIPTIONS if ALGORITHMS[algorithm].chooses else 2 * FEWEST_DOCUMENTS, 0, kind)
     made = unpacked(pa.Table.from_batches(work(changes.to_batches()), PACKED))
     state.apply([row._replace(segment=0) if isinstance(row, AcceptedChange) else row for row in made], {})
     return state
@@ -51,7 +51,7 @@ def rehearse(state: State, settings: TaskSettings) -> None:
     """The work of tasks, with the index of a state."""
     here = replace(state, broadcast=_Kept, share=None, _handles={})
     unbounded = replace(settings, memory_mb=0)
-    both = rows(2 * FEWEST_DOCUMENTS, SOME)
+    both = rows(2 * FEWEST_DOCUMENTS, FEW_EVENTS)
     for each in (unbounded, replace(unbounded, codec="json")):
         for work in here.work(each):
             assert sum(batch.num_rows for batch in work(both.to_batches()))
@@ -81,6 +81,6 @@ def _document(i: int, kind: Kind) -> dict[str, Any]:
     above = [{"numeric": [">", 0 if kind == "repeated" else i]}]
     patterns = {
         "sparse": {f"number {i}": above},
-        "listed": {"number": list(range(i, i + 2 * LISTED, 2))},
+        "listed": {"number": list(range(i, i + 2 * LIST_VALUES, 2))},
     }
     return {"subscriber": "nobody", "pattern": patterns.get(kind, {"text": ["a"], "number": above})}

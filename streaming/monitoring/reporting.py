@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from streaming.documents.records import OF_EVENTS
-from streaming.documents.trace_context import LOOKED_AT
+from streaming.documents.trace_context import TRACED_EVENTS
 from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
 from streaming.monitoring.metrics import COUNTED
 from streaming.rows import EVENTS, AcceptedChange, DeadLetter, Published, ReadProgress, Refusal, Row
@@ -99,7 +99,7 @@ class Report:
         times = {"start": self.start, "match": published.matched, "publish": sent, "commit": committed}
         for stage, latencies in by_stage(published.timestamps_ms, times).items():
             self.latencies[stage].update(latencies)
-        self.trace_contexts += map(dict, published.trace_contexts[: LOOKED_AT - len(self.trace_contexts)])
+        self.trace_contexts += map(dict, published.trace_contexts[: TRACED_EVENTS - len(self.trace_contexts)])
         self.counts["matched"] += published.events
         self.counts["matches"] += published.matches
         self.counts["deliveries"] += published.deliveries

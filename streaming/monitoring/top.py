@@ -36,9 +36,9 @@ from streaming.monitoring.wording import (
 if TYPE_CHECKING:
     from streaming.monitoring.status import Document
 
-PATIENCE_S = 5.0
-MAX_BYTES = 10_000_000  # of an answer
-TROUBLES = 3
+TIMEOUT_S = 5.0
+MAX_STATUS_BYTES = 10_000_000
+SHOWN_TROUBLES = 3
 SHOWN = {
     *("job", "health", "ready", "state", "preparation", "totals", "dead_letters", "publish_errors", "rates"),
     *("latency_s", "lag", "last_batch_at", "broker", "spark", "executors", "resident_bytes", "troubles"),
@@ -51,10 +51,10 @@ def fetch(url: str) -> Document:
     if not where.startswith(("http://", "https://")):
         raise NotRunning(f"no job answers at {where}: an address has the form http://host:port")
     try:
-        with urllib3.PoolManager(timeout=urllib3.Timeout(total=PATIENCE_S)) as http:
+        with urllib3.PoolManager(timeout=urllib3.Timeout(total=TIMEOUT_S)) as http:
             answer = http.request("GET", where, retries=False, redirect=False, preload_content=False)
             try:
-                body = answer.read(MAX_BYTES + 1)
+                body = answer.read(MAX_STATUS_BYTES + 1)
             finally:
                 answer.close()
     except urllib3.exceptions.HTTPError as error:
@@ -151,7 +151,7 @@ def _facts(document: Document) -> Table:
 def _troubles(document: Document) -> list[Text]:
     lines = [
         _text(f"{moment(trouble['at'])} {trouble['event']}: {trouble['detail']}")
-        for trouble in document["troubles"][:TROUBLES]
+        for trouble in document["troubles"][:SHOWN_TROUBLES]
     ]
     return [Text(), Text("the last warnings and errors", "dim"), *lines] if lines else []
 

@@ -6,7 +6,7 @@ import logging
 
 from streaming.monitoring.view import Trouble
 
-KEPT = 10
+KEPT_TROUBLES = 10
 
 
 class Troubles(logging.Handler):
@@ -18,4 +18,4 @@ class Troubles(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         new = Trouble(record.created, record.levelname.lower(), record.getMessage(), getattr(record, "fields", {}))
-        self.last = (new, *self.last)[:KEPT]
+        self.last = (new, *self.last)[:KEPT_TROUBLES]

@@ -12,8 +12,8 @@ from streaming.monitoring.metrics import TOTALS, JobMetric
 if TYPE_CHECKING:
     from streaming.monitoring.status import Document
 
-LAGS = 10  # partitions that are shown
-EXECUTORS = 10  # executors that are shown
+SHOWN_PARTITIONS = 10
+SHOWN_EXECUTORS = 10
 QUANTILES = ("p50", "p95", "p99", "max")
 EXECUTOR_COLUMNS = ("executor", "host", "cores", "running", "done", "failed", "deliveries")
 
@@ -85,10 +85,10 @@ def lags(document: Document) -> list[tuple[str, str, str]]:
     With many partitions, those furthest behind, and the sum of the others.
     """
     shown = document["lag"]
-    if len(shown) > LAGS:
+    if len(shown) > SHOWN_PARTITIONS:
         shown = sorted(shown, key=lambda lag: -(lag["records"] or 0))
-    rows = [(lag["topic"], str(lag["partition"]), behind([lag])) for lag in shown[:LAGS]]
-    if others := shown[LAGS:]:
+    rows = [(lag["topic"], str(lag["partition"]), behind([lag])) for lag in shown[:SHOWN_PARTITIONS]]
+    if others := shown[SHOWN_PARTITIONS:]:
         rows.append((f"{len(others):,} others", "", behind(others)))
     return rows
 
@@ -130,9 +130,9 @@ def memory(document: Document) -> list[tuple[str, str]]:
 
 
 def executors(document: Document) -> list[tuple[str, ...]]:
-    """The rows below EXECUTOR_COLUMNS: the first EXECUTORS, and the sums of the others."""
+    """The rows below EXECUTOR_COLUMNS: the first SHOWN_EXECUTORS, and the sums of the others."""
     counted = ("cores", "running", "done", "failed", "deliveries")
-    shown, others = document["executors"][:EXECUTORS], document["executors"][EXECUTORS:]
+    shown, others = document["executors"][:SHOWN_EXECUTORS], document["executors"][SHOWN_EXECUTORS:]
     rows = [(one["id"], one["host"], *(number(one[name]) for name in counted)) for one in shown]
     if others:
         rows.append((f"{len(others):,} others", "", *(number(sum(one[name] for one in others)) for name in counted)))

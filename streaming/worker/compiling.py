@@ -23,7 +23,7 @@ from matchers.language.lowering import Conjunction
 from matchers.language.parsing import parse
 from streaming.documents.subscriptions import (
     KEYS,
-    MAX_BYTES,
+    MAX_DOCUMENT_BYTES,
     MAX_ID_LENGTH,
     SUBSCRIBER,
     Refused,
@@ -84,7 +84,7 @@ def compile_changes(changes: ChangeRecords) -> CompiledChanges:
 def _compile(changes: ChangeRecords) -> CompiledChanges:
     keys, values = changes.keys, changes.values
     outcomes: list[Any] = [None] * len(keys)
-    fitting = pc.if_else(pc.less_equal(pc.binary_length(values), MAX_BYTES), values, None)
+    fitting = pc.if_else(pc.less_equal(pc.binary_length(values), MAX_DOCUMENT_BYTES), values, None)
     parts = list(_frequent(changes, fitting, outcomes))
     conjunctions: list[tuple[Subscription, list[Conjunction]]] = []
     rows = []

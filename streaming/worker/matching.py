@@ -46,7 +46,7 @@ from streaming.worker.shards import shipped, united
 
 _SOURCE_STRIDE = 1 << 32  # more than there are partitions
 
-FREEZE_AFTER = (2, 8, 64)  # tasks of a worker
+FREEZE_AFTER_TASKS = (2, 8, 64)  # tasks of a worker
 
 
 _calls = 0
@@ -71,7 +71,7 @@ def _settle() -> None:
     objects of loaded kernels for 25 ms each time, more than matching takes."""
     global _calls
     _calls += 1
-    if _calls in FREEZE_AFTER:
+    if _calls in FREEZE_AFTER_TASKS:
         gc.freeze()
 
 

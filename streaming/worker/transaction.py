@@ -18,7 +18,7 @@ from matchers.contract.tables import Int64
 from matchers.index.texts import Bools
 from streaming.documents import records
 from streaming.documents.records import Origin, Record
-from streaming.documents.trace_context import LOOKED_AT, trace_context
+from streaming.documents.trace_context import TRACED_EVENTS, trace_context
 from streaming.errors import BrokerUnreachable
 from streaming.publishing import record_batches
 from streaming.publishing.columns import event_columns
@@ -198,7 +198,7 @@ class Transaction:
             "sent": committed.sent_at,
             "committed": committed.committed_at,
             "executor": executor(),
-            "trace_contexts": list(self.batch.trace_contexts(delivered[:LOOKED_AT].tolist())),
+            "trace_contexts": list(self.batch.trace_contexts(delivered[:TRACED_EVENTS].tolist())),
         }
         timestamps: Int64 = self.batch.columns.timestamp[delivered]
         return {"kind": RowKind.PUBLISHED, "value": orjson.dumps(facts), "counts": timestamps.tobytes()}

@@ -1,7 +1,7 @@
 """Read requests and write answers for many clients in one thread, which waits for none of them.
 
-A client has PATIENCE_S for its whole request, however it sends it, and as long again to take the answer. At most
-AT_ONCE connections are open, each with at most MAX_BYTES of a request: one more closes the oldest. An urgent request is
+A client has TIMEOUT_S for its whole request, however it sends it, and as long again to take the answer. At most
+MOST_CONNECTIONS are open, each with at most MAX_REQUEST_BYTES: one more closes the oldest. An urgent request is
 answered as soon as it is there, the others one after the other, so an urgent one waits for one of them at most.
 """
 
@@ -19,9 +19,9 @@ from streaming.log import logger
 
 log = logger("sluice.monitoring")
 
-PATIENCE_S = 5.0
-AT_ONCE = 256
-MAX_BYTES = 64 << 10  # of a request
+TIMEOUT_S = 5.0
+MOST_CONNECTIONS = 256
+MAX_REQUEST_BYTES = 64 << 10
 BACKLOG = 128
 ACCEPTED_AT_ONCE = 64  # before others are served
 FULL_S = 0.1  # pause while this process may not open another file
@@ -39,8 +39,8 @@ class _Connection:
 
 
 class Connections:
-    """`serve` answers until `end` is called. `answer` gets a request up to the end of its headers, or MAX_BYTES of a
-    longer one, and returns the bytes to send. It must not raise."""
+    """`serve` answers until `end` is called. `answer` gets a request up to the end of its headers, or MAX_REQUEST_BYTES
+    of a longer one, and returns the bytes to send. It must not raise."""
 
     def __init__(
         self, listener: socket.socket, answer: Callable[[bytes], bytes], is_urgent: Callable[[bytes], bool]
@@ -107,10 +107,10 @@ class Connections:
                 else:
                     self._close_oldest()
                 return
-            if len(self._open) >= AT_ONCE:
+            if len(self._open) >= MOST_CONNECTIONS:
                 self._close_oldest()
             client.setblocking(False)
-            connection = _Connection(client, time.monotonic() + PATIENCE_S)
+            connection = _Connection(client, time.monotonic() + TIMEOUT_S)
             self._open[connection] = None
             self._selector.register(client, selectors.EVENT_READ, connection)
             self._go_on(connection)
@@ -128,7 +128,7 @@ class Connections:
             self._close(connection)
 
     def _read(self, connection: _Connection) -> None:
-        some = connection.socket.recv(MAX_BYTES)
+        some = connection.socket.recv(MAX_REQUEST_BYTES)
         if not some:
             self._close(connection)
         elif not connection.answered:
@@ -138,10 +138,10 @@ class Connections:
     def _begin(self, connection: _Connection) -> None:
         """Begin to answer if the request is complete."""
         ends = [at + len(end) for end in _ENDS if (at := connection.request.find(end)) >= 0]
-        if not ends and len(connection.request) < MAX_BYTES:
+        if not ends and len(connection.request) < MAX_REQUEST_BYTES:
             return
-        del connection.request[min(ends, default=MAX_BYTES) :]
-        connection.until = time.monotonic() + PATIENCE_S
+        del connection.request[min(ends, default=MAX_REQUEST_BYTES) :]
+        connection.until = time.monotonic() + TIMEOUT_S
         if self._is_urgent(bytes(connection.request)):
             self._respond(connection)
         else:
@@ -150,7 +150,7 @@ class Connections:
 
     def _respond(self, connection: _Connection) -> None:
         connection.answer = memoryview(self._answer(bytes(connection.request)))
-        connection.until = time.monotonic() + PATIENCE_S
+        connection.until = time.monotonic() + TIMEOUT_S
         with suppress(KeyError):
             self._selector.unregister(connection.socket)
         self._selector.register(connection.socket, selectors.EVENT_WRITE, connection)

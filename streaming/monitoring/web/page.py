@@ -41,7 +41,7 @@ POLICY = (
     f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEIGHT = 40
+HEIGHT_PX = 40
 
 Content = Element | str
 
@@ -123,12 +123,14 @@ def _rate(title: str, name: str, document: Document) -> Element:
 
 
 def _curve(values: Sequence[float], most: float) -> Element:
-    top = HEIGHT - 2
-    points = " ".join(f"{x},{HEIGHT - 1 - (top * value / most if most else 0):.1f}" for x, value in enumerate(values))
+    top = HEIGHT_PX - 2
+    points = " ".join(
+        f"{x},{HEIGHT_PX - 1 - (top * value / most if most else 0):.1f}" for x, value in enumerate(values)
+    )
     width = max(1, len(values) - 1)
     line = _element("polyline", points=points)
-    ground = _element("line", x1="0", y1=str(HEIGHT - 1), x2=str(width), y2=str(HEIGHT - 1))
-    box = {"viewBox": f"0 0 {width} {HEIGHT}", "preserveAspectRatio": "none", "aria-hidden": "true"}
+    ground = _element("line", x1="0", y1=str(HEIGHT_PX - 1), x2=str(width), y2=str(HEIGHT_PX - 1))
+    box = {"viewBox": f"0 0 {width} {HEIGHT_PX}", "preserveAspectRatio": "none", "aria-hidden": "true"}
     return _element("svg", ground, line, **box)
 
 

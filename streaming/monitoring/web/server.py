@@ -17,7 +17,7 @@ from streaming.monitoring import status
 from streaming.monitoring.exposition import Exposition
 from streaming.monitoring.view import JobView
 from streaming.monitoring.web import page
-from streaming.monitoring.web.connections import BACKLOG, MAX_BYTES, Connections
+from streaming.monitoring.web.connections import BACKLOG, MAX_REQUEST_BYTES, Connections
 
 log = logger("sluice.monitoring")
 
@@ -119,7 +119,7 @@ class _Request(BaseHTTPRequestHandler):
         self._answers, self._loopback = answers, loopback
 
     def answer(self) -> bytes:
-        if len(self._request) >= MAX_BYTES:
+        if len(self._request) >= MAX_REQUEST_BYTES:
             self._too_long()
         else:
             self.handle_one_request()
@@ -157,7 +157,7 @@ class _Request(BaseHTTPRequestHandler):
         self.raw_requestline, self.requestline, self.request_version, self.command = b"", "", "HTTP/1.0", ""
         in_headers = b"\n" in self._request
         code = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if in_headers else HTTPStatus.REQUEST_URI_TOO_LONG
-        self._send(code, "text/plain", f"a request has at most {MAX_BYTES:,} bytes\n".encode())
+        self._send(code, "text/plain", f"a request has at most {MAX_REQUEST_BYTES:,} bytes\n".encode())
 
     def _other_method(self) -> None:
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"GET and HEAD only\n")

@@ -14,7 +14,7 @@ from matchers.index.fields import Fields
 from matchers.language.model import Predicate
 from matchers.language.operators import Wildcard
 from streaming.codecs import CODECS, Undecodable
-from streaming.documents.subscriptions import MAX_BYTES, Refused, read_change
+from streaming.documents.subscriptions import MAX_DOCUMENT_BYTES, Refused, read_change
 from streaming.rows import HEADERS
 from streaming.worker.reading import read_events
 from tests.support.doubles.registry import SchemaRegistry
@@ -249,7 +249,7 @@ def choices(parts: int, width: int) -> str:
     return json.dumps({"a": ors[0], "b": ors[1]} if parts == 2 else {f"p{i}": one for i, one in enumerate(ors)})
 
 
-HALF = MAX_BYTES // 2
+HALF = MAX_DOCUMENT_BYTES // 2
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_options_go_to_their_algorithm_alone(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_algorithm_that_chooses_has_to_choose() -> None:
     """With fewer subscriptions it would take one without asking, and the kernels of the others would be missing."""
-    assert len(rehearsal.indexed("scan", {}).snapshot) < 100 < 2_000 < rehearsal.MANY
+    assert len(rehearsal.indexed("scan", {}).snapshot) < 100 < 2_000 < rehearsal.MANY_SUBSCRIPTIONS
 
 
 def test_sparse_subscriptions_are_rehearsed_too() -> None:

@@ -164,7 +164,7 @@ def test_the_port_that_was_asked_for_is_taken_again_at_once() -> None:
 
 
 def test_nothing_is_left_of_it_even_while_clients_are_connected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(connections, "TIMEOUT_S", PATIENCE_S)
     before = threading.active_count()
     with Server("127.0.0.1", 0, busy) as found:
         port = int(found.url.rpartition(":")[2])
@@ -172,7 +172,7 @@ def test_nothing_is_left_of_it_even_while_clients_are_connected(monkeypatch: pyt
         silent[0].sendall(b"GET / HT")
         assert ask(found, "/health")[0] == 200
         began = time.monotonic()
-    assert time.monotonic() - began < connections.PATIENCE_S
+    assert time.monotonic() - began < connections.TIMEOUT_S
     assert threading.active_count() == before
     for one in silent:
         one.close()
@@ -222,18 +222,18 @@ def connected(server: Server) -> socket.socket:
 
 
 def test_a_request_that_trickles_in_is_hung_up_on_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(connections, "TIMEOUT_S", 0.2)
     with Server("127.0.0.1", 0, busy) as found, connected(found) as slow:
         with suppress(ConnectionResetError, BrokenPipeError):
             while True:
                 slow.sendall(b"x")
                 time.sleep(0.01)
-        monkeypatch.setattr(connections, "PATIENCE_S", PATIENCE_S)
+        monkeypatch.setattr(connections, "TIMEOUT_S", PATIENCE_S)
         assert ask(found, "/health")[0] == 200
 
 
 def test_who_does_not_read_the_answer_is_hung_up_on_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "PATIENCE_S", 2.0)  # enough for a probe of a busy machine
+    monkeypatch.setattr(connections, "TIMEOUT_S", 2.0)  # enough for a probe of a busy machine
     large = replace(busy(), lag=tuple(Lag("t" * 200, n, 0, 1) for n in range(50_000)))
     with Server("127.0.0.1", 0, lambda: large) as found, connected(found) as slow:
         slow.sendall(b"GET /status.json HTTP/1.0\r\n\r\n")
@@ -250,7 +250,9 @@ def test_who_does_not_read_the_answer_is_hung_up_on_at_the_deadline(monkeypatch:
 def test_when_all_places_are_taken_the_oldest_connection_makes_room() -> None:
     with Server("127.0.0.1", 0, busy) as found:
         port = int(found.url.rpartition(":")[2])
-        silent = [socket.create_connection(("127.0.0.1", port), PATIENCE_S) for _ in range(connections.AT_ONCE)]
+        silent = [
+            socket.create_connection(("127.0.0.1", port), PATIENCE_S) for _ in range(connections.MOST_CONNECTIONS)
+        ]
         ask(found, "/health")
         assert silent[0].recv(1) == b""
         silent[-1].sendall(b"GET /health HTTP/1.0\r\n\r\n")
@@ -262,8 +264,8 @@ def test_when_all_places_are_taken_the_oldest_connection_makes_room() -> None:
 @pytest.mark.parametrize(
     ("request_text", "code"),
     [
-        (b"GET /" + b"x" * connections.MAX_BYTES, 414),
-        (b"GET / HTTP/1.0\r\nX: " + b"x" * connections.MAX_BYTES, 431),
+        (b"GET /" + b"x" * connections.MAX_REQUEST_BYTES, 414),
+        (b"GET / HTTP/1.0\r\nX: " + b"x" * connections.MAX_REQUEST_BYTES, 431),
         (b"nonsense\r\n\r\n", 400),
         (b"GET / HTTP/9.9\r\n\r\n", 505),
         (b"\r\n\r\n", None),

@@ -19,7 +19,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as Kinds
 
 from config import Settings
 from rig.broker import free_port
-from streaming.documents.trace_context import LOOKED_AT
+from streaming.documents.trace_context import TRACED_EVENTS
 from streaming.driver import assembly
 from streaming.driver.isolation import Lost
 from streaming.monitoring import tracing
@@ -244,10 +244,10 @@ BAD: tuple[Any, ...] = (None, [], header(None), header(b"\xff"), header(b"00-0-0
     [
         ([BAD], 0),
         ([[*BAD, GOOD]], 1),
-        ([[GOOD] * (LOOKED_AT + 5)], LOOKED_AT),
-        ([[*[None] * LOOKED_AT, GOOD]], 0),
-        ([[GOOD] * (LOOKED_AT - 1), [None, GOOD, GOOD]], LOOKED_AT),
-        ([[None] * (LOOKED_AT + 5), [GOOD]], 1),
+        ([[GOOD] * (TRACED_EVENTS + 5)], TRACED_EVENTS),
+        ([[*[None] * TRACED_EVENTS, GOOD]], 0),
+        ([[GOOD] * (TRACED_EVENTS - 1), [None, GOOD, GOOD]], TRACED_EVENTS),
+        ([[None] * (TRACED_EVENTS + 5), [GOOD]], 1),
     ],
 )
 def test_a_batch_links_to_the_traces_of_the_first_events_of_its_transactions(
