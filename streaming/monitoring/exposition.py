@@ -23,29 +23,22 @@ from streaming.version import VERSION
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
-class Exposition:
+class Exposition(Collector):
     """`page(accept)` is the type and the bytes that a request with that Accept header gets."""
 
     def __init__(self, view: Callable[[], JobView]) -> None:
+        self._view = view
         self._registry = CollectorRegistry()
-        self._registry.register(_Job(view))
+        self._registry.register(self)
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
+
+    def collect(self) -> Iterable[Family]:
+        return families(self._view())
 
     def page(self, accept: str) -> tuple[str, bytes]:
         encode, content_type = choose_encoder(accept)
         return content_type, encode(self._registry)
-
-
-class _Job(Collector):
-    def __init__(self, view: Callable[[], JobView]) -> None:
-        self._view = view
-
-    def describe(self) -> Iterable[Family]:
-        return ()
-
-    def collect(self) -> Iterable[Family]:
-        return families(self._view())
 
 
 def families(view: JobView) -> Iterator[Family]:

@@ -72,9 +72,7 @@ def _failing(document: Document) -> list[str]:
 def _header(document: Document) -> Element:
     job = document["job"]
     badges = [
-        _element(
-            "span", yes if document[of]["ok"] else no, **{"class": "badge good" if document[of]["ok"] else "badge bad"}
-        )
+        _element("span", yes if document[of]["ok"] else no, class_=f"badge {'good' if document[of]['ok'] else 'bad'}")
         for of, yes, no in VERDICTS
     ]
     return _element(
@@ -82,15 +80,13 @@ def _header(document: Document) -> Element:
         _element("h1", job["query"]),
         *badges,
         _element("span", "the job does not answer; this is the last it said", id="silent", role="alert"),
-        _element("span", f"{job['phase']} for {duration(job['uptime_s'])}", **{"class": "dim"}),
-        _element("span", f"as of {moment(job['started_at'] + job['uptime_s'])}", **{"class": "dim"}),
+        _element("span", f"{job['phase']} for {duration(job['uptime_s'])}", class_="dim"),
+        _element("span", f"as of {moment(job['started_at'] + job['uptime_s'])}", class_="dim"),
     )
 
 
 def _main(document: Document) -> Element:
-    reasons = [
-        _element("div", why, **{"class": "bad"}) for of in ("health", "ready") for why in document[of]["reasons"]
-    ]
+    reasons = [_element("div", why, class_="bad") for of in ("health", "ready") for why in document[of]["reasons"]]
     notes = [_element("div", note) for note in document["ready"]["notes"]]
     return _element(
         "main",
@@ -115,10 +111,10 @@ def _rate(title: str, name: str, document: Document) -> Element:
     most = max(values, default=0.0)
     return _section(
         title,
-        _element("span", number(document["rates"][name]), **{"class": "large"}),
-        _element("span", " in the last minute", **{"class": "dim"}),
+        _element("span", number(document["rates"][name]), class_="large"),
+        _element("span", " in the last minute", class_="dim"),
         _curve(values, most),
-        _element("div", f"{duration(step_s * len(values))}, at most {number(most)}", **{"class": "dim"}),
+        _element("div", f"{duration(step_s * len(values))}, at most {number(most)}", class_="dim"),
     )
 
 
@@ -144,9 +140,9 @@ def _lag(document: Document) -> Element:
     table = _table(("topic", "partition", "records"), rows) if rows else _note("not known yet")
     about = [_note(last_batch(document))]
     if (unknown := unknown_lag(document)) is not None:
-        about.insert(0, _element("div", unknown, **{"class": "bad"}))
+        about.insert(0, _element("div", unknown, class_="bad"))
     if document["broker"]["error"]:
-        about.append(_element("div", document["broker"]["error"], **{"class": "bad"}))
+        about.append(_element("div", document["broker"]["error"], class_="bad"))
     return _section("Lag", table, *about)
 
 
@@ -210,27 +206,26 @@ def _warnings(document: Document) -> Element:
 
 
 def _note(text: str) -> Element:
-    return _element("div", text, **{"class": "dim"})
+    return _element("div", text, class_="dim")
 
 
 def _section(title: str, *content: Content, wide: bool = False) -> Element:
-    return _element("section", _element("h2", title), *content, **({"class": "wide"} if wide else {}))
+    return _element("section", _element("h2", title), *content, **({"class_": "wide"} if wide else {}))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> Element:
     """The first `texts` columns are texts, the others numbers."""
 
     def row(cells: Sequence[str], tag: str) -> Element:
-        classes: list[dict[str, str]] = [{} if i < texts else {"class": "number"} for i in range(len(cells))]
-        return _element(
-            "tr", *(_element(tag, cell, **attributes) for cell, attributes in zip(cells, classes, strict=True))
-        )
+        elements = (_element(tag, cell, **({} if i < texts else {"class_": "number"})) for i, cell in enumerate(cells))
+        return _element("tr", *elements)
 
     return _element("table", *([row(head, "th")] if head else ()), *(row(cells, "td") for cells in rows))
 
 
 def _element(tag: str, *content: Content, **attributes: str) -> Element:
-    made = Element(tag, attributes)
+    """An element; the attribute `class`, which is a word of Python, is passed as `class_`."""
+    made = Element(tag, {name.removesuffix("_"): value for name, value in attributes.items()})
     last: Element | None = None
     for child in content:
         if isinstance(child, Element):
