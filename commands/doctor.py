@@ -33,13 +33,13 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
     because it could not be asked. Exit code 1 if one is a failure.
     """
     from streaming.checks import cluster  # not for a help text: it loads numpy
-    from streaming.checks.cluster_info import KafkaClusterInfo
+    from streaming.checks.cluster_info import ClusterInfo
 
     styles = {checks.OK: "green", checks.WARNING: "yellow", checks.FAILURE: "bold red", checks.SKIPPED: "dim"}
     counts: Counter[str] = Counter()
     with ExitStack() as last:
         try:
-            info = last.enter_context(closing(KafkaClusterInfo(Cluster.of(settings))))
+            info = last.enter_context(closing(ClusterInfo(Cluster.of(settings))))
             cluster_says = cluster.findings(settings, info, int(time.time() * 1000))
         except JobError as error:
             cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])

@@ -13,7 +13,7 @@ from pathlib import Path
 from config.model import Settings
 from streaming.checks import Finding
 from streaming.checks.cluster import findings
-from streaming.checks.cluster_info import KafkaClusterInfo
+from streaming.checks.cluster_info import ClusterInfo
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topic
@@ -86,5 +86,5 @@ def tools(directory: Path) -> None:
 
 
 def found(settings: Settings, cluster: Cluster) -> list[Finding]:
-    with closing(KafkaClusterInfo(cluster)) as info:
+    with closing(ClusterInfo(cluster)) as info:
         return list(findings(settings, info, int(time.time() * 1000)))

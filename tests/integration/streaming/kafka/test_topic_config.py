@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.checks.cluster_info import KafkaClusterInfo
+from streaming.checks.cluster_info import ClusterInfo
 from streaming.driver import assembly
 from streaming.errors import JobError
 from streaming.kafka import layout
@@ -19,7 +19,7 @@ from tests.support.patience import PATIENCE_S
 
 
 def configs(cluster: Cluster, topic: str) -> Mapping[str, str]:
-    info = KafkaClusterInfo(cluster)
+    info = ClusterInfo(cluster)
     try:
         found = info.settings(topic)
     finally:

@@ -15,6 +15,7 @@ import pytest
 from config.model import Kafka, Settings
 from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding, machine
 from streaming.checks.cluster import findings
+from streaming.checks.cluster_info import ClusterInfo
 from streaming.errors import BrokerUnreachable
 from streaming.kafka import layout
 from streaming.kafka.topics import Rights, Topic
@@ -27,7 +28,7 @@ NOW_MS = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Said:
+class Said(ClusterInfo):
     """A cluster as it should be, or not."""
 
     topics: Mapping[str, int] = field(
@@ -65,9 +66,6 @@ class Said:
     def refuses_to_create(self, topic: str) -> str:
         assert topic.startswith("deliveries.")
         return self.create
-
-    def settings(self, topic: str) -> Mapping[str, str] | None:
-        return self.settings_of([topic]).get(topic)
 
     def settings_of(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         made = {"max.message.bytes": "1048588", "cleanup.policy": "delete"}
