@@ -12,8 +12,9 @@ from confluent_kafka import Message
 
 from streaming.documents.messages import headers_of, place_of
 from streaming.documents.records import REPLAY
-from streaming.kafka import clients, layout
+from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
+from streaming.publishing.delivery import DeliveryRule
 from streaming.text_format import as_text_or_base64, cut, plain, time_of
 
 if TYPE_CHECKING:
@@ -29,21 +30,20 @@ def received(settings: Settings, subscriber: str, *, follow: bool, from_now: boo
     With `follow` it never ends and yields None whenever nothing has come for a moment. The first offset is settled when
     this returns. Raises JobError.
     """
-    deliveries = settings.deliveries
-    shared = deliveries.layout == "shared"
+    rule = DeliveryRule.of(settings.deliveries)
     cluster = Cluster.of(settings)
-    topic = layout.delivery_topic(settings, subscriber)
+    topic = rule.topic(subscriber)
     topics = cluster.topics()
     topics.required(
         [topic],
         "`run_stream.py topics create` makes it"
-        if shared
+        if rule.shared
         else f"the job makes it with the first subscription of {subscriber}, and `subscriptions list` names all "
         "subscribers; or are deliveries.prefix and deliveries.layout not those of the job?",
     )
     starts = {(topic, partition): end for partition, _, end in topics.offsets(topic)} if from_now else None
     records = clients.read(cluster, [topic], follow=follow, starts=starts)
-    return (record for record in records if record is None or not shared or record.key() == subscriber.encode())
+    return (record for record in records if record is None or not rule.shared or record.key() == subscriber.encode())
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,11 @@ from streaming.documents.messages import place_of
 from streaming.documents.records import ATTEMPTS, REFUSED_SUBSCRIPTION, Origin, Record
 from streaming.documents.subscriptions import id_of
 from streaming.errors import Fenced
-from streaming.kafka import clients, layout, times
+from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster
 from streaming.kafka.outputs import OutputTopics, outputs
 from streaming.kafka.sink import Aborted, TransactionalSink
+from streaming.publishing.delivery import DeliveryRule
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -224,10 +225,10 @@ class Redrive:
             return RedriveOutcome(
                 place, INCOMPLETE, "it does not say for whom it is, by which subscriptions and version"
             )
-        topic = layout.delivery_topic(self.settings, letter.subscriber)
         headers = records.event_headers(letter.headers, origin, letter.matchversion, false_positives=letter.approximate)
-        key = letter.subscriber.encode() if deliveries.layout == "shared" else letter.key
-        record = records.delivery(topic, key, letter.value, headers, letter.ids, records.BY_KEY)
+        rule = DeliveryRule.of(deliveries)
+        record = rule.record(letter.subscriber, letter.key, letter.value, headers, letter.ids, records.BY_KEY)
+        topic = record.topic
         if record.size() > deliveries.max_bytes:
             detail = f"{record.size()} bytes with headers; deliveries.max_bytes is {deliveries.max_bytes}"
             return RedriveOutcome(place, OVERSIZE, detail)
@@ -235,7 +236,7 @@ class Redrive:
             return RedriveOutcome(
                 place, MISSING_TOPIC, f"topic {topic} of subscriber {letter.subscriber} does not exist"
             )
-        partition = layout.delivery_partition(self.settings, origin.partition, self.partitions_of(topic))
+        partition = rule.partition(origin.partition, self.partitions_of(topic))
         return record._replace(partition=partition)
 
     def _superseded(self, letters: Sequence[Letter]) -> set[DeadLetterPosition]:

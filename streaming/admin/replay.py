@@ -34,11 +34,12 @@ from streaming.documents.messages import headers_of, place_of, topic_of
 from streaming.documents.records import Origin, Record
 from streaming.documents.subscriptions import Change, Refused, id_of, read_change
 from streaming.errors import Fenced, JobError
-from streaming.kafka import clients, layout, times
+from streaming.kafka import clients, times
 from streaming.kafka.clients import EARLIEST, Cluster
 from streaming.kafka.errors import is_without_group, translate
 from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.times import Span
+from streaming.publishing.delivery import DeliveryRule
 from streaming.rows import HEADERS
 from streaming.worker.reading import read_events
 
@@ -93,7 +94,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
     topic = settings.events.topic
     try:
         change, digest = latest(cluster, settings, id)
-        to = layout.delivery_topic(settings, change.subscription.subscriber)
+        to = DeliveryRule.of(settings.deliveries).topic(change.subscription.subscriber)
         there = cluster.topics().required([topic, to])
         with closing(cluster.reader(auto_offset_reset=EARLIEST)) as consumer:
             bounds = times.bounds(consumer, topic, there[topic])
@@ -260,7 +261,7 @@ class Replay:
     def _deliveries(self, events: Sequence[Message]) -> list[Record]:
         subscription, summary = self.change.subscription, self.summary
         deliveries = self.settings.deliveries
-        topic = layout.delivery_topic(self.settings, subscription.subscriber)
+        rule = DeliveryRule.of(deliveries)
         ids = orjson.dumps([subscription.id]).decode()
         headers = [[{"key": k, "value": v} for k, v in headers_of(event)] for event in events]
         columns = [pa.array([event.value() for event in events], pa.binary()), pa.array(headers, HEADERS)]
@@ -276,9 +277,8 @@ class Replay:
             if i in reading.undecodable or not subscription.in_force(origin.timestamp_ms):
                 continue
             event_headers = records.event_headers(headers_of(event), origin, replay=self.name)
-            key = subscription.subscriber.encode() if deliveries.layout == "shared" else event.key()
-            partition = layout.delivery_partition(self.settings, origin.partition, self.partitions)
-            made.append(records.delivery(topic, key, event.value(), event_headers, ids, partition))
+            partition = rule.partition(origin.partition, self.partitions)
+            made.append(rule.record(subscription.subscriber, event.key(), event.value(), event_headers, ids, partition))
         fitting = [record for record in made if record.size() <= deliveries.max_bytes]
         summary.matched += len(made)
         summary.delivered += len(fitting)

@@ -150,12 +150,6 @@ def _second(epoch_s: int) -> bytes:
         return b""
 
 
-def delivery(
-    topic: str, key: bytes | None, value: bytes | None, headers: Headers, subscriptions: str, partition: int
-) -> Record:
-    return Record(topic, key, value, [*headers, (IDS, subscriptions.encode())], partition)
-
-
 def dead_letter(topic: str, record: ConsumerRecord, origin: Origin, reason: str, detail: str, **about: str) -> Record:
     """A dead letter: the original key, value and headers, then headers `sluice_...` with the number of original
     headers, the reason, the origin and the number of attempts.

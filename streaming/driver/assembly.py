@@ -46,6 +46,7 @@ from streaming.monitoring.web.server import Server
 from streaming.process import checkpoint
 from streaming.process.supervision import RestartHistory
 from streaming.publishing.connection.options import Options
+from streaming.publishing.delivery import DeliveryRule
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
 from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, Topic, restore
@@ -246,8 +247,7 @@ def task_settings(settings: Settings) -> TaskSettings:
         query=settings.query.name,
         events=events.topic,
         dead_letters=settings.dead_letters.topic,
-        prefix=deliveries.prefix,
-        shared=deliveries.topic if deliveries.layout == "shared" else "",
+        rule=DeliveryRule.of(deliveries),
         max_bytes=deliveries.max_bytes,
         partitions=deliveries.partitions,
     )
@@ -312,7 +312,7 @@ def names(settings: Settings, topics: Topics) -> Names:
         subscriptions=settings.subscriptions.topic,
         statuses=settings.subscriptions.status_topic,
         dead_letters=settings.dead_letters.topic,
-        delivery_topic=lru_cache(1 << 16)(partial(layout.delivery_topic, settings)),
+        delivery_topic=lru_cache(1 << 16)(DeliveryRule.of(settings.deliveries).topic),
         query=settings.query.name,
         subscriptions_id=topics.ids([subscriptions], TIMEOUT_S)[subscriptions],
     )

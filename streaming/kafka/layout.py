@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streaming.documents.records import BY_KEY, MAX_RECORD_BYTES
+from streaming.documents.records import MAX_RECORD_BYTES
 from streaming.kafka.retention import DAY_MS
 from streaming.kafka.topics import Topic
 
@@ -24,22 +24,9 @@ def needed(settings: Settings) -> list[str]:
     ]
 
 
-def delivery_topic(settings: Settings, subscriber: str) -> str:
-    """The topic that a subscriber reads."""
-    deliveries = settings.deliveries
-    return deliveries.topic if deliveries.layout == "shared" else deliveries.prefix + subscriber
-
-
 def delivery_config(settings: Settings) -> dict[str, str]:
     """Kafka's settings of a new delivery topic. Those that are "" are left to the broker."""
     return {name: value for name, value in settings.deliveries.topic_config.items() if value}
-
-
-def delivery_partition(settings: Settings, of_event: int, partitions: int) -> int:
-    """The partition of a delivery, given the event's partition and the topic's number of partitions. All deliveries of
-    one event partition to one subscriber go to one partition, whatever the keys are, so that they stay in order: in a
-    subscriber's own topic by this rule, in the shared topic by the key, which is the subscriber."""
-    return BY_KEY if settings.deliveries.layout == "shared" else of_event % partitions
 
 
 def topics(settings: Settings, partitions: int, replication_factor: int) -> list[Topic]:

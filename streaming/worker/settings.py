@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaming.codecs import RegistrySettings
+from streaming.publishing.delivery import DeliveryRule
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,6 @@ class TaskSettings:
     query: str = ""  # also the group of the offsets
     events: str = ""  # topic
     dead_letters: str = ""  # topic
-    prefix: str = ""  # of subscribers' topics
-    shared: str = ""  # the topic of all deliveries; empty: each subscriber has one
+    rule: DeliveryRule = field(default_factory=DeliveryRule)
     max_bytes: int = 1_000_000  # of a delivery
     partitions: int = 1  # of a delivery topic, unless the publication says otherwise

@@ -95,15 +95,14 @@ class Transaction:
             batch.publication.version,
             false_positives=batch.false_positives,
         )
-        if settings.shared:
-            self._keys = subscribers_keys(SUBSCRIBERS.names, self._deliveries)
-        else:
-            self._keys = events_keys(batch.columns, self._deliveries)
+        self._keys = settings.rule.key(
+            subscriber=subscribers_keys(SUBSCRIBERS.names, self._deliveries),
+            event=events_keys(batch.columns, self._deliveries),
+        )
         self._sizes = record_batches.sizes(batch.columns, self._headers, self._deliveries, self._keys)
         self._distinct, self._of = np.unique(self._deliveries.subscriber, return_inverse=True)  # [D] each
         self._names = SUBSCRIBERS.names.at(self._distinct)
-        prefix, shared = settings.prefix, settings.shared
-        self._topics = [shared] * len(self._names) if shared else [prefix + name for name in self._names]
+        self._topics = [settings.rule.topic(name) for name in self._names]
         self._over = self._over_quota()
 
     @cached_property
@@ -125,18 +124,16 @@ class Transaction:
         if missing := {topic for topic, n in told.items() if there.get(topic, 0) < n} - absent:
             return missing
         counts = np.array([told[topic] if topic in there else 0 for topic in self._topics], np.int64)
-        if settings.shared:
-            n = max(counts.tolist(), default=0)
-            self.destinations = [(settings.shared, partition) for partition in range(n)]
-            self._to = partitions_of(SUBSCRIBERS.names.take(self._distinct), max(n, 1))[self._of]
-        else:
-            self.destinations = [
-                (topic, partition)
-                for topic, n in zip(self._topics, counts.tolist(), strict=True)
-                for partition in range(n)
-            ]
-            of_event = self.batch.columns.partition[self._deliveries.event]
-            self._to = (np.cumsum(counts) - counts)[self._of] + of_event % np.maximum(counts, 1)[self._of]
+        self.destinations, begin = [], {}
+        for topic, n in zip(self._topics, counts.tolist(), strict=True):
+            if topic not in begin:
+                begin[topic] = len(self.destinations)
+                self.destinations += [(topic, partition) for partition in range(n)]
+        of_event = self.batch.columns.partition[self._deliveries.event]
+        partition = settings.rule.partition(of_event, np.maximum(counts, 1)[self._of])
+        if isinstance(partition, int):  # BY_KEY, in the one topic
+            partition = partitions_of(SUBSCRIBERS.names.take(self._distinct), int(counts.max(initial=1)))[self._of]
+        self._to = np.array([begin[topic] for topic in self._topics], np.int64)[self._of] + partition
         is_refused = np.array([topic in refused for topic in self._topics], bool)
         bad = ((counts == 0) | is_refused)[self._of] | (self._sizes > settings.max_bytes) | self._over
         self._refused, self._exists = refused, counts > 0

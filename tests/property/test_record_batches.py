@@ -21,6 +21,7 @@ from streaming.documents.records import Headers, Origin, Record
 from streaming.publishing.columns import EventColumns, event_columns
 from streaming.publishing.compression import CODECS
 from streaming.publishing.contract import ProducerEpoch, RecordBatches
+from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.grouping import DeliveryColumns, group
 from streaming.publishing.headers import EventHeaders, event_headers
 from streaming.publishing.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
@@ -193,15 +194,15 @@ def test_kafka_python_reads_what_was_encoded(
     deliveries, names = deliveries_of(matches, events)
     n = len(deliveries.event)
     shared = event_headers(columns, deliveries.event, *context)
-    keys = subscribers_keys(names, deliveries) if by_subscriber else events_keys(columns, deliveries)
+    rule = DeliveryRule(shared="all" if by_subscriber else "")
+    keys = rule.key(subscribers_keys(names, deliveries), events_keys(columns, deliveries))
     destination = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)), np.int64)
     chosen = np.flatnonzero(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
 
     expected: dict[int, list[Any]] = defaultdict(list)
     expected_sizes = []
     for d, ((e, subscriber), listed) in enumerate(by_definition(matches).items()):
-        key = subscriber.encode() if by_subscriber else events[e].key
-        record = records.delivery("", key, events[e].value, context.headers(events[e]), listed.decode(), 0)
+        record = rule.record(subscriber, events[e].key, events[e].value, context.headers(events[e]), listed.decode(), 0)
         expected_sizes.append(record.size())
         if d in chosen:
             expected[int(destination[d])].append(record[1:4])

@@ -94,7 +94,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.kernels",
         "streaming.monitoring",
     ),
-    "streaming.admin": ("streaming.codecs", "streaming.documents", "streaming.kafka", "streaming.worker"),
+    "streaming.admin": (
+        "streaming.codecs",
+        "streaming.documents",
+        "streaming.publishing",
+        "streaming.kafka",
+        "streaming.worker",
+    ),
     "streaming.checks": (
         "streaming.process",
         "streaming.documents",

@@ -28,6 +28,7 @@ from streaming.monitoring.reporting import Observer, Report
 from streaming.publishing import contract
 from streaming.publishing.connection.options import Options
 from streaming.publishing.contract import Offsets, ProducerEpoch, RecordBatches, TopicPartition
+from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.slot import Committed
 from streaming.rows import (
     EVENTS,
@@ -48,7 +49,9 @@ from streaming.worker.settings import TaskSettings
 from tests.support.doubles.spark_double import Frame, WithoutSpark, traceback_of
 
 NAMES = Names("events", "subs", "status", "dead", lambda s: f"to.{s}")
-SETTINGS = TaskSettings(query="q", events=NAMES.events, dead_letters=NAMES.dead_letters, prefix="to.", max_bytes=1_000)
+SETTINGS = TaskSettings(
+    query="q", events=NAMES.events, dead_letters=NAMES.dead_letters, rule=DeliveryRule("to."), max_bytes=1_000
+)
 PUBLICATION = Publication(note="", producers=(), version=0)
 Result = TypeVar("Result")
 

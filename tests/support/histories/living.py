@@ -25,6 +25,7 @@ from streaming.driver.attempts import Sink
 from streaming.driver.composition import Names, Outputs
 from streaming.driver.limits.quotas import SubscriptionQuota
 from streaming.index import packing
+from streaming.publishing.delivery import DeliveryRule
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_source
 from streaming.state import compaction, first_load
 from streaming.state import restore as restore_module
@@ -182,7 +183,7 @@ class Job:
                 stage.SETTINGS,
                 events=names.events,
                 dead_letters=names.dead_letters,
-                prefix=names.delivery_topic(""),
+                rule=DeliveryRule(names.delivery_topic("")),
             ),
             sink,
             without_brokers,

@@ -15,6 +15,7 @@ from matchers.index.snapshot import Snapshot
 from streaming.codecs import CODECS
 from streaming.documents.subscriptions import SUBSCRIBER, Refused, read_document
 from streaming.kafka import layout
+from streaming.publishing.delivery import DeliveryRule
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Refusal
 from streaming.state.state import State
 from tests.support.doubles import stage
@@ -85,7 +86,7 @@ def test_a_subscriber_is_named_so_that_the_name_makes_a_topic(name: Any, good: b
     document = {"id": "s", "subscriber": name, "pattern": {}}
     if good:
         read_document("s", document)
-        topic = layout.delivery_topic(Settings(), name)
+        topic = DeliveryRule.of(Settings().deliveries).topic(name)
         assert len(topic) <= 249
         assert topic not in layout.needed(Settings())
     else:

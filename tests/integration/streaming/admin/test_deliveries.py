@@ -15,9 +15,9 @@ from confluent_kafka import Producer
 from config.model import Settings
 from streaming.documents import records
 from streaming.documents.records import Origin
-from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topic
+from streaming.publishing.delivery import DeliveryRule
 from tests.integration.conftest import CommandLine, but
 from tests.support.patience import PATIENCE_S
 
@@ -27,7 +27,7 @@ def settings(request: pytest.FixtureRequest, sluice: CommandLine) -> Settings:
     settings = but(sluice.settings(), deliveries={"layout": request.param})
     sluice.environment["SLUICE_DELIVERIES__LAYOUT"] = request.param
     sluice.environment["SLUICE_DELIVERIES__TOPIC"] = settings.deliveries.topic
-    topics = {layout.delivery_topic(settings, subscriber) for subscriber in ("alice", "bob")}
+    topics = {DeliveryRule.of(settings.deliveries).topic(subscriber) for subscriber in ("alice", "bob")}
     assert Cluster(settings.kafka.bootstrap_servers, {}).topics().create(map(Topic, topics)) == {}
     return settings
 
@@ -36,8 +36,8 @@ def deliver(settings: Settings, subscriber: str, *events: str) -> None:
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers})
     for n, event in enumerate(events):
         headers = records.event_headers((), Origin("events", 0, n, 1_000), 7)
-        topic = layout.delivery_topic(settings, subscriber)
-        made = records.delivery(topic, subscriber.encode(), event.encode(), headers, '["s1","s2"]', 0)
+        rule = DeliveryRule.of(settings.deliveries)
+        made = rule.record(subscriber, subscriber.encode(), event.encode(), headers, '["s1","s2"]', 0)
         producer.produce(made.topic, made.value, made.key, headers=[*made.headers])
     assert producer.flush(PATIENCE_S) == 0
 

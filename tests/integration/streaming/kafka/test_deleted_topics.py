@@ -14,6 +14,7 @@ from streaming.driver.slots import Slots
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.topics import Topic, Topics
+from streaming.publishing.delivery import DeliveryRule
 from tests.integration.running import records
 from tests.support.doubles.spark_double import Frame, WithoutSpark
 from tests.support.doubles.stage import NAMES, SETTINGS, Value, change, event, state
@@ -62,7 +63,7 @@ def test_many_topics_that_are_deleted_at_once_cost_nothing_but_time(
         query=name,
         events=names.events,
         dead_letters=names.dead_letters,
-        prefix=names.delivery_topic(""),
+        rule=DeliveryRule(names.delivery_topic("")),
     )
     slots = Slots(sink, name, [(names.events, 0), (names.subscriptions, 0)])
     slots.fence_all()

@@ -10,6 +10,7 @@ import pytest
 
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.topics import Topic, Topics
+from streaming.publishing.delivery import DeliveryRule
 from tests.support.doubles.spark_double import WithoutSpark
 from tests.support.doubles.stage import NAMES, SETTINGS, ListSink, SlotsOn, change, event, state, step
 from tests.support.patience import PATIENCE_S
@@ -33,7 +34,7 @@ def test_of_two_names_that_differ_in_a_dot_only_the_first_gets_its_deliveries(ka
     sink, topics = ListSink(), Topics(kafka, {})
     topics.create([Topic(dead)])
     slots: Any = SlotsOn(sink, broker=topics)
-    settings = replace(SETTINGS, dead_letters=dead, prefix=f"{name}.to.")
+    settings = replace(SETTINGS, dead_letters=dead, rule=DeliveryRule(f"{name}.to."))
     p = WithoutSpark(state(), settings, sink, slots, OutputTopics(topics, 1, 1, create=True), names, careful=False)
     step(p, change(0, "s1", {"subscriber": "a.b", "pattern": {"x": [1]}}))
     step(p, change(1, "s2", {"subscriber": "a_b", "pattern": {"x": [1]}}))

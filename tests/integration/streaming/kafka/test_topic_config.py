@@ -11,9 +11,9 @@ import pytest
 from streaming.checks.cluster_info import ClusterInfo
 from streaming.driver import assembly
 from streaming.errors import JobError
-from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.outputs import outputs
+from streaming.publishing.delivery import DeliveryRule
 from tests.integration.conftest import CommandLine, but
 from tests.support.patience import PATIENCE_S
 
@@ -31,7 +31,7 @@ def configs(cluster: Cluster, topic: str) -> Mapping[str, str]:
 def test_topics_of_subscribers_are_created_with_these_settings(sluice: CommandLine, cluster: Cluster) -> None:
     own = {"retention.ms": 86_400_000, "index.interval.bytes": 4_096, "preallocate": False}
     settings = but(sluice.settings(), deliveries={"topic_config": own})
-    topic = layout.delivery_topic(settings, "alice")
+    topic = DeliveryRule.of(settings.deliveries).topic("alice")
     assert outputs(settings, cluster.topics()).missing([topic]) == set()
     found = configs(cluster, topic)
     wanted = {"segment.index.bytes": "262144", "index.interval.bytes": "4096", "retention.ms": "86400000"}

@@ -13,6 +13,7 @@ import pytest
 
 from streaming.driver.slots import Slots as DriversSlots
 from streaming.errors import BrokerUnreachable, TopicMissing
+from streaming.publishing.delivery import DeliveryRule
 from streaming.rows import Published, Row, SlotReport
 from streaming.state.state import State
 from streaming.worker import publishing, transaction
@@ -39,7 +40,7 @@ from tests.support.doubles.stage import (
 
 pytestmark = pytest.mark.kernels
 
-SHARED = replace(SETTINGS, shared="all")
+SHARED = replace(SETTINGS, rule=DeliveryRule(shared="all"))
 
 
 def subscribed() -> State:
