@@ -103,13 +103,13 @@ def _text(text: bytes) -> bytes:
 
 def varint(number: int) -> bytes:
     """A signed varint as bytes."""
-    out = np.empty(10, np.uint8)
-    return out[: _put_varint(out, number)].tobytes()
-
-
-@kernel
-def _put_varint(out: Any, number: int) -> int:
-    return put_varint(out, 0, number)
+    rest = (number << 1) ^ (number >> 63)  # `wire.zigzag`
+    out = bytearray()
+    while rest >= 128:
+        out.append(rest & 127 | 128)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
 
 
 @inner

@@ -31,6 +31,7 @@ from streaming.publishing.headers import EventHeaders, header, varint
 from streaming.publishing.wire import copy, put_number, put_varint, varint_length
 
 _HEAD = 61  # bytes of a batch before its records
+_MOST_OF_RECORD = 2 + 5 * 5  # bytes beside key, value and headers: attributes, time, and varints of 32 bits
 _TRANSACTIONAL = 16  # attribute
 _LAST_SEQUENCE = (1 << 31) - 1  # 0 follows
 
@@ -57,6 +58,13 @@ def subscribers_keys(names: Texts, deliveries: DeliveryColumns) -> Keys:
     null = np.zeros(0, np.bool_)
     null.flags.writeable = False
     return Keys(names.text, names.start, null, deliveries.subscriber)
+
+
+class Column(NamedTuple):
+    """The keys, values or headers of N single records, one behind the other."""
+
+    text: Any  # uint8
+    length: Any  # [N] int64; -1 if it is null
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,30 +107,29 @@ def encode(
 
 
 def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -> RecordBatches:
-    """Record batches of a few records, such as dead letters; `destination` has that of each."""
-    data: list[bytearray] = []  # of each batch
-    batches: list[tuple[int, int]] = []  # (destination, records)
-    for i in sorted(range(len(of)), key=lambda i: destination[i]):
-        encoded = _record(of[i], batches[-1][1] if batches else 0)
-        if batches and batches[-1][0] == destination[i] and len(data[-1]) + len(encoded) <= form.max_batch_bytes:
-            data[-1] += encoded
-            batches[-1] = (destination[i], batches[-1][1] + 1)
-        else:
-            data.append(bytearray(_HEAD) + _record(of[i], 0))
-            batches.append((destination[i], 1))
-    end = np.cumsum([0, *map(len, data)])
-    places, counts = np.array(batches, np.int64).reshape(-1, 2).T.copy()
-    whole = np.frombuffer(bytearray().join(data), np.uint8)
-    return _sealed(RecordBatches(whole, end[:-1], end[1:], places, counts), form)
+    """Record batches of single records, such as statuses and dead letters; `destination` has that of each. Those of a
+    destination stay in their order."""
+    to = np.array(destination, np.int64)
+    order = np.argsort(to, kind="stable")
+    to = numbers(to[order])
+    ordered = [of[i] for i in order.tolist()]
+    keys = _column([record.key for record in ordered])
+    values = _column([record.value for record in ordered])
+    headers = _column([b"".join(header(*one) for one in record.headers) for record in ordered])
+    n_headers = numbers(np.array([len(record.headers) for record in ordered], np.int64))
+    n = len(ordered)
+    parts = len(keys.text), len(values.text), len(headers.text)
+    data = np.empty(sum(parts) + n * (_HEAD + _MOST_OF_RECORD), np.uint8)
+    begin, first = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    b = _write_records(keys, values, headers, n_headers, to, form.max_batch_bytes, data, begin, first)
+    batches = RecordBatches(data[: begin[b]], begin[:b], begin[1 : b + 1], to[first[:b]], np.diff(first[: b + 1]))
+    return _sealed(batches, form)
 
 
-def _record(record: Record, offset_delta: int) -> bytes:
-    parts = [b"\0", varint(0), varint(offset_delta)]
-    for text in (record.key, record.value):
-        parts += [varint(-1)] if text is None else [varint(len(text)), text]
-    parts += [varint(len(record.headers)), *(header(*one) for one in record.headers)]
-    body = b"".join(parts)
-    return varint(len(body)) + body
+def _column(texts: Sequence[bytes | None]) -> Column:
+    length = np.array([-1 if text is None else len(text) for text in texts], np.int64)
+    text = np.frombuffer(b"".join(text for text in texts if text), np.uint8)
+    return Column(text, numbers(length))
 
 
 def _sealed(batches: RecordBatches, form: Format) -> RecordBatches:
@@ -288,6 +295,58 @@ def _write(
         at = copy(out, at, ids, ids_start[d], ids_start[d + 1])
         delta += 1
     begin[b] = at
+
+
+@kernel
+def _write_records(
+    keys: Column,
+    values: Column,
+    headers: Column,
+    n_headers: Any,
+    destination: Any,
+    max_bytes: int,
+    out: Any,
+    begin: Any,
+    first: Any,
+) -> int:
+    """Write records, ascending by destination, with room for the heads of their batches; returns how many batches.
+    `begin` gets where each batch begins, `first` its first record, and both the end of the last."""
+    n = destination.shape[0]
+    at_key = at_value = at_header = 0
+    at = 0
+    b = 0
+    delta = 0
+    for i in range(n):
+        n_key, n_value, n_header = keys.length[i], values.length[i], headers.length[i]
+        body = 2 + varint_length(n_key) + max(n_key, 0) + varint_length(n_value) + max(n_value, 0)
+        body += varint_length(n_headers[i]) + n_header
+        whole = body + varint_length(delta)
+        whole += varint_length(whole)
+        if i == 0 or destination[i] != destination[i - 1] or at - begin[b - 1] + whole > max_bytes:
+            begin[b] = at
+            first[b] = i
+            b += 1
+            at += _HEAD
+            delta = 0
+        at = put_varint(out, at, body + varint_length(delta))
+        out[at] = 0
+        out[at + 1] = 0
+        at = put_varint(out, at + 2, delta)
+        at = put_varint(out, at, n_key)
+        if n_key > 0:
+            at = copy(out, at, keys.text, at_key, at_key + n_key)
+            at_key += n_key
+        at = put_varint(out, at, n_value)
+        if n_value > 0:
+            at = copy(out, at, values.text, at_value, at_value + n_value)
+            at_value += n_value
+        at = put_varint(out, at, n_headers[i])
+        at = copy(out, at, headers.text, at_header, at_header + n_header)
+        at_header += n_header
+        delta += 1
+    begin[b] = at
+    first[b] = n
+    return b
 
 
 @kernel
