@@ -73,9 +73,12 @@ class Fields:
         return Names(owner, child_of, start, length, np.frombuffer(bytes(text) or b"\0", np.uint8), path, inner)
 
     def memory(self) -> Memory:
-        """What a reader of events needs beside the names; not for several readers at once."""
+        """Make the arrays that a reader of events needs besides the names; not for several readers at once."""
         return Memory(
-            *(np.empty(DEPTH, np.int32), np.empty(DEPTH, np.bool_), np.empty(DEPTH, np.int64)),
-            *(np.zeros(len(self.names.path), np.int64), np.zeros(len(self.names.node) + 1, np.int64)),
-            np.zeros(1, np.int64),
+            stack=np.empty(DEPTH, np.int32),
+            is_array=np.empty(DEPTH, np.bool_),
+            serial=np.empty(DEPTH, np.int64),
+            seen=np.zeros(len(self.names.path), np.int64),
+            follows=np.zeros(len(self.names.node) + 1, np.int64),
+            last_serial=np.zeros(1, np.int64),
         )

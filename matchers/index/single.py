@@ -15,7 +15,6 @@ from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBat
 from matchers.index.encoding import Encoder
 from matchers.index.fields import Fields
 from matchers.index.json_event import parsed
-from matchers.index.kernels.json import Found
 from matchers.index.kernels.single import (
     IN_DOUBT,
     UNREAD,
@@ -28,7 +27,7 @@ from matchers.index.kernels.single import (
     settle_one,
 )
 from matchers.index.snapshot import Part, Snapshot
-from matchers.index.values import UInt8, Values, read_document
+from matchers.index.values import UInt8, Values, read_document, room_for_values
 from matchers.language.model import Event
 
 _ROOM = 256  # values of an event, at first
@@ -85,10 +84,7 @@ class _Reader:
 
     def _make_room(self, room: int) -> None:
         self.room = room
-        self.found = Found(
-            *(np.zeros(2, np.int64), np.empty(room, np.int32), np.empty(room, np.uint8), np.empty(room)),
-            *(np.empty(room, np.int64), np.empty(room, np.int32)),
-        )
+        self.found = room_for_values(1, room)
         begins, ends = np.zeros(1, np.int64), np.zeros(1, np.int64)
         names = self.fields.names
         self.held = ArraysHandle(Reading(names, self._memory, self.found, begins, ends, self._several, self._hard))
@@ -113,9 +109,7 @@ class _Reader:
 
     @property
     def values(self) -> Values:
-        n, (offsets, path, kind, number, start, length) = self.n, self.found
-        several = np.array([self.several])
-        return Values(offsets, path[:n], kind[:n], number[:n], start[:n], length[:n], self.text, several)
+        return Values.of(self.found, self.n, self.text, np.array([self.several]))
 
 
 class _PartAlone:

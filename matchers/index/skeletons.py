@@ -38,12 +38,15 @@ class Skeletons:
         n = len(begins)
         room = int((ends - begins).sum()) // 2 + n + 1
         shapes = Shapes(
-            *(np.empty(_TEXT_ROOM, np.uint8), np.zeros(_SHAPE_ROOM, np.int64)),
-            np.full(4 * _SHAPE_ROOM, -1, np.int32),
+            text=np.empty(_TEXT_ROOM, np.uint8),
+            end=np.zeros(_SHAPE_ROOM, np.int64),
+            table=np.full(4 * _SHAPE_ROOM, -1, np.int32),
         )
         slots = Slots(
-            *(np.zeros(n + 1, np.int64), np.zeros(room)),
-            *(np.zeros(room, np.int64), np.zeros(room, np.int32)),
+            offsets=np.zeros(n + 1, np.int64),
+            number=np.zeros(room),
+            start=np.zeros(room, np.int64),
+            length=np.zeros(room, np.int32),
         )
         shape = np.empty(n, np.int32)
         n_shapes, m = skeletons(Documents(text, begins, ends), shapes, slots, shape)

@@ -38,8 +38,32 @@ class Values:
     text: UInt8
     several: NDArray[np.bool_]  # [N] some array had several elements
 
+    @classmethod
+    def of(cls, found: Found, n_values: int, text: UInt8, several: NDArray[np.bool_]) -> Values:
+        """The first values of arrays that have room for more."""
+        offsets, *columns = found
+        path, kind, number, start, length = (column[:n_values] for column in columns)
+        return cls(offsets, path, kind, number, start, length, text, several)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+
+def room_for_values(n_events: int, n_values: int) -> Found:
+    """Arrays for the values of events, none of which is read yet."""
+    return Found(
+        offsets=np.zeros(n_events + 1, np.int64),
+        path=np.empty(n_values, np.int32),
+        kind=np.empty(n_values, np.uint8),
+        number=np.empty(n_values),
+        start=np.empty(n_values, np.int64),
+        length=np.empty(n_values, np.int32),
+    )
+
+
+def none_read(n_events: int) -> Values:
+    """Values of events of which nothing is read yet."""
+    return Values.of(room_for_values(n_events, 0), 0, np.empty(0, np.uint8), np.zeros(n_events, np.bool_))
 
 
 def read_documents(events: Sequence[Event], fields: Fields) -> Values:
@@ -55,8 +79,14 @@ def read_documents(events: Sequence[Event], fields: Fields) -> Values:
     lengths = length.astype(np.int32)
     start = np.cumsum(lengths, dtype=np.int64) - lengths
     return Values(
-        *(offsets, path.astype(np.int32), kind.astype(np.uint8), number.copy(), start, lengths),
-        *(np.frombuffer(b"".join(scalars.texts), np.uint8), several),
+        offsets=offsets,
+        path=path.astype(np.int32),
+        kind=kind.astype(np.uint8),
+        number=number.copy(),
+        start=start,
+        length=lengths,
+        text=np.frombuffer(b"".join(scalars.texts), np.uint8),
+        several=several,
     )
 
 
@@ -199,22 +229,9 @@ def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) ->
     n = len(begins)
     room = int((ends - begins).sum()) // 2 + n + 1  # a value takes a byte and a separator
     several, hard = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    found = Found(
-        *(np.zeros(n + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.uint8), np.empty(room)),
-        *(np.empty(room, np.int64), np.empty(room, np.int32)),
-    )
+    found = room_for_values(n, room)
     m = read_json(Documents(text, begins, ends), fields.names, fields.memory(), found, several, hard)
-    offsets, path, kind, number, start, length = found
-    values = Values(offsets, path[:m], kind[:m], number[:m], start[:m], length[:m], text, several)
-    return values, hard.nonzero()[0]
-
-
-def none_read(n: int) -> Values:
-    """Values of n events of which nothing is read yet."""
-    return Values(
-        *(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0)),
-        *(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.zeros(n, np.bool_)),
-    )
+    return Values.of(found, m, text, several), hard.nonzero()[0]
 
 
 def spliced(values: Values, at: Int64, others: Values) -> Values:
@@ -233,12 +250,12 @@ def spliced(values: Values, at: Int64, others: Values) -> Values:
         return np.concatenate((a, b))[order]
 
     return Values(
-        offsets_of(counts),
-        together(values.path, others.path),
-        together(values.kind, others.kind),
-        together(values.number, others.number),
-        together(values.start, others.start + len(values.text)),
-        together(values.length, others.length),
-        np.concatenate((values.text, others.text)),
-        several,
+        offsets=offsets_of(counts),
+        path=together(values.path, others.path),
+        kind=together(values.kind, others.kind),
+        number=together(values.number, others.number),
+        start=together(values.start, others.start + len(values.text)),
+        length=together(values.length, others.length),
+        text=np.concatenate((values.text, others.text)),
+        several=several,
     )
