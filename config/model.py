@@ -26,7 +26,7 @@ def _of_a_collector(address: str) -> str:
 
 
 def _path_of_file_url(checkpoint: str) -> str:
-    """Of the URL of a directory the path, anything else as it is. Raises ValueError."""
+    """Turn the URL of a directory into its path, and leave anything else as it is. Raises ValueError."""
     if not checkpoint.lower().startswith("file:"):
         return checkpoint
     url = urlsplit(checkpoint)

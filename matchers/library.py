@@ -28,7 +28,7 @@ class Index:
 
     @classmethod
     def build(cls, subscriptions: Mapping[str, Any], algorithm: str = "auto", **options: Any) -> Index:
-        """From patterns (SUBSCRIPTIONS.md) by id; options are the algorithm's. Raises MatchingError.
+        """Compile patterns (SUBSCRIPTIONS.md) by id; options are the algorithm's. Raises MatchingError.
 
         Many patterns of one shape are compiled together, ten times as fast as one by one.
         """

@@ -60,7 +60,7 @@ class CaseResult:
         return not self.missing and not self.unexpected
 
     def __str__(self) -> str:
-        """Without its name."""
+        """The result as text, without the name of the case."""
         lines = [f"    expected {key}: {_words(wanted)}" for key, wanted in self.case.expected.items()]
         lines.append(f"    found {words(self.found)}")
         for label, verdicts in (("missing", self.missing), ("unexpected", self.unexpected)):

@@ -117,7 +117,7 @@ def _fields(symbol: str, left: Field, right: Field) -> Pattern | None:
 
 
 def _ordered(symbol: str, left: Field | Literal, right: Field | Literal) -> Pattern | None:
-    """Both are cast to whole numbers, whatever they are."""
+    """Compare whole numbers: both sides are cast to them, whatever they are."""
     if isinstance(left, Field) and isinstance(right, Field):
         raise TranslationError(
             f"{left} {symbol} {right}: compares the attributes as whole numbers, also those that are texts"

@@ -80,7 +80,7 @@ def nearest(name: str, names: Collection[str]) -> str:
 
 
 def subscriptions(file: Path) -> Iterator[Document | Rejection]:
-    """From JSON lines; from a .json file also one document, or an array of them. Raises InputError."""
+    """Read JSON lines; from a .json file also one document, or an array of them. Raises InputError."""
     name = name_of(file)
     if file.suffix != ".json":
         return (_read_text(Location(name, "line", number), line) for number, line in lines(file))

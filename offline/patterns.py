@@ -28,7 +28,7 @@ def at(path: Path, entries: list[Any]) -> Pattern | None:
 
 
 def all_of(patterns: Iterable[Pattern | None]) -> Pattern | None:
-    """What fits into one object; of the rest one in an $or of its own, and then none of the others' opposites."""
+    """Put into one object what fits; of the rest, one into an $or, and the opposites of the others into a $not."""
     whole: Pattern = {}
     others: list[Pattern] = []
     for pattern in patterns:
@@ -96,7 +96,7 @@ def _nested(node: Any) -> Any:
 
 
 def _merged(a: Pattern, b: Pattern) -> Pattern | None:
-    """Both in one object; None if a list of both says more than one thing."""
+    """Merge two patterns into one object; None if a list of both says more than one thing."""
     whole = dict(a)
     for name, child in b.items():
         both = _joined(whole[name], child) if name in whole else child

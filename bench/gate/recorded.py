@@ -40,7 +40,7 @@ class Measured:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Measured:
-        """From `as_data`. Which figures are gated is not in it."""
+        """Read the figures that `as_data` wrote. Which figures are gated is not in it."""
         names = (name.rpartition(", ") for name in data["figures"])
         figures = (
             Figure(name, unit, value) for (name, _, unit), value in zip(names, data["figures"].values(), strict=True)

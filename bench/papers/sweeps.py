@@ -308,7 +308,7 @@ class _Measured:
 
     @property
     def us(self) -> Float64:
-        """Of single events, each the least of the rounds; of batches they would mean nothing."""
+        """Percentiles of single events, each the least of the rounds; for batches they would mean nothing."""
         return self.of.us if self.of.batch == 1 else np.array([nan])
 
     def counted(self, counter: str) -> float:

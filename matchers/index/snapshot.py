@@ -94,7 +94,7 @@ class Part:
     def settled(
         self, rows: MatchBatch, several: NDArray[np.bool_], document: Callable[[int], Event], removed: Int32
     ) -> tuple[Int32, Int32]:
-        """The same of the rows whose columns were hit."""
+        """(event, position) as `match` returns them, given the rows whose columns were hit."""
         matched = self.segment.subscriptions(self.segment.confirmed(rows, several, document))
         event = np.repeat(np.arange(len(rows), dtype=np.int32), np.diff(matched.offsets))
         position = matched.subscription
@@ -142,7 +142,7 @@ class Snapshot:
         return places[0] if places else None
 
     def unknown(self, ids: Collection[str]) -> list[str]:
-        """Those of these ids that no subscription has, ascending."""
+        """The ids among these that no subscription has, ascending."""
         texts = [id for id in ids if isinstance(id, str)]
         known = {texts[i] for which, _ in self.locate(Texts.of(texts)) for i in which.tolist()}
         return sorted(set(ids) - known)
@@ -298,7 +298,7 @@ def _among(position: Int32, removed: Int32) -> NDArray[np.bool_]:
 
 
 def _with(removed: Int32, positions: Int32) -> Int32:
-    """Both, ascending; they share no position. The cost is that of moving `removed`, not of sorting it."""
+    """Insert positions into the ascending `removed`, which has none of them; it is copied and not sorted again."""
     if not len(positions):
         return removed
     new = np.unique(positions)

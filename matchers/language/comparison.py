@@ -46,7 +46,7 @@ _Place = tuple[type, Any]  # a value with its type: what differs in it does not 
 
 
 def _place(value: Scalar) -> _Place | None:
-    """None for what compares with nothing: an absent field and NaN."""
+    """A value with its type; None for what compares with nothing: an absent field and NaN."""
     if is_number(value):
         number = facets.number(value)
         return (float, number) if number == number else None

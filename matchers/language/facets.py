@@ -137,7 +137,7 @@ def as_texts(intervals: Iterable[Interval]) -> list[Range]:
 
 
 def on_tokens(regions: Mapping[str, Region]) -> dict[str, Sequence[Range]]:
-    """The same regions with the region of doubles moved to the token line. They must not hold both."""
+    """Move the region of doubles to the token line. The regions must not hold both."""
     on: dict[str, Sequence[Range]] = {}
     for facet, region in regions.items():
         if facet == NUMBER:
@@ -176,7 +176,7 @@ def complement(ranges: Iterable[Range], whole: Range = ANY) -> list[Range]:
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:
-    """The same set as disjoint ascending ranges that do not touch."""
+    """Unite ranges: the result is ascending, and its ranges neither overlap nor touch."""
     merged: list[Range] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1]:

@@ -103,7 +103,7 @@ def count_single(operators: Iterable[Operator], each: bool = False) -> int:
 
 
 def count_within(residual: Operator) -> int:
-    """The same for an operator that no facet has."""
+    """The number of operators that the test of an operator without a facet asks one by one; at least itself."""
     return max(1, count_single(residual.operators)) if isinstance(residual, Not | AnythingBut) else 1
 
 

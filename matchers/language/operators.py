@@ -31,7 +31,7 @@ from matchers.language.model import Absent, Constraint, Interval, Operator, Rang
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """The same type and the same value; all numbers are of one type."""
+    """A value of the same type that is equal; all numbers are of one type."""
 
     value: Scalar
 

@@ -400,7 +400,7 @@ def _cidr(argument: Any) -> Cidr:
 
 
 def _no_network(text: str) -> str:
-    """What is wrong with a network, where one part of it is an address."""
+    """The mistake in a network, where one part of it is an address."""
     address, slash, bits = text.partition("/")
     try:
         version = ip_address(address).version

@@ -93,7 +93,7 @@ class CodeCache(_numba.FunctionCache):  # type: ignore[misc]  # numba has no typ
         return None if self.places.write is None else str(self.places.write)
 
     def directories(self) -> Iterator[Path]:
-        """Those with code of this kernel, for whatever types of its arguments."""
+        """The directories with code of this kernel, for whatever types of its arguments."""
         for directory, file in zip(self.places.read, self._files, strict=True):
             with suppress(OSError):
                 if file._load_index():
