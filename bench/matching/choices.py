@@ -70,7 +70,7 @@ WORKLOADS: Mapping[str, Callable[[int], Scenario]] = {
 
 
 @dataclass(frozen=True)
-class Compared:
+class GridPoint:
     """A point of the grid."""
 
     workload: str
@@ -103,7 +103,7 @@ def grid(workloads: Iterable[str], sizes: Iterable[int]) -> Iterator[tuple[str, 
             yield name, n, scenario
 
 
-def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterator[Compared]:
+def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterator[GridPoint]:
     """For each of BATCHES. Raises BenchError."""
     small, prepared = scenario.small().prepared(), scenario.prepared()
     events = prepared.encoded(0, len(prepared))
@@ -124,7 +124,7 @@ def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterato
         rival = min((name for name in us if name not in (CHOOSER, OURS)), key=us.__getitem__)
         n, matches = prepared.table.n_subscriptions, len(wanted.subscription) / len(wanted)
         times = us[CHOOSER], us.get(OURS, nan), best, us[best], rival, us[rival]
-        yield Compared(workload, n, batch, matches, chosen, build_s, *times, agree and right)
+        yield GridPoint(workload, n, batch, matches, chosen, build_s, *times, agree and right)
 
 
 def _compile(matcher: Matcher, small: Prepared) -> None:

@@ -32,7 +32,7 @@ def markdown(measured: Sequence[Measurement], absent: Sequence[str] = ()) -> str
 
 
 def show_choices(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
-    """Print a row for each point (`choices.Compared`), then in how many `auto` is how far behind, and the better of
+    """Print a row for each point (`choices.GridPoint`), then in how many `auto` is how far behind, and the better of
     `auto` and `tiles` how far ahead of all others."""
     table = _table("workload", "subscriptions", "batch", "matches", "auto us", "tiles us", "best us", "ratio")
     for name in ("best", "auto chose", "checked"):

@@ -58,7 +58,7 @@ class Workspace:
 
     def __init__(self, snapshot: Snapshot) -> None:
         plan = snapshot.plan
-        self._reader = _Reader(plan.fields)
+        self._reader = _EventReader(plan.fields)
         pairs = zip(snapshot.parts, plan.encoders, snapshot.removed, strict=True)
         self._parts = [_PartAlone(part, encoder, removed, self._reader) for part, encoder, removed in pairs]
 
@@ -70,7 +70,7 @@ class Workspace:
         return found
 
 
-class _Reader:
+class _EventReader:
     """The values of the event that was read last."""
 
     def __init__(self, fields: Fields) -> None:
@@ -115,7 +115,7 @@ class _Reader:
 class _PartAlone:
     """A part of the snapshot, for the event that the reader has read."""
 
-    def __init__(self, part: Part, encoder: Encoder, removed: Int32, reader: _Reader) -> None:
+    def __init__(self, part: Part, encoder: Encoder, removed: Int32, reader: _EventReader) -> None:
         self._part, self._encoder, self._removed, self._reader = part, encoder, removed, reader
         self._matcher = part.matcher.alone()
         self._rows = ArraysHandle(Rows(part.segment.owner, part.segment.doubt, removed))

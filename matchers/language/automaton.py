@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from matchers.language.expressions import Character, Choice, InOrder, Node, Repeat, Test, parse
+from matchers.language.expressions import Alternation, Character, InOrder, Node, Repeat, Test, parse
 
 _KEPT = 1_000  # steps that an automaton remembers
 _ACCEPTS = -1
@@ -75,7 +75,7 @@ class Automaton:
             for part in reversed(node.parts):
                 after = self._build(part, after)
             return after
-        if isinstance(node, Choice):
+        if isinstance(node, Alternation):
             return self._state(None, [self._build(part, after) for part in node.parts])
         return self._repeated(node, after)
 

@@ -38,7 +38,7 @@ class InOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Alternation:
     parts: tuple[Node, ...]
 
 
@@ -49,7 +49,7 @@ class Repeat:
     most: int | None  # None: any number
 
 
-Node = Character | InOrder | Choice | Repeat
+Node = Character | InOrder | Alternation | Repeat
 
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 _CLASSES: dict[str, frozenset[str]] = {
@@ -78,7 +78,7 @@ _CATEGORIES = frozenset(_TWO_LETTERS) | {name[0] for name in _TWO_LETTERS}
 @lru_cache(maxsize=1_000)
 def parse(text: str) -> Node:
     """Raises ExpressionError."""
-    reader = _Reader(text)
+    reader = _ExpressionReader(text)
     node = reader.choice(0)
     if not reader.at_end:
         raise ExpressionError("a ) without its (")
@@ -91,7 +91,7 @@ def literal(node: Node, forward: bool = True) -> tuple[str, bool]:
     """The text with which all that the node accepts begins (or ends), and whether it accepts just this."""
     if isinstance(node, Character):
         return node.only, bool(node.only)
-    if isinstance(node, Choice):
+    if isinstance(node, Alternation):
         found = [literal(part, forward) for part in node.parts]
         texts = {text for text, _ in found}
         return (texts.pop(), all(whole for _, whole in found)) if len(texts) == 1 else ("", False)
@@ -120,7 +120,7 @@ def _size(node: Node) -> int:
     return len(node.parts) + sum(map(_size, node.parts))
 
 
-class _Reader:
+class _ExpressionReader:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
 
@@ -146,7 +146,7 @@ class _Reader:
         parts = [self._in_order(depth)]
         while self._next("|"):
             parts.append(self._in_order(depth))
-        return parts[0] if len(parts) == 1 else Choice(tuple(parts))
+        return parts[0] if len(parts) == 1 else Alternation(tuple(parts))
 
     def _in_order(self, depth: int) -> Node:
         parts: list[Node] = []

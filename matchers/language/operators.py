@@ -12,7 +12,7 @@ from typing import TypeGuard
 
 from matchers.language import expressions, facets
 from matchers.language.automaton import automaton
-from matchers.language.expressions import Choice
+from matchers.language.expressions import Alternation
 from matchers.language.facets import (
     ADDRESS,
     ANY,
@@ -201,7 +201,7 @@ class Regex:
     def constraint(self) -> Constraint:
         """The literal beginnings of its alternatives and its literal end as ranges; they may say it all."""
         node = expressions.parse(self.expression)
-        starts = [expressions.literal(part) for part in (node.parts if isinstance(node, Choice) else (node,))]
+        starts = [expressions.literal(part) for part in (node.parts if isinstance(node, Alternation) else (node,))]
         begins = [
             facets.exactly(facets.token(text)) if whole else facets.starting_with(facets.token(text))
             for text, whole in starts

@@ -14,13 +14,13 @@ from typer.testing import CliRunner, Result
 import run_stream
 from bench import command
 from bench.matching import choices
-from bench.matching.choices import Compared
+from bench.matching.choices import GridPoint
 from bench.workloads.prepared import Scenario
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, SubscriptionTable
 from matchers.contract.tables import Int32
 
-POINT = Compared("hem", 30, 64, 1.5, "tiles, hem", 0.1, 2.2, 2.0, "tiles", 2.0, "hem", 5.0, True)
+POINT = GridPoint("hem", 30, 64, 1.5, "tiles, hem", 0.1, 2.2, 2.0, "tiles", 2.0, "hem", 5.0, True)
 
 
 def run(*arguments: str) -> Result:
@@ -71,7 +71,7 @@ def test_points_with_too_many_values_are_left_out() -> None:
 def test_points_of_the_file_are_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterator[Compared]:
+    def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterator[GridPoint]:
         n = scenario.prepared().table.n_subscriptions
         asked.append((workload, n))
         yield replace(POINT, workload=workload, subscriptions=n)
@@ -89,7 +89,7 @@ def test_points_of_the_file_are_not_measured_again(tmp_path: Path, monkeypatch: 
 def test_the_workloads_of_papers_are_compared_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Workload] = {}
 
-    def compare(workload: str, scenario: Workload, algorithms: list[str]) -> Iterator[Compared]:
+    def compare(workload: str, scenario: Workload, algorithms: list[str]) -> Iterator[GridPoint]:
         asked[workload] = scenario
         yield replace(POINT, workload=workload)
 
