@@ -17,7 +17,7 @@ from matchers.language.model import Event
 from matchers.language.nesting import TOO_DEEP
 
 FEW_EVENTS = 16  # events, which are matched faster one by one than as a batch
-SCANNED = 256  # subscriptions added later, which take longer to index than to scan for many events
+FEW_SUBSCRIPTIONS = 256  # added later, which take longer to index than to scan for many events
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Index:
 
         Many patterns of one shape are compiled together, ten times as fast as one by one.
         """
-        return cls(Snapshot(algorithm=algorithm, options=options, scanned=SCANNED)).update(add=subscriptions)
+        return cls(Snapshot(algorithm=algorithm, options=options, scanned=FEW_SUBSCRIPTIONS)).update(add=subscriptions)
 
     def update(self, add: Mapping[str, Any] | None = None, remove: Iterable[str] = ()) -> Index:
         """The next version. An id that is there already is replaced. Raises MatchingError, then nothing has changed."""

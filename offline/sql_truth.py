@@ -12,7 +12,7 @@ from matchers.language.parsing import parse
 from offline.patterns import ALWAYS, NEVER, Pattern, all_of, at, one_of
 from offline.sql_grammar import Field, Like, Literal, Logic, Negation, Node, TranslationError
 
-MOST_OF_XOR = 1_000  # entries of lists: each XOR writes both its sides twice
+MOST_XOR_ENTRIES = 1_000  # entries of lists: each XOR writes both its sides twice
 
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # with its sides exchanged
 
@@ -64,7 +64,7 @@ def combined(node: Negation | Logic, truth: Callable[[Node], Truth]) -> Truth:
         true = one_of((all_of((whole.true, part.false)), all_of((whole.false, part.true))))
         false = one_of((all_of((whole.true, part.true)), all_of((whole.false, part.false))))
         whole = Truth(true, false)
-        if _size(true) + _size(false) > MOST_OF_XOR:
+        if _size(true) + _size(false) > MOST_XOR_ENTRIES:
             raise TranslationError("has more XOR than a pattern can spell")
     return whole
 

@@ -10,6 +10,8 @@ from bench.errors import BenchError
 
 Tell = Callable[[str], None]
 
+PER_EVENT = "CPU µs/event"  # a unit
+
 
 @dataclass(frozen=True)
 class Figure:

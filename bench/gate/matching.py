@@ -8,7 +8,7 @@ from functools import partial
 from time import process_time
 from typing import Any
 
-from bench.gate.figure import Figure, PointFailed, Tell
+from bench.gate.figure import PER_EVENT, Figure, PointFailed, Tell
 from bench.matching.candidates import Candidate
 from bench.matching.measure import Effort, measure
 from bench.workloads.documents import Documents
@@ -20,7 +20,6 @@ from matchers.contract.matcher import AdaptiveMatcher
 
 SETTLING_S = 5.0
 CHECKING_S = 2.0  # in which `scan` answers; for the other events algorithms are compared with each other
-PER_EVENT = "CPU µs/event"
 
 
 @dataclass(frozen=True)

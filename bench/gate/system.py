@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from bench.errors import BenchError
-from bench.gate.figure import Figure, PointFailed, Tell
+from bench.gate.figure import PER_EVENT, Figure, PointFailed, Tell
 from bench.system.run import Outcome, run
 from bench.system.sluice import Sluice
 from bench.system.usage import JOB, Usage
@@ -21,7 +21,6 @@ from streaming.errors import JobError
 
 LATE_S = 20.0  # most time after the last event; a job that keeps up takes less than one
 SETTLING_S = 6.0  # after the start, before the job counts as idle
-PER_EVENT = "CPU µs/event"
 
 
 @dataclass(frozen=True)

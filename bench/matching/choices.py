@@ -39,7 +39,7 @@ SETTLING_S = 2.0
 LESSONS = {1: 100, 64: 15, 1_024: 15}  # calls from which `auto` learns, by their events
 
 LENGTHS = (10, 100, 1_000, 10_000)  # of watch lists
-LISTED = 10_000_000  # values of all watch lists together, at most; points with more are left out
+LISTED_VALUES = 10_000_000  # values of all watch lists together, at most; points with more are left out
 
 
 def _watch_lists(length: int, hits: bool) -> Callable[[int], Scenario]:
@@ -99,7 +99,7 @@ def grid(workloads: Iterable[str], sizes: Iterable[int]) -> Iterator[tuple[str, 
     """A name, the number of subscriptions asked for, and a workload of about as many."""
     for n, name in product(sizes, workloads):
         scenario = WORKLOADS[name](n)
-        if not isinstance(scenario, WatchLists) or n * scenario.length <= LISTED:
+        if not isinstance(scenario, WatchLists) or n * scenario.length <= LISTED_VALUES:
             yield name, n, scenario
 
 

@@ -12,7 +12,7 @@ from bench.matching.candidates import Candidate
 from bench.workloads.synthetic import Workload
 from matchers.papers.updates import UPDATABLE
 
-CALL = 1_000  # subscriptions that are inserted or deleted in one call; REIN deletes as many (sec. V D)
+CALL_SUBSCRIPTIONS = 1_000  # subscriptions that are inserted or deleted in one call; REIN deletes as many (sec. V D)
 COMPILING = 10  # subscriptions of an index that is updated before
 
 
@@ -37,13 +37,13 @@ def update_times(candidate: Candidate, workload: Workload) -> UpdateTimes:
     matcher = build(workload.table(), **candidate.options)
     n = workload.subscriptions
     insert_s = 0.0
-    for first in range(n, n + n // 2, CALL):
-        size = min(CALL, n + n // 2 - first)
+    for first in range(n, n + n // 2, CALL_SUBSCRIPTIONS):
+        size = min(CALL_SUBSCRIPTIONS, n + n // 2 - first)
         table = replace(workload, subscriptions=size, seed=workload.seed + first).table()
         begin_s = process_time()
         matcher.insert(table)
         insert_s += process_time() - begin_s
-    deleted = np.random.default_rng(workload.seed).choice(n, min(CALL, n), replace=False)
+    deleted = np.random.default_rng(workload.seed).choice(n, min(CALL_SUBSCRIPTIONS, n), replace=False)
     begin_s = process_time()
     matcher.delete(deleted)
     delete_s = process_time() - begin_s

@@ -21,7 +21,6 @@ RATE = {"false_positives": 0.001}
 WPA = Series("wpa_rein", "wpa_rein", RATE)
 ALL = (Series("scan", "scan"), Series("rein", "rein"), Series("ada_rein", "ada_rein", RATE), WPA)
 REINS = ALL[1:]
-ADAPTIVE = ALL[2:]
 WIDTHS = tuple(Point(w, {"width": w, "width_spread": round(1 - w, 3)}) for w in (0.2, 0.4, 0.6, 0.8, 1.0))
 BUCKETS = (20, 50, 100, 200, 500, 1000)
 LEVELS = (1, 2, 5, 10, 20, 50)

@@ -13,7 +13,7 @@ from matchers.language.verification import Condition, condition
 
 Residual = tuple[tuple[Path, Operator | Contains | Compared], ...]  # what a row asks for besides its intervals
 
-MOST_KEPT = 50_000  # intervals and operators whose tests are kept from event to event
+MOST_KEPT_CONDITIONS = 50_000  # intervals and operators whose tests are kept from event to event
 
 
 class Conditions:
@@ -45,7 +45,7 @@ class Conditions:
         return conditions
 
     def _keep(self, row: int, conditions: list[Condition], size: int) -> None:
-        if self._size + size > MOST_KEPT:
+        if self._size + size > MOST_KEPT_CONDITIONS:
             self._kept, self._size = {}, 0
         self._kept[row] = conditions
         self._size += size

@@ -30,7 +30,7 @@ from matchers.index.snapshot import Part, Snapshot
 from matchers.index.values import UInt8, Values, read_document, room_for_values
 from matchers.language.model import Event
 
-_ROOM = 256  # values of an event, at first
+_FIRST_ROOM_VALUES = 256  # of an event
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class _EventReader:
         self.several = False
         self._several, self._hard = np.zeros(1, np.bool_), np.zeros(1, np.bool_)
         self._memory = fields.memory()
-        self._make_room(_ROOM)
+        self._make_room(_FIRST_ROOM_VALUES)
 
     def _make_room(self, room: int) -> None:
         self.room = room
@@ -121,7 +121,7 @@ class _PartAlone:
         self._rows = ArraysHandle(Rows(part.segment.owner, part.segment.doubt, removed))
         self._most = int(encoder.n_columns.max(initial=0))  # columns of a field
         self._absent = len(encoder.columns.absent)
-        self._make_room(_ROOM)
+        self._make_room(_FIRST_ROOM_VALUES)
 
     def _make_room(self, room: int) -> None:
         self._offsets: Int64 = np.zeros(2, np.int64)

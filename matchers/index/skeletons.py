@@ -14,7 +14,7 @@ from matchers.contract.tables import Float64, Int32, Int64
 from matchers.index.kernels.json import Documents
 from matchers.index.kernels.skeleton import Shapes, Slots, skeletons
 
-_TEXT_ROOM, _SHAPE_ROOM = 1 << 20, 1 << 12
+_ROOM_BYTES, _ROOM_SHAPES = 1 << 20, 1 << 12
 _SPELLED = {"t": "true", "f": "false", "n": "null"}
 
 
@@ -38,9 +38,9 @@ class Skeletons:
         n = len(begins)
         room = int((ends - begins).sum()) // 2 + n + 1
         shapes = Shapes(
-            text=np.empty(_TEXT_ROOM, np.uint8),
-            end=np.zeros(_SHAPE_ROOM, np.int64),
-            table=np.full(4 * _SHAPE_ROOM, -1, np.int32),
+            text=np.empty(_ROOM_BYTES, np.uint8),
+            end=np.zeros(_ROOM_SHAPES, np.int64),
+            table=np.full(4 * _ROOM_SHAPES, -1, np.int32),
         )
         slots = Slots(
             offsets=np.zeros(n + 1, np.int64),

@@ -33,7 +33,7 @@ from matchers.language.model import Event
 from matchers.registry import ALGORITHMS, named
 
 FANOUT = 4
-BITMAP_FROM = 1_000  # positions
+BITMAP_FROM_POSITIONS = 1_000
 _NONE: Int32 = np.empty(0, np.int32)
 
 
@@ -289,7 +289,7 @@ class FieldPlan:
 def _among(position: Int32, removed: Int32) -> NDArray[np.bool_]:
     if not len(removed):
         return np.zeros(len(position), bool)
-    if len(position) > BITMAP_FROM:  # a bit of memory each is then cheaper than a search each
+    if len(position) > BITMAP_FROM_POSITIONS:  # a bit of memory each is then cheaper than a search each
         gone = np.zeros(max(int(position.max()), int(removed[-1])) + 1, bool)
         gone[removed] = True
         return gone[position]

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from matchers.language.expressions import Alternation, Character, InOrder, Node, Repeat, Test, parse
 
-_KEPT = 1_000  # steps that an automaton remembers
+_KEPT_STEPS = 1_000  # of an automaton
 _ACCEPTS = -1
 
 States = frozenset[int]
@@ -43,7 +43,7 @@ class Automaton:
             if test is not None and test(character):
                 passed += self._next[state]
         reached = self._closure(passed)
-        if len(self._steps) >= _KEPT:
+        if len(self._steps) >= _KEPT_STEPS:
             self._steps = {}
         self._steps[states, character] = reached
         return reached

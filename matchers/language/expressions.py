@@ -14,7 +14,7 @@ from functools import lru_cache
 from unicodedata import category
 
 MAX_STATES = 250  # that an expression needs, its repetitions written out
-MAX_DEPTH = 100  # of parentheses
+MAX_NESTED_PARENTHESES = 100
 MAX_REPEAT = 1_000  # as in RE2
 
 Test = Callable[[str], bool]  # of a character
@@ -141,8 +141,8 @@ class _ExpressionReader:
         return self._text[self._at - 1]
 
     def choice(self, depth: int) -> Node:
-        if depth > MAX_DEPTH:
-            raise ExpressionError(f"parentheses are nested deeper than {MAX_DEPTH}")
+        if depth > MAX_NESTED_PARENTHESES:
+            raise ExpressionError(f"parentheses are nested deeper than {MAX_NESTED_PARENTHESES}")
         parts = [self._in_order(depth)]
         while self._next("|"):
             parts.append(self._in_order(depth))
