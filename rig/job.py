@@ -1,132 +1,161 @@
-"""Run the job as a separate process, and read its log lines."""
+"""Run the job as separate processes, as a user runs it, and read its log."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from rig.child import HOME
+from rig.processes import Tree, below, ended, kill
 from streaming.errors import JobError
 from streaming.process import checkpoint
 from streaming.process.child import die_with_parent
 
-STOP_TIMEOUT_S = 120.0  # after a standstill of the broker it has a transaction to end
+# The first start on a machine writes the archive of Java's classes at its end; after a standstill of the broker a
+# transaction has to be ended.
+STOP_TIMEOUT_S = 120.0
+LINES = 60  # of a log, that are shown
 
 
 class JobProcess:
-    """`with JobProcess(...) as job`: entered when the job is `running`; at the end all its processes are killed.
+    """`with JobProcess(flags, log) as job`: it has started; at the end all its processes are killed.
 
-    `flags` are settings by dotted name, a local query.checkpoint among them. `on_line` gets every log line, in a thread
-    of ours; `log` keeps them all.
+    `flags` are settings by dotted name, a local query.checkpoint among them. The file `log` gets all that it prints.
+    The code is that of `home`. Where it is `supervised`, it restarts itself. Its temporary files go below `scratch`,
+    by default beside the log.
     """
 
     def __init__(
         self,
-        home: Path,
         flags: Mapping[str, str],
         log: Path,
-        on_line: Callable[[dict[str, Any]], None],
-        start_timeout_s: float = 120.0,
+        *,
+        home: Path = HOME,
+        supervised: bool = False,
+        scratch: Path | None = None,
     ) -> None:
+        self.flags = flags
+        self.log = log
+        self.checkpoint = Path(flags["query.checkpoint"])
         arguments = {**flags, "log.format": "json"}
         assignments = [part for name, value in arguments.items() for part in ("--set", f"{name}={value}")]
-        self._command = [sys.executable, str(home / "run_stream.py"), "run", *assignments]
-        self._checkpoint = flags["query.checkpoint"]
-        self._log = log
-        self._on_line = on_line
-        self._start_timeout_s = start_timeout_s
+        supervise = ["--supervise"] if supervised else []
+        self._command = [sys.executable, str(home / "run_stream.py"), "run", *supervise, *assignments]
+        self._scratch = scratch or log.parent
+        self._offset = 0  # in the log, up to where `new_lines` has read it
         self._asked = False  # to stop
 
     def __enter__(self) -> JobProcess:
-        try:
-            self._start()
-        except BaseException:
-            self.__exit__()
-            raise
+        self._start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(STOP_TIMEOUT_S)
         self._kill()
-        checkpoint.clear(self._checkpoint)
+        with contextlib.suppress(FileNotFoundError):
+            checkpoint.clear(str(self.checkpoint))
 
     @property
     def pid(self) -> int:
+        """The process id of the driver, or of its supervisor."""
         return self._process.pid
 
-    def stop(self) -> None:
-        """Ask the job to stop; it ends after the current batch. It is asked once: a second signal would not wait."""
+    def tree(self) -> Tree:
+        """The processes below the supervisor."""
+        return Tree.of(self.pid)
+
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    def check(self) -> None:
+        """Raises JobError if it has ended; one that is supervised, for good."""
+        if (code := self.exit_code()) is not None:
+            raise JobError(f"the job ended with exit code {code}:\n{self.last_lines()}")
+
+    def wait_for(self, what: str, condition: Callable[[], bool], timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                raise JobError(f"not {what} within {timeout_s:.0f} s:\n{self.last_lines()}")
+            time.sleep(0.01)  # some processes live for a quarter of a second
+
+    def wait_until_running(self, timeout_s: float) -> None:
+        """Wait until it has logged that it runs, since it was started."""
+        self.wait_for("running", lambda: len(self.lines("running")) > self._runs, timeout_s)
+
+    def ask_to_stop(self) -> None:
+        """Ask it to end after the current batch. It is asked once: a second signal would not wait."""
         if not self._asked:
             self._asked = True
             self._process.terminate()
 
     def stopped(self) -> int:
-        """Ask the job to stop, and wait until all its lines are read; returns its exit code. Raises JobError if it does
-        not end."""
-        self.stop()
+        """Stop it in order; returns its exit code. Raises JobError if it does not end."""
+        self.ask_to_stop()
         try:
-            code = self._process.wait(STOP_TIMEOUT_S)
+            return self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise JobError(f"the job did not stop within {STOP_TIMEOUT_S:.0f} s") from None
-        self._reader.join(STOP_TIMEOUT_S)
-        return code
+            raise JobError(f"the job did not stop within {STOP_TIMEOUT_S:.0f} s:\n{self.last_lines()}") from None
 
-    def kill_and_restart(self) -> None:
+    def stop(self) -> None:
+        """Stop it in order. Raises JobError unless it does."""
+        if code := self.stopped():
+            raise JobError(f"told to stop, the job ended with exit code {code}:\n{self.last_lines()}")
+
+    def kill_and_restart(self, timeout_s: float) -> None:
+        """Kill all its processes with signal 9, and wait until it runs again."""
         self._kill()
         self._start()
+        self.wait_until_running(timeout_s)
 
-    def check(self) -> None:
-        """Raises JobError if it has ended."""
-        if self._process.poll() is not None:
-            last = self._log.read_text(errors="replace")[-2_000:]
-            raise JobError(f"the job exited with code {self._process.returncode}:\n{last}")
+    def lines(self, event: str) -> list[dict[str, Any]]:
+        """The lines of its log so far that are about an event."""
+        wanted = f'"event":"{event}"'.encode()
+        return list(_parsed(line for line in self.log.read_bytes().splitlines() if wanted in line))
 
-    def _kill(self) -> None:
-        """Kill the driver and its children with signal 9."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._reader.join()
+    def new_lines(self) -> Iterator[dict[str, Any]]:
+        """The lines of its log since the last call."""
+        with self.log.open("rb") as file:
+            file.seek(self._offset)
+            whole = [line for line in file if line.endswith(b"\n")]
+        self._offset += sum(map(len, whole))
+        yield from _parsed(whole)
+
+    def last_lines(self) -> str:
+        """The last lines of its log, without the reports of batches."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "\n".join([line[:1_000] for line in lines if '"event":"batch"' not in line][-LINES:])
 
     def _start(self) -> None:
-        running = threading.Event()
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that kill -9 takes all of it
-            preexec_fn=die_with_parent,
-        )
-        self._reader = threading.Thread(target=self._follow, args=(running,), daemon=True)
-        self._reader.start()
-        deadline = time.monotonic() + self._start_timeout_s
-        while not running.wait(0.1):
-            self.check()
-            if time.monotonic() > deadline:
-                raise JobError(f"the job did not start within {self._start_timeout_s:.0f} s")
+        with self.log.open("ab") as log:
+            self._runs = len(self.lines("running"))
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # by which its processes are found after their parent has ended
+                env={**os.environ, "TMPDIR": str(self._scratch)},
+                preexec_fn=die_with_parent,
+            )
 
-    def _follow(self, running: threading.Event) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as output, self._log.open("ab") as copy:
-            for line in output:
-                copy.write(line)
-                copy.flush()
-                try:
-                    record = orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    continue  # Spark's own lines
-                self._on_line(record)
-                if record.get("event") == "running":
-                    running.set()
+    def _kill(self) -> None:
+        mine = below(self.pid)
+        self._process.kill()
+        self._process.wait()
+        kill(mine)
+        ended(mine, STOP_TIMEOUT_S)
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        with contextlib.suppress(orjson.JSONDecodeError):  # a line of Java's, or half a line
+            yield orjson.loads(line)

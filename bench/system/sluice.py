@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +11,8 @@ import numpy as np
 
 from rig import reading
 from rig.check import Answer, Changes, Statuses, check
-from rig.child import HOME
 from rig.job import JobProcess
 from rig.place import PARTITIONS, START_TIMEOUT_S, Place
-from streaming.errors import JobError
 from streaming.latencies import STAGES, TOTAL, Latencies
 
 
@@ -30,19 +29,20 @@ class JobLog:
     midpoint: bool = False
     second_half: Latencies = field(default_factory=Latencies)  # in total, once warm
 
-    def hear(self, line: dict[str, Any]) -> None:
-        if line["event"] != "batch":
-            return
-        self.version = line["version"]
-        self.batches += 1
-        self.events += line["events"]
-        self.deliveries += line["deliveries"]
-        for stage, latencies in line["latencies"].items():
-            self.latencies[stage].update(Latencies.from_json(latencies))
-        total = Latencies.from_json(line["latencies"][TOTAL])
-        self.recent.update(total)
-        if self.midpoint:
-            self.second_half.update(total)
+    def add(self, lines: Iterable[dict[str, Any]]) -> None:
+        for line in lines:
+            if line["event"] != "batch":
+                continue
+            self.version = line["version"]
+            self.batches += 1
+            self.events += line["events"]
+            self.deliveries += line["deliveries"]
+            for stage, latencies in line["latencies"].items():
+                self.latencies[stage].update(Latencies.from_json(latencies))
+            total = Latencies.from_json(line["latencies"][TOTAL])
+            self.recent.update(total)
+            if self.midpoint:
+                self.second_half.update(total)
 
     def progress(self) -> str:
         """Latencies since the last call, for the user."""
@@ -58,17 +58,18 @@ class Sluice:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._job_log = JobLog()
-        flags, log = place.flags, place.directory / "job.log"
-        self._job = JobProcess(HOME, flags, log, self._job_log.hear, START_TIMEOUT_S)
+        self._job = JobProcess(place.flags, place.directory / "job.log")
 
     def __enter__(self) -> Sluice:
         topic = self._place.settings.subscriptions.topic
         self._first = {p: high for p, _, high in self._place.cluster.topics().offsets(topic)}
-        self._job.__enter__()
+        with ExitStack() as stack:
+            stack.enter_context(self._job).wait_until_running(START_TIMEOUT_S)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._job.__exit__()
+        self._stack.close()
 
     @property
     def pid(self) -> int:
@@ -78,6 +79,7 @@ class Sluice:
         self._job.check()
 
     def done(self) -> tuple[int, int]:
+        self._job_log.add(self._job.new_lines())
         return self._job_log.events, self._job_log.version
 
     def progress(self) -> str:
@@ -87,9 +89,8 @@ class Sluice:
         self._job_log.midpoint = True
 
     def stop(self) -> None:
-        code = self._job.stopped()
-        if code:
-            raise JobError(f"the job ended with exit code {code} when it was told to stop")
+        self._job.stop()
+        self._job_log.add(self._job.new_lines())
 
     def checked(self) -> tuple[Answer, dict[str, Any]]:
         settings, cluster, log = self._place.settings, self._place.cluster, self._job_log

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, cycle, islice
 from pathlib import Path
@@ -30,6 +30,7 @@ from streaming.kafka import clients, layout
 from streaming.kafka.clients import Cluster
 from streaming.latencies import STAGES, TOTAL, Latencies
 
+START_TIMEOUT_S = 120.0  # of the job
 QUIET_S = 60.0  # the demo gives up after this time without progress
 FIRST = 2_000  # events of a job that has just started: Java's code is not compiled yet
 PORTION = 250  # of them at once
@@ -51,18 +52,19 @@ class Seen:
     latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
     first: Latencies = field(default_factory=Latencies)  # in total, of the FIRST events
 
-    def hear(self, line: dict[str, Any]) -> None:
-        """Add a log line of the job."""
-        if line["event"] == "running":
-            self.index = line["index"]
-        if line["event"] == "batch":
-            found = {stage: Latencies.from_json(latencies) for stage, latencies in line["latencies"].items()}
-            if self.processed < FIRST:
-                self.first.update(found[TOTAL])
-            else:
-                for stage, latencies in found.items():
-                    self.latencies[stage].update(latencies)
-            self.processed += line["events"]
+    def add(self, lines: Iterable[dict[str, Any]]) -> None:
+        """Add lines of the job's log."""
+        for line in lines:
+            if line["event"] == "running":
+                self.index = line["index"]
+            if line["event"] == "batch":
+                found = {stage: Latencies.from_json(latencies) for stage, latencies in line["latencies"].items()}
+                if self.processed < FIRST:
+                    self.first.update(found[TOTAL])
+                else:
+                    for stage, latencies in found.items():
+                        self.latencies[stage].update(latencies)
+                self.processed += line["events"]
 
 
 def run(
@@ -93,7 +95,9 @@ def run(
         console.print(f"{subscriptions:,} subscriptions of {len(subscribers)} subscribers are on their topic")
         seen = Seen()
         status.update("starting the job: Spark, then the subscriptions")
-        with JobProcess(home, flags, Path(directory) / "job.log", seen.hear) as job:
+        with JobProcess(flags, Path(directory) / "job.log", home=home) as job:
+            job.wait_until_running(START_TIMEOUT_S)
+            seen.add(job.new_lines())
             console.print(f"the job runs: exactly-once deliveries, matched with {seen.index}")
             status.stop()
             with (
@@ -101,12 +105,13 @@ def run(
                 _publishing(cluster, settings, lines, events, rate, seen),
             ):
                 _watch(console, job, seen, events, pull_the_plug)
-            job.stop()
+            job.ask_to_stop()
             status.update("counting again, by the definition")
             status.start()
             expected = _expected(documents, lines, events)
             summary = _summary(console, seen, expected, subscriptions)
             status.update("the job ends, and leaves what makes the next start shorter")
+            job.stopped()
     return summary
 
 
@@ -191,6 +196,7 @@ def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_
     with Live(console=console, refresh_per_second=4, get_renderable=lambda: _picture(seen, events)) as live:
         while True:
             job.check()
+            seen.add(job.new_lines())
             now = (seen.published, seen.processed, len(seen.deliveries))
             if now != last:
                 last, changed = now, time.monotonic()
@@ -201,7 +207,7 @@ def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_
                 raise JobError(f"no progress for {QUIET_S:.0f} s, at {seen.processed:,} of {events:,} events")
             if pull_the_plug and not pulled and seen.published >= events // 2:
                 pull_the_plug_at = seen.published
-                job.kill_and_restart()
+                job.kill_and_restart(START_TIMEOUT_S)
                 console.print(f"kill -9 of the job after {pull_the_plug_at:,} events, and a restart")
                 pulled = True
                 seen.processed = min(seen.processed, events - 1)

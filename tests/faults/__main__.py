@@ -11,7 +11,7 @@ from random import Random
 
 import orjson
 
-from tests.faults.job import Failed
+from streaming.errors import JobError
 from tests.faults.kinds import KINDS, possible
 from tests.faults.report import draw, lines
 from tests.faults.run import drawn, run
@@ -47,7 +47,7 @@ def main() -> int:
             for kind, reason in left_out.items():
                 tell(f"{kind} is left out: {reason}")
             outcome = run(system, drawn(Random(seed), kinds, given.faults), seed, tell)
-    except Failed as error:
+    except JobError as error:
         tell(f"FAILED: {error}")
         return 1
     print()

@@ -14,10 +14,10 @@ import pyspark
 from matchers.flat_file import MAGIC
 from rig.broker import LOOPBACK, free_port
 from rig.processes import Process, below, ended, kill
+from streaming.errors import JobError
 from streaming.process.child import die_with_parent
 from streaming.process.code_archive import NAME
 from streaming.process.java import java
-from tests.faults.job import Failed
 
 WORKERS = 2
 START_TIMEOUT_S = 60.0
@@ -133,5 +133,5 @@ class SparkCluster:
         deadline = time.monotonic() + START_TIMEOUT_S
         while log.read_text(errors="replace").count(line) < times:
             if time.monotonic() > deadline or any(p.poll() is not None for p in self._processes):
-                raise Failed(f"Spark's {name} did not start:\n{log.read_text(errors='replace')[-3_000:]}")
+                raise JobError(f"Spark's {name} did not start:\n{log.read_text(errors='replace')[-3_000:]}")
             time.sleep(0.1)

@@ -11,13 +11,14 @@ from contextlib import closing
 from itertools import islice
 from random import Random
 
+from rig.job import JobProcess
 from rig.processes import Process, Tree, ended, kill, of_pid
+from streaming.errors import JobError
 from streaming.publishing.connection.client import Client
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Slot
 from tests.faults import rubbish
 from tests.faults.check import Gone
-from tests.faults.job import Failed, SupervisedJob
 from tests.faults.proxy import Proxy
 from tests.faults.system import TRANSACTION_TIMEOUT_S, System
 
@@ -44,7 +45,9 @@ def driver(system: System, r: Random) -> float:
     tree = _running(system)
     kill(tree.drivers)
     if not ended(tree.jvms, ENDS_WITHIN_S):
-        raise Failed(f"the JVM was there {ENDS_WITHIN_S:.0f} s after its driver was killed:\n{system.job.last_lines()}")
+        raise JobError(
+            f"the JVM was there {ENDS_WITHIN_S:.0f} s after its driver was killed:\n{system.job.last_lines()}"
+        )
     return 0.0
 
 
@@ -107,7 +110,7 @@ def early(system: System, r: Random) -> float:
         while not victims:
             system.job.check()
             if time.monotonic() - began > STARTS_WITHIN_S:
-                raise Failed(f"the job has not started again:\n{system.job.last_lines()}")
+                raise JobError(f"the job has not started again:\n{system.job.last_lines()}")
             tree = system.tree()
             victims = [p for p in (tree.jvms if of_jvm else tree.drivers) if p.handle not in known]
             time.sleep(0.02)
@@ -385,11 +388,11 @@ def poison(system: System, r: Random) -> float:
     return 0.0
 
 
-def _fenced(system: System, first: SupervisedJob) -> None:
+def _fenced(system: System, first: JobProcess) -> None:
     """Wait until the older job has ended as such."""
     system.job.wait_for("rid of the older job", lambda: first.exit_code() is not None, TAKES_OVER_WITHIN_S)
     if first.exit_code() != 1 or "has taken over" not in first.log.read_text(errors="replace"):
-        raise Failed(f"the older job ended with exit code {first.exit_code()}, not as fenced:\n{first.last_lines()}")
+        raise JobError(f"the older job ended with exit code {first.exit_code()}, not as fenced:\n{first.last_lines()}")
 
 
 def _between(system: System, what: Callable[[], object]) -> None:

@@ -13,7 +13,6 @@ from confluent_kafka import KafkaException
 
 from streaming.errors import JobError
 from tests.faults.check import Found
-from tests.faults.job import Failed
 from tests.faults.kinds import KINDS
 from tests.faults.system import System
 
@@ -106,7 +105,7 @@ def run(system: System, kinds: Sequence[str], seed: int, tell: Tell) -> Outcome:
             if not found.right:
                 break
         found = system.finish()
-    except (Failed, JobError, KafkaException) as error:
+    except (JobError, KafkaException) as error:
         failure = f"{kinds[len(faults)] if len(faults) < len(kinds) else 'the end'}: {error}"
         tell(f"FAILED: {failure}")
     except (SystemExit, KeyboardInterrupt):

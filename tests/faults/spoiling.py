@@ -22,13 +22,14 @@ from confluent_kafka import KafkaError, Message, Producer
 from config import Settings
 from config import load as load_settings
 from rig.broker import EmbeddedBroker
+from rig.job import JobProcess
 from rig.records import RecordOrigin, origin_of, status_of
+from streaming.errors import JobError
 from streaming.kafka import clients, layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
 from tests.faults import rubbish
 from tests.faults.commits import Commits
-from tests.faults.job import Failed, SupervisedJob
 from tests.support.generators import workloads
 from tests.support.programs.fuzz import hostile, spoiled
 from tests.support.release import HOME
@@ -98,9 +99,9 @@ def run(minutes: float, seed: int, tell: Callable[[str], None]) -> bool:
         sources = {settings.events.topic: PARTITIONS, settings.subscriptions.topic: PARTITIONS}
         with (
             Commits(cluster, "spoiled", sources, settings.events.topic) as commits,
-            SupervisedJob(flags, directory / "job.log", directory) as job,
+            JobProcess(flags, directory / "job.log", supervised=True) as job,
         ):
-            job.wait_for("running", lambda: bool(job.lines("running")), START_TIMEOUT_S)
+            job.wait_until_running(START_TIMEOUT_S)
             tell(f"the job runs; seed {seed}")
             _write(settings, cluster, Random(seed), minutes, lambda: _alive(job), tell)
             target = commits.ends()
@@ -186,10 +187,10 @@ def _write(
     assert not failed, failed[:SHOWN]
 
 
-def _alive(job: SupervisedJob) -> None:
+def _alive(job: JobProcess) -> None:
     job.check()
     if job.lines("the job ended, restarting it"):
-        raise Failed(f"the job has stopped and started again:\n{job.last_lines()}")
+        raise JobError(f"the job has stopped and started again:\n{job.last_lines()}")
 
 
 def _read(cluster: Cluster, topics: list[str]) -> Iterator[Any]:
@@ -210,7 +211,7 @@ def main() -> int:
 
     try:
         return 0 if run(given.minutes, seed, tell) else 1
-    except Failed as error:
+    except JobError as error:
         tell(f"FAILED: {error}")
         return 1
 

@@ -17,8 +17,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from config import Settings
 from config import load as load_settings
 from rig.broker import LOOPBACK, EmbeddedBroker, EmbeddedCluster, free_port
+from rig.job import JobProcess
 from rig.load import Load
 from rig.processes import Tree
+from streaming.errors import JobError
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.retention import DAY_MS
@@ -26,7 +28,6 @@ from streaming.kafka.topics import TIMEOUT_S, Topic
 from tests.faults.check import Found, Gone, check
 from tests.faults.cluster import SparkCluster
 from tests.faults.commits import Commits
-from tests.faults.job import Failed, SupervisedJob
 from tests.faults.proxy import Proxy
 from tests.faults.reading import Reading
 from tests.faults.writing import Writing
@@ -83,7 +84,7 @@ class System:
         self.proxy: Proxy | None = None
         self.log_disk: Disk | None = None
         self.gone: list[Gone] = []
-        self.jobs: list[SupervisedJob] = []
+        self.jobs: list[JobProcess] = []
         self._numbers = itertools.count()
 
     def __enter__(self) -> System:
@@ -115,7 +116,7 @@ class System:
         stack.enter_context(self.commits)
         self._jobs = stack.enter_context(ExitStack())
         self.job = self.start(flags)
-        self.job.wait_for("running", lambda: bool(self.job.lines("running")), START_TIMEOUT_S)
+        self.job.wait_until_running(START_TIMEOUT_S)
         stack.enter_context(self.writing)
         self.job.wait_for(
             "at work", lambda: any(self.commits.events_of(self.commits.seen[-1]).values()), START_TIMEOUT_S
@@ -148,9 +149,9 @@ class System:
         }
         return own | ({"spark.master": self.spark.master, **self.spark.flags} if self.spark else {})
 
-    def start(self, flags: Mapping[str, str]) -> SupervisedJob:
+    def start(self, flags: Mapping[str, str]) -> JobProcess:
         log = self.directory / f"job{len(self.jobs)}.log"
-        job = self._jobs.enter_context(SupervisedJob(flags, log, self.directory, self.home))
+        job = self._jobs.enter_context(JobProcess(flags, log, home=self.home, supervised=True))
         self.jobs.append(job)
         return job
 
@@ -269,7 +270,7 @@ class Disk:
         deadline = time.monotonic() + CLOSED_WITHIN_S
         while (done := subprocess.run(how, capture_output=True, check=False, text=True)).returncode:
             if time.monotonic() > deadline:
-                raise Failed(done.stderr)
+                raise JobError(done.stderr)
             time.sleep(0.05)  # processes that were killed may still close theirs
 
 

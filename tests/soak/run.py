@@ -11,7 +11,6 @@ from confluent_kafka import KafkaException
 
 from rig.load import Load
 from streaming.errors import JobError
-from tests.faults.job import Failed
 from tests.soak.growth import of_samples
 from tests.soak.system import Progress, System
 
@@ -81,13 +80,13 @@ def run(outcome: Outcome, tell: Tell, seen: Seen, every_s: float = EVERY_S, wind
                 tell(f"{name.replace('_', ' ')} after {step['s']:,.1f} s, the job had {step['job_mb']:,} MB at most")
             try:
                 _watch(system, outcome, seen, every_s)
-            except (Failed, JobError, KafkaException) as error:
+            except (JobError, KafkaException) as error:
                 outcome.failure = str(error)
             except SystemExit as stop:
                 outcome.stopped = int(str(stop.code))
             tell("the job stops, and the rest is checked")
             _finish(system, outcome)
-    except (Failed, JobError, KafkaException) as error:
+    except (JobError, KafkaException) as error:
         outcome.failure = outcome.failure or str(error)
     except SystemExit as stop:
         outcome.stopped = int(str(stop.code))
@@ -129,7 +128,7 @@ def _finish(system: System, outcome: Outcome) -> None:
         if (code := system.stop_job()) and outcome.failure is None:
             outcome.failure = f"told to stop, the job ended with exit code {code}:\n{system.job.last_lines()}"
         system.stop_reader()
-    except (Failed, JobError) as error:
+    except JobError as error:
         outcome.failure = outcome.failure or str(error)
     report = system.reader.report
     outcome.checked = report.get("checked", {})

@@ -5,23 +5,22 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-import orjson
 from confluent_kafka import Consumer, TopicPartition
 
 from config import load as load_settings
 from rig.broker import EmbeddedBroker
 from rig.child import Child
+from rig.job import JobProcess
 from rig.load import Load
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S, Topic
-from tests.faults.job import SupervisedJob
 from tests.soak.reader import committed
 from tests.soak.sampling import Most, kinds, logs_on_disk, on_disk, taken
 from tests.support.release import HOME
@@ -55,7 +54,7 @@ class System:
         self._load, self._flags, self._window_s, self._restart = load, flags, window_s, restart
         self._retention_ms = round(60_000 * retention_minutes)
         self.start: dict[str, dict[str, float]] = {}
-        self._jobs: list[SupervisedJob] = []
+        self._jobs: list[JobProcess] = []
 
     def __enter__(self) -> System:
         with ExitStack() as stack:
@@ -113,11 +112,13 @@ class System:
                 self.job.stop()
             with self._step("job_running_again"):
                 self._run_job(stack, flags, temporary, "job again.log")
-        self.log = Log(self.job.log)
+        news(self.job.new_lines())  # of the start, which no sample is about
 
     def _run_job(self, stack: ExitStack, flags: Mapping[str, str], temporary: Path, log: str) -> None:
-        self._jobs.append(stack.enter_context(SupervisedJob(flags, self.directory / log, temporary)))
-        self.job.wait_for("running", lambda: bool(self.job.lines("running")), START_TIMEOUT_S)
+        self._jobs.append(
+            stack.enter_context(JobProcess(flags, self.directory / log, supervised=True, scratch=temporary))
+        )
+        self.job.wait_until_running(START_TIMEOUT_S)
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -127,11 +128,11 @@ class System:
         self.start[name] = {"s": round(time.monotonic() - began, 1), "job_mb": most.memory_mb["job"]}
 
     @property
-    def job(self) -> SupervisedJob:
+    def job(self) -> JobProcess:
         return self._jobs[-1]
 
     def check(self) -> None:
-        """Raises Failed or JobError if a process has ended that should not have."""
+        """Raises JobError if a process has ended that should not have."""
         self.job.check()
         self.generator.check()
         self.reader.check()
@@ -155,7 +156,7 @@ class System:
             "processes": processes,
             "disk_mb": disk,
             **self.reader.report["sample"],
-            "job": self.log.news(),
+            "job": news(self.job.new_lines()),
         } | checked
 
     def stop_generator(self) -> None:
@@ -206,33 +207,15 @@ class System:
         return {name: round(mb, 1) for name, mb in found.items()}
 
 
-class Log:
-    """The job's log, read as it grows."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._offset = 0
-        self.news()
-
-    def news(self) -> dict[str, Any]:
-        """Of the lines since the last call."""
-        batches, compactions = [], 0
-        for line in self._lines():
-            batches += [line] if line["event"] == "batch" else []
-            compactions += line["event"] == "parts compacted"
-        longest = max((line["batch_ms"] for line in batches), default=None)
-        parts = batches[-1]["parts"] if batches else None
-        return {"batches": len(batches), "longest_ms": longest, "parts": parts, "compactions": compactions}
-
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        with self._file.open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                self._offset += len(line)
-                with suppress(orjson.JSONDecodeError):  # what Java says
-                    yield orjson.loads(line)
+def news(lines: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """What these lines of the job's log say of batches and compactions."""
+    batches, compactions = [], 0
+    for line in lines:
+        batches += [line] if line["event"] == "batch" else []
+        compactions += line["event"] == "parts compacted"
+    longest = max((line["batch_ms"] for line in batches), default=None)
+    parts = batches[-1]["parts"] if batches else None
+    return {"batches": len(batches), "longest_ms": longest, "parts": parts, "compactions": compactions}
 
 
 def _retention(ms: int) -> dict[str, str]:

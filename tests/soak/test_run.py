@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rig.load import Load
-from tests.faults.job import Failed
+from streaming.errors import JobError
 from tests.soak import run as run_module
 from tests.soak.check import Found
 from tests.soak.run import Outcome, run
@@ -33,7 +33,7 @@ class Double:
         self.now, self._late_s, self._happens = 0.0, late_s, happens
         self.generator, self.reader = Part({}), Part({"checked": RIGHT})
         self.start = {"job_running": {"s": 1.0, "job_mb": 900}}
-        self.code: int | Failed = 0
+        self.code: int | JobError = 0
         self.left = False
 
     def __call__(self, *_: object) -> Double:
@@ -68,7 +68,7 @@ class Double:
     def stop_generator(self) -> None: ...
 
     def stop_job(self) -> int:
-        if isinstance(self.code, Failed):
+        if isinstance(self.code, JobError):
             raise self.code
         return self.code
 
@@ -125,15 +125,15 @@ def test_who_is_stopped_has_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_job_that_ends_is_a_failure_and_what_was_seen_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(now: float) -> None:
         if now > 25:
-            raise Failed("the supervisor ended")
+            raise JobError("the supervisor ended")
 
     outcome = ran(Double(happens=ended), monkeypatch)
     assert (outcome.exit_code, len(outcome.samples), outcome.checked) == (1, 2, RIGHT)
     assert outcome.failure == "the supervisor ended"
 
 
-@pytest.mark.parametrize("code", [1, Failed("the job did not stop")])
-def test_a_job_that_does_not_stop_in_order_is_a_failure(code: int | Failed, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", [1, JobError("the job did not stop")])
+def test_a_job_that_does_not_stop_in_order_is_a_failure(code: int | JobError, monkeypatch: pytest.MonkeyPatch) -> None:
     system = Double()
     system.code = code
     outcome = ran(system, monkeypatch)

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from config import load as load_settings
 from rig.broker import EmbeddedBroker
+from rig.job import JobProcess
 from streaming.kafka import clients, layout
 from streaming.kafka.clients import Cluster
-from tests.faults.job import SupervisedJob
 from tests.soak.sampling import Most, taken
 from tests.support.release import HOME
 
@@ -62,8 +62,8 @@ def run(n: int) -> Outcome:
         failed = cluster.topics().create(layout.topics(settings, 1, 1))
         assert not failed, failed
         clients.write(cluster, settings.subscriptions.topic, subscriptions(n))
-        job = stack.enter_context(SupervisedJob(flags, directory / "job.log", directory))
-        job.wait_for("running", lambda: bool(job.lines("running")), START_TIMEOUT_S)
+        job = stack.enter_context(JobProcess(flags, directory / "job.log", supervised=True))
+        job.wait_until_running(START_TIMEOUT_S)
 
         def pids() -> dict[str, list[int]]:
             tree = job.tree()

@@ -30,7 +30,6 @@ from rig.load import Load
 from rig.place import Place, place
 from rig.processes import Process, below
 from tests.faults.cluster import SparkCluster
-from tests.support.documents import HOME
 from tests.support.patience import PATIENCE_S
 from tests.support.programs import confined
 
@@ -50,18 +49,19 @@ class Batches:
     # Of each batch with events: when it was done, the events so far, and what processes had taken by then.
     ends: list[tuple[float, int, dict[str, float]]] = field(default_factory=list)
 
-    def hear(self, line: dict[str, Any]) -> None:
-        if line["event"] != "batch":
-            return
-        self.changes += line["changes"]
-        if line["events"]:
-            self.events += line["events"]
-            self.ends.append((time.monotonic(), self.events, self.look()))
+    def read(self, job: JobProcess) -> None:
+        for line in job.new_lines():
+            if line["event"] == "batch":
+                self.changes += line["changes"]
+                if line["events"]:
+                    self.events += line["events"]
+                    self.ends.append((time.monotonic(), self.events, self.look()))
 
     def until(self, events: int, changes: int, job: JobProcess) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while self.events < events or self.changes < changes:
             job.check()
+            self.read(job)
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self.events:,} of {events:,} events in {PATIENCE_S:.0f} s")
             time.sleep(0.02)
@@ -131,7 +131,8 @@ def measured(feed: Feed, spark: SparkCluster, here: Place, number: int, cores: f
     batches, before = Batches(), feed.sent
     own = {"spark.options.spark.cores.max": str(number), "events.max_per_batch": str(number * per_batch)}
     log = here.directory / f"job{number}.log"
-    with ExitStack() as last, JobProcess(HOME, {**here.flags, **own}, log, batches.hear, PATIENCE_S) as job:
+    with ExitStack() as last, JobProcess({**here.flags, **own}, log) as job:
+        job.wait_until_running(PATIENCE_S)
         for n in range(2):
             feed.events(number * WARM)
             feed.changes(CHANGES)

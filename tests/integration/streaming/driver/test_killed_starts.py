@@ -10,28 +10,28 @@ from pathlib import Path
 
 import pytest
 
+from rig.job import JobProcess
 from rig.processes import Process, ended, kill
-from tests.faults.job import SupervisedJob
 from tests.integration.conftest import CommandLine
 from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
-def launchers(job: SupervisedJob) -> list[Process]:
+def launchers(job: JobProcess) -> list[Process]:
     """The processes that work out the command line of the JVM for spark-submit."""
     return [p for p in job.tree().everything if "org.apache.spark.launcher.Main" in p.command]
 
 
-def jvms(job: SupervisedJob) -> list[Process]:
+def jvms(job: JobProcess) -> list[Process]:
     return job.tree().jvms
 
 
-def daemons(job: SupervisedJob) -> list[Process]:
+def daemons(job: JobProcess) -> list[Process]:
     return job.tree().daemons
 
 
-def workers(job: SupervisedJob) -> list[Process]:
+def workers(job: JobProcess) -> list[Process]:
     return job.tree().workers
 
 
@@ -44,13 +44,13 @@ def workers(job: SupervisedJob) -> list[Process]:
     ids=["JVMs at once and later, and at last the daemon", "workers"],
 )
 def test_what_is_killed_while_it_starts_is_started_again(
-    sluice: CommandLine, tmp_path: Path, kills: list[tuple[Callable[[SupervisedJob], list[Process]], float]]
+    sluice: CommandLine, tmp_path: Path, kills: list[tuple[Callable[[JobProcess], list[Process]], float]]
 ) -> None:
     """`kills`: which processes, and how many seconds after they appear."""
     sluice("topics", "create")
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as scratch,  # tmp_path is too long for sockets
-        SupervisedJob(sluice.flags(), tmp_path / "log", Path(scratch)) as job,
+        JobProcess(sluice.flags(), tmp_path / "log", supervised=True, scratch=Path(scratch)) as job,
     ):
         for of, after_s in kills:
             job.wait_for(f"starting {of.__name__}", lambda of=of: bool(of(job)), PATIENCE_S)  # type: ignore[misc]  # not inferred
@@ -58,7 +58,7 @@ def test_what_is_killed_while_it_starts_is_started_again(
             time.sleep(after_s)
             kill(killed)
             assert ended(killed, PATIENCE_S)
-        job.wait_for("running", lambda: bool(job.lines("running")), PATIENCE_S)
+        job.wait_until_running(PATIENCE_S)
         ends = [line["exit_code"] for line in job.lines("the job ended, restarting it")]
         of_jvms = sum(of is jvms for of, _ in kills)
         assert ends == [75] * of_jvms  # for others the job itself does it again

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.job import SupervisedJob
+from rig.job import JobProcess
 from tests.faults.system import DISK_MB, Disk
 from tests.integration.conftest import CommandLine
 from tests.support.patience import PATIENCE_S
@@ -25,10 +25,10 @@ def test_a_job_that_finds_its_disk_full_starts_once_there_is_room(sluice: Comman
             pytest.skip("this machine lets us mount no file system")
         disk.fill()
         flags = {**sluice.flags(), "query.checkpoint": str(disk.path / "checkpoint")}
-        with SupervisedJob(flags, tmp_path / "log", Path(scratch)) as job:
+        with JobProcess(flags, tmp_path / "log", supervised=True, scratch=Path(scratch)) as job:
             job.wait_for("waiting", lambda: bool(job.lines(ENDED)), PATIENCE_S)
             assert "No space left on device; make room there" in job.lines(ENDED)[0]["reason"]
             disk.free()
-            job.wait_for("running", lambda: bool(job.lines("running")), PATIENCE_S)
+            job.wait_until_running(PATIENCE_S)
             assert len(job.lines(ENDED)) == len(job.lines("the obstacle is gone, starting the job")) == 1
             assert job.stopped() == 0
