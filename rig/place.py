@@ -1,8 +1,8 @@
-"""Set up the environment of a measured system: broker, topics, directory, and the job's settings."""
+"""Set up what a job needs to run: a directory, a broker, topics, and the job's settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,17 +15,20 @@ from config import load as load_settings
 from rig.broker import EmbeddedBroker
 from rig.child import HOME
 from rig.load import Load
+from streaming.errors import JobError
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
-from streaming.kafka.topics import Topic
+from streaming.kafka.retention import DAY_MS
 
 PARTITIONS = 2
 START_TIMEOUT_S = 3_600.0  # of the job: it reads all subscriptions first
+JARS = HOME / "jars"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Place:
-    broker: int  # its process
+    broker: EmbeddedBroker
     directory: Path
     flags: Mapping[str, str]  # settings of the job, by dotted name
     settings: Settings  # of all these
@@ -45,37 +48,60 @@ class Place:
             "subscriptions_topic": self.settings.subscriptions.topic,
         }
 
+    @property
+    def prefix(self) -> str | None:
+        """What the names of delivery topics begin with; None if there is one for all subscribers."""
+        return None if self.settings.deliveries.layout == "shared" else self.settings.deliveries.prefix
+
     def deliveries(self) -> list[str]:
         """The names of the delivery topics."""
-        deliveries = self.settings.deliveries
-        if deliveries.layout == "shared":
-            return [deliveries.topic]
-        return sorted(name for name in self.cluster.topics().partitions() if name.startswith(deliveries.prefix))
+        if self.prefix is None:
+            return [self.settings.deliveries.topic]
+        return sorted(name for name in self.cluster.topics().partitions() if name.startswith(self.prefix))
+
+    def dead_letters(self) -> int:
+        """The number of dead letters so far."""
+        return sum(high for _, _, high in self.cluster.topics().offsets(self.settings.dead_letters.topic))
 
 
 @contextmanager
 def place(
-    flags: Mapping[str, str], partitions: int = PARTITIONS, broker: Mapping[str, str] = MappingProxyType({})
+    name: str,
+    flags: Mapping[str, str] = NOTHING,
+    *,
+    broker: Mapping[str, str] = NOTHING,
+    partitions: int = PARTITIONS,
+    kept_ms: int = DAY_MS,
 ) -> Iterator[Place]:
-    """Start a broker, with these properties of Kafka's, and create the topics. `flags` are settings of the job, by
-    dotted name."""
-    with (
-        TemporaryDirectory(prefix="sluice-living-") as directory,
-        EmbeddedBroker(HOME / "jars", properties=broker) as kafka,
-    ):
-        values = {
-            "query.name": "living",
-            "query.checkpoint": f"{directory}/checkpoint",
-            "kafka.bootstrap_servers": kafka.bootstrap_servers,
-        }
-        settings = load_settings(flags={**flags, **values})
-        cluster = Cluster.of(settings)
-        cluster.topics().create(_kept(layout.topics(settings, partitions, 1), settings))
-        yield Place(kafka.pid, Path(directory), {**flags, **values}, settings, cluster)
+    """Start a broker, with these properties of Kafka's, and create the topics of a query of this name. `flags` are
+    settings of the job, by dotted name."""
+    with TemporaryDirectory(prefix=f"sluice-{name}-", ignore_cleanup_errors=True) as path:
+        directory = Path(path)
+        with EmbeddedBroker(JARS, directory / "broker", properties=broker) as kafka:
+            values = {
+                "query.name": name,
+                "query.checkpoint": str(directory / "checkpoint"),
+                "kafka.bootstrap_servers": kafka.bootstrap_servers,
+            }
+            settings = load_settings(flags={**flags, **values})
+            cluster = Cluster.of(settings)
+            create_topics(cluster, settings, partitions, kept_ms=kept_ms)
+            yield Place(kafka, directory, {**flags, **values}, settings, cluster)
 
 
-def _kept(topics: Iterable[Topic], settings: Settings) -> Iterable[Topic]:
-    """Override the retention of the status topic, so that no status is compacted away before the check."""
-    for topic in topics:
-        forgets = topic.name == settings.subscriptions.status_topic
-        yield replace(topic, config={"retention.ms": "-1"}) if forgets else topic
+def create_topics(
+    cluster: Cluster,
+    settings: Settings,
+    partitions: int,
+    replicas: int = 1,
+    *,
+    kept_ms: int = DAY_MS,
+    config: Mapping[str, Mapping[str, str]] = NOTHING,
+) -> None:
+    """Create the topics of the job, with more `config` of Kafka's by topic. For `kept_ms` no status is compacted away,
+    so that each can be checked. Raises JobError."""
+    more = {settings.subscriptions.status_topic: {"min.compaction.lag.ms": str(kept_ms)}, **config}
+    topics = layout.topics(settings, partitions, replicas)
+    refused = cluster.topics().create(replace(t, config={**t.config, **more.get(t.name, {})}) for t in topics)
+    if refused:
+        raise JobError(f"the broker does not create these topics: {refused}")

@@ -75,7 +75,7 @@ class Start:
             raise PointFailed(str(error), again=True) from None
 
     def _measured(self, tell: Tell) -> list[Figure]:
-        with place({}) as here:
+        with place("living") as here:
             with Child("rig.generator", here.writing(self.load)) as generator:
                 generator.wait_for("subscriptions")
             tell(f"{self.load.subscriptions:,} subscriptions are on their topic; the job starts")
@@ -86,7 +86,7 @@ class Start:
                     pass
                 tell(f"it runs, after {start_s:,.1f} s, and is left idle for {self.idle_s:,.0f} s")
                 time.sleep(SETTLING_S)
-                with Usage(job.pid, {"broker": here.broker}) as idle:
+                with Usage(job.pid, {"broker": here.broker.pid}) as idle:
                     time.sleep(self.idle_s)
                 job.stop()
         (began, first), (ended, last) = idle.samples[0], idle.samples[-1]

@@ -15,10 +15,11 @@ from typing import Any
 
 from rich.table import Table
 
-from bench.system.run import NOTHING, Outcome, run
+from bench.system.run import Outcome, run
 from bench.system.sustained import CRITERION
 from bench.system.usage import JOB
 from rig.load import Load
+from rig.place import NOTHING
 
 QUANTILES = ("p50", "p95", "p99")
 SUSTAINED = {True: "yes", False: "no", None: "short"}

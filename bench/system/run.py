@@ -18,7 +18,7 @@ from bench.system.usage import Usage
 from rig.check import Answer
 from rig.child import Child
 from rig.load import Load
-from rig.place import Place, place
+from rig.place import NOTHING, Place, place
 from streaming.errors import JobError
 from streaming.latencies import Latencies
 
@@ -26,7 +26,6 @@ QUIET_S = 300.0  # without any progress we give up, where nothing else bounds th
 LONGEST = 5
 TELL_S = 10.0
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
 Tell = Callable[[str], None]
 
 
@@ -92,8 +91,7 @@ def run(
 ) -> Outcome:
     """Measure one system under a load. `flags` are settings of the job by dotted name, `broker` properties of Kafka's.
     All processes that it starts have ended when it returns."""
-    with place(flags, broker=broker) as here:
-        settings, topics = here.settings, here.cluster.topics()
+    with place("living", flags, broker=broker) as here:
         with Child("rig.generator", here.writing(load)) as generator:
             generator.wait_for("subscriptions")
             tell(f"{load.subscriptions:,} subscriptions are on their topic; {system} starts")
@@ -102,7 +100,7 @@ def run(
                 start_s = time.monotonic() - began
                 tell(f"it runs, after {start_s:,.1f} s")
                 with Child("rig.follower", {**here.where(), "topics": here.deliveries()}) as follower:
-                    others = {"broker": here.broker, "generator": generator.pid, "follower": follower.pid}
+                    others = {"broker": here.broker.pid, "generator": generator.pid, "follower": follower.pid}
                     with Usage(job.pid, others) as usage:
                         generator.go()
                         course = _watch(load, job, generator, follower, usage, tell)
@@ -113,7 +111,6 @@ def run(
         )
         began = time.monotonic()
         answer, job_report = job.checked()
-        dead_letters = sum(high - low for _, low, high in topics.offsets(settings.dead_letters.topic))
         written_s = np.array(follower.report["written_ms"]) / 1000 - generator.report["began_ms"] / 1000
         late_s = np.array(follower.report["late_ms"]) / 1000
         later = written_s >= load.seconds / 2
@@ -132,7 +129,7 @@ def run(
             "memory_mb": usage.memory_mb(),
             "cpu_s": usage.cpu_s(),
         }
-        return Outcome(load, answer, dead_letters, figures, judge(written_s, late_s, load.seconds, processed))
+        return Outcome(load, answer, here.dead_letters(), figures, judge(written_s, late_s, load.seconds, processed))
 
 
 def _summary(late_s: Float64) -> dict[str, float | None]:

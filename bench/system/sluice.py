@@ -97,8 +97,7 @@ class Sluice:
         changes = reading.read_changes(cluster, settings.subscriptions.topic)
         statuses = reading.read_statuses(cluster, settings.subscriptions.status_topic, changes, PARTITIONS)
         events = reading.read_events(cluster, settings.events.topic)
-        prefix = None if settings.deliveries.layout == "shared" else settings.deliveries.prefix
-        deliveries = reading.read_deliveries(cluster, self._place.deliveries(), events, prefix)
+        deliveries = reading.read_deliveries(cluster, self._place.deliveries(), events, self._place.prefix)
         return check(changes, statuses, events, deliveries), {
             "algorithm": settings.matching.algorithm,
             "layout": settings.deliveries.layout,

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from commands import HOME, JARS
 from commands.demo import show
 from commands.shared.flags import Json
 
@@ -28,7 +27,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
-    summary = show.run(HOME, JARS, events, rate, algorithm, pull_the_plug, Console(stderr=as_json))
+    summary = show.run(events, rate, algorithm, pull_the_plug, Console(stderr=as_json))
     if as_json:
         print(json.dumps(summary))
     raise typer.Exit(0 if summary["missing"] == summary["duplicated"] == 0 else 1)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, cycle, islice
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -20,13 +18,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from config import Settings, load
+from commands import HOME
+from config import Settings
 from matchers.language import naive
 from matchers.language.parsing import parse
-from rig.broker import EmbeddedBroker
 from rig.job import JobProcess
+from rig.place import place
 from streaming.errors import JobError
-from streaming.kafka import clients, layout
+from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.latencies import STAGES, TOTAL, Latencies
 
@@ -67,35 +66,21 @@ class Seen:
                 self.processed += line["events"]
 
 
-def run(
-    home: Path, jars: Path, events: int, rate: int, algorithm: str, pull_the_plug: bool, console: Console
-) -> dict[str, Any]:
+def run(events: int, rate: int, algorithm: str, pull_the_plug: bool, console: Console) -> dict[str, Any]:
     """Run the demo and return the summary. Stops everything that it starts."""
-    examples = home / "examples"
+    examples = HOME / "examples"
     lines = (examples / "stock_events.jsonl").read_bytes().splitlines()
     documents = [orjson.loads(line) for line in (examples / "subscriptions.jsonl").read_bytes().splitlines()]
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-demo-") as directory,
-        console.status("starting Kafka") as status,
-        EmbeddedBroker(jars) as broker,
-    ):
-        flags = {
-            "query.name": "demo",
-            "query.checkpoint": f"{directory}/checkpoint",
-            "kafka.bootstrap_servers": broker.bootstrap_servers,
-            "matching.algorithm": algorithm,
-        }
-        settings = load(flags=flags)
-        cluster = Cluster(broker.bootstrap_servers, {})
-        console.print(f"Kafka listens on {broker.bootstrap_servers}")
-        cluster.topics().create(layout.topics(settings, partitions=2, replication_factor=1))
+    with console.status("starting Kafka") as status, place("demo", {"matching.algorithm": algorithm}) as here:
+        settings, cluster = here.settings, here.cluster
+        console.print(f"Kafka listens on {cluster.bootstrap_servers}")
         records = ((d["id"].encode(), orjson.dumps(d)) for d in documents)
         subscriptions = clients.write(cluster, settings.subscriptions.topic, records)
         subscribers = sorted({d["subscriber"] for d in documents})
         console.print(f"{subscriptions:,} subscriptions of {len(subscribers)} subscribers are on their topic")
         seen = Seen()
         status.update("starting the job: Spark, then the subscriptions")
-        with JobProcess(flags, Path(directory) / "job.log", home=home) as job:
+        with JobProcess(here.flags, here.directory / "job.log") as job:
             job.wait_until_running(START_TIMEOUT_S)
             seen.add(job.new_lines())
             console.print(f"the job runs: exactly-once deliveries, matched with {seen.index}")

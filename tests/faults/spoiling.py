@@ -12,29 +12,24 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
 from config import Settings
-from config import load as load_settings
-from rig.broker import EmbeddedBroker
 from rig.job import JobProcess
+from rig.place import PARTITIONS, place
 from rig.records import RecordOrigin, origin_of, status_of
 from streaming.errors import JobError
-from streaming.kafka import clients, layout
+from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
 from tests.faults import rubbish
 from tests.faults.commits import Commits
 from tests.support.generators import workloads
 from tests.support.programs.fuzz import hostile, spoiled
-from tests.support.release import HOME
 
-PARTITIONS = 2
 PER_S = 300.0  # records, of both topics together
 LARGE = 0.001  # of all
 MB = 1 << 20
@@ -86,20 +81,12 @@ def headers(r: Random) -> Headers:
 
 def run(minutes: float, seed: int, tell: Callable[[str], None]) -> bool:
     """Whether all was right."""
-    with TemporaryDirectory(prefix="sluice-spoil-") as name, EmbeddedBroker(HOME / "jars") as broker:
-        directory = Path(name)
-        flags = {
-            "query.name": "spoiled",
-            "query.checkpoint": str(directory / "checkpoint"),
-            "kafka.bootstrap_servers": broker.bootstrap_servers,
-        }
-        settings = load_settings(flags=flags)
-        cluster = Cluster(broker.bootstrap_servers, {})
-        cluster.topics().create(layout.topics(settings, PARTITIONS, 1))
+    with place("spoiled") as here:
+        settings, cluster = here.settings, here.cluster
         sources = {settings.events.topic: PARTITIONS, settings.subscriptions.topic: PARTITIONS}
         with (
             Commits(cluster, "spoiled", sources, settings.events.topic) as commits,
-            JobProcess(flags, directory / "job.log", supervised=True) as job,
+            JobProcess(here.flags, here.directory / "job.log", supervised=True) as job,
         ):
             job.wait_until_running(START_TIMEOUT_S)
             tell(f"the job runs; seed {seed}")

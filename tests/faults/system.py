@@ -8,23 +8,21 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from config import Settings
 from config import load as load_settings
 from rig.broker import LOOPBACK, EmbeddedBroker, EmbeddedCluster, free_port
 from rig.job import JobProcess
 from rig.load import Load
+from rig.place import JARS, PARTITIONS, create_topics
 from rig.processes import Tree
 from streaming.errors import JobError
-from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
-from streaming.kafka.retention import DAY_MS
-from streaming.kafka.topics import TIMEOUT_S, Topic
+from streaming.kafka.topics import TIMEOUT_S
 from tests.faults.check import Found, Gone, check
 from tests.faults.cluster import SparkCluster
 from tests.faults.commits import Commits
@@ -34,7 +32,6 @@ from tests.faults.writing import Writing
 from tests.support.release import HOME, release
 
 NAME = "faults"
-PARTITIONS = 2
 REPLICAS = 3  # of all topics, where there are three brokers
 OTHER_VERSION = "0.1.1"
 DISK_MB, LOG_DISK_MB = 64, 2_048  # of checkpoints, and of the broker
@@ -42,6 +39,7 @@ TRANSACTION_TIMEOUT_S = 8
 START_TIMEOUT_S = 300.0  # the first time, kernels may have to be compiled
 CATCH_UP_TIMEOUT_S = 240.0
 CLOSED_WITHIN_S = 20.0
+ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}  # the broker takes records of any time
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "5000", "min.cleanable.dirty.ratio": "0.01"}
 CHUNK = 1 << 16  # bytes; a write that does not fit takes what does
 LOOKS, LOOK_AGAIN_S = 5, 1.0  # what was committed may become visible a moment later
@@ -105,11 +103,10 @@ class System:
         self.spark = stack.enter_context(SparkCluster(self.directory / "spark")) if self._on_cluster else None
         flags = self.flags()
         self.settings = load_settings(flags=flags)
-        topics = _kept(layout.topics(self.settings, PARTITIONS, self._replicas), self.settings, self._compacted)
-        failed = self.cluster.topics().create(topics)
-        assert not failed, failed
-        self.reading = Reading(Cluster(self.cluster.bootstrap_servers, IMPATIENT), self.settings, PARTITIONS)
         names = self.settings.events.topic, self.settings.subscriptions.topic
+        config = {names[0]: {**ANY_TIME, **(COMPACTED if self._compacted else {})}, names[1]: ANY_TIME}
+        create_topics(self.cluster, self.settings, PARTITIONS, self._replicas, config=config)
+        self.reading = Reading(Cluster(self.cluster.bootstrap_servers, IMPATIENT), self.settings, PARTITIONS)
         self.writing = Writing(self.load, self.cluster, names[0], PARTITIONS, names[1], self._compacted)
         self.writing.first()
         self.commits = Commits(self.cluster, NAME, dict.fromkeys(names, PARTITIONS), names[0])
@@ -128,11 +125,11 @@ class System:
         direct, proxied = free_port(), free_port()
         proxy = self.proxy = stack.enter_context(Proxy(proxied))
         properties = _listeners(direct, proxied, proxy.port, free_port())
-        broker = EmbeddedBroker(HOME / "jars", disk.path / "kafka", port=direct, properties=properties)
+        broker = EmbeddedBroker(JARS, disk.path / "kafka", port=direct, properties=properties)
         return stack.enter_context(broker)
 
     def _replicated(self, stack: ExitStack) -> list[EmbeddedBroker]:
-        cluster = stack.enter_context(EmbeddedCluster(HOME / "jars", self.directory / "kafka"))
+        cluster = stack.enter_context(EmbeddedCluster(JARS, self.directory / "kafka"))
         return list(cluster.brokers.values())
 
     def flags(self) -> dict[str, str]:
@@ -286,16 +283,3 @@ def _listeners(direct: int, proxied: int, proxy: int, controller: int) -> dict[s
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.quorum.bootstrap.servers": f"{LOOPBACK}:{controller}",
     }
-
-
-def _kept(topics: Iterable[Topic], settings: Settings, compacted: bool) -> Iterable[Topic]:
-    """No status may be compacted away before it is checked, and records of any time may be written. Events are
-    `compacted` every few seconds or not at all."""
-    sources = (settings.events.topic, settings.subscriptions.topic)
-    for topic in topics:
-        if topic.name in sources:
-            topic = replace(topic, config={**topic.config, "message.timestamp.after.max.ms": str(2**63 - 1)})
-        if compacted and topic.name == settings.events.topic:
-            topic = replace(topic, config={**topic.config, **COMPACTED})
-        forgets = topic.name == settings.subscriptions.status_topic
-        yield replace(topic, config={**topic.config, "min.compaction.lag.ms": str(DAY_MS)}) if forgets else topic

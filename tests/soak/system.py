@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from tempfile import mkdtemp
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from config import load as load_settings
-from rig.broker import EmbeddedBroker
 from rig.child import Child
 from rig.job import JobProcess
 from rig.load import Load
-from streaming.kafka import layout
-from streaming.kafka.clients import Cluster
-from streaming.kafka.topics import TIMEOUT_S, Topic
+from rig.place import PARTITIONS, START_TIMEOUT_S, place
+from streaming.kafka.topics import TIMEOUT_S
 from tests.soak.reader import committed
 from tests.soak.sampling import Most, kinds, logs_on_disk, on_disk, taken
-from tests.support.release import HOME
 
 NAME = "soak"
-PARTITIONS = 2
-START_TIMEOUT_S = 3_600.0
+TEMPORARY = "temporary"  # the directory of the job's temporary files
 CHECK_TIMEOUT_S = 1_800.0  # of all that waits for the check at the end
 SAMPLE_TIMEOUT_S = 120.0  # a reader that waits for the check does not answer
 LOOK_EVERY_MS = 15_000
@@ -66,42 +58,27 @@ class System:
         self._stack.close()
 
     def _enter(self, stack: ExitStack) -> None:
-        self.directory = Path(mkdtemp(prefix="sluice-soak-"))
-        stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
-        temporary = self.directory / "temporary"
-        temporary.mkdir()
-        broker = EmbeddedBroker(HOME / "jars", self.directory / "broker", properties=_retention(self._retention_ms))
-        self.broker = stack.enter_context(broker)
-        flags = {
-            **self._flags,
-            "query.name": NAME,
-            "query.checkpoint": str(self.directory / "checkpoint"),
-            "kafka.bootstrap_servers": self.broker.bootstrap_servers,
-        }
-        self.settings = settings = load_settings(flags=flags)
-        self.cluster = Cluster.of(settings)
-        events, subscriptions = settings.events.topic, settings.subscriptions.topic
-        topics = layout.topics(settings, PARTITIONS, 1)
-        failed = self.cluster.topics().create(_kept(topics, settings.subscriptions.status_topic, self._retention_ms))
-        assert not failed, failed
-        self._places = [TopicPartition(topic, p) for topic in (events, subscriptions) for p in range(PARTITIONS)]
-        self._consumer = Consumer(self.cluster.client(group_id=NAME, enable_auto_commit=False))
+        ms = self._retention_ms
+        here = self.place = stack.enter_context(place(NAME, self._flags, broker=_retention(ms), kept_ms=ms))
+        (here.directory / TEMPORARY).mkdir()
+        settings = here.settings
+        topics = settings.events.topic, settings.subscriptions.topic
+        self._partitions = [TopicPartition(topic, p) for topic in topics for p in range(PARTITIONS)]
+        self._consumer = Consumer(here.cluster.client(group_id=NAME, enable_auto_commit=False))
         stack.callback(self._consumer.close)
-        where = {"bootstrap_servers": self.cluster.bootstrap_servers, "client": self.cluster.options}
-        where |= {"load": asdict(self._load), "events_topic": events, "subscriptions_topic": subscriptions}
         self._children = stack.enter_context(ExitStack())
-        generator = Child("rig.generator", {**where, "partitions": PARTITIONS})
-        self.generator = self._children.enter_context(generator)
+        self.generator = self._children.enter_context(Child("rig.generator", here.writing(self._load)))
         with self._step("subscriptions_written"):
             self.generator.wait_for("subscriptions")
         with self._step("job_running"):
-            self._run_job(stack, flags, temporary, "job.log")
-        task = {
-            **where,
+            self._run_job(stack, "job.log")
+        task = here.writing(self._load)
+        del task["partitions"]
+        task |= {
             "group": NAME,
             "status_topic": settings.subscriptions.status_topic,
-            "delivery_topics": self._delivery_topics(),
-            "prefix": None if settings.deliveries.layout == "shared" else settings.deliveries.prefix,
+            "delivery_topics": here.deliveries(),
+            "prefix": here.prefix,
             "window_s": self._window_s,
         }
         with self._step("subscriptions_read"):
@@ -111,13 +88,13 @@ class System:
             with self._step("job_stopped"):
                 self.job.stop()
             with self._step("job_running_again"):
-                self._run_job(stack, flags, temporary, "job again.log")
+                self._run_job(stack, "job again.log")
         news(self.job.new_lines())  # of the start, which no sample is about
 
-    def _run_job(self, stack: ExitStack, flags: Mapping[str, str], temporary: Path, log: str) -> None:
-        self._jobs.append(
-            stack.enter_context(JobProcess(flags, self.directory / log, supervised=True, scratch=temporary))
-        )
+    def _run_job(self, stack: ExitStack, log: str) -> None:
+        here = self.place
+        job = JobProcess(here.flags, here.directory / log, supervised=True, scratch=here.directory / TEMPORARY)
+        self._jobs.append(stack.enter_context(job))
         self.job.wait_until_running(START_TIMEOUT_S)
 
     @contextmanager
@@ -138,8 +115,8 @@ class System:
         self.reader.check()
 
     def progress(self) -> Progress:
-        done = committed(self._consumer, self._places)
-        ends = [self._consumer.get_watermark_offsets(place, TIMEOUT_S)[1] for place in self._places]
+        done = committed(self._consumer, self._partitions)
+        ends = [self._consumer.get_watermark_offsets(at, TIMEOUT_S)[1] for at in self._partitions]
         n = PARTITIONS
         return Progress(sum(ends[:n]), sum(done[:n]), sum(ends[n:]), sum(done[n:]))
 
@@ -147,7 +124,7 @@ class System:
         """What all take now, and what the reader and the job's log say of the time since the last sample."""
         self.reader.report.pop("sample", None)
         self.reader.go()
-        of_kind = kinds(self.job.pid, self.broker.pid, self.generator.pid, self.reader.pid)
+        of_kind = kinds(self.job.pid, self.place.broker.pid, self.generator.pid, self.reader.pid)
         processes = {kind: taken(pids).as_data() for kind, pids in of_kind.items()}
         disk = self._on_disk()
         self._wait_for_reader("sampled", lambda: "sample" in self.reader.report, SAMPLE_TIMEOUT_S)
@@ -174,7 +151,7 @@ class System:
         return len(self.job.lines("the job ended, restarting it"))
 
     def dead_letters(self) -> int:
-        return sum(end for _, _, end in self.cluster.topics().offsets(self.settings.dead_letters.topic))
+        return self.place.dead_letters()
 
     def _wait_for_reader(self, what: str, condition: Callable[[], bool], timeout_s: float) -> None:
         def reported() -> bool:
@@ -186,24 +163,16 @@ class System:
     def _checked(self, name: str) -> int:
         return int(self.reader.report.get("checked", {}).get(name, 0))
 
-    def _delivery_topics(self) -> list[str]:
-        deliveries = self.settings.deliveries
-        if deliveries.layout == "shared":
-            return [deliveries.topic]
-        return sorted(name for name in self.cluster.topics().partitions() if name.startswith(deliveries.prefix))
-
     def _on_disk(self) -> dict[str, float]:
-        settings = self.settings
+        settings, directory = self.place.settings, self.place.directory
         groups = {
             "events": f"{settings.events.topic}-",
             "subscriptions": f"{settings.subscriptions.topic}-",
             "statuses": f"{settings.subscriptions.status_topic}-",
-            "deliveries": f"{settings.deliveries.topic}-"
-            if settings.deliveries.layout == "shared"
-            else settings.deliveries.prefix,
+            "deliveries": self.place.prefix or f"{settings.deliveries.topic}-",
         }
-        found = logs_on_disk(self.directory / "broker" / "data", groups)
-        found |= {name: on_disk(self.directory / name) for name in ("checkpoint", "temporary")}
+        found = logs_on_disk(directory / "broker" / "data", groups)
+        found |= {name: on_disk(directory / name) for name in ("checkpoint", TEMPORARY)}
         return {name: round(mb, 1) for name, mb in found.items()}
 
 
@@ -227,10 +196,3 @@ def _retention(ms: int) -> dict[str, str]:
         "log.roll.jitter.ms": str(ms // 4),
         "log.retention.check.interval.ms": str(min(LOOK_EVERY_MS, ms)),
     }
-
-
-def _kept(topics: Iterable[Topic], status_topic: str, ms: int) -> Iterable[Topic]:
-    """No status may be compacted away before the reader has it."""
-    for topic in topics:
-        lag = {"min.compaction.lag.ms": str(ms)} if topic.name == status_topic else {}
-        yield replace(topic, config={**topic.config, **lag})

@@ -12,19 +12,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
-from config import load as load_settings
-from rig.broker import EmbeddedBroker
 from rig.job import JobProcess
-from streaming.kafka import clients, layout
+from rig.place import place
+from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from tests.soak.sampling import Most, taken
-from tests.support.release import HOME
 
 START_TIMEOUT_S = 900.0
 TIMEOUT_S = 600.0
@@ -48,21 +44,10 @@ def subscriptions(n: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def run(n: int) -> Outcome:
-    with TemporaryDirectory(prefix="s-wide-") as name, ExitStack() as stack:
-        directory = Path(name)
-        broker = stack.enter_context(EmbeddedBroker(HOME / "jars", directory / "broker"))
-        flags = {
-            "query.name": "wide",
-            "query.checkpoint": str(directory / "checkpoint"),
-            "kafka.bootstrap_servers": broker.bootstrap_servers,
-            "deliveries.layout": "shared",
-        }
-        settings = load_settings(flags=flags)
-        cluster = Cluster.of(settings)
-        failed = cluster.topics().create(layout.topics(settings, 1, 1))
-        assert not failed, failed
+    with place("wide", {"deliveries.layout": "shared"}, partitions=1) as here, ExitStack() as stack:
+        settings, cluster = here.settings, here.cluster
         clients.write(cluster, settings.subscriptions.topic, subscriptions(n))
-        job = stack.enter_context(JobProcess(flags, directory / "job.log", supervised=True))
+        job = stack.enter_context(JobProcess(here.flags, here.directory / "job.log", supervised=True))
         job.wait_until_running(START_TIMEOUT_S)
 
         def pids() -> dict[str, list[int]]:

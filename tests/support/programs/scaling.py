@@ -106,7 +106,7 @@ def main(executors: Sequence[int], cores: float, per_batch: int, load: Load) -> 
             **spark.flags,
             "spark.options.spark.scheduler.minRegisteredResourcesRatio": "1",
         }
-        with place(flags, PARTITIONS) as here:
+        with place("scaling", flags, partitions=PARTITIONS) as here:
             settings, cluster = here.settings, here.cluster
             writer = Writer(cluster)
             for document in load.first():
@@ -141,15 +141,15 @@ def measured(feed: Feed, spark: SparkCluster, here: Place, number: int, cores: f
             group = last.enter_context(confined.group(f"sluice-{os.getpid()}-{number}-{n}", cores))
             for process in processes:
                 group.take(process.pid)
-        batches.look = lambda: took(job, spark, here.broker)
+        batches.look = lambda: took(job, spark, here.broker.pid)
         rounds = len(batches.ends)
         feed.events((2 + ROUNDS) * number * per_batch)
         batches.until(feed.sent - before, 0, job)
-        middle = took(job, spark, here.broker)
+        middle = took(job, spark, here.broker.pid)
         feed.changes(CHANGES)
         batches.until(0, 3 * CHANGES, job)
         of_changes = {
-            name: round(1e6 * (s - middle[name]) / CHANGES) for name, s in took(job, spark, here.broker).items()
+            name: round(1e6 * (s - middle[name]) / CHANGES) for name, s in took(job, spark, here.broker.pid).items()
         }
         (began, first, before_it), *_, (ended, last_one, after_it) = batches.ends[rounds:][1:-1]
         done, took_s, n_batches = last_one - first, ended - began, len(batches.ends[rounds:]) - 3
