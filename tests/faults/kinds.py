@@ -17,8 +17,8 @@ from streaming.errors import JobError
 from streaming.publishing.connection.client import Client
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Slot
-from tests.faults import rubbish
-from tests.faults.check import Gone
+from tests.faults.checking.check import Gone
+from tests.faults.load import rubbish
 from tests.faults.proxy import Proxy
 from tests.faults.system import TRANSACTION_TIMEOUT_S, System
 

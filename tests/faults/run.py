@@ -12,7 +12,7 @@ import numpy as np
 from confluent_kafka import KafkaException
 
 from streaming.errors import JobError
-from tests.faults.check import Found
+from tests.faults.checking.check import Found
 from tests.faults.kinds import KINDS
 from tests.faults.system import System
 

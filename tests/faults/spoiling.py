@@ -25,8 +25,8 @@ from streaming.errors import JobError
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
-from tests.faults import rubbish
-from tests.faults.commits import Commits
+from tests.faults.checking.commits import Commits
+from tests.faults.load import rubbish
 from tests.support.generators import workloads
 from tests.support.programs.fuzz import hostile, spoiled
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -20,16 +19,16 @@ from rig.job import JobProcess
 from rig.load import Load
 from rig.place import JARS, PARTITIONS, create_topics
 from rig.processes import Tree
-from streaming.errors import JobError
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
-from tests.faults.check import Found, Gone, check
-from tests.faults.cluster import SparkCluster
-from tests.faults.commits import Commits
+from tests.faults.checking.check import Found, Gone, check
+from tests.faults.checking.commits import Commits
+from tests.faults.checking.reading import Reading
+from tests.faults.load.writing import Writing
 from tests.faults.proxy import Proxy
-from tests.faults.reading import Reading
-from tests.faults.writing import Writing
+from tests.support.disk import Disk
 from tests.support.release import HOME, release
+from tests.support.spark_cluster import SparkCluster
 
 NAME = "faults"
 REPLICAS = 3  # of all topics, where there are three brokers
@@ -38,10 +37,8 @@ DISK_MB, LOG_DISK_MB = 64, 2_048  # of checkpoints, and of the broker
 TRANSACTION_TIMEOUT_S = 8
 START_TIMEOUT_S = 300.0  # the first time, kernels may have to be compiled
 CATCH_UP_TIMEOUT_S = 240.0
-CLOSED_WITHIN_S = 20.0
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}  # the broker takes records of any time
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "5000", "min.cleanable.dirty.ratio": "0.01"}
-CHUNK = 1 << 16  # bytes; a write that does not fit takes what does
 LOOKS, LOOK_AGAIN_S = 5, 1.0  # what was committed may become visible a moment later
 
 # Our own clients: librdkafka's way to begin anew when no broker is left (the default, "rebootstrap") has left producers
@@ -227,48 +224,6 @@ class System:
     def _behind(self, target: Mapping[tuple[str, int], int]) -> int:
         committed = self.commits.committed()
         return sum(max(0, end - committed[at]) for at, end in target.items())
-
-
-class Disk:
-    """A file system of its own, of so many MB, where this machine lets us mount one; else a directory."""
-
-    def __init__(self, path: Path, mb: int) -> None:
-        self.path = path
-        self.mb = mb
-        self.mounted = False
-
-    def __enter__(self) -> Disk:
-        self.path.mkdir(parents=True)
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={self.mb}m", "tmpfs", str(self.path)]
-        try:
-            self.mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
-        except OSError:
-            self.mounted = False
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.mounted:
-            subprocess.run(["umount", "--lazy", str(self.path)], check=True)
-
-    def fill(self) -> None:
-        with (self.path / "filled").open("wb", buffering=0) as file:
-            try:
-                while file.write(b"\0" * CHUNK):
-                    pass
-            except OSError:
-                return
-
-    def free(self) -> None:
-        (self.path / "filled").unlink()
-
-    def writable(self, yes: bool) -> None:
-        """Let the file system be written to, or only read, once no file is open for writing."""
-        how = ["mount", "-o", f"remount,bind,{'rw' if yes else 'ro'}", str(self.path)]
-        deadline = time.monotonic() + CLOSED_WITHIN_S
-        while (done := subprocess.run(how, capture_output=True, check=False, text=True)).returncode:
-            if time.monotonic() > deadline:
-                raise JobError(done.stderr)
-            time.sleep(0.05)  # processes that were killed may still close theirs
 
 
 def _listeners(direct: int, proxied: int, proxy: int, controller: int) -> dict[str, str]:

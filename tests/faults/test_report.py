@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from rig.check import Answer
-from tests.faults.check import Found
+from tests.faults.checking.check import Found
 from tests.faults.report import draw, lines
 from tests.faults.run import Fault, Outcome
 

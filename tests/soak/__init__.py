@@ -4,8 +4,8 @@
                     ▲               ▲                         ▲
                     └───────────────┴──────── sampling ───────┘
 
-`make test-soak` runs it. `system` starts the parts, `reader` is the process that reads all deliveries, `records` their
-way to `check`, `sampling` says what the processes take, `run` is the course, `growth` the verdict on each series, and
-`report` what is shown of it. Load, generator and the definition of what is right are those of `rig`. `wide` is
-another run: one event that a million subscriptions match.
+`make test-soak` runs it. `system` starts the parts, `checking` has the process that reads all deliveries and the check,
+`sampling` says what the processes take, `run` is the course, `growth` the verdict on each series, and `report` what is
+shown of it. Load, generator and the definition of what is right are those of `rig`. `wide` is another run: one event
+that a million subscriptions match.
 """

@@ -15,7 +15,7 @@ from rig.job import JobProcess
 from rig.load import Load
 from rig.place import PARTITIONS, START_TIMEOUT_S, place
 from streaming.kafka.topics import TIMEOUT_S
-from tests.soak.reader import committed
+from tests.soak.checking.reader import committed
 from tests.soak.sampling import Most, kinds, logs_on_disk, on_disk, taken
 
 NAME = "soak"
@@ -82,7 +82,7 @@ class System:
             "window_s": self._window_s,
         }
         with self._step("subscriptions_read"):
-            self.reader = stack.enter_context(Child("tests.soak.reader", task))
+            self.reader = stack.enter_context(Child("tests.soak.checking.reader", task))
             self._wait_for_reader("read", lambda: bool(self._checked("windows")), START_TIMEOUT_S)
         if self._restart:
             with self._step("job_stopped"):

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from rig.load import Load
-from tests.soak.check import Found
+from tests.soak.checking.check import Found
 from tests.soak.report import draw, head, line, verdicts
 from tests.soak.run import Outcome
 

@@ -11,7 +11,7 @@ import pytest
 from rig.load import Load
 from streaming.errors import JobError
 from tests.soak import run as run_module
-from tests.soak.check import Found
+from tests.soak.checking.check import Found
 from tests.soak.run import Outcome, run
 from tests.soak.system import Progress
 

@@ -210,7 +210,7 @@ def test_a_room_is_not_crowded_and_its_first_page_says_what_it_is_for(folder: Pa
 TEST_FOLDERS = sorted({file.parent for file in (HOME / "tests").rglob("*.py")})
 
 
-@pytest.mark.parametrize("folder", [f for f in TEST_FOLDERS if f.name not in ("faults", "soak")], ids=name_of)
+@pytest.mark.parametrize("folder", TEST_FOLDERS, ids=name_of)
 def test_a_folder_of_tests_is_not_crowded(folder: Path) -> None:
     assert len([path for path in folder.iterdir() if path.is_file()]) <= MOST_FILES
 

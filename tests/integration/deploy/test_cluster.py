@@ -17,10 +17,10 @@ from kafka.admin import KafkaAdminClient
 from rig.processes import Process, below, ended, kill
 from streaming.kafka.topics import Topics
 from streaming.publishing.fencing import slot_name
-from tests.faults.cluster import WORKERS, SparkCluster
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.running import job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
+from tests.support.spark_cluster import WORKERS, SparkCluster
 
 PARTITIONS = 4
 LARGE = 1_000  # events of a partition: of a small batch there is only one task

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.cluster import SparkCluster
 from tests.integration import forked
 from tests.integration.conftest import CommandLine
 from tests.integration.deploy.elsewhere import PROGRAM, Elsewhere, as_toml
 from tests.integration.deploy.test_cluster import assignments
 from tests.integration.running import job
 from tests.integration.shared_jvm import SHARED
+from tests.support.spark_cluster import SparkCluster
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,11 @@ import pytest
 from rig.broker import free_port
 from rig.processes import below, ended, kill
 from streaming.process import code_archive
-from tests.faults.cluster import SparkCluster
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.deploy.elsewhere import MORE, Elsewhere, as_toml, asked, python_of
 from tests.integration.running import job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
+from tests.support.spark_cluster import SparkCluster
 
 BUCKET = "sluice"
 PYTHON = HOME / ".cache" / "s3" / "bin" / "python"

@@ -16,12 +16,12 @@ from confluent_kafka import Producer
 
 from rig.broker import free_port
 from streaming.process import code_archive
-from tests.faults.cluster import SparkCluster
 from tests.integration.conftest import JARS, CommandLine
 from tests.integration.deploy import webhdfs
 from tests.integration.deploy.elsewhere import MORE, PROGRAM, Elsewhere, asked, python_of
 from tests.integration.running import Job, job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
+from tests.support.spark_cluster import SparkCluster
 
 
 def submit() -> str:

@@ -29,9 +29,9 @@ from rig.job import JobProcess
 from rig.load import Load
 from rig.place import Place, place
 from rig.processes import Process, below
-from tests.faults.cluster import SparkCluster
 from tests.support.patience import PATIENCE_S
 from tests.support.programs import confined
+from tests.support.spark_cluster import SparkCluster
 
 PARTITIONS = 12  # each of 1, 2, 3 and 4 executors gets the same number
 WARM = 15_000  # events for each executor

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rig.job import JobProcess
-from tests.faults.system import DISK_MB, Disk
 from tests.integration.conftest import CommandLine
+from tests.support.disk import Disk
 from tests.support.patience import PATIENCE_S
 
 ENDED = "the job ended, waiting until it can start"
@@ -19,7 +19,7 @@ def test_a_job_that_finds_its_disk_full_starts_once_there_is_room(sluice: Comman
     sluice("topics", "create")
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as scratch,  # tmp_path is too long for sockets
-        Disk(tmp_path / "disk", DISK_MB) as disk,
+        Disk(tmp_path / "disk", 64) as disk,
     ):
         if not disk.mounted:
             pytest.skip("this machine lets us mount no file system")

@@ -15,8 +15,8 @@ from rig import check as living
 from rig.check import Answer, Deliveries, Events, Expected
 from rig.load import Load
 from rig.records import DeliveryRecord, RecordOrigin
-from tests.faults.reading import Dead, Reading
-from tests.faults.transactions import Outcomes
+from tests.faults.checking.reading import Dead, Reading
+from tests.faults.load.transactions import Outcomes
 
 SHOWN = 10
 Ends = Mapping[tuple[str, int], int]

@@ -23,8 +23,8 @@ from rig import check as living
 from rig.check import Answer, Changes, Deliveries, Events, Statuses
 from rig.load import Load
 from streaming.latencies import Latencies
-from tests.faults.check import missing_of
-from tests.soak.records import (
+from tests.faults.checking.check import missing_of
+from tests.soak.checking.records import (
     CHANGE_TIME,
     CHECKSUM,
     IDS,

@@ -30,8 +30,8 @@ from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
 from streaming.latencies import Latencies
 from streaming.process.child import die_with_parent
-from tests.soak.check import Check
-from tests.soak.records import Chunk, Records
+from tests.soak.checking.check import Check
+from tests.soak.checking.records import Chunk, Records
 
 CHUNK = 500_000  # records at most that are collected, so that those of a first start do not pile up
 WAITING = 8  # chunks before the check; while there are more, nothing is read

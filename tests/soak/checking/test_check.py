@@ -13,8 +13,8 @@ import orjson
 import pytest
 
 from rig.load import Load
-from tests.soak.check import Check, Found
-from tests.soak.records import Records
+from tests.soak.checking.check import Check, Found
+from tests.soak.checking.records import Records
 
 TOY = Load(subscriptions=60, symbols=5, subscribers=4, matches=3.0)
 PARTITIONS = 2  # of both topics

@@ -12,7 +12,7 @@ from typing import Any
 from rig.generator import TICK_S, Writer
 from rig.load import DOMAIN, Load
 from streaming.kafka.clients import Cluster
-from tests.faults.transactions import Transactions
+from tests.faults.load.transactions import Transactions
 
 BEYOND = 1_000_000  # the ids of the load
 ALL = b'[{"numeric":[">=",0,"<",%d]}]' % DOMAIN

@@ -28,7 +28,7 @@ from streaming.documents.messages import place_of, topic_of
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topics
-from tests.faults.transactions import FILLER, OF_TRANSACTION
+from tests.faults.load.transactions import FILLER, OF_TRANSACTION
 
 LATEST_MS = 253_402_300_800_000  # the year 10000
 

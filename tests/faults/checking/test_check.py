@@ -15,10 +15,10 @@ from config import load as load_settings
 from rig.load import Load
 from rig.records import DeliveryRecord, RecordOrigin, StatusRecord, change_of, event_of
 from streaming.kafka.clients import Cluster
-from tests.faults.check import Found, Gone, check
-from tests.faults.commits import Commits, Seen
-from tests.faults.reading import Dead, Reading
-from tests.faults.transactions import FILLER, FILLER_EVENT, Outcomes
+from tests.faults.checking.check import Found, Gone, check
+from tests.faults.checking.commits import Commits, Seen
+from tests.faults.checking.reading import Dead, Reading
+from tests.faults.load.transactions import FILLER, FILLER_EVENT, Outcomes
 
 TOY = Load(subscriptions=60, symbols=5, subscribers=4, matches=3.0)
 PARTITIONS, EVENTS = 2, 100

@@ -1,0 +1,1 @@
+"""Read all that the job writes for hours, and check it window by window."""
