@@ -13,10 +13,10 @@ from bench.errors import BenchError
 from bench.gate.figure import PER_EVENT, Figure, PointFailed, Tell
 from bench.system.run import Outcome, run
 from bench.system.sluice import Sluice
-from bench.system.usage import JOB, Usage
 from rig.child import HOME, Child
 from rig.load import Load
 from rig.place import place
+from rig.usage import JOB, Usage
 from streaming.errors import JobError
 
 LATE_S = 20.0  # most time after the last event; a job that keeps up takes less than one

@@ -17,9 +17,9 @@ from rich.table import Table
 
 from bench.system.run import Outcome, run
 from bench.system.sustained import CRITERION
-from bench.system.usage import JOB
 from rig.load import Load
 from rig.place import NOTHING
+from rig.usage import JOB
 
 QUANTILES = ("p50", "p95", "p99")
 SUSTAINED = {True: "yes", False: "no", None: "short"}

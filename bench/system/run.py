@@ -14,11 +14,11 @@ import numpy as np
 from bench.system.baseline import APPLICATIONS, Application
 from bench.system.sluice import Sluice
 from bench.system.sustained import Float64, Verdict, judge
-from bench.system.usage import Usage
 from rig.check import Answer
 from rig.child import Child
 from rig.load import Load
 from rig.place import NOTHING, Place, place
+from rig.usage import Usage
 from streaming.errors import JobError
 from streaming.latencies import Latencies
 
@@ -174,7 +174,7 @@ def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Us
         if now - told_s >= TELL_S:
             rate = (done[0] - events_told) / (now - told_s)
             behind = written[0] - done[0], written[1] - max(done[1], load.subscriptions)
-            memory = ", ".join(f"{name} {taken.memory_mb:,.0f}" for name, taken in usage.samples[-1][1].items())
+            memory = ", ".join(f"{name} {used.resident_mb:,.0f}" for name, used in usage.samples[-1][1].items())
             late = f"behind {behind[0]:,} events, {behind[1]:,} changes"
             tell(f"{now - began:5.0f} s: {rate:,.0f} events/s; {late}; {job.progress()}; MB {memory}")
             told_s, events_told = now, done[0]

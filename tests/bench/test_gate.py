@@ -25,9 +25,9 @@ from bench.gate.system import LATE_S, figures_of
 from bench.workloads.event_bus import EventBus
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm
-from tests.bench.test_living import right
 from tests.bench.test_matchers import SpoiledMatcher
 from tests.bench.test_system import CPU, LOAD, outcome
+from tests.unit.rig.test_check import right
 
 TABLE = Workload(subscriptions=60, attributes=4, predicates=(1, 3), events=12)
 TOYS: Mapping[str, Point] = {

@@ -23,7 +23,7 @@ from bench.system.sustained import CRITERION, Verdict
 from rig import reading
 from rig.check import Answer, Changes, Deliveries, Events, check, from_the_start
 from rig.load import Load
-from tests.bench.test_living import right
+from tests.unit.rig.test_check import right
 
 LOAD = Load(subscriptions=1_000, symbols=10, events_per_second=100.0, minutes=1 / 60)
 QUANTILES = {"p50": 12.0, "p95": 30.0, "p99": 40.0, "max": 41.0}

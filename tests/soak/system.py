@@ -14,9 +14,10 @@ from rig.child import Child
 from rig.job import JobProcess
 from rig.load import Load
 from rig.place import PARTITIONS, START_TIMEOUT_S, place
+from rig.usage import Most, taken
 from streaming.kafka.topics import TIMEOUT_S
 from tests.soak.checking.reader import committed
-from tests.soak.sampling import Most, kinds, logs_on_disk, on_disk, taken
+from tests.soak.sampling import kinds, logs_on_disk, on_disk
 
 NAME = "soak"
 TEMPORARY = "temporary"  # the directory of the job's temporary files

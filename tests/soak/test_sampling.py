@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from rig.job import JobProcess
-from tests.soak.sampling import Most, logs_on_disk, on_disk, taken
+from tests.soak.sampling import logs_on_disk, on_disk
 from tests.soak.system import news
-
-
-def test_a_process_takes_memory_threads_and_descriptors_and_one_that_ended_takes_nothing() -> None:
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    mine = taken([os.getpid()])
-    assert mine.processes == 1
-    assert 1 < mine.memory_mb <= mine.resident_mb < 10_000
-    assert mine.threads >= 1
-    assert mine.cpu_s > 0
-    with open(os.devnull):
-        assert taken([os.getpid()]).descriptors > mine.descriptors
-    assert taken([ended.pid]).processes == 0
-    assert taken([os.getpid(), os.getpid(), ended.pid]).threads == 2 * mine.threads
-
-
-def test_the_most_memory_is_that_of_any_moment() -> None:
-    with Most(lambda: {"us": [os.getpid()], "nobody": []}, every_s=0.01) as most:
-        before = taken([os.getpid()]).memory_mb
-        much = bytearray(os.urandom(1 << 10) * (50 << 10))
-        while most.memory_mb.get("us", 0) < before + 40:
-            time.sleep(0.01)
-        del much
-    assert most.memory_mb["us"] < before + 200
-    assert most.memory_mb["nobody"] == 0
 
 
 def test_files_count_as_far_as_they_are_written_and_by_their_topic(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from rig.job import JobProcess
 from rig.place import place
+from rig.usage import Most, taken
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
-from tests.soak.sampling import Most, taken
 
 START_TIMEOUT_S = 900.0
 TIMEOUT_S = 600.0

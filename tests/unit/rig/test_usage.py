@@ -1,0 +1,34 @@
+"""Readings count what is there: processes, their memory, threads and descriptors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+from rig.usage import Most, taken
+
+
+def test_a_process_takes_memory_threads_and_descriptors_and_one_that_ended_takes_nothing() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    mine = taken([os.getpid()])
+    assert mine.processes == 1
+    assert 1 < mine.memory_mb <= mine.resident_mb < 10_000
+    assert mine.threads >= 1
+    assert mine.cpu_s > 0
+    with open(os.devnull):
+        assert taken([os.getpid()]).descriptors > mine.descriptors
+    assert taken([ended.pid]).processes == 0
+    assert taken([os.getpid(), os.getpid(), ended.pid]).threads == 2 * mine.threads
+
+
+def test_the_most_memory_is_that_of_any_moment() -> None:
+    with Most(lambda: {"us": [os.getpid()], "nobody": []}, every_s=0.01) as most:
+        before = taken([os.getpid()]).memory_mb
+        much = bytearray(os.urandom(1 << 10) * (50 << 10))
+        while most.memory_mb.get("us", 0) < before + 40:
+            time.sleep(0.01)
+        del much
+    assert most.memory_mb["us"] < before + 200
+    assert most.memory_mb["nobody"] == 0
