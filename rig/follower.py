@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from rig.child import tell
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 
@@ -35,8 +36,7 @@ def run(cluster: Cluster, topics: Sequence[str]) -> None:
             at_ms = datetime.fromisoformat(dict(message.headers())["ce_time"].decode()).timestamp() * 1000
             written_ms.append(at_ms)
             late_ms.append(round(max(0.0, time.time() * 1000 - at_ms), 1))
-    report = {"written_ms": written_ms.tolist(), "late_ms": late_ms.tolist(), "read": n}
-    print(orjson.dumps(report).decode(), flush=True)  # noqa: T201
+    tell(written_ms=written_ms.tolist(), late_ms=late_ms.tolist(), read=n)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from itertools import islice
-from typing import Any
 
 import orjson
 from confluent_kafka import Producer
 
+from rig.child import tell
 from rig.load import Load
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
@@ -59,10 +59,10 @@ def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscr
         writer.write(subscriptions_topic, *first)
         writer.poll()
     writer.finish()
-    _tell(subscriptions=load.subscriptions)
+    tell(subscriptions=load.subscriptions)
     if not sys.stdin.readline():
         return
-    _tell(began_ms=time.time() * 1000)
+    tell(began_ms=time.time() * 1000)
     events, changes = enumerate(load.events()), load.changes()
     began = reported_s = before = time.monotonic()
     sent, changed, pause = 0, 0, 0.0
@@ -79,16 +79,12 @@ def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscr
         sent, changed = due, due_changes
         if now - reported_s >= TELL_S:
             reported_s = now
-            _tell(events=sent, changes=changed)
+            tell(events=sent, changes=changed)
         if elapsed >= load.seconds:
             break
         time.sleep(max(0.0, TICK_S - (time.monotonic() - now)))
     writer.finish()
-    _tell(events=sent, changes=changed, longest_pause_ms=round(pause * 1000, 1), done=True)
-
-
-def _tell(**what: Any) -> None:
-    print(orjson.dumps(what).decode(), flush=True)  # noqa: T201
+    tell(events=sent, changes=changed, longest_pause_ms=round(pause * 1000, 1), done=True)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -25,13 +25,74 @@ STOP_TIMEOUT_S = 120.0
 LINES = 60  # of a log, that are shown
 
 
-class JobProcess:
-    """`with JobProcess(flags, log) as job`: it has started; at the end all its processes are killed.
+class LoggedProcess:
+    """`with LoggedProcess(name, command, log) as process`: it has started; at the end it and all below it are killed.
 
-    `flags` are settings by dotted name, a local query.checkpoint among them. The file `log` gets all that it prints.
-    The code is that of `home`. Where it is `supervised`, it restarts itself. Its temporary files go below `scratch`,
-    by default beside the log.
+    The file `log` gets all that they print. Their temporary files go below `scratch`, by default beside the log.
     """
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, scratch: Path | None = None) -> None:
+        self.log = log
+        self._name = name
+        self._command = command
+        self._scratch = scratch or log.parent
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # by which its processes are found after their parent has ended
+                env={**os.environ, "TMPDIR": str(self._scratch)},
+                preexec_fn=die_with_parent,
+            )
+
+    def kill(self) -> None:
+        """Kill all its processes with signal 9."""
+        mine = below(self.pid)
+        self._process.kill()
+        self._process.wait()
+        kill(mine)
+        ended(mine, STOP_TIMEOUT_S)
+
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    def check(self) -> None:
+        """Raises JobError if it has ended; one that is supervised, for good."""
+        if (code := self.exit_code()) is not None:
+            raise JobError(f"{self._name} ended with exit code {code}:\n{self.last_lines()}")
+
+    def wait_for(self, what: str, condition: Callable[[], bool], timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                raise JobError(f"not {what} within {timeout_s:.0f} s:\n{self.last_lines()}")
+            time.sleep(0.01)  # some processes live for a quarter of a second
+
+    def last_lines(self) -> str:
+        """The last lines of its log, without the reports of batches."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "\n".join([line[:1_000] for line in lines if '"event":"batch"' not in line][-LINES:])
+
+
+class JobProcess(LoggedProcess):
+    """The job. `flags` are settings by dotted name, a local query.checkpoint among them. The code is that of `home`.
+    Where it is `supervised`, it restarts itself."""
 
     def __init__(
         self,
@@ -42,50 +103,25 @@ class JobProcess:
         supervised: bool = False,
         scratch: Path | None = None,
     ) -> None:
-        self.flags = flags
-        self.log = log
-        self.checkpoint = Path(flags["query.checkpoint"])
         arguments = {**flags, "log.format": "json"}
         assignments = [part for name, value in arguments.items() for part in ("--set", f"{name}={value}")]
         supervise = ["--supervise"] if supervised else []
-        self._command = [sys.executable, str(home / "run_stream.py"), "run", *supervise, *assignments]
-        self._scratch = scratch or log.parent
+        command = [sys.executable, str(home / "run_stream.py"), "run", *supervise, *assignments]
+        super().__init__("the job", command, log, scratch)
+        self.flags = flags
+        self.checkpoint = Path(flags["query.checkpoint"])
+        self._runs = 0  # that earlier processes have logged
         self._offset = 0  # in the log, up to where `new_lines` has read it
         self._asked = False  # to stop
 
-    def __enter__(self) -> JobProcess:
-        self._start()
-        return self
-
     def __exit__(self, *_: object) -> None:
-        self._kill()
+        self.kill()
         with contextlib.suppress(FileNotFoundError):
             checkpoint.clear(str(self.checkpoint))
-
-    @property
-    def pid(self) -> int:
-        """The process id of the driver, or of its supervisor."""
-        return self._process.pid
 
     def tree(self) -> Tree:
         """The processes below the supervisor."""
         return Tree.of(self.pid)
-
-    def exit_code(self) -> int | None:
-        return self._process.poll()
-
-    def check(self) -> None:
-        """Raises JobError if it has ended; one that is supervised, for good."""
-        if (code := self.exit_code()) is not None:
-            raise JobError(f"the job ended with exit code {code}:\n{self.last_lines()}")
-
-    def wait_for(self, what: str, condition: Callable[[], bool], timeout_s: float) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            self.check()
-            if time.monotonic() > deadline:
-                raise JobError(f"not {what} within {timeout_s:.0f} s:\n{self.last_lines()}")
-            time.sleep(0.01)  # some processes live for a quarter of a second
 
     def wait_until_running(self, timeout_s: float) -> None:
         """Wait until it has logged that it runs, since it was started."""
@@ -112,8 +148,9 @@ class JobProcess:
 
     def kill_and_restart(self, timeout_s: float) -> None:
         """Kill all its processes with signal 9, and wait until it runs again."""
-        self._kill()
-        self._start()
+        self._runs = len(self.lines("running"))
+        self.kill()
+        self.start()
         self.wait_until_running(timeout_s)
 
     def lines(self, event: str) -> list[dict[str, Any]]:
@@ -128,31 +165,6 @@ class JobProcess:
             whole = [line for line in file if line.endswith(b"\n")]
         self._offset += sum(map(len, whole))
         yield from _parsed(whole)
-
-    def last_lines(self) -> str:
-        """The last lines of its log, without the reports of batches."""
-        lines = self.log.read_text(errors="replace").splitlines()
-        return "\n".join([line[:1_000] for line in lines if '"event":"batch"' not in line][-LINES:])
-
-    def _start(self) -> None:
-        with self.log.open("ab") as log:
-            self._runs = len(self.lines("running"))
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # by which its processes are found after their parent has ended
-                env={**os.environ, "TMPDIR": str(self._scratch)},
-                preexec_fn=die_with_parent,
-            )
-
-    def _kill(self) -> None:
-        mine = below(self.pid)
-        self._process.kill()
-        self._process.wait()
-        kill(mine)
-        ended(mine, STOP_TIMEOUT_S)
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:

@@ -44,6 +44,13 @@ NOTE_LETTERS = 75  # likewise below
 LINE_INCHES = 0.16
 
 
+def plain(axes: Axes) -> None:
+    """Leave a thin grid and the axes of a panel."""
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
 def draw(outcome: Outcome, directory: Path) -> Path:
     """Draw a figure to `NAME.png`."""
     figure, metrics = outcome.figure, outcome.metrics()
@@ -58,9 +65,7 @@ def draw(outcome: Outcome, directory: Path) -> Path:
     for column, metric in enumerate(metrics):
         axes = canvas.add_subplot(rows[0, column], sharex=canvas.axes[0] if column else None)
         (_scatter if figure.scatter else _panel)(axes, outcome, metric, styles)
-        axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
+        plain(axes)
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     axes.legend(handles.values(), handles, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, fontsize=9)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import subprocess
 import sys
-import time
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Self
 
 import orjson
 
 from rig import reading
 from rig.check import Answer, check, from_the_start
 from rig.child import HOME
+from rig.job import LoggedProcess
 from rig.place import PARTITIONS, START_TIMEOUT_S, Place
 from streaming.driver import session
-from streaming.errors import JobError
-from streaming.process.child import die_with_parent
 
 APPLICATIONS = ("join", "udf", "udf_by_symbol")
 
@@ -34,16 +30,14 @@ _OWN = (
 SPARK = {name: value for name, value in {**session.TUNING, **session.LOCAL}.items() if name not in _OWN}
 
 
-class Application:
+class Application(LoggedProcess):
     """`with Application(name, place) as system`: what `run.System` promises. It runs once its first batch, of no
     events, is done."""
 
     patience_s = 60.0
 
     def __init__(self, name: str, place: Place) -> None:
-        self._name = name
         self._place = place
-        self._log = place.directory / f"{name}.log"
         self._checkpoint = place.directory / "checkpoint"
         settings, scratch = place.settings, place.directory
         task = {
@@ -64,45 +58,19 @@ class Application:
             },
         }
         # Spark takes the workers' interpreter from nowhere else.
-        environment = ["env", f"PYSPARK_PYTHON={sys.executable}"]
-        self._command = [*environment, sys.executable, "-m", f"bench.baselines.{name}", orjson.dumps(task).decode()]
+        environment = ["env", f"PYTHONPATH={HOME}", f"PYSPARK_PYTHON={sys.executable}"]
+        command = [*environment, sys.executable, "-m", f"bench.baselines.{name}", orjson.dumps(task).decode()]
+        super().__init__(name, command, place.directory / f"{name}.log")
 
-    def __enter__(self) -> Application:
+    def __enter__(self) -> Self:
         topic = self._place.settings.subscriptions.topic
         self._subscriptions = sum(high for _, _, high in self._place.cluster.topics().offsets(topic))
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=HOME,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # so that kill -9 takes all of it
-                preexec_fn=die_with_parent,
-            )
-        try:
-            deadline = time.monotonic() + START_TIMEOUT_S
-            while not self._batches():
-                self.check()
-                if time.monotonic() > deadline:
-                    raise JobError(f"{self._name} did not start within {START_TIMEOUT_S:.0f} s")
-                time.sleep(0.1)
-        except BaseException:
-            self.stop()
-            raise
+        with ExitStack() as stack:
+            stack.push(self.__exit__)
+            self.start()
+            self.wait_for("started", lambda: bool(self._batches()), START_TIMEOUT_S)
+            stack.pop_all()
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def check(self) -> None:
-        if self._process.poll() is not None:
-            last = self._log.read_text(errors="replace")[-2_000:]
-            raise JobError(f"{self._name} ended by itself with exit code {self._process.returncode}:\n{last}")
 
     def done(self) -> tuple[int, int]:
         return sum(self._reached().values()), self._subscriptions
@@ -115,9 +83,7 @@ class Application:
 
     def stop(self) -> None:
         """Kill it with signal 9. Deliveries of an unfinished batch are not counted."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self.kill()
 
     def checked(self) -> tuple[Answer, dict[str, Any]]:
         settings, cluster = self._place.settings, self._place.cluster

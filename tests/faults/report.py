@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tests.faults.run import Outcome
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 INCHES_WIDE, INCHES_A_KIND, INCHES_MORE = 9.0, 0.24, 1.6
 MARK_S = 15.0  # 95 % of recoveries should take no longer
@@ -37,7 +37,7 @@ def draw(data: Mapping[str, Any], file: Path) -> None:
     """A dot for each fault, in a row for each kind, from the JSON of a run: recoveries, and outages as rings."""
     from matplotlib.figure import Figure
 
-    from bench.papers.draw import INK, OTHERS
+    from bench.papers.draw import INK, OTHERS, plain
 
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
     for fault in data["faults"]:
@@ -53,7 +53,10 @@ def draw(data: Mapping[str, Any], file: Path) -> None:
     )
     axes.axvline(MARK_S, color=OTHERS[1], linewidth=1, linestyle="--", label=f"{MARK_S:.0f} s")
     axes.set_yticks(range(len(kinds)), [f"{kind} ({len(by_kind[kind])})" for kind in kinds])
-    _plain(axes)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("seconds without a commit of new events")
+    plain(axes)
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
     found = data["checked"] or {}
     words = "all right" if data["right"] else "WRONG or incomplete"
     title = (
@@ -65,12 +68,3 @@ def draw(data: Mapping[str, Any], file: Path) -> None:
 
 def _recovery_s(fault: Mapping[str, Any]) -> float:
     return float(fault["recovery_s"])
-
-
-def _plain(axes: Axes) -> None:
-    axes.set_xlim(left=0)
-    axes.set_xlabel("seconds without a commit of new events")
-    axes.grid(True, color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, loc="lower right")

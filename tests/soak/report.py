@@ -142,7 +142,7 @@ def draw(outcome: Outcome, file: Path) -> None:
 
 
 def _lines(axes: Axes, label: str, at: Sequence[float], series: Mapping[str, Sequence[float | None]]) -> None:
-    from bench.papers.draw import OTHERS
+    from bench.papers.draw import OTHERS, plain
 
     for n, (name, values) in enumerate(series.items()):
         drawn = [float("nan") if v is None else v for v in values]
@@ -151,9 +151,7 @@ def _lines(axes: Axes, label: str, at: Sequence[float], series: Mapping[str, Seq
     axes.set_ylabel(label)
     highest = max((v for values in series.values() for v in values if v is not None), default=1.0)
     axes.set_ylim(0, ROOM * max(highest, 1.0))
-    axes.grid(True, color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     if series:
         axes.legend(frameon=False, fontsize=7, ncols=4, loc="upper left")
 

@@ -24,6 +24,7 @@ import orjson
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from rig.child import tell
 from rig.load import Load
 from rig.records import subscriber_of
 from streaming.kafka.clients import Cluster
@@ -138,7 +139,7 @@ class Reader:
                 window = self._window(last=not input.is_alive())
         self._tell_checked(0)
         self._pool.shutdown()
-        _tell(overall_ms=self._latencies.summary(), done=True)
+        tell(overall_ms=self._latencies.summary(), done=True)
 
     def _reading(self) -> Iterator[bool]:
         """Read on and on; says each time whether nothing came."""
@@ -197,18 +198,14 @@ class Reader:
     def _tell_checked(self, waiting: int) -> None:
         """Report the checks that are done; wait while there are more than `waiting`."""
         while self._checks and (self._checks[0].done() or len(self._checks) > waiting):
-            _tell(checked=self._checks.popleft().result())
+            tell(checked=self._checks.popleft().result())
 
     def _tell_sample(self, idle: bool) -> None:
         ms, self._ms = np.array(self._ms), array("d")
         self._latencies.extend(ms)
         p50, p99 = (round(float(q), 1) for q in np.quantile(ms, (0.5, 0.99))) if len(ms) else (None, None)
         latency_ms = {"p50": p50, "p99": p99, "max": round(float(ms.max()), 1) if len(ms) else None}
-        _tell(sample={"latency_ms": latency_ms, "deliveries": self._read, "idle": idle, "waiting": len(self._checks)})
-
-
-def _tell(**what: Any) -> None:
-    print(orjson.dumps(what).decode(), flush=True)  # noqa: T201
+        tell(sample={"latency_ms": latency_ms, "deliveries": self._read, "idle": idle, "waiting": len(self._checks)})
 
 
 if __name__ == "__main__":
