@@ -8,7 +8,7 @@ of offsets in each partition of the events topic, and an event that lies in both
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
+Numbers = NDArray[np.signedinteger[Any]]
 
 NEVER = np.iinfo(np.int64).max
 CANDIDATES = 4_000_000  # (subscription, event) pairs looked at together: about 300 MB
@@ -33,6 +34,14 @@ class Changes:
     low: Int32  # [C, 2] of price and volume
     high: Int32  # [C, 2] past the last
     timestamp: Int64  # [C] ms
+
+    @classmethod
+    def of(cls, parts: Sequence[Numbers]) -> Changes:
+        """The changes of rows by partition: those of `records.change_of`, perhaps with a timestamp behind."""
+        rows = np.concatenate(parts)
+        id, subscriber, symbol = map(_int32, rows.T[:3])
+        timestamp = rows[:, 7].astype(np.int64) if rows.shape[1] > 7 else np.zeros(len(rows), np.int64)
+        return cls(_start(parts), id, subscriber, symbol, _int32(rows[:, (3, 5)]), _int32(rows[:, (4, 6)]), timestamp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +63,12 @@ class Events:
     symbol: Int32  # [N] -1 of a record that is no event
     numbers: Int32  # [N, 2] price and volume
     checksum: NDArray[np.uint32]  # [N] of its bytes
+
+    @classmethod
+    def of(cls, parts: Sequence[Numbers]) -> Events:
+        """The events of rows by partition, those of `records.event_of`."""
+        rows = np.concatenate(parts)
+        return cls(_start(parts), _int32(rows[:, 0]), _int32(rows[:, 1:3]), rows[:, 3].astype(np.uint32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,3 +274,11 @@ def _compared(due: Expected, versions: Int64, events: Events, deliveries: Delive
         wrong_bytes=int((deliveries.checksum[chosen] != events.checksum[event]).sum()),
         wrong_statuses=wrong_statuses,
     )
+
+
+def _start(parts: Sequence[Numbers]) -> Int64:
+    return np.append(0, np.cumsum([len(part) for part in parts])).astype(np.int64)
+
+
+def _int32(numbers: Numbers) -> Int32:
+    return np.ascontiguousarray(numbers, np.int32)

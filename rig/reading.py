@@ -3,117 +3,105 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rig.check import Changes, Deliveries, Events, Int64, Statuses
-from rig.records import change_of, delivery_of, event_of, status_of, subscriber_of
+from rig.records import DeliveryRecord, StatusRecord, change_of, delivery_of, event_of, status_of, subscriber_of
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 
+STATUSES = ("accepted", "withdrawn", "refused")
+
 
 def read_changes(cluster: Cluster, topic: str) -> Changes:
-    rows = _Rows(_partitions(cluster, topic), "iiiiiiiq")  # id, subscriber, symbol, low, high, timestamp
-    for message in _committed(cluster, [topic]):
-        rows.add(message, *change_of(message.key(), message.value()), message.timestamp()[1])
-    ids, subscribers, symbols, *columns, timestamps = rows.columns()
-    low, high = np.column_stack(columns[::2]), np.column_stack(columns[1::2])
-    return Changes(rows.start(), ids, subscribers, symbols, low, high, timestamps)
+    return Changes.of(_rows(cluster, topic, 8, lambda m: [*change_of(m.key(), m.value()), m.timestamp()[1]]))
 
 
 def read_events(cluster: Cluster, topic: str, ends: Mapping[int, int] | None = None) -> Events:
     """The events; with `ends` (by partition) only those before."""
-    rows = _Rows(_partitions(cluster, topic), "iiiI")
-    for message in _committed(cluster, [topic]):
-        if ends is not None and message.offset() >= ends[message.partition()]:
-            continue
-        rows.add(message, *event_of(None, message.value()))
-    symbol, price, volume, checksum = rows.columns()
-    return Events(rows.start(), symbol, np.column_stack([price, volume]), checksum)
+    parts = _rows(cluster, topic, 4, lambda message: event_of(message.key(), message.value()))
+    return Events.of([part if ends is None else part[: ends[p]] for p, part in enumerate(parts)])
 
 
 def read_statuses(cluster: Cluster, topic: str, changes: Changes, partitions: int) -> Statuses:
-    """`partitions` are those of the events topic."""
-    sizes, withdrawn = np.diff(changes.start).tolist(), (changes.subscriber < 0).tolist()
-    where, version, timestamp, begins = array("q"), array("q"), array("q"), array("q")
-    accepted = bytearray()
-    for message in _committed(cluster, [topic]):
-        status = status_of(message.value())
-        known = status.offset < sizes[status.partition]
-        change = int(changes.start[status.partition]) + status.offset if known else -1
-        where.append(change)
-        accepted.append(status.status == ("withdrawn" if withdrawn[change] else "accepted"))
-        version.append(status.version)
-        begins.extend(status.begins(partitions))
-        timestamp.append(message.timestamp()[1])
-    return Statuses(
-        _array(where),
-        np.frombuffer(bytes(accepted), np.bool_),
-        _array(version),
-        _array(begins).reshape(-1, partitions),
-        _array(timestamp),
-    )
+    """The statuses of these changes; `partitions` are those of the events topic."""
+    messages = _committed(cluster, [topic])
+    return statuses_of(((status_of(m.value()), m.timestamp()[1]) for m in messages), changes, partitions)
 
 
 def read_deliveries(cluster: Cluster, topics: Sequence[str], events: Events, prefix: str | None) -> Deliveries:
     """The deliveries. With `prefix`, the topic names the subscriber; without it the key does."""
-    return _deliveries(_committed(cluster, topics), events, prefix, None)
+    return deliveries_of(_deliveries(cluster, topics, prefix), events)
 
 
 def read_deliveries_of_others(cluster: Cluster, topic: str, events: Events, version: int) -> Deliveries:
     """The deliveries of a system that writes no versions and may have been stopped within a batch. Deliveries of events
     that are not in `events` are left out."""
-    return _deliveries(_committed(cluster, [topic]), events, None, version)
+    sizes = np.diff(events.start).tolist()
+    known = (d for d in _deliveries(cluster, [topic], None) if d.offset < sizes[d.partition])
+    return deliveries_of((d._replace(version=version) for d in known), events)
 
 
-def _deliveries(messages: Iterator[Any], events: Events, prefix: str | None, of_all: int | None) -> Deliveries:
-    """`of_all` is the version of each event, for deliveries without a version; deliveries of events that are not in
-    `events` are then left out."""
+def statuses_of(records: Iterable[tuple[StatusRecord, int]], changes: Changes, partitions: int) -> Statuses:
+    """Statuses with their timestamps (ms) as arrays. One of no known change has the change -1."""
+    start, sizes = changes.start.tolist(), np.diff(changes.start).tolist()
+    wanted = np.where(changes.id < 0, 2, np.where(changes.subscriber < 0, 1, 0)).tolist()
+    where, version, timestamps, begins = array("q"), array("q"), array("q"), array("q")
+    accepted = bytearray()
+    for status, timestamp in records:
+        known = status.partition < len(sizes) and status.offset < sizes[status.partition]
+        change = start[status.partition] + status.offset if known else -1
+        where.append(change)
+        accepted.append(known and status.status == STATUSES[wanted[change]])
+        version.append(status.version)
+        begins.extend(status.begins(partitions))
+        timestamps.append(timestamp)
+    return Statuses(
+        _array(where),
+        np.frombuffer(bytes(accepted), np.bool_),
+        _array(version),
+        _array(begins).reshape(-1, partitions),
+        _array(timestamps),
+    )
+
+
+def deliveries_of(records: Iterable[DeliveryRecord], events: Events) -> Deliveries:
+    """Deliveries as arrays. One of no known event has the event -1."""
     start, sizes = events.start.tolist(), np.diff(events.start).tolist()
     event, subscriber, version, checksum = array("q"), array("i"), array("q"), array("I")
     begins, ids = array("q", [0]), array("i")
-    for message in messages:
-        delivery = delivery_of(subscriber_of(message, prefix), dict(message.headers()), message.value())
-        there = delivery.partition < len(sizes) and delivery.offset < sizes[delivery.partition]
-        if of_all is not None and not there:
-            continue
-        event.append(start[delivery.partition] + delivery.offset if there else -1)
+    for delivery in records:
+        known = delivery.partition < len(sizes) and delivery.offset < sizes[delivery.partition]
+        event.append(start[delivery.partition] + delivery.offset if known else -1)
         subscriber.append(delivery.subscriber)
-        version.append(delivery.version if of_all is None else of_all)
+        version.append(delivery.version)
         checksum.append(delivery.checksum)
         ids.extend(delivery.ids)
         begins.append(len(ids))
     return Deliveries(*(_array(a) for a in (event, subscriber, version, checksum, begins, ids)))
 
 
+def _deliveries(cluster: Cluster, topics: Sequence[str], prefix: str | None) -> Iterator[DeliveryRecord]:
+    for message in _committed(cluster, topics):
+        yield delivery_of(subscriber_of(message, prefix), dict(message.headers()), message.value())
+
+
 def _committed(cluster: Cluster, topics: Sequence[str]) -> Iterator[Any]:
     return clients.read(cluster, topics, follow=False)
 
 
-class _Rows:
-    """The numbers of each record, in arrays by partition. Offsets must begin at 0 and have no gaps."""
-
-    def __init__(self, partitions: int, types: str) -> None:
-        self._columns = [[array(code) for code in types] for _ in range(partitions)]
-
-    def add(self, message: Any, *numbers: int) -> None:
-        columns = self._columns[message.partition()]
-        assert message.offset() == len(columns[0]), f"a record of {message.topic()} is gone"
-        for column, number in zip(columns, numbers, strict=True):
-            column.append(number)
-
-    def start(self) -> Int64:
-        return np.append(0, np.cumsum([len(columns[0]) for columns in self._columns]))
-
-    def columns(self) -> list[Any]:
-        return [np.concatenate([_array(part) for part in parts]) for parts in zip(*self._columns, strict=True)]
+def _rows(cluster: Cluster, topic: str, width: int, parse: Callable[[Any], list[int]]) -> list[Int64]:
+    """The numbers of each record by partition. Offsets must begin at 0 and have no gaps."""
+    rows = [array("q") for _ in range(cluster.topics().partitions()[topic])]
+    for message in _committed(cluster, [topic]):
+        part = rows[message.partition()]
+        assert message.offset() * width == len(part), f"a record of {topic} is gone"
+        part.extend(parse(message))
+    return [_array(part).reshape(-1, width) for part in rows]
 
 
 def _array(numbers: array[int]) -> Any:
     return np.array(numbers)  # a copy, of the same type
-
-
-def _partitions(cluster: Cluster, topic: str) -> int:
-    return cluster.topics().partitions()[topic]

@@ -248,12 +248,11 @@ def topics(monkeypatch: pytest.MonkeyPatch, records: Mapping[str, list[Any]]) ->
         return iter([one for name in names for one in records[name]])
 
     monkeypatch.setattr(reading, "_committed", read)
-    monkeypatch.setattr(reading, "_partitions", lambda cluster, topic: 2)
 
 
 def test_of_a_system_that_was_stopped_only_what_it_was_done_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     value = b'{"symbol":"S1","price":5,"volume":7}'
-    events = [record(partition=p, offset=o, value=value, topic="events") for p in (0, 1) for o in range(3)]
+    events = [record(partition=p, offset=o, key=None, value=value, topic="events") for p in (0, 1) for o in range(3)]
     delivered = [
         record(
             key=b"r1",
@@ -265,7 +264,7 @@ def test_of_a_system_that_was_stopped_only_what_it_was_done_with_counts(monkeypa
     topics(monkeypatch, {"events": events, "deliveries": delivered})
     changes = _changes([(0, 1, 1, 0, 10, 0, 10)])
     done = {0: 2, 1: 1}
-    cluster: Any = None
+    cluster: Any = SimpleNamespace(topics=lambda: SimpleNamespace(partitions=lambda: {"events": 2}))
     found = reading.read_events(cluster, "events", done)
     deliveries = reading.read_deliveries_of_others(cluster, "deliveries", found, version=1)
     assert check(changes, from_the_start(changes, 2), found, deliveries) == right(3)

@@ -12,6 +12,7 @@ import numpy as np
 
 from config import Settings
 from rig.check import Changes, Deliveries, Events, Statuses
+from rig.reading import deliveries_of, statuses_of
 from rig.records import (
     NOTHING,
     DeliveryRecord,
@@ -103,36 +104,18 @@ class Reading:
 
     def as_events(self, ends: Mapping[tuple[str, int], int], aside: Collection[RecordOrigin] = ()) -> Events:
         """Those before `ends`. What is set `aside` is none."""
-        parts = _parts(self.events, 4, self.settings.events.topic, ends, aside)
-        rows = np.concatenate(parts)
-        return Events(_start(parts), _int32(rows[:, 0]), _int32(rows[:, 1:3]), rows[:, 3].astype(np.uint32))
+        return Events.of(_parts(self.events, 4, self.settings.events.topic, ends, aside))
 
     def as_changes(self, ends: Mapping[tuple[str, int], int], aside: Collection[RecordOrigin] = ()) -> Changes:
-        parts = _parts(self.changes, 7, self.settings.subscriptions.topic, ends, aside)
-        rows = np.concatenate(parts)
-        id, subscriber, symbol = map(_int32, rows.T[:3])
-        low, high = _int32(rows[:, (3, 5)]), _int32(rows[:, (4, 6)])
-        return Changes(_start(parts), id, subscriber, symbol, low, high, np.zeros(len(rows), np.int64))
+        return Changes.of(_parts(self.changes, 7, self.settings.subscriptions.topic, ends, aside))
 
     def as_statuses(self, changes: Changes) -> Statuses:
         """Of those changes. A status of what is beyond the end of the topic counts as one of nothing."""
         n, sizes = self.partitions, np.diff(changes.start).tolist()
-        chosen = [
+        chosen = (
             s for s in self.statuses if s.partition >= n or not sizes[s.partition] <= s.offset < self.read(s.partition)
-        ]
-        where = [
-            int(changes.start[s.partition]) + s.offset if s.partition < n and s.offset < sizes[s.partition] else -1
-            for s in chosen
-        ]
-        wanted = np.where(changes.id < 0, "refused", np.where(changes.subscriber < 0, "withdrawn", "accepted"))
-        accepted = [change >= 0 and s.status == wanted[change] for s, change in zip(chosen, where, strict=True)]
-        return Statuses(
-            np.array(where, np.int64),
-            np.array(accepted, bool),
-            np.array([s.version for s in chosen], np.int64),
-            np.array([s.begins(n) for s in chosen], np.int64).reshape(-1, n),
-            np.zeros(len(chosen), np.int64),
         )
+        return statuses_of(((status, 0) for status in chosen), changes, n)
 
     def read(self, partition: int) -> int:
         """How many changes of it are known."""
@@ -140,28 +123,15 @@ class Reading:
 
     def as_deliveries(self, events: Events) -> tuple[list[DeliveryRecord], Deliveries]:
         """Of those events, and of what is none."""
-        sizes, start = np.diff(events.start).tolist(), events.start.tolist()
+        sizes = np.diff(events.start).tolist()
         known = [len(part) // 4 for part in self.events]
-        found, index = [], []
-        for own in self.deliveries.values():
-            for d in own:
-                there = d.partition < len(sizes)
-                if there and d.offset < sizes[d.partition]:
-                    found.append(d)
-                    index.append(start[d.partition] + d.offset)
-                elif not there or d.offset >= known[d.partition]:
-                    found.append(d)
-                    index.append(NOTHING)
-        lengths = np.cumsum([0, *(len(d.ids) for d in found)])
-        ids = np.array([id for d in found for id in d.ids], np.int32)
-        return found, Deliveries(
-            np.array(index, np.int64),
-            np.array([d.subscriber for d in found], np.int32),
-            np.array([d.version for d in found], np.int64),
-            np.array([d.checksum for d in found], np.uint32),
-            lengths.astype(np.int64),
-            ids,
-        )
+        found = [
+            d
+            for own in self.deliveries.values()
+            for d in own
+            if d.partition >= len(sizes) or not sizes[d.partition] <= d.offset < known[d.partition]
+        ]
+        return found, deliveries_of(found, events)
 
     def _keep(self, message: Any, rows: array[int], parse: Callable[[Any, Any], list[int]]) -> None:
         """Offsets come from 0 on. Among events there are gaps: ends of transactions, what was aborted or compacted."""
@@ -213,11 +183,3 @@ def _parts(
         if at.topic == topic and at.offset < len(parts[at.partition]):
             parts[at.partition][at.offset, :2] = NOTHING  # of an event the symbol, of a change the id and who it is for
     return parts
-
-
-def _start(parts: list[Any]) -> Any:
-    return np.append(0, np.cumsum([len(part) for part in parts])).astype(np.int64)
-
-
-def _int32(rows: Any) -> Any:
-    return np.ascontiguousarray(rows, np.int32)

@@ -103,7 +103,7 @@ class Check:
         statuses, self._statuses = self._statuses[chosen], self._statuses[~chosen]
         window = self._changes_of(statuses, changes_end)
         carried = self._in_force.rows()
-        changes = _changes(carried, window)
+        changes = Changes.of([np.concatenate([carried, window[0]]), *window[1:]])
         events = self._drawn.until(end)
         shifted = self._shifted(statuses, changes, len(carried), end)
         self._add_in_force(statuses, shifted.change[len(carried) :], changes)
@@ -270,12 +270,3 @@ class _InForce:
         """All changes of an id are in one partition; the last of them counts."""
         for rows in window:
             self._rows[rows[:, 0]] = rows
-
-
-def _changes(carried: Int32, window: Sequence[Int32]) -> Changes:
-    parts = [np.concatenate([carried, window[0]]), *window[1:]]
-    rows = np.concatenate(parts)
-    start = np.append(0, np.cumsum([len(part) for part in parts]))
-    id, subscriber, symbol = (np.ascontiguousarray(column) for column in rows.T[:3])
-    times = rows[:, CHANGE_TIME].astype(np.int64)
-    return Changes(start, id, subscriber, symbol, rows[:, (3, 5)], rows[:, (4, 6)], times)
