@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from itertools import islice
 
 import orjson
@@ -44,6 +45,13 @@ class Writer:
         """The number of partitions now; added ones can be written to from then on."""
         return len(self._producer.list_topics(topic, TIMEOUT_S).topics[topic].partitions)
 
+    def write_all(self, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Write records of keys and values, and wait until the broker has them."""
+        for key, value in records:
+            self.write(topic, key, value)
+            self.poll()
+        self.finish()
+
     def poll(self) -> None:
         self._producer.poll(0)
 
@@ -55,10 +63,7 @@ class Writer:
 
 def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscriptions_topic: str) -> None:
     writer = Writer(cluster)
-    for first in load.first():
-        writer.write(subscriptions_topic, *first)
-        writer.poll()
-    writer.finish()
+    writer.write_all(subscriptions_topic, load.first())
     tell(subscriptions=load.subscriptions)
     if not sys.stdin.readline():
         return

@@ -57,10 +57,7 @@ class Writing:
 
     def first(self) -> None:
         """The subscriptions that are there before the job is."""
-        for one in self._load.first():
-            self._writer.write(self._subscriptions_topic, *one)
-            self._writer.poll()
-        self._writer.finish()
+        self._writer.write_all(self._subscriptions_topic, self._load.first())
 
     def __enter__(self) -> Writing:
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -113,9 +110,8 @@ class Writing:
 
     def _change(self, changes: Iterable[tuple[int, bytes | None]]) -> None:
         with self._turn:
-            for number, document in changes:
-                self._writer.write(self._subscriptions_topic, b"s%d" % (BEYOND + number), document)
-            self._writer.finish()
+            records = ((b"s%d" % (BEYOND + number), document) for number, document in changes)
+            self._writer.write_all(self._subscriptions_topic, records)
 
     @contextmanager
     def changes_held(self) -> Iterator[None]:

@@ -88,10 +88,7 @@ class Feed:
         self.writer.finish()
 
     def changes(self, number: int) -> None:
-        for id, document in islice(self._changes, number):
-            self.writer.write(self.subscriptions_topic, id, document)
-            self.writer.poll()
-        self.writer.finish()
+        self.writer.write_all(self.subscriptions_topic, islice(self._changes, number))
 
 
 def main(executors: Sequence[int], cores: float, per_batch: int, load: Load) -> bool:
@@ -109,10 +106,7 @@ def main(executors: Sequence[int], cores: float, per_batch: int, load: Load) -> 
         with place("scaling", flags, partitions=PARTITIONS) as here:
             settings, cluster = here.settings, here.cluster
             writer = Writer(cluster)
-            for document in load.first():
-                writer.write(settings.subscriptions.topic, *document)
-                writer.poll()
-            writer.finish()
+            writer.write_all(settings.subscriptions.topic, load.first())
             feed = Feed(writer, settings.events.topic, settings.subscriptions.topic, load)
             for number in executors:
                 row = measured(feed, spark, here, number, cores, per_batch)
