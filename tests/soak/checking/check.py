@@ -236,12 +236,10 @@ class _Drawn:
         for q in partitions:
             numbers = np.arange(self._end[q], end[q]) * self._partitions + q - self._first
             parts.append(self._rows[numbers])
-        rows = np.concatenate(parts)
         keep = min(int(end[q]) * self._partitions + q for q in partitions) - self._first
         self._rows, self._first = self._rows[keep:].copy(), self._first + keep
-        start = np.append(0, np.cumsum(end - self._end))
         self._end = end
-        return Events(start, rows[:, 0].astype(np.int32), rows[:, 1:3].astype(np.int32), rows[:, 3].astype(np.uint32))
+        return Events.of(parts)
 
     def _more(self, n: int) -> Iterator[Int64]:
         while n > 0:
