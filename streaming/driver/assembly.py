@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -26,6 +26,7 @@ from streaming.driver.limits.load_shedding import Precision
 from streaming.driver.limits.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.driver.limits.time_limit import TaggedJobs, TimeLimit
 from streaming.driver.pipeline import Pipeline
+from streaming.driver.rereading import Rereading
 from streaming.driver.slots import Slots
 from streaming.errors import JobError
 from streaming.index.parts import RemoteFile, SharedFile
@@ -50,7 +51,7 @@ from streaming.publishing.delivery import DeliveryRule
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
 from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, Topic, restore
-from streaming.state.state import AT_ONCE, FALLBACK_ALGORITHM, State
+from streaming.state.state import AT_ONCE, FALLBACK_ALGORITHM, Index, State
 from streaming.state.store import Store
 from streaming.worker.settings import TaskSettings
 
@@ -178,8 +179,15 @@ def _bounds(settings: Settings, topics: Topics) -> dict[SourcePartition, tuple[i
     }
 
 
-def state(settings: Settings, restored: Restored, store: Store, background: Executor, spark: SparkContext) -> State:
-    """The state; `background` has the processes that compact it."""
+def state(
+    settings: Settings,
+    restored: Restored,
+    store: Store,
+    background: Executor,
+    spark: SparkContext,
+    better: Future[Index] | None,
+) -> State:
+    """The state; `background` has the processes that compact it, and `better` is the index that it lacks."""
     share, lend = _sharing(store, spark)
     return State(
         snapshot=restored.snapshot,
@@ -187,6 +195,7 @@ def state(settings: Settings, restored: Restored, store: Store, background: Exec
         positions=dict(restored.positions),
         compactor=Compactor(store, background, restored.files, lend),
         share=share,
+        better=better,
     )
 
 
@@ -211,7 +220,11 @@ def pipeline(
     slots: Slots,
     topics: Topics,
     spark: SparkContext,
+    *,
+    observer: Observer,
+    planned: Callable[[int], Mapping[tuple[str, int], int]],
 ) -> Pipeline:
+    """The pipeline; `planned` gives the offsets at which a batch ends, by its number."""
     quotas, cores = settings.quotas, spark.defaultParallelism
     slots.open(cores, state.broadcast)
     subscriptions = SubscriptionQuota(quotas.subscriptions)
@@ -231,6 +244,9 @@ def pipeline(
         time_limit=TimeLimit(TaggedJobs(spark), _least_s(settings)),
         deleted=DeletedEvents.of(topics, settings.events.topic),
         describe=spark.setJobDescription,
+        observer=observer,
+        planned=planned,
+        reread=Rereading(cluster=Cluster.of(settings), topics=source_topics(settings), ends=planned),
     )
 
 

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from matchers.errors import MatchingError
 from matchers.registry import need_papers
 from streaming.driver import assembly, session, sources, warm_up
+from streaming.driver.batches import Batches
 from streaming.driver.isolation import Lost, lost
 from streaming.driver.pipeline import Pipeline
-from streaming.driver.rereading import Rereading
-from streaming.errors import JobError, SparkFailed, of_worker
+from streaming.errors import JobError, of_worker
 from streaming.index import packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.ends import TopicEnds
 from streaming.kafka.topic_watch import Watch
+from streaming.kafka.topics import Topics
 from streaming.kernels import ahead, rehearsal
 from streaming.kernels.ahead import CompiledKernels
 from streaming.log import logger
@@ -56,13 +56,11 @@ if TYPE_CHECKING:
 
 log = logger("sluice.job")
 
+T = TypeVar("T")
+
 # How often Spark asks Kafka for offsets while there is nothing to do. Otherwise a batch follows the last one at once.
 IDLE = "20 milliseconds"
-ASK_EVERY_S = 0.02  # where the topics end, after a batch
-SAY_AFTER_S = 5.0  # what a stop waits for
-WAIT_FOR_A_BATCH_S = 1.0  # before the main thread looks after the rest again
 FAR = 4  # times as many, or as few, events per batch
-WITHOUT_WAITING = "a second signal ends the job at once; what is not committed is repeated by the next one"
 
 
 @dataclass(frozen=True)
@@ -80,6 +78,8 @@ class Start:
     began: float  # by the monotonic clock
 
     def run(self) -> None:
+        """Restore the state, take over from the last process, and process batches until told to stop. Raises what ends
+        the job."""
         settings = self.settings
         assembly.check(settings)
         self._compile_base()
@@ -89,66 +89,63 @@ class Start:
         watch = Watch(topics, tuple(assembly.source_topics(settings).values()))
         sink = assembly.sink(settings, self.lineage, topics)
         slots = assembly.slots(settings, sink, topics)
-        location = settings.query.checkpoint
-        directory = checkpoint.state(location, self.scratch)
-        here = Store(directory) if checkpoint.is_local(location) else None
-
-        def restored(store: Store) -> tuple[Restored, int, dict[SourcePartition, int]]:
-            return assembly.restored(settings, names, empty, store, topics, sink)
-
+        restore = partial(assembly.restored, settings, names, empty, topics=topics, sink=sink)
         with (
             assembly.monitored(settings, watch, self.past) as (monitor, url),
-            ThreadPoolExecutor(1) as restorer,
+            self._restoring(restore) as restored_with,
             processes(1, BACKGROUND) as background,
             ThreadPoolExecutor(1) as compiler,
             processes(os.cpu_count() or 1, BACKGROUND) as compilers,
             ExitStack() as last,
         ):
-            restoring = restorer.submit(restored, here) if here else None  # while Spark starts
             state = None
             try:
                 with self.session as spark:
-                    if not interpreter.is_ours(spark.sparkContext):
-                        interpreter.check(spark.sparkContext)
-                    store = here or Store(directory, remote.opened(spark, location, settings.query.name, directory))
-                    start, deleted, begins = restoring.result() if restoring else restored(store)
+                    context = spark.sparkContext
+                    if not interpreter.is_ours(context):
+                        interpreter.check(context)
+                    store, (restored, deleted, begins) = restored_with(spark)
                     monitor.deleted(deleted)
-                    state = assembly.state(settings, start, store, background, spark.sparkContext)
-                    if state.snapshot.algorithm != settings.matching.algorithm:
-                        state.better = compiler.submit(self._better_index, spark, compilers, monitor.preparing)
+                    better = None
+                    if restored.snapshot.algorithm != settings.matching.algorithm:
+                        better = compiler.submit(self._better_index, spark, compilers, monitor.preparing)
+                    state = assembly.state(settings, restored, store, background, context, better)
                     monitor.enter(STARTING, state)
-                    pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, spark.sparkContext)
-                    pipeline.observer = Observers(assembly.observer(settings, monitor, last), _Told(self.past))
-                    self._take_over(spark, pipeline, start)
+                    observer = Observers(assembly.observer(settings, monitor, last), _Told(self.past))
+                    planned = partial(sources.planned, spark, self.spark_checkpoint)
+                    pipeline = assembly.pipeline(
+                        settings, names, state, sink, slots, topics, context, observer=observer, planned=planned
+                    )
+                    self._take_over(spark, pipeline, restored)
                     ends = TopicEnds(Cluster.of(settings), assembly.source_topics(settings).values())
                     last.callback(ends.close)
                     at_the_end = partial(_read_to_the_end, ends, state, settings)
-                    batches, most = _Batches(pipeline, at_the_end), self._events_per_batch(state)
-                    with ThreadPoolExecutor(1) as warmer, batches.held():
-                        warming = warmer.submit(_warm, spark, pipeline)  # while Spark plans the query
-                        query = self._query(spark, batches, pipeline, begins, most)
-                        warming.result()
-                    monitor.enter(RUNNING)
-                    log.info("running", **self._facts(state, url))
-                    self.running(monitor)
-                    while query.isActive and not self.stop.wait(0.1):
-                        monitor.beat(partial(progress, query, spark))
-                        watch.check()
-                        if state.better is not None and state.better.done():
-                            state.better.result()  # raises, if there is no better one
-                        if (now := self._events_per_batch(state, most)) != most and batches.ended(query):
-                            batches, most = _Batches(pipeline, at_the_end), now
-                            begins = assembly.begins(settings, state, topics)
-                            query = self._query(spark, batches, pipeline, begins, most)
-                            log.info("batches have another limit", events=most, index=state.snapshot.about)
-                    monitor.enter(STOPPING)
-                    batches.end(query, by_request=self.stop.is_set())
+                    self._process(spark, pipeline, at_the_end, begins, topics, monitor, watch, url)
             finally:
                 monitor.enter(STOPPING)
                 sink.close()
                 if state is not None:
                     state.close()
         log.info("stopped", query=settings.query.name)
+
+    @contextmanager
+    def _restoring(self, restore: Callable[[Store], T]) -> Iterator[Callable[[SparkSession], tuple[Store, T]]]:
+        """Restore the state: from a local checkpoint while Spark starts, from any other with Spark's help. Gives a
+        function that waits for the result."""
+        location = self.settings.query.checkpoint
+        directory = checkpoint.state(location, self.scratch)
+
+        def from_remote(spark: SparkSession) -> tuple[Store, T]:
+            store = Store(directory, remote.opened(spark, location, self.settings.query.name, directory))
+            return store, restore(store)
+
+        if not checkpoint.is_local(location):
+            yield from_remote
+            return
+        store = Store(directory)
+        with ThreadPoolExecutor(1) as reader:
+            reading = reader.submit(restore, store)
+            yield lambda spark: (store, reading.result())
 
     def _compile_base(self) -> None:
         """Compile the kernels without which there is no job."""
@@ -200,20 +197,45 @@ class Start:
             _bring(spark, pipeline.state, pipeline.settings, self.scratch, papers)
         checkpoint.own(self.settings.query.checkpoint, self.lineage)
 
-    def _query(
+    def _process(
         self,
         spark: SparkSession,
-        batches: _Batches,
         pipeline: Pipeline,
+        at_the_end: Callable[[], bool],
         begins: Mapping[SourcePartition, int],
-        most: int,
+        topics: Topics,
+        monitor: Monitor,
+        watch: Watch,
+        url: str | None,
+    ) -> None:
+        """Process batches until told to stop. Raises what ends the job."""
+        state = pipeline.state
+        batches, most = Batches(pipeline, at_the_end), self._events_per_batch(state)
+        with ThreadPoolExecutor(1) as warmer, batches.held():
+            warming = warmer.submit(_warm, spark, pipeline)  # while Spark plans the query
+            query = self._query(spark, batches, begins, most)
+            warming.result()
+        monitor.enter(RUNNING)
+        log.info("running", **self._facts(state, url))
+        self.running(monitor)
+        while query.isActive and not self.stop.wait(0.1):
+            monitor.beat(partial(progress, query, spark))
+            watch.check()
+            if (better := state.better) is not None and better.done():
+                better.result()  # raises, if there is no better one
+            if (now := self._events_per_batch(state, most)) != most and batches.ended(query):
+                batches, most = Batches(pipeline, at_the_end), now
+                query = self._query(spark, batches, assembly.begins(self.settings, state, topics), most)
+                log.info("batches have another limit", events=most, index=state.snapshot.about)
+        monitor.enter(STOPPING)
+        batches.end(query, by_request=self.stop.is_set())
+
+    def _query(
+        self, spark: SparkSession, batches: Batches, begins: Mapping[SourcePartition, int], most: int
     ) -> StreamingQuery:
-        """Start it, with at most so many events per batch."""
+        """Start Spark's query, with at most so many events per batch."""
         _forget(spark, self.spark_checkpoint)
         settings, topics = self.settings, assembly.source_topics(self.settings)
-        planned = partial(sources.planned, spark, self.spark_checkpoint)
-        pipeline.planned = planned
-        pipeline.reread = Rereading(cluster=Cluster.of(settings), topics=topics, ends=planned)
         stream = sources.event_and_change_stream(
             spark,
             kafka=_source_options(settings),
@@ -296,88 +318,3 @@ class _Told(Observer):
         if self._supervisor is not None:
             self._supervisor.tell_progress()
             self._supervisor = None
-
-
-class _Batches:
-    """Spark's callback: runs the pipeline, keeps the exception that broke it, and can stop between two batches.
-
-    It returns when there is more to read. Spark without a batch asks for offsets every few milliseconds and takes a
-    tenth of a core; waiting in here takes a hundredth.
-    """
-
-    def __init__(self, pipeline: Pipeline, at_the_end: Callable[[], bool] = lambda: False) -> None:
-        self._pipeline = pipeline
-        self._at_the_end = at_the_end
-        self._turn = threading.Lock()
-        self._finished = False
-        self.failure: BaseException | None = None
-
-    def __call__(self, batch: DataFrame, number: int) -> None:
-        with self._turn:
-            if self._finished:  # to return would tell Spark that the batch is done
-                raise InterruptedError("the job is stopping")
-            gc.disable()  # the rows and records of a batch are many objects, and none of them in a cycle
-            try:
-                self._pipeline(batch, number)
-            except BaseException as error:
-                self.failure = error
-                raise
-            finally:
-                gc.enable()
-        while not self._finished and self._at_the_end():
-            time.sleep(ASK_EVERY_S)
-            with self._turn:
-                self._rest()
-
-    def _rest(self) -> None:
-        """The work between two batches, while there is none."""
-        try:
-            self._pipeline.rest()
-        except BaseException as error:
-            self.failure = error
-            raise
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the next batch until the end of the block; if the block raises, for ever."""
-        with self._turn:
-            try:
-                yield
-            except BaseException:
-                self._finished = True
-                raise
-
-    def ended(self, query: StreamingQuery) -> bool:
-        """Stop the query between two batches, so that another one goes on; False if a batch is in hand. Raises the
-        error of the pipeline."""
-        if not self._turn.acquire(timeout=WAIT_FOR_A_BATCH_S):
-            return False
-        self._finished = True
-        self._turn.release()
-        with suppress(StreamingQueryException):
-            query.stop()
-        if self.failure is not None:
-            raise self.failure
-        return True
-
-    def end(self, query: StreamingQuery, by_request: bool) -> None:
-        """Stop the query after the current batch, or report why it stopped. Raises the error of the pipeline, and
-        SparkFailed if nobody stopped the query."""
-        if by_request:
-            self._refuse()
-            with suppress(StreamingQueryException):
-                query.stop()
-            self._pipeline.deleted.count(at_once=True)  # the next job begins behind these gaps
-        if self.failure is not None:
-            raise self.failure
-        if not by_request:
-            why, _, _ = str(query.exception()).partition("\n=== ")  # the rest is its plan
-            raise SparkFailed(f"Spark stopped the query: {why}")
-
-    def _refuse(self) -> None:
-        """Wait for the current batch and refuse all further ones."""
-        if not self._turn.acquire(timeout=SAY_AFTER_S):
-            log.warning("the batch in hand is not done yet, waiting for it", instead=WITHOUT_WAITING)
-            self._turn.acquire()
-        self._finished = True
-        self._turn.release()

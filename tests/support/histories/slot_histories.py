@@ -308,8 +308,18 @@ class SlotHistory(Ledger):
         context: Any = SimpleNamespace(
             broadcast=Value, master="local[*]", defaultParallelism=cores, setJobDescription=lambda text: None
         )
-        state = assembly.state(settings, restored, Store(one.directory), AtOnce(), context)
-        pipeline = assembly.pipeline(settings, names, state, sink, slots, topics, context)
+        state = assembly.state(settings, restored, Store(one.directory), AtOnce(), context, None)
+        pipeline = assembly.pipeline(
+            settings,
+            names,
+            state,
+            sink,
+            slots,
+            topics,
+            context,
+            observer=reporting.NullObserver(),
+            planned=lambda number: {},
+        )
         pipeline.careful, pipeline.time_limit = False, None
         if restored.first_start:
             slices = [packing.read(path, Slice) for path in restored.slices]

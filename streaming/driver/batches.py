@@ -1,0 +1,109 @@
+"""Give batches to the pipeline one at a time, wait between two while there is nothing to read, and stop between two."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streaming.driver.pipeline import Pipeline
+from streaming.errors import SparkFailed
+from streaming.log import logger
+
+log = logger("sluice.job")
+
+ASK_EVERY_S = 0.02  # where the topics end, after a batch
+SAY_AFTER_S = 5.0  # what a stop waits for
+WAIT_FOR_A_BATCH_S = 1.0  # before the main thread looks after the rest again
+WITHOUT_WAITING = "a second signal ends the job at once; what is not committed is repeated by the next one"
+
+
+class Batches:
+    """Spark's callback: runs the pipeline, keeps the exception that broke it, and can stop between two batches.
+
+    It returns when there is more to read. Spark without a batch asks for offsets every few milliseconds and takes a
+    tenth of a core; waiting in here takes a hundredth.
+    """
+
+    def __init__(self, pipeline: Pipeline, at_the_end: Callable[[], bool] = lambda: False) -> None:
+        self._pipeline = pipeline
+        self._at_the_end = at_the_end
+        self._turn = threading.Lock()
+        self._finished = False
+        self.failure: BaseException | None = None
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        with self._turn:
+            if self._finished:  # to return would tell Spark that the batch is done
+                raise InterruptedError("the job is stopping")
+            gc.disable()  # the rows and records of a batch are many objects, and none of them in a cycle
+            try:
+                self._pipeline(batch, number)
+            except BaseException as error:
+                self.failure = error
+                raise
+            finally:
+                gc.enable()
+        while not self._finished and self._at_the_end():
+            time.sleep(ASK_EVERY_S)
+            with self._turn:
+                self._rest()
+
+    def _rest(self) -> None:
+        """The work between two batches, while there is none."""
+        try:
+            self._pipeline.rest()
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the next batch until the end of the block; if the block raises, for ever."""
+        with self._turn:
+            try:
+                yield
+            except BaseException:
+                self._finished = True
+                raise
+
+    def ended(self, query: StreamingQuery) -> bool:
+        """Stop the query between two batches, so that another one goes on; False if a batch is in hand. Raises the
+        error of the pipeline."""
+        if not self._turn.acquire(timeout=WAIT_FOR_A_BATCH_S):
+            return False
+        self._finished = True
+        self._turn.release()
+        with suppress(StreamingQueryException):
+            query.stop()
+        if self.failure is not None:
+            raise self.failure
+        return True
+
+    def end(self, query: StreamingQuery, by_request: bool) -> None:
+        """Stop the query after the current batch, or report why it stopped. Raises the error of the pipeline, and
+        SparkFailed if nobody stopped the query."""
+        if by_request:
+            self._refuse()
+            with suppress(StreamingQueryException):
+                query.stop()
+            self._pipeline.deleted.count(at_once=True)  # the next job begins behind these gaps
+        if self.failure is not None:
+            raise self.failure
+        if not by_request:
+            why, _, _ = str(query.exception()).partition("\n=== ")  # the rest is its plan
+            raise SparkFailed(f"Spark stopped the query: {why}")
+
+    def _refuse(self) -> None:
+        """Wait for the current batch and refuse all further ones."""
+        if not self._turn.acquire(timeout=SAY_AFTER_S):
+            log.warning("the batch in hand is not done yet, waiting for it", instead=WITHOUT_WAITING)
+            self._turn.acquire()
+        self._finished = True
+        self._turn.release()
