@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from streaming.rows import SourcePartition
 
 log = logger("sluice.batch")
 
-KEEP_TRYING_S = 30.0  # since the first attempt
+KEEP_TRYING_S = 30.0  # since the first failure
 LONGEST_PAUSE_S = 1.0  # between two attempts
 ABSENT_S = 5.0  # after which tasks ask for missing topics again
 
@@ -31,46 +30,37 @@ def commit(
 ) -> tuple[int, float, float]:
     """The number of aborts, and the sink's result. `make` composes the records, for each attempt again."""
     offsets = {(names.source(source), p): offset for (source, p), offset in positions.items()}
-    deadline = time.monotonic() + KEEP_TRYING_S
-    aborts = 0
+    deadline = RetryDeadline(LEAST_ATTEMPTS)
     while True:
         try:
-            return aborts, *sink.publish(make(), offsets)
+            return deadline.failures, *sink.publish(make(), offsets)
         except Aborted as aborted:
-            if aborts + 1 >= LEAST_ATTEMPTS and time.monotonic() > deadline:
+            if deadline.ends():
                 raise
             # A topic that was deleted a moment ago may still be listed, so the pauses grow.
-            aborts += 1
-            _pause(aborts)
+            deadline.pause()
             log.warning("transaction aborted, trying again", reason=str(aborted))
-
-
-def _pause(failures: int) -> None:
-    """Wait before the next try: not after the first failure, then longer and longer."""
-    time.sleep(min(LONGEST_PAUSE_S, 0.05 * (failures - 1)))
 
 
 @dataclass
 class RetryDeadline:
-    """A limit on the time without progress. It begins with the first failure, so at least one more try follows. The
-    pauses between tries grow from nothing."""
+    """A limit on attempts without progress: KEEP_TRYING_S from the first failure on, but `least` attempts however long
+    they take. The pauses between attempts grow from nothing."""
 
-    _until: float = math.inf  # by the monotonic clock
-    _failures: int = 0  # since there was progress
+    least: int = 2
+    failures: int = 0  # since there was progress
+    _until: float = 0.0  # by the monotonic clock
 
-    def ends(self, progress: bool) -> bool:
-        """Called after each try that failed."""
-        if progress:
-            self._until, self._failures = math.inf, 0
-        self._failures += 1
-        if self._until < math.inf:
-            return time.monotonic() > self._until
-        self._until = time.monotonic() + KEEP_TRYING_S
-        return False
+    def ends(self, progress: bool = False) -> bool:
+        """Called after each attempt that failed."""
+        self.failures = 1 if progress else self.failures + 1
+        if self.failures == 1:
+            self._until = time.monotonic() + KEEP_TRYING_S
+        return self.failures >= self.least and time.monotonic() > self._until
 
     def pause(self) -> None:
-        """Called before the next try."""
-        _pause(self._failures)
+        """Called before the next attempt."""
+        time.sleep(min(LONGEST_PAUSE_S, 0.05 * (self.failures - 1)))
 
 
 @dataclass

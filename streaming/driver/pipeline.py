@@ -56,7 +56,7 @@ from streaming.rows import (
     unpacked,
 )
 from streaming.state.first_load import Chosen, Slice
-from streaming.state.state import State
+from streaming.state.state import State, registered
 from streaming.worker.matching import Work
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
@@ -207,7 +207,8 @@ class Pipeline:
         subscribers = {r.subscriber for r in rows if isinstance(r, AcceptedChange) and r.subscriber is not None}
         self.outputs.missing(set(map(self.names.delivery_topic, subscribers)))
         failed = [r.id for r in rows if isinstance(r, Refusal) and r.id]
-        last = {id: Last(place, withdrawn=False) for id, place in self.state.places(failed).items()}
+        in_force = registered(self.state.snapshot, failed)
+        last = {id: Last(subscription.place, withdrawn=False) for id, subscription in in_force.items()}
         since = in_force_from({**self.state.positions, **positions}, self.names)
         composition = Composition(self.names, since, {**last, **last_changes(rows)})
         aborted, sent, committed = commit(self.sink, self.names, partial(composition.records, rows), positions)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,19 +101,6 @@ class State:
         self.positions = after
         self.step()
 
-    def places(self, ids: Iterable[str]) -> dict[str, RecordPosition]:
-        """The places of the documents in force or paused, for the ids that have one."""
-        wanted = Texts.of(ids)
-        if not len(wanted):  # as in nearly every batch
-            return {}
-        places: dict[str, RecordPosition] = {}
-        for part, (which, position) in zip(self.snapshot.parts, self.snapshot.locate(wanted), strict=True):
-            partition, offset = (
-                notes.numbers(part.segment, name)[position].tolist() for name in ("partition", "offset")
-            )
-            places |= zip(wanted.at(which), zip(partition, offset, strict=True), strict=True)
-        return places
-
     def step(self) -> None:
         """Take results of background work, start the work that is due, and close parts that are no longer used.
 
@@ -144,6 +131,27 @@ class State:
         if path is None:
             return PartHandle(uuid.uuid4().hex, broadcast=self.broadcast(packing.as_bytes(part)))
         return PartHandle(path.name, self.share(path) if self.share else None, str(path))
+
+
+class Registered(NamedTuple):
+    """A subscription in force or paused: its subscriber, and the place of its document."""
+
+    subscriber: str
+    place: RecordPosition
+
+
+def registered(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, Registered]:
+    """The subscriptions of the ids that have one, by id."""
+    wanted = Texts.of(ids)
+    if not len(wanted):  # as in nearly every batch
+        return {}
+    found: dict[str, Registered] = {}
+    for part, (which, position) in zip(snapshot.parts, snapshot.locate(wanted), strict=True):
+        partition, offset = (notes.numbers(part.segment, name)[position].tolist() for name in ("partition", "offset"))
+        places = zip(partition, offset, strict=True)
+        subscribers = notes.subscribers(part.segment).at(position)
+        found |= zip(wanted.at(which), map(Registered, subscribers, places), strict=True)
+    return found
 
 
 def _net(rows: Iterable[Row]) -> tuple[Segment | None, list[str]]:

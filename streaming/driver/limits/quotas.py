@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from matchers.index.snapshot import Snapshot
-from matchers.index.texts import Texts
 from streaming.index import notes
 from streaming.rows import AcceptedChange, DeliveryCounts, Refusal, Row
+from streaming.state.state import registered
 from streaming.worker.publication import Quota
 
 Wants = Counter[tuple[int, int, str]]  # deliveries by partition, second and subscriber
@@ -49,10 +49,10 @@ class SubscriptionQuota:
             if isinstance(row, AcceptedChange):
                 last.pop(row.id, None)
                 last[row.id] = row
-        owner = owners(snapshot, last)
+        owners = {id: subscription.subscriber for id, subscription in registered(snapshot, last).items()}
         refused = set()
         for id, change in last.items():
-            before, after = owner.get(id), change.subscriber
+            before, after = owners.get(id), change.subscriber
             if after not in (before, None) and self._count[after] >= self.most:
                 refused.add(id)
                 continue
@@ -112,13 +112,3 @@ def wants(rows: Iterable[Row]) -> Wants:
             for subscriber, n in zip(row.subscribers, row.counts.tolist(), strict=True):
                 counts[row.partition, row.second, subscriber] += n
     return counts
-
-
-def owners(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, str]:
-    """The subscribers of the ids that exist."""
-    wanted = Texts.of(ids)
-    owner: dict[str, str] = {}
-    for part, (which, position) in zip(snapshot.parts, snapshot.locate(wanted), strict=True):
-        subscribers = notes.subscribers(part.segment).at(position)
-        owner.update(zip(wanted.at(which), subscribers, strict=True))
-    return owner

@@ -11,9 +11,10 @@ import pytest
 
 from streaming.documents import records
 from streaming.documents.records import Record
-from streaming.driver.limits.quotas import SubscriptionQuota, owners
+from streaming.driver.limits.quotas import SubscriptionQuota
 from streaming.driver.pipeline import Pipeline
 from streaming.state.compaction import Compactor
+from streaming.state.state import registered
 from streaming.state.store import Store
 from tests.support.doubles.stage import ALICE, BOB, AtOnce, ListSink, change, delivered, event, pipeline, step
 
@@ -164,11 +165,11 @@ def test_without_a_quota_any_number_is_taken() -> None:
     assert statuses(batches(p, [[(f"s{i}", ALICE) for i in range(9)]])) == ["accepted"] * 9
 
 
-def test_owners_are_those_of_the_subscriptions_that_are_there() -> None:
+def test_subscriptions_that_are_there_are_found_with_their_subscribers_and_places() -> None:
     p = pipeline(ListSink())
     batches(p, [[("a", ALICE), ("b", BOB), ("c", BOB)], [("c", None)], [("b", ALICE)]])
-    assert owners(p.state.snapshot, ["a", "b", "c", "nobody"]) == {"a": "alice", "b": "alice"}
-    assert owners(p.state.snapshot, []) == {}
+    assert registered(p.state.snapshot, ["a", "b", "c", "nobody"]) == {"a": ("alice", (0, 0)), "b": ("alice", (0, 4))}
+    assert registered(p.state.snapshot, []) == {}
 
 
 def test_what_a_quota_refused_is_refused_again_after_a_crash(tmp_path: Path) -> None:
