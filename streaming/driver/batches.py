@@ -24,7 +24,7 @@ WAIT_FOR_A_BATCH_S = 1.0  # before the main thread looks after the rest again
 WITHOUT_WAITING = "a second signal ends the job at once; what is not committed is repeated by the next one"
 
 
-class Batches:
+class SparkBatches:
     """Spark's callback: runs the pipeline, keeps the exception that broke it, and can stop between two batches.
 
     It returns when there is more to read. Spark without a batch asks for offsets every few milliseconds and takes a

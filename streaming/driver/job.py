@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from matchers.errors import MatchingError
 from matchers.registry import need_papers
 from streaming.driver import assembly, session, sources, warm_up
-from streaming.driver.batches import Batches
+from streaming.driver.batches import SparkBatches
 from streaming.driver.isolation import Lost, lost
 from streaming.driver.pipeline import Pipeline
 from streaming.errors import JobError, of_worker
@@ -210,7 +210,7 @@ class Start:
     ) -> None:
         """Process batches until told to stop. Raises what ends the job."""
         state = pipeline.state
-        batches, most = Batches(pipeline, at_the_end), self._events_per_batch(state)
+        batches, most = SparkBatches(pipeline, at_the_end), self._events_per_batch(state)
         with ThreadPoolExecutor(1) as warmer, batches.held():
             warming = warmer.submit(_warm, spark, pipeline)  # while Spark plans the query
             query = self._query(spark, batches, begins, most)
@@ -224,14 +224,14 @@ class Start:
             if (better := state.better) is not None and better.done():
                 better.result()  # raises, if there is no better one
             if (now := self._events_per_batch(state, most)) != most and batches.ended(query):
-                batches, most = Batches(pipeline, at_the_end), now
+                batches, most = SparkBatches(pipeline, at_the_end), now
                 query = self._query(spark, batches, assembly.begins(self.settings, state, topics), most)
                 log.info("batches have another limit", events=most, index=state.snapshot.about)
         monitor.enter(STOPPING)
         batches.end(query, by_request=self.stop.is_set())
 
     def _query(
-        self, spark: SparkSession, batches: Batches, begins: Mapping[SourcePartition, int], most: int
+        self, spark: SparkSession, batches: SparkBatches, begins: Mapping[SourcePartition, int], most: int
     ) -> StreamingQuery:
         """Start Spark's query, with at most so many events per batch."""
         _forget(spark, self.spark_checkpoint)

@@ -14,7 +14,7 @@ import pytest
 
 from config import Settings
 from streaming.driver import batches as between
-from streaming.driver.batches import Batches
+from streaming.driver.batches import SparkBatches
 from streaming.driver.job import _read_to_the_end
 from streaming.driver.pipeline import Pipeline
 from streaming.errors import JobError
@@ -39,7 +39,7 @@ def test_it_waits_until_there_is_more_and_takes_what_was_done_beside_the_batches
     p.state.better = Future()
     p.state.better.set_result(("counting", {}))
     answers = iter([True, True, False])
-    Batches(p, lambda: next(answers))(frame(p), 0)
+    SparkBatches(p, lambda: next(answers))(frame(p), 0)
     assert next(answers, None) is None
     assert p.state.snapshot.algorithm == "counting"
 
@@ -47,12 +47,12 @@ def test_it_waits_until_there_is_more_and_takes_what_was_done_beside_the_batches
 def test_it_does_not_wait_where_there_is_more() -> None:
     p = pipeline(ListSink())
     p.state.step = lambda: pytest.fail("there is no time for it")  # type: ignore[method-assign]
-    Batches(p, lambda: False)(frame(p), 0)
+    SparkBatches(p, lambda: False)(frame(p), 0)
 
 
 def test_who_stops_the_job_need_not_wait_for_a_record() -> None:
     p = pipeline(ListSink())
-    batches = Batches(p, lambda: True)
+    batches = SparkBatches(p, lambda: True)
     waiting = threading.Thread(target=batches, args=(frame(p), 0))
     waiting.start()
     batches._refuse()
@@ -65,7 +65,7 @@ def test_a_stop_that_waits_for_a_batch_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(between, "SAY_AFTER_S", 0.0)
-    batches = Batches(pipeline(ListSink()))
+    batches = SparkBatches(pipeline(ListSink()))
     refusing = threading.Thread(target=batches._refuse)
     with caplog.at_level(logging.WARNING, "sluice.job"), batches.held():
         refusing.start()
@@ -89,7 +89,7 @@ class StoppableQuery:
 def test_a_query_ends_between_two_batches_and_not_within_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(between, "WAIT_FOR_A_BATCH_S", 0.01)
     p, query = pipeline(ListSink()), StoppableQuery()
-    batches = Batches(p, lambda: True)
+    batches = SparkBatches(p, lambda: True)
     with batches.held():
         assert not batches.ended(query)  # type: ignore[arg-type]  # a double
     assert not query.stopped
@@ -110,7 +110,7 @@ def test_work_that_fails_while_it_waits_stops_the_job() -> None:
     p = pipeline(ListSink())
     p.state.better = Future()
     p.state.better.set_exception(JobError("no such option"))
-    batches = Batches(p, lambda: True)
+    batches = SparkBatches(p, lambda: True)
     with pytest.raises(JobError):
         batches(frame(p), 0)
     assert isinstance(batches.failure, JobError)
@@ -142,7 +142,7 @@ def test_an_event_is_done_before_it_waits() -> None:
         seen.append(p.state.positions[EVENTS, 0])
         return False
 
-    Batches(p, at_the_end)(frame(p, event(0, {"x": 1})), 0)
+    SparkBatches(p, at_the_end)(frame(p, event(0, {"x": 1})), 0)
     assert seen == [1]
 
 
@@ -156,7 +156,7 @@ def test_gaps_that_wait_for_an_answer_of_the_broker_are_counted_at_the_end() -> 
         return dict.fromkeys(asked[-1], 0)
 
     p.deleted.firsts, p.deleted.clock = firsts, lambda: 100.0
-    batches = Batches(p)
+    batches = SparkBatches(p)
     for offset in (1, 3):
         p.deleted.read({0: 1}, {0: offset})
         p.deleted.count()
