@@ -317,7 +317,7 @@ class SlotHistory(Ledger):
             slots,
             topics,
             context,
-            observer=reporting.NullObserver(),
+            observer=reporting.Observer(),
             planned=lambda number: {},
         )
         pipeline.careful, pipeline.time_limit = False, None
