@@ -24,7 +24,7 @@ TRIES = 3  # in a row, that end with a killed process
 def processes(n: int, nice: int = 0) -> Iterator[Executor]:
     """A pool of processes; unfinished work is discarded at the end. If a process is killed, another repeats its work,
     so submit only work that may run twice."""
-    pool = Renewed(lambda: ProcessPoolExecutor(n, multiprocessing.get_context("spawn"), _begin, (nice,)))
+    pool = RestartingExecutor(lambda: ProcessPoolExecutor(n, multiprocessing.get_context("spawn"), _begin, (nice,)))
     before = set(multiprocessing.active_children())
     try:
         yield pool
@@ -36,7 +36,7 @@ def processes(n: int, nice: int = 0) -> Iterator[Executor]:
                 child.join()
 
 
-class Renewed(Executor):
+class RestartingExecutor(Executor):
     """An executor that is replaced when one of its processes is killed, which breaks the whole executor.
 
     The new one repeats all unfinished work. After TRIES executors in a row that broke without finishing any, it fails

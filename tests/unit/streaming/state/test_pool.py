@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from streaming.state import pool
-from streaming.state.pool import Renewed, processes
+from streaming.state.pool import RestartingExecutor, processes
 from tests.support.patience import PATIENCE_S
 
 N = 6  # pieces of work
@@ -97,7 +97,7 @@ class Breaking(Executor):
     ],
 )
 def test_only_breaks_in_a_row_are_counted(plan: list[bool], fails: list[bool]) -> None:
-    executor = Renewed(lambda: Breaking(plan))
+    executor = RestartingExecutor(lambda: Breaking(plan))
     found = [executor.submit(str, n).exception() is not None for n in range(len(fails))]
     assert found == fails
     assert plan == []
