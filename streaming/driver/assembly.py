@@ -67,10 +67,9 @@ def check(settings: Settings) -> None:
     sources.check(settings.kafka.client, settings.kafka.spark)
 
 
-def without_subscriptions(settings: Settings, is_ready: Callable[[str], bool]) -> Snapshot:
-    """The state before the first subscription: of the chosen algorithm, or of FALLBACK_ALGORITHM until that `is_ready`.
-
-    Tries the algorithm's options, and loads the code that updates need. Raises JobError.
+def checked_empty_state(settings: Settings, is_ready: Callable[[str], bool]) -> Snapshot:
+    """Check the algorithm's options on a state without subscriptions, which it returns: of that algorithm, or of
+    FALLBACK_ALGORITHM until that `is_ready`. Also loads the code that updates need. Raises JobError.
     """
     chosen = settings.matching
     try:

@@ -83,7 +83,7 @@ class Start:
         settings = self.settings
         assembly.check(settings)
         self._compile_base()
-        empty = assembly.without_subscriptions(settings, ahead.is_ready)
+        empty = assembly.checked_empty_state(settings, ahead.is_ready)
         topics = assembly.topics(settings)
         names = assembly.names(settings, topics)
         watch = Watch(topics, tuple(assembly.source_topics(settings).values()))

@@ -8,7 +8,7 @@ import pytest
 
 from config import Settings
 from matchers.papers import ccm
-from streaming.driver.assembly import without_subscriptions
+from streaming.driver.assembly import checked_empty_state
 from streaming.errors import JobError
 
 pytestmark = pytest.mark.kernels
@@ -32,18 +32,18 @@ def test_what_cannot_be_used_is_refused_with_the_reason(
 ) -> None:
     monkeypatch.setattr(ccm, "gpu", lambda: None)
     with pytest.raises(JobError, match=reason.replace("?", r"\?").replace("(", r"\(")):
-        without_subscriptions(Settings.model_validate({"matching": matching}), lambda name: True)
+        checked_empty_state(Settings.model_validate({"matching": matching}), lambda name: True)
 
 
 def test_what_can_be_used_is_the_state_before_the_first_subscription() -> None:
-    empty = without_subscriptions(Settings.model_validate({"matching": {"algorithm": "ocm"}}), lambda name: True)
+    empty = checked_empty_state(Settings.model_validate({"matching": {"algorithm": "ocm"}}), lambda name: True)
     assert (empty.version, len(empty), empty.algorithm) == (0, 0, "ocm")
 
 
 def test_until_its_kernels_are_compiled_another_stands_in() -> None:
     settings = Settings.model_validate({"matching": {"algorithm": "ocm", "options": {"bits": 8}}})
-    empty = without_subscriptions(settings, lambda name: name != "ocm")
+    empty = checked_empty_state(settings, lambda name: name != "ocm")
     assert (empty.algorithm, empty.options) == ("scan", {})
     wrong = Settings.model_validate({"matching": {"algorithm": "ocm", "options": {"bytes": 8}}})
     with pytest.raises(JobError, match=r"matching\.options do not fit matching\.algorithm = 'ocm'"):
-        without_subscriptions(wrong, lambda name: name != "ocm")
+        checked_empty_state(wrong, lambda name: name != "ocm")
