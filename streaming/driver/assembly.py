@@ -22,7 +22,7 @@ from matchers.language.lowering import Conjunction
 from streaming.codecs import RegistrySettings
 from streaming.driver import session, sources
 from streaming.driver.composition import Names
-from streaming.driver.limits.load_shedding import Precision
+from streaming.driver.limits.load_shedding import LoadShedder
 from streaming.driver.limits.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.driver.limits.time_limit import TaggedJobs, TimeLimit
 from streaming.driver.pipeline import Pipeline
@@ -237,7 +237,7 @@ def pipeline(
         names=names,
         subscription_quota=subscriptions,
         delivery_quota=DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
-        precision=Precision(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
+        load_shedder=LoadShedder(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
         tasks=cores,
         cores=(lambda: spark.defaultParallelism) if session.on_cluster(spark.master) else None,
         time_limit=TimeLimit(TaggedJobs(spark), _least_s(settings)),

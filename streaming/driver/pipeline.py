@@ -27,7 +27,7 @@ from streaming.driver.attempts import MissingTopicsCache, RetryDeadline, Sink, c
 from streaming.driver.batch_order import Last, in_order, last_changes
 from streaming.driver.composition import Composition, Names, Outputs, in_force_from
 from streaming.driver.isolation import Isolation, Lost, lost, ranges
-from streaming.driver.limits.load_shedding import Precision
+from streaming.driver.limits.load_shedding import LoadShedder
 from streaming.driver.limits.quotas import DeliveryQuota, SubscriptionQuota, Wants, wants
 from streaming.driver.limits.time_limit import TimeLimit
 from streaming.driver.rereading import Misread, misread
@@ -91,7 +91,7 @@ class Pipeline:
     names: Names
     subscription_quota: SubscriptionQuota = field(default_factory=lambda: SubscriptionQuota(0))
     delivery_quota: DeliveryQuota = field(default_factory=lambda: DeliveryQuota(0))
-    precision: Precision = field(default_factory=lambda: Precision(0, ()))
+    load_shedder: LoadShedder = field(default_factory=lambda: LoadShedder(0, ()))
     tasks: int = 1  # of a shard and batch, at most: more than there are cores would only cost
     cores: Callable[[], int] | None = None  # how many there are now, where executors come and go
     # Whether the next batch may be too large to be matched at once: the last one may have ended the previous process.
@@ -112,7 +112,7 @@ class Pipeline:
         self.deleted.begin(of_source(self.state.positions, EVENTS))
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        report = Report(number, self.precision.false_positives)
+        report = Report(number, self.load_shedder.false_positives)
         if self.cores is not None and (cores := self.cores()) != self.tasks:
             self.slots.open(cores, self.state.broadcast)
             self.tasks = cores
@@ -131,7 +131,7 @@ class Pipeline:
             report.counts["deleted_unread"] += self.deleted.count()
             self._rows, self._partitions = report.rows, report.partitions
             self.careful = report.bytes > LARGE * report.rows
-            self.precision.seen(report.waited_ms)
+            self.load_shedder.seen(report.waited_ms)
             snapshot = self.state.snapshot
             report.state = {"version": self.state.version, "subscriptions": len(snapshot), "parts": len(snapshot.parts)}
             log.info("batch", **report.fields())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Precision:
+class LoadShedder:
     """While events wait longer than `after_ms` (0: never), batch after batch has the next of the rates F, the share of
     deliveries that may be wrong (`wpa_rein`). When they wait less than half of that, matching is exact again."""
 

@@ -13,7 +13,7 @@ import pytest
 from matchers.index.snapshot import Snapshot
 from streaming.documents import records
 from streaming.documents.subscriptions import Refused, read_change
-from streaming.driver.limits.load_shedding import Precision
+from streaming.driver.limits.load_shedding import LoadShedder
 from streaming.errors import Unsettled
 from streaming.kafka.sink import Aborted
 from streaming.publishing.contract import LEAST_ATTEMPTS
@@ -351,13 +351,13 @@ def test_refused_rows_carry_the_id_where_it_is_known() -> None:
 
 
 def test_a_late_job_may_be_roughly_right_until_it_has_caught_up() -> None:
-    p = Precision(1_000, (0.01, 0.1))
+    p = LoadShedder(1_000, (0.01, 0.1))
     rates = []
     for waited in (10, 1_500, 2_000, 3_000, 700, 400, 1_100):
         p.seen(waited)
         rates.append(p.false_positives)
     assert rates == [0.0, 0.01, 0.1, 0.1, 0.1, 0.0, 0.01]
-    never = Precision(0, (0.01,))
+    never = LoadShedder(0, (0.01,))
     never.seen(10**9)
     assert never.false_positives == 0.0
 
@@ -366,9 +366,9 @@ def test_what_is_only_roughly_right_says_so() -> None:
     p = pipeline(ListSink())
     p.state.snapshot = Snapshot(algorithm="wpa_rein")
     step(p, change(0, "a", ALICE))
-    p.precision = Precision(1, (0.05,))
+    p.load_shedder = LoadShedder(1, (0.05,))
     assert "sluice_approximate" not in dict(step(p, event(0, {"x": 1}))[0].headers)
-    p.precision.seen(2)
+    p.load_shedder.seen(2)
     (delivery,) = step(p, event(1, {"x": 1}))
     assert dict(delivery.headers)["sluice_approximate"] == b"0.05"
 
