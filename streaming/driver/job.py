@@ -111,7 +111,7 @@ class Start:
                         better = compiler.submit(self._better_index, spark, compilers, monitor.preparing)
                     state = assembly.state(settings, restored, store, background, context, better)
                     monitor.enter(STARTING, state)
-                    observer = Observers(assembly.observer(settings, monitor, last), _Told(self.past))
+                    observer = Observers(assembly.observer(settings, monitor, last), ProgressToSupervisor(self.past))
                     planned = partial(sources.planned, spark, self.spark_checkpoint)
                     pipeline = assembly.pipeline(
                         settings, names, state, sink, slots, topics, context, observer=observer, planned=planned
@@ -308,8 +308,8 @@ def _read_to_the_end(ends: TopicEnds, state: State, settings: Settings) -> bool:
     return told is not None and all(end <= positions.get(at, 0) for at, end in told.items())
 
 
-class _Told(Observer):
-    """Tells the supervisor, if there is one, of the first batch that had rows and is done."""
+class ProgressToSupervisor(Observer):
+    """Reports the first finished batch that had rows to the supervisor, if there is one."""
 
     def __init__(self, supervisor: RestartHistory | None) -> None:
         self._supervisor = supervisor
