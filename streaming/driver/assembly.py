@@ -50,7 +50,7 @@ from streaming.publishing.connection.options import Options
 from streaming.publishing.delivery import DeliveryRule
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
 from streaming.state.compaction import Compactor
-from streaming.state.restore import Restored, Topic, restore
+from streaming.state.restore import Restored, SubscriptionsTopic, restore
 from streaming.state.state import AT_ONCE, FALLBACK_ALGORITHM, Index, State
 from streaming.state.store import Store
 from streaming.worker.settings import TaskSettings
@@ -149,7 +149,7 @@ def restored(
     if beginning.deleted:  # commit that they are gone: the next start need not say it again
         sink.publish([], {(names.events, partition): end for partition, (_, end) in beginning.deleted.items()})
     lows = {p: low for (source, p), (low, _) in bounds.items() if source == SUBSCRIPTIONS}
-    where = Topic(
+    where = SubscriptionsTopic(
         bootstrap_servers=settings.kafka.bootstrap_servers,
         options=settings.kafka.client,
         name=settings.subscriptions.topic,

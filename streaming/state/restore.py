@@ -43,8 +43,8 @@ NAMED = 5  # ids that a warning lists
 
 
 @dataclass(frozen=True)
-class Topic:
-    """The source of the subscriptions."""
+class SubscriptionsTopic:
+    """The topic of the subscriptions, and what tells which of its changes count."""
 
     bootstrap_servers: str
     options: Mapping[str, str]
@@ -70,7 +70,12 @@ class Restored:
 
 
 def restore(
-    empty: Snapshot, store: Store, topic: Topic, positions: Mapping[SourcePartition, int], *, first_start: bool
+    empty: Snapshot,
+    store: Store,
+    topic: SubscriptionsTopic,
+    positions: Mapping[SourcePartition, int],
+    *,
+    first_start: bool,
 ) -> Restored:
     """The state after all changes before `positions`. Raises BrokerUnreachable."""
     began = time.monotonic()
@@ -128,7 +133,7 @@ def scanned_where_unfit(snapshot: Snapshot) -> Snapshot:
     return snapshot.of(list(zip(map(usable, snapshot.parts), snapshot.removed, strict=True)), snapshot.version)
 
 
-def _decisions(topic: Topic, follows: Callable[[str], bool]) -> Decisions:
+def _decisions(topic: SubscriptionsTopic, follows: Callable[[str], bool]) -> Decisions:
     cluster = Cluster(topic.bootstrap_servers, topic.options)
     return Decisions(topic.id, follows, read(cluster, [topic.statuses], follow=False))
 
@@ -154,7 +159,7 @@ def _pool(n: int, few: bool) -> AbstractContextManager[Executor]:
     return ThreadPoolExecutor(1) if few else processes(n)
 
 
-def _load(topic: Topic, ranges: Ranges, store: Store, decisions: Decisions) -> list[Path]:
+def _load(topic: SubscriptionsTopic, ranges: Ranges, store: Store, decisions: Decisions) -> list[Path]:
     cluster = Cluster(topic.bootstrap_servers, dict(topic.options))
     refused = {p: RefusedChanges.of(p, store.refused(), decisions) for p in ranges}
     logged_s = time.monotonic()

@@ -444,7 +444,6 @@ SHARED_NAMES = {
     ),
     "a section of the settings is named as what it is about": "Deliveries Events",
     "results and inputs of separate measurements": "Answer Figure Outcome Point Row Start",
-    "a thing of one module each": "Topic",
 }
 
 

@@ -30,7 +30,7 @@ from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_source
 from streaming.state import compaction, first_load
 from streaming.state import restore as restore_module
 from streaming.state.compaction import Compactor
-from streaming.state.restore import Topic, restore
+from streaming.state.restore import SubscriptionsTopic, restore
 from streaming.state.state import State
 from streaming.state.store import Store
 from tests.support.doubles import stage
@@ -171,7 +171,9 @@ class Job:
             positions |= {at: len(log) for at, log in world.topics.items() if at[0] == SUBSCRIPTIONS}
         names = world.names
         lows = {p: 0 for p, _ in world.logs(SUBSCRIPTIONS)}
-        topic = Topic("", {}, names.subscriptions, lows, names.statuses, names.subscriptions_id, names.query)
+        topic = SubscriptionsTopic(
+            "", {}, names.subscriptions, lows, names.statuses, names.subscriptions_id, names.query
+        )
         restored = restore(empty, store, topic, positions, first_start=not committed)
         self.slots = slots
         without_brokers: Any = slots
