@@ -30,6 +30,8 @@ from streaming.kafka.clients import Cluster
 from streaming.latencies import STAGES, TOTAL, Latencies
 
 START_TIMEOUT_S = 120.0  # of the job
+# After a restart: without progress for so long all is done, as the log line of a batch may be lost.
+FIRST_BATCH_S, LAST_BATCH_S = 30.0, 5.0
 QUIET_S = 60.0  # the demo gives up after this time without progress
 FIRST = 2_000  # events of a job that has just started: Java's code is not compiled yet
 PORTION = 250  # of them at once
@@ -177,7 +179,7 @@ def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_
     """Wait until all events are done. The deliveries count for a batch whose log line was lost in a crash."""
     changed = time.monotonic()
     last = (0, 0, 0)
-    pulled = False
+    pulled, restarted_at = False, -1
     with Live(console=console, refresh_per_second=4, get_renderable=lambda: _picture(seen, events)) as live:
         while True:
             job.check()
@@ -186,7 +188,8 @@ def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_
             if now != last:
                 last, changed = now, time.monotonic()
             quiet = time.monotonic() - changed
-            if seen.processed >= events or (pulled and seen.published >= events and quiet > 5):
+            settled_s = FIRST_BATCH_S if seen.processed == restarted_at else LAST_BATCH_S
+            if seen.processed >= events or (pulled and seen.published >= events and quiet > settled_s):
                 break
             if quiet > QUIET_S:
                 raise JobError(f"no progress for {QUIET_S:.0f} s, at {seen.processed:,} of {events:,} events")
@@ -195,7 +198,7 @@ def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_
                 job.kill_and_restart(START_TIMEOUT_S)
                 console.print(f"kill -9 of the job after {pull_the_plug_at:,} events, and a restart")
                 pulled = True
-                seen.processed = min(seen.processed, events - 1)
+                seen.processed = restarted_at = min(seen.processed, events - 1)
                 changed = time.monotonic()
             time.sleep(0.1)
         live.refresh()
