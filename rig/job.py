@@ -82,7 +82,7 @@ class LoggedProcess:
             self.check()
             if time.monotonic() > deadline:
                 raise JobError(f"not {what} within {timeout_s:.0f} s:\n{self.last_lines()}")
-            time.sleep(0.01)  # some processes live for a quarter of a second
+            time.sleep(0.05)  # some processes live for a quarter of a second
 
     def last_lines(self) -> str:
         """The last lines of its log, without the reports of batches."""

@@ -18,9 +18,9 @@ from streaming.errors import JobError
 from streaming.process.child import die_with_parent
 from streaming.process.code_archive import NAME
 from streaming.process.java import java
+from tests.support.patience import PATIENCE_S
 
 WORKERS = 2
-START_TIMEOUT_S = 60.0
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # up in half the time, as a job's own JVM
 SCALA = "2.13"
 TAKEN = ("PATH", "JAVA_HOME", "LANG")  # of our environment
@@ -72,7 +72,7 @@ class SparkCluster:
             process.kill()
             process.wait()
         kill(executors)
-        ended(executors, START_TIMEOUT_S)
+        ended(executors, PATIENCE_S)
 
     def executors(self) -> list[Process]:
         """The JVMs that run tasks, and the Python workers of each."""
@@ -130,7 +130,7 @@ class SparkCluster:
 
     def _await(self, name: str, line: str, times: int = 1) -> None:
         log = self._directory / f"{name}.log"
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + PATIENCE_S
         while log.read_text(errors="replace").count(line) < times:
             if time.monotonic() > deadline or any(p.poll() is not None for p in self._processes):
                 raise JobError(f"Spark's {name} did not start:\n{log.read_text(errors='replace')[-3_000:]}")
