@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec, TopicDescription
 
-from streaming.errors import BrokerUnreachable, JobError, TopicMissing
+from streaming.errors import BrokerUnreachable, Forbidden, JobError, TopicMissing
 from streaming.kafka.errors import AuthErrorListener, is_passing, translate
 
 TIMEOUT_S = 30.0
@@ -137,9 +137,11 @@ class Topics:
         return rights
 
     def create(self, topics: Iterable[Topic]) -> dict[str, str]:
-        """Create the missing topics; returns the reason for each that the broker will not create.
+        """Create the missing topics, and wait until the broker shows them; returns the reason for each that it will not
+        create.
 
         A creation that fails with a passing error is repeated for KEEP_TRYING_S. Raises BrokerUnreachable."""
+        topics = list(topics)
         refused: dict[str, str] = {}
         wanted = {topic.name: topic for topic in topics}
         deadline = time.monotonic() + KEEP_TRYING_S
@@ -155,7 +157,17 @@ class Topics:
             if wanted:
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        self._await({topic.name for topic in topics} - refused.keys(), deadline)
         return refused
+
+    def _await(self, names: Collection[str], deadline: float) -> None:
+        """Wait until the broker shows these topics: the controller says that they are made a moment before. Where the
+        user may not see them, there is nothing to wait for."""
+        pause_s = SHORTEST_PAUSE_S
+        with suppress(Forbidden):
+            while len(self.counts(names)) < len(names) and time.monotonic() < deadline:
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _created(self, topics: Iterable[Topic]) -> dict[str, KafkaError]:
         """The errors of topics that the broker did not create, after one try."""

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
 from streaming.errors import BrokerUnreachable
 from streaming.kafka import topics
@@ -61,6 +61,7 @@ class Refusing:
         self.brokers = brokers
         self.codes = list(codes)
         self.tries = 0
+        self.hidden = 0  # so many times it does not show the topics that there are
 
     def list_topics(self, timeout: float) -> Any:
         return SimpleNamespace(brokers=dict.fromkeys(range(self.brokers)), topics={})
@@ -74,6 +75,16 @@ class Refusing:
             else:
                 future.set_exception(KafkaException(KafkaError(self.codes[0])))
         self.codes = self.codes[1:] if len(self.codes) != 1 else self.codes
+        return futures
+
+    def describe_topics(self, topics: TopicCollection, **_: object) -> dict[str, Future[Any]]:
+        futures = {name: Future[Any]() for name in topics.topic_names}
+        for future in futures.values():
+            if self.hidden:
+                future.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+            else:
+                future.set_result(SimpleNamespace(partitions=[0]))
+        self.hidden = max(self.hidden - 1, 0)
         return futures
 
 
@@ -122,6 +133,14 @@ def test_a_creation_that_fails_for_a_moment_is_tried_again(
     assert of(admin, monkeypatch).create(WANTED) == {}
     assert admin.tries == 3
     assert clock.now < 1.0
+
+
+def test_a_creation_waits_until_the_broker_shows_the_topics(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    admin = Refusing(3)
+    admin.hidden = 3
+    assert of(admin, monkeypatch).create(WANTED) == {}
+    assert (admin.hidden, admin.tries) == (0, 1)
+    assert 0.0 < clock.now < 1.0
 
 
 @pytest.mark.parametrize("code", PASSING)
