@@ -184,9 +184,9 @@ def state(
     store: Store,
     background: Executor,
     spark: SparkContext,
-    better: Future[Index] | None,
+    pending_index: Future[Index] | None,
 ) -> State:
-    """The state; `background` has the processes that compact it, and `better` is the index that it lacks."""
+    """The state; `background` has the processes that compact it, and `pending_index` is the index that it lacks."""
     share, lend = _sharing(store, spark)
     return State(
         snapshot=restored.snapshot,
@@ -194,7 +194,7 @@ def state(
         positions=dict(restored.positions),
         compactor=Compactor(store, background, restored.files, lend),
         share=share,
-        better=better,
+        pending_index=pending_index,
     )
 
 

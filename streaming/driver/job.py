@@ -106,10 +106,10 @@ class Start:
                         interpreter.check(context)
                     store, (restored, deleted, begins) = restored_with(spark)
                     monitor.deleted(deleted)
-                    better = None
+                    pending_index = None
                     if restored.snapshot.algorithm != settings.matching.algorithm:
-                        better = compiler.submit(self._better_index, spark, compilers, monitor.preparing)
-                    state = assembly.state(settings, restored, store, background, context, better)
+                        pending_index = compiler.submit(self._index_of_settings, spark, compilers, monitor.preparing)
+                    state = assembly.state(settings, restored, store, background, context, pending_index)
                     monitor.enter(STARTING, state)
                     observer = Observers(assembly.observer(settings, monitor, last), ProgressToSupervisor(self.past))
                     planned = partial(sources.planned, spark, self.spark_checkpoint)
@@ -154,7 +154,7 @@ class Start:
             with processes(os.cpu_count() or 1) as compilers:
                 ahead.compile(stages, {}, compilers, _say)
 
-    def _better_index(
+    def _index_of_settings(
         self, spark: SparkSession, compilers: Executor, preparing: Callable[[str, int, int], None]
     ) -> Index:
         """The index of the settings, once it can be used without waiting. `preparing` is called with each step, and
@@ -221,8 +221,8 @@ class Start:
         while query.isActive and not self.stop.wait(0.1):
             monitor.beat(partial(progress, query, spark))
             watch.check()
-            if (better := state.better) is not None and better.done():
-                better.result()  # raises, if there is no better one
+            if (pending_index := state.pending_index) is not None and pending_index.done():
+                pending_index.result()  # raises if there is none
             if (now := self._events_per_batch(state, most)) != most and batches.ended(query):
                 batches, most = SparkBatches(pipeline, at_the_end), now
                 query = self._query(spark, batches, assembly.begins(self.settings, state, topics), most)

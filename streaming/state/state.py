@@ -44,7 +44,7 @@ class State:
     positions: dict[SourcePartition, int]  # (source, partition) -> offset of the first row not yet taken into account
     compactor: Compactor | None = None
     share: Callable[[Path], Any] | None = None
-    better: Future[Index] | None = None  # that of all parts once it is there; until then, that of the snapshot
+    pending_index: Future[Index] | None = None  # of all parts once it is there; the snapshot has one until then
     seen: EventAverages = field(default_factory=EventAverages)
     _handles: dict[Part, PartHandle] = field(default_factory=dict)
     _retired: tuple[str, ...] = ()  # names of parts, latest last
@@ -56,7 +56,7 @@ class State:
     @property
     def lacks_index(self) -> bool:
         """Whether FALLBACK_ALGORITHM matches most subscriptions, or all, although another algorithm is to do it."""
-        if self.better is not None:
+        if self.pending_index is not None:
             return True
         longest = max(self.snapshot.parts, key=lambda part: len(part.segment.ids), default=None)
         return longest is not None and longest.algorithm == FALLBACK_ALGORITHM != self.snapshot.algorithm
@@ -104,11 +104,11 @@ class State:
     def step(self) -> None:
         """Take results of background work, start the work that is due, and close parts that are no longer used.
 
-        Raises the error of `better`.
+        Raises the error of `pending_index`.
         """
-        if self.better is not None and self.better.done():
-            algorithm, options = self.better.result()
-            self.snapshot, self.better = replace(self.snapshot, algorithm=algorithm, options=options), None
+        if self.pending_index is not None and self.pending_index.done():
+            algorithm, options = self.pending_index.result()
+            self.snapshot, self.pending_index = replace(self.snapshot, algorithm=algorithm, options=options), None
         if self.compactor is not None:
             self.snapshot = self.compactor.step(self.snapshot, self.seen.options())
             self.compactor.save_if_due(self.snapshot, self.subscription_offsets())

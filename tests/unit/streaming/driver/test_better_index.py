@@ -56,7 +56,7 @@ def better_index(algorithm: str, options: dict[str, Any], steps: list[tuple[str,
     start = start_of(Settings(matching=Matching(algorithm=algorithm, options=options)))
     compilers, session = ThreadPoolExecutor(1), None
     try:
-        return start._better_index(session, compilers, lambda *step: steps.append(step))  # type: ignore[arg-type]  # unused
+        return start._index_of_settings(session, compilers, lambda *step: steps.append(step))  # type: ignore[arg-type]  # unused
     finally:
         with pytest.raises(RuntimeError, match="shutdown"):  # the processes are not kept
             compilers.submit(int)
@@ -91,7 +91,7 @@ def state_with(subscriptions: int, algorithm: str) -> State:
 def test_a_state_lacks_its_index_while_kernels_are_compiled_and_until_the_longest_part_has_it() -> None:
     compiling = state_with(2, "scan")
     assert not compiling.lacks_index
-    compiling.better = Future()
+    compiling.pending_index = Future()
     assert compiling.lacks_index
     assert state_with(2, "sff").lacks_index
     assert not State(Snapshot(0, "sff"), Value, {}).lacks_index

@@ -36,8 +36,8 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_waits_until_there_is_more_and_takes_what_was_done_beside_the_batches() -> None:
     p = pipeline(ListSink())
-    p.state.better = Future()
-    p.state.better.set_result(("counting", {}))
+    p.state.pending_index = Future()
+    p.state.pending_index.set_result(("counting", {}))
     answers = iter([True, True, False])
     SparkBatches(p, lambda: next(answers))(frame(p), 0)
     assert next(answers, None) is None
@@ -108,8 +108,8 @@ def test_a_query_ends_between_two_batches_and_not_within_one(monkeypatch: pytest
 
 def test_work_that_fails_while_it_waits_stops_the_job() -> None:
     p = pipeline(ListSink())
-    p.state.better = Future()
-    p.state.better.set_exception(JobError("no such option"))
+    p.state.pending_index = Future()
+    p.state.pending_index.set_exception(JobError("no such option"))
     batches = SparkBatches(p, lambda: True)
     with pytest.raises(JobError):
         batches(frame(p), 0)

@@ -614,7 +614,7 @@ def test_while_events_are_matched_without_an_index_everything_says_so_and_the_jo
     made.look()
     assert (verdicts.notes(made.view()), status.document(made.view())["preparation"]) == ([], None)
     assert values(made.view(), "sluice_without_index_seconds") == {(): 0}
-    made._state.better = Future()
+    made._state.pending_index = Future()
     for done in range(4):
         made.preparing(COMPILING, done, 14)
         clock.now += 20
@@ -644,7 +644,7 @@ def test_while_events_are_matched_without_an_index_everything_says_so_and_the_jo
         made.preparing(LOADING)
         made.preparing(BUILDING)
         assert [note[-20:] for note in verdicts.notes(made.view())] == ["w: building the index"[-20:]]
-        made._state.better = None
+        made._state.pending_index = None
         made.look()
         made.look()
     assert verdicts.notes(made.view()) == []

@@ -162,11 +162,11 @@ def test_a_better_index_takes_the_place_of_the_one_before_part_by_part_and_no_de
     tmp_path: Path, later: Later
 ) -> None:
     state = started(Store(tmp_path), later, Snapshot(algorithm="scan"))
-    state.better = Future()
+    state.pending_index = Future()
     for numbers in (range(100), range(100, 120)):  # each many more than come later, so they stay two parts
         apply(state, [change(n, f"s{n}", ALICE) for n in numbers])
     assert [part.algorithm for part in state.snapshot.parts] == ["scan", "scan"]
-    state.better.set_result(("counting", {}))
+    state.pending_index.set_result(("counting", {}))
     old = state.snapshot.parts
     subscribe(state, 120)  # indexed at once
     seen = []
@@ -186,8 +186,8 @@ def test_a_better_index_takes_the_place_of_the_one_before_part_by_part_and_no_de
 
 def test_a_better_index_that_cannot_be_had_stops_the_job(tmp_path: Path, later: Later) -> None:
     state = started(Store(tmp_path), later)
-    state.better = Future()
-    state.better.set_exception(JobError("bits must lie within 1 .. 64, not 65"))
+    state.pending_index = Future()
+    state.pending_index.set_exception(JobError("bits must lie within 1 .. 64, not 65"))
     with pytest.raises(JobError, match="bits must lie"):
         state.step()
 
