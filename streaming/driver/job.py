@@ -64,8 +64,8 @@ FAR = 4  # times as many, or as few, events per batch
 
 
 @dataclass(frozen=True)
-class Start:
-    """One start of a job, which holds the lock of its checkpoint."""
+class JobRun:
+    """One run of a job, from its start to its end, under the lock of its checkpoint."""
 
     settings: Settings
     session: AbstractContextManager[SparkSession]

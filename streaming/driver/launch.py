@@ -57,7 +57,7 @@ def run(
         ):
             from streaming.driver import job  # its imports take a second, in which Spark's JVM starts
 
-            job.Start(
+            job.JobRun(
                 settings=settings,
                 session=spark,
                 stop=stop,

@@ -443,7 +443,7 @@ SHARED_NAMES = {
         "Candidate Columns Constraints Documents Index Intervals Names Places Rows Single Slots Tree"
     ),
     "a section of the settings is named as what it is about": "Deliveries Events",
-    "results and inputs of separate measurements": "Answer Figure Outcome Point Row Start",
+    "results and inputs of separate measurements": "Answer Figure Outcome Point Row",
 }
 
 

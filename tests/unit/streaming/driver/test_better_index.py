@@ -42,8 +42,8 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-def start_of(settings: Settings) -> job.Start:
-    return job.Start(
+def run_of(settings: Settings) -> job.JobRun:
+    return job.JobRun(
         settings=settings,
         **dict.fromkeys(("session", "stop", "past", "running", "spark_checkpoint"), None),  # type: ignore[arg-type]  # unused
         lineage="",
@@ -53,10 +53,10 @@ def start_of(settings: Settings) -> job.Start:
 
 
 def better_index(algorithm: str, options: dict[str, Any], steps: list[tuple[str, int, int]]) -> tuple[str, Any]:
-    start = start_of(Settings(matching=Matching(algorithm=algorithm, options=options)))
+    run = run_of(Settings(matching=Matching(algorithm=algorithm, options=options)))
     compilers, session = ThreadPoolExecutor(1), None
     try:
-        return start._index_of_settings(session, compilers, lambda *step: steps.append(step))  # type: ignore[arg-type]  # unused
+        return run._index_of_settings(session, compilers, lambda *step: steps.append(step))  # type: ignore[arg-type]  # unused
     finally:
         with pytest.raises(RuntimeError, match="shutdown"):  # the processes are not kept
             compilers.submit(int)
@@ -114,6 +114,6 @@ def test_a_state_lacks_its_index_while_kernels_are_compiled_and_until_the_longes
 def test_without_an_index_batches_have_fewer_events_the_more_subscriptions_there_are(
     subscriptions: int, lacks: bool, now: int, events: int
 ) -> None:
-    start = start_of(Settings(events=Events(max_per_batch=100_000)))
+    run = run_of(Settings(events=Events(max_per_batch=100_000)))
     state = state_with(subscriptions, "sff" if lacks else "scan")
-    assert start._events_per_batch(state, now) == events
+    assert run._events_per_batch(state, now) == events
