@@ -35,7 +35,7 @@ Batch = TypeVar("Batch")
 Row = TypeVar("Row")
 
 
-class Lost(Exception):
+class WorkersLost(Exception):
     """The workers died on the rows. `again`: another try may succeed."""
 
     def __init__(self, reason: str, again: bool) -> None:
@@ -43,12 +43,12 @@ class Lost(Exception):
         self.again = again
 
 
-def lost(trace: str) -> Lost | None:
+def workers_lost(trace: str) -> WorkersLost | None:
     """The reason why a Spark job lost its workers; None if our own code raised an exception."""
     for sign in TOO_MUCH:
         if sign in trace:
-            return Lost(sign, again=False)
-    return None if RAISED in trace else Lost(_said(trace), again=True)
+            return WorkersLost(sign, again=False)
+    return None if RAISED in trace else WorkersLost(_said(trace), again=True)
 
 
 def _said(trace: str) -> str:
@@ -61,7 +61,7 @@ def _said(trace: str) -> str:
 class Isolation(Generic[Batch, Row]):
     """Match rows piece by piece, and set aside each row that kills the workers.
 
-    `match` raises Lost. `places` are int64[rows, 4], each (source, partition, offset, bytes) in the order of its
+    `match` raises WorkersLost. `places` are int64[rows, 4], each (source, partition, offset, bytes) in the order of its
     columns; `only` cuts the batch down to a contiguous range; `aside` turns a row that kills every worker into a dead
     letter with the reason.
     """
@@ -75,7 +75,7 @@ class Isolation(Generic[Batch, Row]):
         """The workers' rows, piece by piece. Consume each before the next: a piece may be matched against the changes
         of the one before. With `careful`, no piece has more than PIECE_BYTES, unless it is a single row.
 
-        Raises Lost if workers fail even on an empty batch.
+        Raises WorkersLost if workers fail even on an empty batch.
         """
         if careful:
             places = self.places(batch)
@@ -89,7 +89,7 @@ class Isolation(Generic[Batch, Row]):
     def _piece(self, batch: Batch, places: Int64 | None) -> Iterator[list[Row]]:
         try:
             rows = self._tried(batch, TRIES if places is None or len(places) == 1 else 1)
-        except Lost as reason:
+        except WorkersLost as reason:
             places = self.places(batch) if places is None else places
             log.warning("workers lost", reason=str(reason), rows=len(places))
             if len(places) < 2:
@@ -107,7 +107,7 @@ class Isolation(Generic[Batch, Row]):
         for _ in range(tries - 1):
             try:
                 return self.match(batch)
-            except Lost as reason:
+            except WorkersLost as reason:
                 if not reason.again:
                     raise
                 log.warning("workers lost, trying again", reason=str(reason))

@@ -23,7 +23,7 @@ from matchers.errors import MatchingError
 from matchers.registry import need_papers
 from streaming.driver import assembly, session, sources, warm_up
 from streaming.driver.batches import SparkBatches
-from streaming.driver.isolation import Lost, lost
+from streaming.driver.isolation import WorkersLost, workers_lost
 from streaming.driver.pipeline import Pipeline
 from streaming.errors import JobError, of_worker
 from streaming.index import packing
@@ -274,8 +274,8 @@ def _warm(spark: SparkSession, pipeline: Pipeline) -> None:
     try:
         warm_up.workers(spark, pipeline.state, pipeline.settings)
     except (PySparkException, Py4JJavaError) as error:
-        reason = of_worker(str(error)) or lost(str(error)) or error
-        if not isinstance(reason, Lost):
+        reason = of_worker(str(error)) or workers_lost(str(error)) or error
+        if not isinstance(reason, WorkersLost):
             raise reason from error
         log.warning("workers not warmed up", reason=str(reason))
 

@@ -26,7 +26,7 @@ from streaming.driver import first_start
 from streaming.driver.attempts import MissingTopicsCache, RetryDeadline, Sink, commit
 from streaming.driver.batch_order import Last, in_order, last_changes
 from streaming.driver.composition import Composition, Names, Outputs, in_force_from
-from streaming.driver.isolation import Isolation, Lost, lost, ranges
+from streaming.driver.isolation import Isolation, WorkersLost, ranges, workers_lost
 from streaming.driver.limits.load_shedding import LoadShedder
 from streaming.driver.limits.quotas import DeliveryQuota, SubscriptionQuota, Wants, wants
 from streaming.driver.limits.time_limit import TimeLimit
@@ -123,7 +123,7 @@ class Pipeline:
                 if (published := self.take(rows, number)) is not None:
                     report.add(published)
                 self.observer.progressed()
-        except Lost as reason:
+        except WorkersLost as reason:
             raise SparkFailed(f"Spark workers fail even on an empty batch: {reason}") from reason
         finally:
             self.observer.idle()
@@ -253,7 +253,7 @@ class BatchRun:
         """The workers' rows of a batch: again and again, until no task lacks a topic, and none was fenced. What was
         published meanwhile is dropped from the batch by its offsets.
 
-        Raises Misread unless the timestamps are exact; Lost, JobError, or our own error.
+        Raises Misread unless the timestamps are exact; WorkersLost, JobError, or our own error.
         """
         n = 1 if self.exact else self.pipeline.slots_needed()
         done: list[Row] = []
@@ -335,12 +335,12 @@ class BatchRun:
             except (PySparkException, Py4JJavaError) as error:
                 if not self.exact and misread(str(error)):
                     raise Misread(BEYOND_SPARK) from error
-                cause = of_worker(str(error)) or lost(str(error)) or error
-                self.report.counts["workers_lost"] += isinstance(cause, Lost | ExecutorLost)
+                cause = of_worker(str(error)) or workers_lost(str(error)) or error
+                self.report.counts["workers_lost"] += isinstance(cause, WorkersLost | ExecutorLost)
                 raise cause from error
 
     def _in_time(self, answers: DataFrame) -> pa.Table:
-        """The answers of tasks. Raises Lost if they take too long, and what Spark raises."""
+        """The answers of tasks. Raises WorkersLost if they take too long, and what Spark raises."""
         if self.pipeline.time_limit is None:
             return answers.toArrow()
         with self.pipeline.time_limit.watched() as cancelled:
@@ -351,7 +351,7 @@ class BatchRun:
                     raise
                 self.report.counts["workers_lost"] += 1
                 self.report.counts["workers_hung"] += 1
-                raise Lost("workers did not answer in time, and were killed", again=True) from error
+                raise WorkersLost("workers did not answer in time, and were killed", again=True) from error
 
     def _places(self, batch: DataFrame) -> Int64:
         """The places of the rows. Raises Misread."""

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from matchers.index.compiling import FEWEST_DOCUMENTS
-from streaming.driver.isolation import lost
+from streaming.driver.isolation import workers_lost
 from streaming.driver.pipeline import OUTPUT
 from streaming.kernels import rehearsal
 from streaming.kernels.rehearsal import FEW_EVENTS, NOWHERE
@@ -61,5 +61,5 @@ def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> No
         try:
             rows.mapInArrow(work, OUTPUT).toArrow()
         except PySparkException as error:
-            if not lost(str(error)):
+            if not workers_lost(str(error)):
                 raise

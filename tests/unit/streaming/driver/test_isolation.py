@@ -11,7 +11,7 @@ import pytest
 
 from matchers.contract.tables import Int64
 from streaming.driver import isolation as isolation_module
-from streaming.driver.isolation import Isolation, Lost, lost, ranges
+from streaming.driver.isolation import Isolation, WorkersLost, ranges, workers_lost
 
 Batch = tuple[int, ...]  # offsets
 
@@ -28,11 +28,11 @@ class Workers:
         self.calls[batch] += 1
         if self.accidents:
             self.accidents -= 1
-            raise Lost("killed", again=True)
+            raise WorkersLost("killed", again=True)
         if self.deadly & set(batch):
-            raise Lost("exited", again=True)
+            raise WorkersLost("exited", again=True)
         if len(batch) > self.most:
-            raise Lost("MemoryError", again=False)
+            raise WorkersLost("MemoryError", again=False)
         return [{"done": offset} for offset in batch]
 
     def places(self, batch: Batch) -> Int64:
@@ -113,19 +113,19 @@ def test_rows_that_were_committed_before_are_not_set_aside() -> None:
     ],
 )
 def test_only_what_happens_to_workers_is_no_mistake_of_ours(trace: str, again: bool | None) -> None:
-    found = lost(trace)
+    found = workers_lost(trace)
     assert (None if found is None else found.again) is again
 
 
 def test_when_workers_do_not_survive_nothing_no_row_is_to_blame() -> None:
     workers = Workers(accidents=1_000)
-    with pytest.raises(Lost):
+    with pytest.raises(WorkersLost):
         workers.run(tuple(range(4)))
 
 
 def test_the_innermost_cause_is_what_is_said() -> None:
     trace = "Job aborted\n\tat x\nCaused by: a: b\n\tat y\nCaused by: java.io.IOException: Stream closed\n\tat z"
-    assert str(lost(trace)) == "java.io.IOException: Stream closed"
+    assert str(workers_lost(trace)) == "java.io.IOException: Stream closed"
 
 
 def test_ranges_are_by_source_and_partition() -> None:

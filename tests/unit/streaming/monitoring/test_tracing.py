@@ -21,7 +21,7 @@ from config import Settings
 from rig.broker import free_port
 from streaming.documents.trace_context import TRACED_EVENTS
 from streaming.driver import assembly
-from streaming.driver.isolation import Lost
+from streaming.driver.isolation import WorkersLost
 from streaming.monitoring import tracing
 from streaming.monitoring.reporting import CommittedTransaction, Observer, Observers, Report, Stage
 from streaming.monitoring.tracing import Traces
@@ -279,8 +279,8 @@ def leaves(stage: Stage) -> list[Stage]:
 
 def test_a_stage_that_fails_says_why() -> None:
     own = Report(1, 0.0)
-    with pytest.raises(Lost), own.stage("match"):
-        raise Lost("no memory", again=True)
+    with pytest.raises(WorkersLost), own.stage("match"):
+        raise WorkersLost("no memory", again=True)
     (stage,) = own.stages
     assert (stage.name, stage.failed) == ("match", "no memory")
 
