@@ -25,15 +25,15 @@ def warm(
     settings: Settings,
 ) -> None:
     from matchers.registry import named  # not for a help text: it loads numba
-    from streaming.kernels import ahead
-    from streaming.kernels.ahead import CompiledKernels
+    from streaming.precompile import kernels
+    from streaming.precompile.kernels import CompiledKernels
     from streaming.state.pool import processes
 
     chosen = settings.matching
     names = algorithms or [chosen.algorithm]
     for name in names:
         named(name)
-    stages = ahead.needed(names)
+    stages = kernels.needed(names)
     left = [name for stage in stages for name in stage]
     if not left:
         note(f"all kernels are compiled for {', '.join(names)}")
@@ -47,5 +47,5 @@ def warm(
         out.print(f"{compiled.name}: {compiled.kernels} kernels in {compiled.cpu_s:.1f} s of a core{rest}")
 
     with processes(os.cpu_count() or 1) as pool:
-        ahead.compile(stages, {chosen.algorithm: chosen.options}, pool, say)
+        kernels.compile(stages, {chosen.algorithm: chosen.options}, pool, say)
     note(f"done after {time.monotonic() - began:.1f} s")

@@ -152,10 +152,10 @@ def kernels(algorithm: str) -> Finding:
     """Whether compiled kernels are kept for later processes, and where."""
     try:
         from matchers import ALGORITHMS  # this loads numba, which takes a second that no other command needs
-        from streaming.kernels import ahead, stamp
+        from streaming.precompile import kernels, marker
     except ImportError as error:
         return Finding("compiled kernels", SKIPPED, str(error))
-    places = {kernel._cache.places for kernel in stamp.kernels()}
+    places = {kernel._cache.places for kernel in marker.kernels()}
     written = sorted(place.write for place in places if place.write is not None)
     beside = "__pycache__ beside each module"
     where = ", ".join(dict.fromkeys(beside if at.name == "__pycache__" else str(at.parent) for at in written))
@@ -164,7 +164,7 @@ def kernels(algorithm: str) -> Finding:
     fleeting = sorted(place for place in places if place.write is None or place.is_temporary)
     if not fleeting:
         return Finding("compiled kernels", OK, f"kept in {where}")
-    if algorithm in ALGORITHMS and ahead.is_lasting(algorithm):
+    if algorithm in ALGORITHMS and kernels.is_lasting(algorithm):
         return Finding("compiled kernels", OK, f"complete for {algorithm}, in {fleeting[0].read[0]} and its like")
     kept = f"kept in {where} until the system empties it" if where else "not kept, each process compiles them again"
     mend = "set NUMBA_CACHE_DIR to a directory that the job's user can write"

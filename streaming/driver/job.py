@@ -31,13 +31,13 @@ from streaming.kafka.clients import Cluster
 from streaming.kafka.ends import TopicEnds
 from streaming.kafka.topic_watch import Watch
 from streaming.kafka.topics import Topics
-from streaming.kernels import ahead, rehearsal
-from streaming.kernels.ahead import CompiledKernels
 from streaming.log import logger
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.reporting import Observer, Observers, Report
 from streaming.monitoring.spark import progress
 from streaming.monitoring.view import BUILDING, COMPILING, LOADING, RUNNING, STARTING, STOPPING
+from streaming.precompile import dry_run, kernels
+from streaming.precompile.kernels import CompiledKernels
 from streaming.process import checkpoint, code_archive
 from streaming.process.supervision import RestartHistory
 from streaming.publishing import warm_up as publishing
@@ -83,7 +83,7 @@ class JobRun:
         settings = self.settings
         assembly.check(settings)
         self._compile_base()
-        empty = assembly.checked_empty_state(settings, ahead.is_ready)
+        empty = assembly.checked_empty_state(settings, kernels.is_ready)
         topics = assembly.topics(settings)
         names = assembly.names(settings, topics)
         watch = Watch(topics, tuple(assembly.source_topics(settings).values()))
@@ -149,10 +149,10 @@ class JobRun:
 
     def _compile_base(self) -> None:
         """Compile the kernels without which there is no job."""
-        if stages := ahead.needed([FALLBACK_ALGORITHM]):
+        if stages := kernels.needed([FALLBACK_ALGORITHM]):
             log.info("compiling kernels", of=[name for stage in stages for name in stage])
             with processes(os.cpu_count() or 1) as compilers:
-                ahead.compile(stages, {}, compilers, _say)
+                kernels.compile(stages, {}, compilers, _say)
 
     def _index_of_settings(
         self, spark: SparkSession, compilers: Executor, preparing: Callable[[str, int, int], None]
@@ -160,18 +160,18 @@ class JobRun:
         """The index of the settings, once it can be used without waiting. `preparing` is called with each step, and
         with how many of how many algorithms are compiled. Raises JobError."""
         chosen = self.settings.matching
-        stages = ahead.needed([chosen.algorithm])
+        stages = kernels.needed([chosen.algorithm])
         compiling = [name for stage in stages for name in stage]
         log.info("compiling kernels, matching without an index", of=compiling, algorithm=FALLBACK_ALGORITHM)
         done = count(1)
 
-        def compiled(kernels: CompiledKernels) -> None:
-            _say(kernels)
+        def say(compiled: CompiledKernels) -> None:
+            _say(compiled)
             preparing(COMPILING, next(done), len(compiling))
 
         try:
             preparing(COMPILING, 0, len(compiling))
-            ahead.compile(stages, {chosen.algorithm: chosen.options}, compilers, compiled)
+            kernels.compile(stages, {chosen.algorithm: chosen.options}, compilers, say)
             compilers.shutdown()  # each would keep half a gigabyte
             preparing(LOADING, 0, 0)
             warm_up.index(spark, chosen.algorithm, chosen.options)
@@ -289,7 +289,7 @@ def _forget(spark: SparkSession, spark_checkpoint: str) -> None:
 
 def _bring(spark: SparkSession, state: State, settings: TaskSettings, scratch: Path, papers: bool) -> None:
     """Send our code to the executors of a cluster. Call before they have work."""
-    rehearsal.rehearse(state, settings)
+    dry_run.match(state, settings)
     publishing.compile()
     archive = code_archive.make(session.CODE, scratch / f"{code_archive.NAME}.zip", papers=papers)
     spark.sparkContext.addArchive(f"{archive}#{code_archive.NAME}")

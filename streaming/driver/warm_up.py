@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from matchers.index.compiling import FEWEST_DOCUMENTS
 from streaming.driver.isolation import workers_lost
 from streaming.driver.pipeline import OUTPUT
-from streaming.kernels import rehearsal
-from streaming.kernels.rehearsal import FEW_EVENTS, NOWHERE
+from streaming.precompile import dry_run
+from streaming.precompile.dry_run import FEW_EVENTS, NOWHERE
 from streaming.publishing.contract import ProducerEpoch
 from streaming.rows import Source
 from streaming.state.state import State
@@ -30,7 +30,7 @@ def workers(spark: SparkSession, state: State, settings: TaskSettings) -> None:
     spark.sparkContext.setJobDescription("warm-up of the workers")
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
-    rows = spark.createDataFrame(rehearsal.rows(2 * FEWEST_DOCUMENTS * n, FEW_EVENTS * n)).repartition(n)
+    rows = spark.createDataFrame(dry_run.rows(2 * FEWEST_DOCUMENTS * n, FEW_EVENTS * n)).repartition(n)
     as_json = replace(settings, codec="json")  # as the rows are; the codec of the events only gets loaded by them
     for load in state.work(settings):
         match = replace(load, settings=as_json)
@@ -50,11 +50,11 @@ def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> No
     """Load the compiled kernels of an algorithm here and in the workers, which go on with batches meanwhile.
 
     One task at a time, so that all cores but one are left to a batch. Each gets the worker that has been idle longest.
-    Raises what `rehearsal.indexed` raises, and PySpark's errors unless they tell of killed workers.
+    Raises what `dry_run.indexed` raises, and PySpark's errors unless they tell of killed workers.
     """
-    made = rehearsal.indexed(algorithm, options)
-    rehearsal.rehearse(made, TaskSettings())
-    rows = spark.createDataFrame(rehearsal.rows(0, FEW_EVENTS)).coalesce(1)
+    made = dry_run.indexed(algorithm, options)
+    dry_run.match(made, TaskSettings())
+    rows = spark.createDataFrame(dry_run.rows(0, FEW_EVENTS)).coalesce(1)
     (work,) = made.work(TaskSettings())
     spark.sparkContext.setJobDescription(f"warm-up of {algorithm}")
     for _ in range(2 * spark.sparkContext.defaultParallelism):

@@ -80,7 +80,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.index",
         "streaming.worker",
     ),
-    "streaming.kernels": ("streaming.publishing", "streaming.index", "streaming.worker", "streaming.state"),
+    "streaming.precompile": ("streaming.publishing", "streaming.index", "streaming.worker", "streaming.state"),
     "streaming.monitoring": ("streaming.process", "streaming.documents", "streaming.index", "streaming.state"),
     "streaming.driver": (
         "streaming.process",
@@ -91,7 +91,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.index",
         "streaming.worker",
         "streaming.state",
-        "streaming.kernels",
+        "streaming.precompile",
         "streaming.monitoring",
     ),
     "streaming.admin": (
@@ -107,7 +107,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.publishing",
         "streaming.kafka",
         "streaming.worker",
-        "streaming.kernels",
+        "streaming.precompile",
         "streaming.driver",
     ),
     "bench.workloads": (),

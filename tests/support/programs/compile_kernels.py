@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from matchers.registry import runnable
-from streaming.kernels import ahead
+from streaming.precompile import kernels
 from streaming.state.pool import processes
 
 
 def main() -> None:
     with processes(os.cpu_count() or 1) as pool:
-        ahead.compile(ahead.needed(runnable()), {}, pool)
+        kernels.compile(kernels.needed(runnable()), {}, pool)
 
 
 if __name__ == "__main__":

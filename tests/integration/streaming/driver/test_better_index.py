@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from streaming.kernels import stamp
+from streaming.precompile import marker
 from tests.integration.conftest import CommandLine
 from tests.integration.running import Job, job, lines, records, subscription
 from tests.integration.streaming.monitoring.test_monitoring import ask, scraped
@@ -21,7 +21,7 @@ def said(running: Job, event: str) -> list[dict[str, object]]:
 def test_every_event_before_during_and_after_the_change_is_delivered_once(
     sluice: CommandLine, kafka: str, tmp_path: Path
 ) -> None:
-    directory = stamp.places().write
+    directory = marker.places().write
     (directory / "compiled-sff.json").unlink(missing_ok=True)  # so it has to look whether they are compiled
     sluice("topics", "create")
     sluice("subscribe", stdin=lines(*(subscription(f"s{i}", "alice", x=[{"numeric": [">=", 0]}]) for i in range(30))))
@@ -45,7 +45,7 @@ def test_every_event_before_during_and_after_the_change_is_delivered_once(
             send()
         for _ in range(3):
             send()
-    assert stamp.is_compiled("sff")
+    assert marker.is_compiled("sff")
     for subscriber, first, of in (("alice", 0, 30), ("bob", 1, 1)):
         delivered = records(kafka, f"{sluice.name}.to.{subscriber}")
         assert Counter(orjson.loads(record.value)["x"] for record in delivered) == Counter(range(first, sent))

@@ -61,14 +61,14 @@ with event.install_listener("numba:compile", Compiled()), warnings.catch_warning
     if "crc" in asked["do"]:
         from streaming.publishing import crc32c
         answer["checksum"] = int(crc32c.by_tables(np.zeros(9, np.uint8), 0, 9))
-    if "stamp" in asked["do"]:
-        from streaming.kernels import stamp
-        stamp.set_compiled("scan")
-        stamp.set_compiled("publishing")  # most of its kernels are not: that would take long
+    if "mark" in asked["do"]:
+        from streaming.precompile import marker
+        marker.set_compiled("scan")
+        marker.set_compiled("publishing")  # most of its kernels are not: that would take long
     if "doctor" in asked["do"]:
         from streaming.checks import machine
-        from streaming.kernels import ahead, stamp
-        answer["compiled"] = stamp.is_compiled("scan")
+        from streaming.precompile import marker
+        answer["compiled"] = marker.is_compiled("scan")
         answer["finding"] = machine.kernels("scan").as_data()
 print(json.dumps({"compiled_kernels": Compiled.names, "warnings": [str(w.message) for w in caught], **answer}))
 """
@@ -134,7 +134,7 @@ def bare(place: Path) -> Installation:
 def compiled(place: Path) -> Installation:
     """With those that CHILD needs."""
     made = copied(place / "compiled")
-    assert made.run("match", "crc", "stamp")["compiled_kernels"]
+    assert made.run("match", "crc", "mark")["compiled_kernels"]
     made.protect()
     return made
 
@@ -238,7 +238,7 @@ def test_no_machine_code_is_loaded_that_another_user_could_have_written(fault: s
     assert str(directory) in warning
 
 
-def test_the_doctor_and_the_stamps_tell_where_kernels_are(bare: Installation, compiled: Installation) -> None:
+def test_the_doctor_and_the_markers_tell_where_kernels_are(bare: Installation, compiled: Installation) -> None:
     answer = compiled.run("doctor")
     assert (answer["compiled"], answer["finding"]["state"]) == (True, "ok")
     assert f"complete for scan, in {compiled.code}/" in answer["finding"]["found"]
@@ -247,7 +247,7 @@ def test_the_doctor_and_the_stamps_tell_where_kernels_are(bare: Installation, co
     directory = bare.temporary / f"sluice-kernels-{os.getuid()}"
     assert f"kept in {directory} until the system empties it" in answer["finding"]["found"]
     assert "NUMBA_CACHE_DIR" in answer["finding"]["mend"]
-    bare.run("match", "crc", "stamp")
+    bare.run("match", "crc", "mark")
     answer = bare.run("doctor")
     assert (answer["compiled"], answer["finding"]["state"]) == (True, "warning")
     shutil.rmtree(directory)

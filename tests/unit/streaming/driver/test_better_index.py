@@ -16,9 +16,9 @@ from matchers.index.snapshot import Snapshot
 from matchers.language.lowering import Conjunction
 from streaming.driver import job, warm_up
 from streaming.errors import JobError
-from streaming.kernels import ahead
-from streaming.kernels.ahead import CompiledKernels
 from streaming.monitoring.view import BUILDING, COMPILING, LOADING
+from streaming.precompile import kernels
+from streaming.precompile.kernels import CompiledKernels
 from streaming.state.state import State
 from tests.support.doubles.stage import Value
 
@@ -27,7 +27,7 @@ from tests.support.doubles.stage import Value
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was done, in order."""
     done: list[str] = []
-    monkeypatch.setattr(ahead, "needed", lambda names: [names])
+    monkeypatch.setattr(kernels, "needed", lambda names: [names])
 
     def compiled(
         stages: list[list[str]], options: object, pool: object, tell: Callable[[CompiledKernels], None]
@@ -37,7 +37,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             for name in stage:
                 tell(CompiledKernels(name, 3, 1.5))
 
-    monkeypatch.setattr(ahead, "compile", compiled)
+    monkeypatch.setattr(kernels, "compile", compiled)
     monkeypatch.setattr(warm_up, "index", lambda _, algorithm, options: done.append(f"loaded {algorithm} {options}"))
     return done
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from numba.core import event
 
 from matchers import ALGORITHMS
-from streaming.kernels import rehearsal, stamp
+from streaming.precompile import dry_run, marker
 from streaming.publishing import warm_up as publishing
 from streaming.state.state import FALLBACK_ALGORITHM
 
@@ -33,12 +33,12 @@ class CompiledKernels(NamedTuple):
 
 def needed(algorithms: Collection[str]) -> list[list[str]]:
     """List what jobs with these algorithms still have to compile, each list after the one before."""
-    return [left for stage in _stages(algorithms) if (left := [name for name in stage if not stamp.is_compiled(name)])]
+    return [left for stage in _stages(algorithms) if (left := [name for name in stage if not marker.is_compiled(name)])]
 
 
 def is_lasting(algorithm: str) -> bool:
     """Whether a job with this algorithm will never have anything to compile on this machine."""
-    return all(stamp.is_lasting(name) for stage in _stages([algorithm]) for name in stage)
+    return all(marker.is_lasting(name) for stage in _stages([algorithm]) for name in stage)
 
 
 def _stages(algorithms: Collection[str]) -> list[list[str]]:
@@ -59,7 +59,7 @@ def compile(
     pool: Executor,
     done: Callable[[CompiledKernels], None] = lambda compiled: None,
 ) -> None:
-    """Compile what `needed` lists; `options` by algorithm. Raises what `rehearsal.run` raises."""
+    """Compile what `needed` lists; `options` by algorithm. Raises what `dry_run.run` raises."""
     for stage in stages:
         for task in as_completed([pool.submit(_compile, name, options.get(name, {})) for name in stage]):
             done(task.result())
@@ -73,8 +73,8 @@ def _compile(name: str, options: Mapping[str, Any]) -> CompiledKernels:
         if name == PUBLISHING:
             publishing.compile()
         else:
-            rehearsal.run(name, options)
-    stamp.set_compiled(name)
+            dry_run.run(name, options)
+    marker.set_compiled(name)
     return CompiledKernels(name, counter.kernels, time.process_time() - began)
 
 

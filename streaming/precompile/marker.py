@@ -1,7 +1,7 @@
 """Remember for which algorithms all kernels of a job lie in the cache of compiled code.
 
-A stamp lies in that cache, so it goes when the cache goes; one in a directory that can only be read counts too. It
-holds what the kernels depend on: their sources, numba and the processor. A missing stamp costs a second, in which
+A marker lies in that cache, so it goes when the cache goes; one in a directory that can only be read counts too. It
+holds what the kernels depend on: their sources, numba and the processor. A missing marker costs a second, in which
 compiled kernels are only loaded; with a wrong one a kernel is compiled when it is first called.
 """
 
@@ -27,7 +27,7 @@ PACKAGES = (Path(matchers.__file__).parent, Path(publishing.__file__).parent)  #
 
 
 def is_compiled(algorithm: str) -> bool:
-    """Whether a job with the algorithm has nothing left to compile ahead. True as well where nothing can be kept."""
+    """Whether a job with the algorithm has nothing left to compile. True as well where nothing can be kept."""
     there = places()
     return there is None or there.write is None or any(_is_valid(at / _name(algorithm)) for at in there.read)
 
@@ -43,8 +43,8 @@ def is_lasting(algorithm: str) -> bool:
 
 def _is_valid(path: Path) -> bool:
     try:
-        stamp = json.loads(path.read_bytes())
-        return stamp["of"] == _fingerprint() and all(any(Path(at).glob("*.nbi")) for at in stamp["in"])
+        marker = json.loads(path.read_bytes())
+        return marker["of"] == _fingerprint() and all(any(Path(at).glob("*.nbi")) for at in marker["in"])
     except (OSError, ValueError, LookupError, TypeError):
         return False
 
@@ -54,9 +54,9 @@ def set_compiled(algorithm: str) -> None:
     there = places()
     if there is not None and there.write is not None:
         directories = {str(directory) for kernel in called() for directory in kernel._cache.directories()}
-        stamp = {"of": _fingerprint(), "in": sorted(directories)}
+        marker = {"of": _fingerprint(), "in": sorted(directories)}
         part = there.write / f"{_name(algorithm)}.part"
-        part.write_text(json.dumps(stamp))
+        part.write_text(json.dumps(marker))
         part.replace(there.write / _name(algorithm))
 
 

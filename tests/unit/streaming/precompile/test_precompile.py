@@ -1,4 +1,4 @@
-"""The kernels of a job are compiled ahead, once, and it is known which there are."""
+"""The kernels of a job are compiled before they are called, once, and it is known which there are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from commands.warm import app
 from matchers import ALGORITHMS
 from matchers.kernels.jit.code_cache import Places
-from streaming.kernels import ahead, rehearsal, stamp
+from streaming.precompile import dry_run, kernels, marker
 from tests.support.documents import HOME
 from tests.support.doubles.stage import AtOnce
 
@@ -20,9 +20,9 @@ from tests.support.doubles.stage import AtOnce
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of which nothing is known."""
-    monkeypatch.setattr(stamp, "places", lambda: Places((tmp_path,), tmp_path, False, ()))
+    monkeypatch.setattr(marker, "places", lambda: Places((tmp_path,), tmp_path, False, ()))
     (tmp_path / "kernel.nbi").touch()
-    monkeypatch.setattr(stamp, "called", lambda: [_Kernel(tmp_path)])
+    monkeypatch.setattr(marker, "called", lambda: [_Kernel(tmp_path)])
     return tmp_path
 
 
@@ -35,44 +35,44 @@ class _Kernel:
 def test_what_is_compiled_stays_so_until_the_code_or_the_cache_changes(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not stamp.is_compiled("scan")
-    stamp.set_compiled("scan")
-    assert stamp.is_compiled("scan")
-    assert not stamp.is_compiled("tiles")
+    assert not marker.is_compiled("scan")
+    marker.set_compiled("scan")
+    assert marker.is_compiled("scan")
+    assert not marker.is_compiled("tiles")
     with monkeypatch.context() as changed:
-        changed.setattr(stamp, "_fingerprint", lambda: "of other code")
-        assert not stamp.is_compiled("scan")
+        changed.setattr(marker, "_fingerprint", lambda: "of other code")
+        assert not marker.is_compiled("scan")
     (cache / "kernel.nbi").unlink()
-    assert not stamp.is_compiled("scan")
+    assert not marker.is_compiled("scan")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"of": 1}', '{"of": "%s", "in": 5}'])
-def test_a_stamp_that_cannot_be_read_is_none(cache: Path, text: str) -> None:
-    (cache / "compiled-scan.json").write_text(text.replace("%s", stamp._fingerprint()))
-    assert not stamp.is_compiled("scan")
+def test_a_marker_that_cannot_be_read_is_none(cache: Path, text: str) -> None:
+    (cache / "compiled-scan.json").write_text(text.replace("%s", marker._fingerprint()))
+    assert not marker.is_compiled("scan")
 
 
-def test_a_stamp_changes_with_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stamp, "PACKAGES", (tmp_path,))
+def test_a_marker_changes_with_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marker, "PACKAGES", (tmp_path,))
     found = []
     for text in ("a = 1", "a = 2", "a = 1"):
         (tmp_path / "a.py").write_text(text)
-        stamp._fingerprint.cache_clear()
-        found.append(stamp._fingerprint())
-    stamp._fingerprint.cache_clear()
+        marker._fingerprint.cache_clear()
+        found.append(marker._fingerprint())
+    marker._fingerprint.cache_clear()
     assert found[0] == found[2] != found[1]
 
 
 @pytest.mark.usefixtures("cache")
 def test_all_need_the_base_first_and_who_chooses_comes_last() -> None:
-    assert ahead.needed(["scan"]) == [["publishing", "scan"]]
-    base, plain, choosing = ahead.needed(["auto", "sff"])
+    assert kernels.needed(["scan"]) == [["publishing", "scan"]]
+    base, plain, choosing = kernels.needed(["auto", "sff"])
     assert (base, choosing) == (["publishing", "scan"], ["auto"])
     assert plain[0] == "tiles"
     assert {*ALGORITHMS["auto"].chooses, "sff"} == {*plain, "scan"}
-    stamp.set_compiled("publishing")
-    stamp.set_compiled("tiles")
-    assert ahead.needed(["tiles"]) == [["scan"]]
+    marker.set_compiled("publishing")
+    marker.set_compiled("tiles")
+    assert kernels.needed(["tiles"]) == [["scan"]]
 
 
 class _Failing(AtOnce):
@@ -84,41 +84,41 @@ class _Failing(AtOnce):
 def test_what_was_compiled_is_said_and_not_compiled_again() -> None:
     said: list[str] = []
     pool: Executor = AtOnce()
-    ahead.compile(ahead.needed(["counting"]), {}, pool, lambda compiled: said.append(compiled.name))
+    kernels.compile(kernels.needed(["counting"]), {}, pool, lambda compiled: said.append(compiled.name))
     assert (sorted(said[:2]), said[2:]) == (["publishing", "scan"], ["counting"])
-    assert ahead.is_ready("counting")
-    ahead.compile(ahead.needed(["counting"]), {}, _Failing())
+    assert kernels.is_ready("counting")
+    kernels.compile(kernels.needed(["counting"]), {}, _Failing())
 
 
 @pytest.mark.usefixtures("cache")
 def test_options_go_to_their_algorithm_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     run: list[Any] = []
-    monkeypatch.setattr(rehearsal, "run", lambda *call: run.append(call))
-    ahead.compile([["scan"], ["ocm"]], {"ocm": {"bits": 8}}, AtOnce())
+    monkeypatch.setattr(dry_run, "run", lambda *call: run.append(call))
+    kernels.compile([["scan"], ["ocm"]], {"ocm": {"bits": 8}}, AtOnce())
     assert run == [("scan", {}), ("ocm", {"bits": 8})]
 
 
 def test_an_algorithm_that_chooses_has_to_choose() -> None:
     """With fewer subscriptions it would take one without asking, and the kernels of the others would be missing."""
-    assert len(rehearsal.indexed("scan", {}).snapshot) < 100 < 2_000 < rehearsal.MANY_SUBSCRIPTIONS
+    assert len(dry_run.indexed("scan", {}).snapshot) < 100 < 2_000 < dry_run.MANY_SUBSCRIPTIONS
 
 
-def test_sparse_subscriptions_are_rehearsed_too() -> None:
+def test_sparse_subscriptions_run_too() -> None:
     """Or else the first batch of sparse events would wait for a compiler."""
-    (part,) = rehearsal.indexed("tiles", {}, "sparse").snapshot.parts
+    (part,) = dry_run.indexed("tiles", {}, "sparse").snapshot.parts
     assert len(part.matcher.by_columns.slot)  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("cache")
 def test_the_command_says_what_there_is_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        ahead, "compile", lambda stages, options, pool, done: done(ahead.CompiledKernels("scan", 7, 1.5))
+        kernels, "compile", lambda stages, options, pool, done: done(kernels.CompiledKernels("scan", 7, 1.5))
     )
     result = CliRunner().invoke(app, ["scan"])
     assert result.exit_code == 0, result.output
     assert "scan: 7 kernels in 1.5 s of a core; left: publishing" in result.output
     for name in ("publishing", "scan"):
-        stamp.set_compiled(name)
+        marker.set_compiled(name)
     assert "all kernels are compiled for scan" in CliRunner().invoke(app, ["scan"]).output
 
 

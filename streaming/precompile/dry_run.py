@@ -47,8 +47,8 @@ def indexed(algorithm: str, options: Mapping[str, Any], kind: Kind = "alike") ->
     return state
 
 
-def rehearse(state: State, settings: TaskSettings) -> None:
-    """The work of tasks, with the index of a state."""
+def match(state: State, settings: TaskSettings) -> None:
+    """Do the work of tasks with the index of a state."""
     here = replace(state, broadcast=_Kept, share=None, _handles={})
     unbounded = replace(settings, memory_mb=0)
     both = rows(2 * FEWEST_DOCUMENTS, FEW_EVENTS)
@@ -60,10 +60,10 @@ def rehearse(state: State, settings: TaskSettings) -> None:
 
 def run(algorithm: str, options: Mapping[str, Any] | None = None) -> None:
     """Index and match with an algorithm. Raises what `indexed` raises."""
-    chooses = bool(ALGORITHMS[algorithm].chooses)  # what it chooses from is rehearsed too
+    chooses = bool(ALGORITHMS[algorithm].chooses)  # what it chooses from runs too
     kinds: list[Kind] = ["alike", "repeated"] if chooses else ["alike", "sparse", "listed"]
     for kind in kinds:  # algorithms may have other kernels for each
-        rehearse(indexed(algorithm, options or {}, kind), TaskSettings())
+        match(indexed(algorithm, options or {}, kind), TaskSettings())
 
 
 def rows(changes: int, events: int, kind: Kind = "alike") -> pa.Table:
