@@ -62,7 +62,7 @@ log = logger("sluice.job")
 
 
 def check(settings: Settings) -> None:
-    """Raises JobError if options cannot be used, before Spark starts."""
+    """Check the options before Spark starts. Raises JobError if they cannot be used."""
     _registry(settings)
     sources.check(settings.kafka.client, settings.kafka.spark)
 
@@ -127,7 +127,7 @@ def slots(settings: Settings, sink: TransactionalSink, topics: Topics) -> Slots:
 
 
 def _partitions(settings: Settings, topics: Topics) -> list[tuple[str, int]]:
-    """Those of both topics that the job reads."""
+    """The partitions of both topics that the job reads, by topic."""
     counts = topics.counts(source_topics(settings).values())
     return [(topic, partition) for topic, n in counts.items() for partition in range(n)]
 
@@ -303,7 +303,7 @@ def monitored(settings: Settings, watch: Watch, past: RestartHistory | None) -> 
 
 
 def observer(settings: Settings, monitor: Monitor, last: ExitStack) -> Observer:
-    """The observer of each batch. `last` sends the remaining traces at the end.
+    """The observers of each batch. `last` sends the remaining traces at the end.
 
     Call it once Spark's JVM runs: OpenTelemetry starts threads in every process that is forked from ours.
     """
@@ -320,7 +320,7 @@ def _registry(settings: Settings) -> RegistrySettings | None:
 
 
 def names(settings: Settings, topics: Topics) -> Names:
-    """The names; asks the broker for the id of the subscriptions topic. Raises JobError."""
+    """The names of topics, with the id of the subscriptions topic from the broker. Raises JobError."""
     subscriptions = settings.subscriptions.topic
     return Names(
         events=settings.events.topic,

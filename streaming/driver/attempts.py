@@ -28,7 +28,8 @@ class Sink(Protocol):
 def commit(
     sink: Sink, names: Names, make: Callable[[], Iterable[Record]], positions: Mapping[SourcePartition, int]
 ) -> tuple[int, float, float]:
-    """The number of aborts, and the sink's result. `make` composes the records, for each attempt again."""
+    """Commit a transaction; returns the number of aborts, and the sink's result. `make` composes the records, for each
+    attempt again."""
     offsets = {(names.source(source), p): offset for (source, p), offset in positions.items()}
     deadline = RetryDeadline(LEAST_ATTEMPTS)
     while True:
@@ -52,14 +53,14 @@ class RetryDeadline:
     _until: float = 0.0  # by the monotonic clock
 
     def ends(self, progress: bool = False) -> bool:
-        """Called after each attempt that failed."""
+        """Count an attempt that failed; returns whether it was the last."""
         self.failures = 1 if progress else self.failures + 1
         if self.failures == 1:
             self._until = time.monotonic() + KEEP_TRYING_S
         return self.failures >= self.least and time.monotonic() > self._until
 
     def pause(self) -> None:
-        """Called before the next attempt."""
+        """Wait before the next attempt."""
         time.sleep(min(LONGEST_PAUSE_S, 0.05 * (self.failures - 1)))
 
 

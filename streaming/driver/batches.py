@@ -56,7 +56,7 @@ class SparkBatches:
                 self._rest()
 
     def _rest(self) -> None:
-        """The work between two batches, while there is none."""
+        """Do the work between two batches."""
         try:
             self._pipeline.rest()
         except BaseException as error:

@@ -36,7 +36,7 @@ Row = TypeVar("Row")
 
 
 class WorkersLost(Exception):
-    """The workers died on the rows. `again`: another try may succeed."""
+    """Raised where the workers died on the rows. `again`: another try may succeed."""
 
     def __init__(self, reason: str, again: bool) -> None:
         super().__init__(reason)

@@ -169,7 +169,7 @@ class Pipeline:
             self.observer.deleted(deleted)
 
     def _look_for_gaps(self, rows: Sequence[Row]) -> None:
-        """Among the offsets of the events in these rows."""
+        """Look for gaps among the offsets of the events in these rows."""
         records: Counter[int] = Counter()
         last: dict[int, int] = {}
         for row in rows:
@@ -250,8 +250,8 @@ class BatchRun:
         return Isolation(self._published, self._places, _only, self._aside)
 
     def _published(self, batch: DataFrame) -> list[Row]:
-        """The workers' rows of a batch: again and again, until no task lacks a topic, and none was fenced. What was
-        published meanwhile is dropped from the batch by its offsets.
+        """Publish a batch, again and again, until no task lacks a topic, and none was fenced; returns the other rows of
+        the workers. What was published meanwhile is dropped from the batch by its offsets.
 
         Raises Misread unless the timestamps are exact; WorkersLost, JobError, or our own error.
         """
@@ -309,7 +309,7 @@ class BatchRun:
         return {topic for report in reports for topic in report.missing}
 
     def _wanted(self, batch: DataFrame, n: int) -> Wants:
-        """The deliveries that subscribers would get without a quota. Nobody asks where there is none."""
+        """The deliveries that subscribers would get without a quota; not counted where there is none."""
         if not self.pipeline.delivery_quota.most:
             return Counter()
         return wants(self._stage(batch.filter(f"source = {EVENTS:d}"), n, None))

@@ -29,7 +29,7 @@ Ends = Mapping[tuple[str, int], int]  # (topic, partition) -> the offset after t
 
 
 class Misread(Exception):
-    """The batch has timestamps that Spark cannot represent, or misrepresents."""
+    """Raised for a batch with timestamps that Spark cannot represent, or misrepresents."""
 
 
 def misread(trace: str) -> bool:

@@ -238,7 +238,7 @@ def read_text(location: str) -> str:
 
 
 def _check_source(spark: SparkSession) -> None:
-    """Raises JobError if Spark has no Kafka connector."""
+    """Check that Spark has a Kafka connector. Raises JobError."""
     jvm: Any = spark._jvm
     try:
         sql: Any = spark._jsparkSession
@@ -268,7 +268,7 @@ def _quiet(spark: SparkSession, *loggers: str) -> None:
 
 
 def _check(config: Mapping[str, str]) -> None:
-    """Raises JobError if the settings of a session are such that a job cannot work."""
+    """Check that a job can work with the settings of a session. Raises JobError."""
     if config.get("spark.stage.maxConsecutiveAttempts") != "1":
         raise JobError(
             "spark.stage.maxConsecutiveAttempts must be 1: tasks of a stage that Spark runs again would publish "
@@ -317,7 +317,7 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratc
 
 
 def class_archive(jars: Path) -> ClassArchive:
-    """Of a local job's JVM."""
+    """The class archive of a local job's JVM."""
     return ClassArchive([jars, Path(_find_spark_home()) / "jars"])
 
 

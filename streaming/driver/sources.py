@@ -38,7 +38,8 @@ LEAST_EVENTS = 100
 
 
 def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
-    """Raises JobError if Kafka's two clients have different options. The Java one would wait minutes for an answer."""
+    """Check that Kafka's two clients have the same protocol: the Java one would wait minutes for an answer. Raises
+    JobError."""
     ours, theirs = (options.get(PROTOCOL, "plaintext") for options in (client, spark))
     if ours.lower() != theirs.lower():
         raise JobError(

@@ -50,7 +50,7 @@ def _is_valid(path: Path) -> bool:
 
 
 def set_compiled(algorithm: str) -> None:
-    """Call in a process that has called all of the kernels. Raises OSError."""
+    """Remember the kernels as compiled. Call in a process that has called all of them. Raises OSError."""
     there = places()
     if there is not None and there.write is not None:
         directories = {str(directory) for kernel in called() for directory in kernel._cache.directories()}

@@ -179,8 +179,8 @@ def _claim(file: Path, query: str) -> None:
 
 
 def check_owner(content: bytes, location: str, query: str) -> None:
-    """Raises CheckpointInUse if a `query.json` of this content names another query, or none. A crash of the machine can
-    leave it empty."""
+    """Check the content of a `query.json`, which a crash of the machine can leave empty. Raises CheckpointInUse if it
+    names another query, or none."""
     if not content:
         return
     try:

@@ -25,14 +25,14 @@ POLL_S = 0.05
 
 @dataclass(frozen=True)
 class RestartHistory:
-    """What a supervised process knows: its history, and where to tell that it has progressed."""
+    """The history of a supervised process, and the pipe on which it reports progress."""
 
     restarts: int = 0
     exit_code: int | None = None  # of the last of them; a signal is negative
     progress: int | None = None  # a file descriptor, on which it writes a byte
 
     def tell_progress(self) -> None:
-        """Tell the supervisor that something is done, so that the next process starts without a pause."""
+        """Report progress to the supervisor, so that the next process starts without a pause."""
         if self.progress is not None:
             os.write(self.progress, b"+")
 
@@ -87,7 +87,7 @@ def supervise(
 
 
 def _anything(pipe: int) -> bool:
-    """Whether anything was written to it. It is closed."""
+    """Close a pipe; returns whether anything was written to it."""
     with open(pipe, "rb", buffering=0) as file:
         os.set_blocking(pipe, False)
         return bool(file.read(1))

@@ -51,7 +51,7 @@ class Compactor:
         files: Mapping[Part, Path] | None = None,
         lend: Callable[[Path], object] = lambda path: None,
     ) -> None:
-        """`lend` is called in the background with each file that will be shared."""
+        """Call `lend` in the background with each file that will be shared."""
         self._store = store
         self._processes = processes
         self._lend = lend

@@ -18,13 +18,13 @@ class EventAverages:
     batches: float = 0.0  # for each event, how many were matched at once
 
     def plus(self, events: int, attributes: int, batches: int) -> EventAverages:
-        """With these events. The more come, the less those before them count."""
+        """The averages with these events. The more come, the less the earlier ones count."""
         total = self.events + events
         kept = min(1.0, LAST / max(total, 1.0))
         return EventAverages(kept * total, kept * (self.attributes + attributes), kept * (self.batches + batches))
 
     def options(self) -> Mapping[str, float]:
-        """By the option of an algorithm (`Algorithm.weighs`); empty while too few events were seen.
+        """The averages by the option of an algorithm (`Algorithm.weighs`); empty while too few events were seen.
 
         A batch counts as often as it has events, because time is spent on events, so a backlog outweighs quiet hours.
         """

@@ -84,7 +84,7 @@ class RefusedChanges:
 
     @classmethod
     def of(cls, partition: int, refused: Set[tuple[int, int]], decisions: Decisions) -> RefusedChanges:
-        """Those of `refused`, given as (partition, offset), and those that the decisions tell."""
+        """Select the changes of a partition from `refused`, given as (partition, offset), and from the decisions."""
         decided = {
             id: (d.word[1] if d.word and d.word[0] == partition else -1, d.read_up_to.get(partition, 0))
             for id, d in decisions

@@ -21,12 +21,12 @@ class Refusals:
 
 
 def write(path: Path, places: Iterable[Place]) -> None:
-    """Write a file, whole or not at all; of the same changes always the same. Raises OSError."""
+    """Write a file, whole or not at all; the same changes give the same bytes. Raises OSError."""
     columns = np.array(sorted(places), np.int64).reshape(-1, 2).T
     packing.write(path, Refusals(*(np.ascontiguousarray(column) for column in columns)))
 
 
 def read(path: Path) -> set[Place]:
-    """Raises OSError, and MatchingError if the file is spoiled."""
+    """Read a file. Raises OSError, and MatchingError if it is corrupted."""
     refusals = packing.read(path, Refusals, check=True)
     return set(zip(refusals.partition.tolist(), refusals.offset.tolist(), strict=True))

@@ -51,7 +51,7 @@ class Files(Protocol):
 
 
 class Directory:
-    """`Files` by their URL. Raises StorageFailed, and JobError if Spark has no such file system."""
+    """`Files` of a directory by its URL. Raises StorageFailed, and JobError if Spark has no such file system."""
 
     def __init__(self, spark: SparkSession, url: str) -> None:
         self.url = url.rstrip("/")
@@ -153,7 +153,7 @@ class Copy:
         return f"{self._directory.url}/{part.name}"
 
     def back(self, part: str) -> None:
-        """The next `update` may delete the part of this name."""
+        """Let the next `update` delete the part of this name."""
         with self._deciding:
             self._lent.discard(part)
 

@@ -119,7 +119,7 @@ class State:
                 self._retired = (*self._retired, handle.name)[-RETIRED:]
 
     def close(self) -> None:
-        """Save it. Executors of a session that goes on are not to look for its files."""
+        """Save the state. Executors of a session that goes on are not to look for its files."""
         for handle in self._handles.values():
             if isinstance(handle.broadcast, RemoteFile):
                 handle.close()

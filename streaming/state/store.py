@@ -48,8 +48,9 @@ class Manifest:
 
 
 class Store:
-    """One process at a time uses the directory; the checkpoint's lock sees to that. With a `copy`, which is made first,
-    what is saved is there too when a method returns, and each that writes raises StorageFailed or Fenced if it fails.
+    """A directory that one process at a time uses; the checkpoint's lock sees to that. With a `copy`, which is made
+    first, what is saved is there too when a method returns, and each that writes raises StorageFailed or Fenced if it
+    fails.
     """
 
     def __init__(self, directory: Path, copy: Copy | None = None) -> None:

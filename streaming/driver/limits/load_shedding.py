@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 @dataclass
 class LoadShedder:
-    """While events wait longer than `after_ms` (0: never), batch after batch has the next of the rates F, the share of
-    deliveries that may be wrong (`wpa_rein`). When they wait less than half of that, matching is exact again."""
+    """Lets more deliveries be wrong (`wpa_rein`) while events wait longer than `after_ms` (0: never): batch after batch
+    has the next of the rates F, the share that may be wrong. When they wait less than half of that, matching is exact
+    again."""
 
     after_ms: int
     rates: Sequence[float]

@@ -25,7 +25,7 @@ FIRST_S = 600.0
 
 
 class Cancelling(Protocol):
-    """`begin` and `end` enclose a job, in the thread that starts it; `cancel` ends it, from another thread."""
+    """Cancels a job: `begin` and `end` enclose it, in the thread that starts it; `cancel` ends it, from another."""
 
     def begin(self) -> None: ...
 
