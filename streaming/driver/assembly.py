@@ -51,7 +51,7 @@ from streaming.publishing.delivery import DeliveryRule
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
 from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, SubscriptionsTopic, restore
-from streaming.state.state import AT_ONCE, FALLBACK_ALGORITHM, Index, State
+from streaming.state.state import FALLBACK_ALGORITHM, MOST_MOVED_SUBSCRIPTIONS, Index, State
 from streaming.state.store import Store
 from streaming.worker.settings import TaskSettings
 
@@ -73,7 +73,7 @@ def checked_empty_state(settings: Settings, is_ready: Callable[[str], bool]) -> 
     """
     chosen = settings.matching
     try:
-        empty = Snapshot(0, chosen.algorithm, chosen.options, most=AT_ONCE, shards=chosen.shards)
+        empty = Snapshot(0, chosen.algorithm, chosen.options, most=MOST_MOVED_SUBSCRIPTIONS, shards=chosen.shards)
         inspect.signature(ALGORITHMS[chosen.algorithm].build).bind(None, **chosen.options)
         if not is_ready(chosen.algorithm):
             empty = replace(empty, algorithm=FALLBACK_ALGORITHM, options={})

@@ -18,7 +18,7 @@ log = logger("sluice.batch")
 
 KEEP_TRYING_S = 30.0  # since the first failure
 LONGEST_PAUSE_S = 1.0  # between two attempts
-ABSENT_S = 5.0  # after which tasks ask for missing topics again
+MISSING_TOPICS_S = 5.0  # after which tasks ask for missing topics again
 
 
 class Sink(Protocol):
@@ -76,6 +76,6 @@ class MissingTopicsCache:
         self._since = self._since or time.monotonic()
 
     def topics(self) -> frozenset[str]:
-        if self._since and time.monotonic() > self._since + ABSENT_S:
+        if self._since and time.monotonic() > self._since + MISSING_TOPICS_S:
             self._topics, self._since = frozenset(), 0.0
         return self._topics

@@ -18,7 +18,7 @@ from streaming.index import notes
 from streaming.rows import AcceptedChange, ConsumerRecord, Refusal, SourcePartition
 from streaming.state.first_load import Chosen, Slice
 
-ANSWERED_AT_ONCE = 10_000  # changes, in a transaction of the first start
+STATUSES_PER_TRANSACTION = 10_000  # changes, in a transaction of the first start
 
 
 def publish_statuses(
@@ -36,7 +36,7 @@ def publish_statuses(
     """
 
     def answer(statuses: Iterator[Record]) -> None:
-        while some := list(islice(statuses, ANSWERED_AT_ONCE)):
+        while some := list(islice(statuses, STATUSES_PER_TRANSACTION)):
             commit(sink, names, partial(iter, some), {})
 
     refused = [row for slice_ in slices for row in slice_.refusals]

@@ -18,7 +18,7 @@ from streaming.log import logger
 
 log = logger("sluice.batch")
 
-TRIES = 3
+PIECE_TRIES = 3
 PIECE_BYTES = 64 << 20  # keys and values
 
 # Spark tells us by the text of an exception alone what happened. Of these it would be the same the next time.
@@ -88,13 +88,13 @@ class Isolation(Generic[Batch, Row]):
 
     def _piece(self, batch: Batch, places: Int64 | None) -> Iterator[list[Row]]:
         try:
-            rows = self._tried(batch, TRIES if places is None or len(places) == 1 else 1)
+            rows = self._tried(batch, PIECE_TRIES if places is None or len(places) == 1 else 1)
         except WorkersLost as reason:
             places = self.places(batch) if places is None else places
             log.warning("workers lost", reason=str(reason), rows=len(places))
             if len(places) < 2:
                 # If workers fail even on an empty batch, the row is not the cause.
-                self._tried(self.only(batch, places[:0]), TRIES)
+                self._tried(self.only(batch, places[:0]), PIECE_TRIES)
                 yield self.aside(batch, str(reason)) if len(places) else []
                 return
         else:

@@ -44,7 +44,7 @@ from streaming.publishing import warm_up as publishing
 from streaming.rows import SourcePartition, of_source
 from streaming.state import remote
 from streaming.state.first_load import Slice
-from streaming.state.pool import BACKGROUND, processes
+from streaming.state.pool import BACKGROUND_NICENESS, processes
 from streaming.state.restore import Restored
 from streaming.state.state import FALLBACK_ALGORITHM, Index, State
 from streaming.state.store import Store
@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 # How often Spark asks Kafka for offsets while there is nothing to do. Otherwise a batch follows the last one at once.
 IDLE = "20 milliseconds"
-FAR = 4  # times as many, or as few, events per batch
+FAR_FACTOR = 4  # times as many, or as few, events per batch
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class JobRun:
         with (
             assembly.monitored(settings, watch, self.past) as (monitor, url),
             self._restoring(restore) as restored_with,
-            processes(1, BACKGROUND) as background,
+            processes(1, BACKGROUND_NICENESS) as background,
             ThreadPoolExecutor(1) as compiler,
-            processes(os.cpu_count() or 1, BACKGROUND) as compilers,
+            processes(os.cpu_count() or 1, BACKGROUND_NICENESS) as compilers,
             ExitStack() as last,
         ):
             state = None
@@ -184,7 +184,7 @@ class JobRun:
         """The limit, or the one of `now` while the right one is not far from it: each change takes seconds."""
         most = self.settings.events.max_per_batch
         right = sources.events_per_batch(most, state)
-        return now if now / FAR < right < min(most, now * FAR) else right
+        return now if now / FAR_FACTOR < right < min(most, now * FAR_FACTOR) else right
 
     def _take_over(self, spark: SparkSession, pipeline: Pipeline, restored: Restored) -> None:
         """Do everything that precedes the first batch, the query's first start included, and claim the checkpoint."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Opens = Callable[[Path], AbstractContextManager[SparkSession]]  # a session, given a directory for temporary files
-LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # of a disk
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)  # of a disk
 
 
 def run(
@@ -75,7 +75,7 @@ def run(
     except (Py4JError, ConnectionError) as error:
         raise SparkFailed(f"Spark's JVM has ended: {error}") from error
     except OSError as error:
-        if error.errno not in LACKING and not checkpoint.obstacle(settings.query.checkpoint):
+        if error.errno not in DISK_ERRORS and not checkpoint.obstacle(settings.query.checkpoint):
             raise
         raise StorageFailed(checkpoint.failure(error, settings.query.checkpoint)) from error
     except JobError:

@@ -69,9 +69,9 @@ OUTPUT = from_arrow_schema(PACKED)
 BETWEEN = from_arrow_schema(SHIPPED)
 BEYOND_SPARK = "a record has one beyond those that Spark knows"
 OF_ANOTHER_CALENDAR = "a record has one that Spark takes for another calendar's or zone's"
-SMALL = 2_000  # rows that are worth one task more
+SMALL_TASK_ROWS = 2_000  # that are worth one task more
 ROWS_PER_PARTITION = 25  # likewise, for each partition that each task writes to
-LARGE = 8 << 10  # bytes of a row, on average: then a batch is looked at before it is matched
+LARGE_ROW_BYTES = 8 << 10  # on average: then a batch is looked at before it is matched
 
 
 @dataclass
@@ -130,7 +130,7 @@ class Pipeline:
         if report.rows:
             report.counts["deleted_unread"] += self.deleted.count()
             self._rows, self._partitions = report.rows, report.partitions
-            self.careful = report.bytes > LARGE * report.rows
+            self.careful = report.bytes > LARGE_ROW_BYTES * report.rows
             self.load_shedder.seen(report.waited_ms)
             snapshot = self.state.snapshot
             report.state = {"version": self.state.version, "subscriptions": len(snapshot), "parts": len(snapshot.parts)}
@@ -184,7 +184,7 @@ class Pipeline:
         Every slot has records for nearly every partition, and the broker works about 0.2 ms for each partition of a
         transaction. With a thousand topics that is more than a task of 10,000 events.
         """
-        return min(self.tasks, 1 + self._rows // max(SMALL, ROWS_PER_PARTITION * self._partitions))
+        return min(self.tasks, 1 + self._rows // max(SMALL_TASK_ROWS, ROWS_PER_PARTITION * self._partitions))
 
     def reached(self, offsets: Offsets) -> None:
         """Take note of offsets that slots have committed."""

@@ -22,7 +22,7 @@ from streaming.kafka.clients import EARLIEST, Cluster
 from streaming.kafka.errors import is_passing, is_without_group, translate
 from streaming.rows import EVENTS, INPUT, SUBSCRIPTIONS, Source, SourcePartition
 
-ROWS = 10_000  # of a piece
+PIECE_ROWS = 10_000
 TIMEOUT_S = 60.0
 
 Ends = Mapping[tuple[str, int], int]  # (topic, partition) -> the offset after the last
@@ -69,7 +69,7 @@ class Rereading:
         with closing(self.cluster.reader(auto_offset_reset=EARLIEST, queued_max_messages_kbytes=4096)) as consumer:
             consumer.assign([TopicPartition(topic, partition, begin) for partition, (begin, _) in spans.items()])
             while left:
-                for message in consumer.consume(ROWS - len(piece), 0.2):
+                for message in consumer.consume(PIECE_ROWS - len(piece), 0.2):
                     error = message.error()
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         if is_passing(error) or is_without_group(error):
@@ -84,7 +84,7 @@ class Rereading:
                         size += len(message.key() or b"") + len(message.value() or b"")
                     if error is not None or offset >= left[partition] - 1:
                         del left[partition]
-                    if len(piece) >= ROWS or size >= PIECE_BYTES:
+                    if len(piece) >= PIECE_ROWS or size >= PIECE_BYTES:
                         yield piece
                         piece, size = [], 0
                         deadline = time.monotonic() + TIMEOUT_S

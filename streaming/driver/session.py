@@ -32,7 +32,7 @@ CODE = Path(__file__).resolve().parents[2]
 
 log = logger("sluice.job")
 
-ATTEMPTS = 3  # at starting the JVM
+START_ATTEMPTS = 3  # at starting the JVM
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # in names; Spark's own default
 # Spark's log of an idle query has several lines for each time that it asks for offsets, 50 times a second.
 QUERY = "org.apache.spark.sql.execution.streaming"
@@ -145,7 +145,7 @@ def _created(config: Mapping[str, str]) -> SparkSession:
 
     A job calls it in a thread: in the main one Spark would replace the handler of SIGINT by one that cancels jobs."""
     shown = SparkConf(loadDefaults=False).setAll([item for item in config.items() if not SECRET.search(item[0])])
-    for attempt in range(ATTEMPTS):
+    for attempt in range(START_ATTEMPTS):
         try:
             SparkContext._ensure_initialized(conf=shown)  # the JVM's arguments, which every user of the host can see
             return SparkSession.builder.config(map=dict(config)).getOrCreate()
@@ -157,7 +157,7 @@ def _created(config: Mapping[str, str]) -> SparkSession:
             log.warning("Spark's JVM ended while it started", exit_code=code)
         time.sleep(1.0 + attempt)
     raise JobError(
-        f"Spark's JVM ended while it started, {ATTEMPTS} times, with exit code {code}; standard error says why. "
+        f"Spark's JVM ended while it started, {START_ATTEMPTS} times, with exit code {code}; standard error says why. "
         "It must be Java 17 or newer (JAVA_HOME), and take what spark.options has for the driver"
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-LAST = 1_000_000  # events, about, that count
-LEAST = 1_000  # events without which nothing is known
+RECENT_EVENTS = 1_000_000  # about, that count
+KNOWN_FROM_EVENTS = 1_000  # without which nothing is known
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class EventAverages:
     def plus(self, events: int, attributes: int, batches: int) -> EventAverages:
         """The averages with these events. The more come, the less the earlier ones count."""
         total = self.events + events
-        kept = min(1.0, LAST / max(total, 1.0))
+        kept = min(1.0, RECENT_EVENTS / max(total, 1.0))
         return EventAverages(kept * total, kept * (self.attributes + attributes), kept * (self.batches + batches))
 
     def options(self) -> Mapping[str, float]:
@@ -28,6 +28,6 @@ class EventAverages:
 
         A batch counts as often as it has events, because time is spent on events, so a backlog outweighs quiet hours.
         """
-        if self.events < LEAST:
+        if self.events < KNOWN_FROM_EVENTS:
             return {}
         return {"attributes": max(self.attributes / self.events, 1.0), "batch": self.batches / self.events}

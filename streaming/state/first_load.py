@@ -29,7 +29,7 @@ from streaming.kafka.errors import is_passing, is_without_group, translate
 from streaming.rows import ConsumerRecord, Refusal
 from streaming.worker.compiling import ChangeRecords, Paused, Withdrawn, compile_changes, nothing
 
-SLICE = 25_000  # offsets
+SLICE_OFFSETS = 25_000
 TIMEOUT_S = 60.0
 
 Ranges = Mapping[int, tuple[int, int]]  # partition -> the first offset and the one after the last
@@ -101,11 +101,11 @@ class RefusedChanges:
 
 
 def spans(cluster: Cluster, topic: str, ranges: Ranges) -> list[Span]:
-    """The ranges in the order of the topic, in spans of SLICE offsets."""
+    """The ranges in the order of the topic, in spans of SLICE_OFFSETS offsets."""
     return [
-        Span(cluster, topic, partition, begin, min(begin + SLICE, high))
+        Span(cluster, topic, partition, begin, min(begin + SLICE_OFFSETS, high))
         for partition, (low, high) in sorted(ranges.items())
-        for begin in range(low, high, SLICE)
+        for begin in range(low, high, SLICE_OFFSETS)
     ]
 
 

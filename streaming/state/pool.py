@@ -16,8 +16,8 @@ from streaming.log import logger
 
 log = logger("sluice.state")
 
-BACKGROUND = 19  # nice: what else runs on the machine goes first
-TRIES = 3  # in a row, that end with a killed process
+BACKGROUND_NICENESS = 19  # what else runs on the machine goes first
+EXECUTOR_TRIES = 3  # in a row, that end with a killed process
 
 
 @contextmanager
@@ -39,8 +39,8 @@ def processes(n: int, nice: int = 0) -> Iterator[Executor]:
 class RestartingExecutor(Executor):
     """An executor that is replaced when one of its processes is killed, which breaks the whole executor.
 
-    The new one repeats all unfinished work. After TRIES executors in a row that broke without finishing any, it fails
-    with the error of the last.
+    The new one repeats all unfinished work. After EXECUTOR_TRIES executors in a row that broke without finishing any,
+    it fails with the error of the last.
     """
 
     def __init__(self, made: Callable[[], Executor]) -> None:
@@ -90,7 +90,7 @@ class RestartingExecutor(Executor):
         with self._lock:
             if executor is self._executor and not self._ended:  # the first to notice
                 self._broken += 1
-                if self._broken < TRIES:
+                if self._broken < EXECUTOR_TRIES:
                     log.warning("a process was killed, its work is done again", reason=str(error))
                     self._executor = self._made()
             replaced = executor is not self._executor

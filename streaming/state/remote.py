@@ -32,8 +32,8 @@ from streaming.process.checkpoint import check_owner
 from streaming.state import refusals
 
 OWNER, VERSION, REFUSED = "owner-", "version-", "refused-"
-LACKING = ("UnsupportedFileSystem", "ClassNotFound", "NoClassDefFound")  # Java: there is no package
-AT_ONCE = 8  # downloads: an object store answers each of them slowly
+MISSING_PACKAGE = ("UnsupportedFileSystem", "ClassNotFound", "NoClassDefFound")  # Java: there is no package
+DOWNLOADS_AT_ONCE = 8  # an object store answers each of them slowly
 
 
 class Files(Protocol):
@@ -89,7 +89,7 @@ class Directory:
             yield
         except Py4JJavaError as error:
             reason = error.java_exception.toString()
-            if any(sign in reason for sign in LACKING):
+            if any(sign in reason for sign in MISSING_PACKAGE):
                 raise JobError(
                     f"query.checkpoint = {self.url}: {reason}; give Spark the package of this file system with all "
                     "that it needs: for s3a:// the jars that `make s3` puts into jars/s3, or hadoop-aws, Amazon's "
@@ -129,7 +129,7 @@ class Copy:
             if name.startswith(OWNER):
                 directory.delete(name)
         self._there = {name for name in names if not name.startswith((OWNER, REFUSED))}  # parts and manifests
-        with ThreadPoolExecutor(AT_ONCE) as downloads:
+        with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as downloads:
             downloaded = [downloads.submit(directory.get, name, local / name) for name in self._there]
         for download in downloaded:
             download.result()

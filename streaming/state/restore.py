@@ -19,7 +19,7 @@ from streaming.kafka.clients import Cluster, read
 from streaming.log import logger
 from streaming.rows import SUBSCRIPTIONS, SourcePartition, of_source
 from streaming.state.first_load import (
-    SLICE,
+    SLICE_OFFSETS,
     Chosen,
     Ranges,
     RefusedChanges,
@@ -39,7 +39,7 @@ from streaming.state.store import Store
 log = logger("sluice.state")
 
 SAY_EVERY_S = 2.0
-NAMED = 5  # ids that a warning lists
+NAMED_IDS = 5  # that a warning lists
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _warn_of_lost(decisions: Decisions, last: LastWords[tuple[int, int]], ends: 
         if decision.in_force and decision.in_force[1] < ends.get(decision.in_force[0], 0) and id not in last
     ]
     if lost:
-        fields = {"subscriptions": len(lost), "ids": lost[:NAMED]}
+        fields = {"subscriptions": len(lost), "ids": lost[:NAMED_IDS]}
         log.warning(
             "subscriptions that were in force are not in their topic any more: a refused change took the place of each",
             **fields,
@@ -170,7 +170,7 @@ def _load(topic: SubscriptionsTopic, ranges: Ranges, store: Store, decisions: De
             logged_s = time.monotonic()
             log.info("reading subscriptions", done=done, of=total)
 
-    few = sum(end - begin for begin, end in ranges.values()) <= SLICE
+    few = sum(end - begin for begin, end in ranges.values()) <= SLICE_OFFSETS
     with _pool(os.cpu_count() or 1, few) as pool:
         return load(pool, spans(cluster, topic.name, ranges), store.directory, refused, progress)
 

@@ -23,8 +23,8 @@ from streaming.state.event_averages import EventAverages
 from streaming.worker.matching import Work
 from streaming.worker.settings import TaskSettings
 
-AT_ONCE = 8_192  # subscriptions that a batch's changes may move between parts
-RETIRED = 16  # files that workers are told to delete: the latest
+MOST_MOVED_SUBSCRIPTIONS = 8_192  # that a batch's changes may move between parts
+RETIRED_PARTS = 16  # whose files workers delete: the latest
 FALLBACK_ALGORITHM = "scan"  # matches where the index cannot yet; has no index to build, and few kernels
 
 Index = tuple[str, Mapping[str, Any]]  # an algorithm and its options
@@ -116,7 +116,7 @@ class State:
             handle = self._handles.pop(gone)
             handle.close()
             if isinstance(handle.broadcast, RemoteFile):
-                self._retired = (*self._retired, handle.name)[-RETIRED:]
+                self._retired = (*self._retired, handle.name)[-RETIRED_PARTS:]
 
     def close(self) -> None:
         """Save the state. Executors of a session that goes on are not to look for its files."""

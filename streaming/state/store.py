@@ -32,7 +32,7 @@ from streaming.state.remote import Copy
 
 log = logger("sluice.state")
 
-KEPT = 2  # manifests
+KEPT_MANIFESTS = 2
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Store:
     def save(self, manifest: Manifest) -> None:
         """Save a manifest. Raises OSError."""
         packing.write(self.directory / f"version-{manifest.version:020d}", manifest)
-        kept = dict(self._whole()[:KEPT])
+        kept = dict(self._whole()[:KEPT_MANIFESTS])
         for old in self._manifests():
             if old not in kept:
                 old.unlink()

@@ -14,7 +14,7 @@ from streaming.worker.publication import Quota
 
 Wants = Counter[tuple[int, int, str]]  # deliveries by partition, second and subscriber
 
-REMEMBERED = 120  # seconds, those that were counted in last: late events count with those of their own second
+REMEMBERED_S = 120  # those that were counted in last: late events count with those of their own second
 
 
 @dataclass
@@ -100,7 +100,7 @@ class DeliveryQuota:
             counts = self._count.pop(second, None) or Counter()
             counts[subscriber] += n
             self._count[second] = counts  # the last of them now
-        for second in list(self._count)[:-REMEMBERED]:
+        for second in list(self._count)[:-REMEMBERED_S]:
             del self._count[second]
 
 

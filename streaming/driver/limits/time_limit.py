@@ -18,8 +18,8 @@ from streaming.log import logger
 
 log = logger("sluice.batch")
 
-FACTOR = 10  # of the longest of the last jobs
-REMEMBERED = 100  # jobs
+LIMIT_FACTOR = 10  # of the longest of the last jobs
+REMEMBERED_JOBS = 100
 # The workers of the first batches may load kernels, or compile them on a processor that is not the driver's.
 FIRST_S = 600.0
 
@@ -54,7 +54,7 @@ class TaggedJobs:
 
 @dataclass
 class TimeLimit:
-    """How long the tasks of a batch may take: FACTOR times the longest of the last REMEMBERED, and never less than
+    """How long the tasks of a batch may take: LIMIT_FACTOR times the longest of the last REMEMBERED_JOBS, and at least
     `least_s`.
 
     To cancel too early costs time but nothing else: what tasks have committed stays, the rest is matched again.
@@ -62,10 +62,10 @@ class TimeLimit:
 
     jobs: Cancelling
     least_s: float
-    _took_s: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED), init=False)
+    _took_s: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED_JOBS), init=False)
 
     def seconds(self) -> float:
-        return max(self.least_s, FACTOR * max(self._took_s) if self._took_s else FIRST_S)
+        return max(self.least_s, LIMIT_FACTOR * max(self._took_s) if self._took_s else FIRST_S)
 
     @contextmanager
     def watched(self) -> Iterator[threading.Event]:

@@ -102,7 +102,7 @@ class World:
     def install(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(first_load, "_records", self.records)
         patch.setattr(restore_module, "read", self.statuses)
-        patch.setattr(first_load, "SLICE", 5)
+        patch.setattr(first_load, "SLICE_OFFSETS", 5)
         patch.setattr(restore_module, "processes", _at_once)
         patch.setattr(pipeline.Pipeline, "slots_needed", lambda self: self.tasks)  # all have work
         patch.setattr(compaction, "SAVE_EVERY_S", 0.0)

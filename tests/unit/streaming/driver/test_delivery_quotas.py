@@ -13,7 +13,7 @@ import pytest
 from streaming.documents import records
 from streaming.documents.records import NO_TIMESTAMP, Record
 from streaming.driver import pipeline as pipeline_module
-from streaming.driver.limits.quotas import REMEMBERED, DeliveryQuota
+from streaming.driver.limits.quotas import REMEMBERED_S, DeliveryQuota
 from streaming.driver.pipeline import Pipeline
 from streaming.errors import ExecutorLost, Unsettled
 from streaming.rows import EVENTS
@@ -86,7 +86,7 @@ def test_all_transactions_of_a_batch_are_counted(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("shards", [1, 2])
 def test_the_lowest_partition_comes_first_whichever_task_has_it(shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_module, "SMALL", 1)
+    monkeypatch.setattr(pipeline_module, "SMALL_TASK_ROWS", 1)
     p = limited(3, tasks=3)
     step(p, change(1, "b", None), change(2, "c", None))
     p.state.snapshot = replace(p.state.snapshot, shards=shards)
@@ -197,9 +197,9 @@ def test_late_events_count_with_their_second_for_a_while() -> None:
     p = limited(1)
     deliveries(p, 1_000, 10**15)
     assert deliveries(p, 1_000) == [OVER]
-    deliveries(p, *(1_000 * (2 + i) for i in range(REMEMBERED)))
+    deliveries(p, *(1_000 * (2 + i) for i in range(REMEMBERED_S)))
     assert deliveries(p, 1_000) == ["alice"]
-    assert len(p.delivery_quota._count) <= REMEMBERED
+    assert len(p.delivery_quota._count) <= REMEMBERED_S
 
 
 def test_events_without_a_timestamp_are_of_no_second() -> None:

@@ -60,7 +60,7 @@ def test_a_batch_that_nobody_dies_of_is_done_at_once() -> None:
 
 
 def test_an_accident_is_tried_again() -> None:
-    workers = Workers(accidents=isolation_module.TRIES - 1)
+    workers = Workers(accidents=isolation_module.PIECE_TRIES - 1)
     assert len(workers.run(tuple(range(8)))) == 1
     assert workers.looked == 0
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from streaming.driver.limits.time_limit import FACTOR, FIRST_S, REMEMBERED, TimeLimit
+from streaming.driver.limits.time_limit import FIRST_S, LIMIT_FACTOR, REMEMBERED_JOBS, TimeLimit
 from tests.support.patience import PATIENCE_S
 
 
@@ -41,8 +41,8 @@ def limit(least_s: float, *took_s: float) -> TimeLimit:
         (120, [], FIRST_S),
         (1_000, [], 1_000),
         (120, [0.1, 0.2], 120),
-        (120, [0.1, 50, 0.2], FACTOR * 50),
-        (120, [50, *REMEMBERED * [0.1]], 120),
+        (120, [0.1, 50, 0.2], LIMIT_FACTOR * 50),
+        (120, [50, *REMEMBERED_JOBS * [0.1]], 120),
     ],
 )
 def test_the_limit_is_a_multiple_of_the_longest_of_the_last_jobs(

@@ -26,7 +26,7 @@ from streaming.index import packing, parts
 from streaming.rows import SUBSCRIPTIONS
 from streaming.state import compaction
 from streaming.state.compaction import Compactor
-from streaming.state.event_averages import LEAST
+from streaming.state.event_averages import KNOWN_FROM_EVENTS
 from streaming.state.pool import processes
 from streaming.state.state import State
 from streaming.state.store import Store
@@ -209,7 +209,7 @@ def test_what_events_were_like_decides_about_the_index_of_a_part_that_is_compact
         ("other", {"bits": 9}, {"bits": 9}),
     ):
         state = started(Store(tmp_path), threads, replace(EMPTY, algorithm=algorithm, options=options))
-        state.seen = state.seen.plus(LEAST, 7 * LEAST, 50 * LEAST)
+        state.seen = state.seen.plus(KNOWN_FROM_EVENTS, 7 * KNOWN_FROM_EVENTS, 50 * KNOWN_FROM_EVENTS)
         for n in MANY:
             subscribe(state, n)
         settled(state)

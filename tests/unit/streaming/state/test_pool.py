@@ -62,7 +62,7 @@ def test_work_that_is_killed_again_and_again_fails(tmp_path: Path) -> None:
     """It may be what kills the process, as when it needs more memory than there is."""
     with processes(1) as executor, pytest.raises(BrokenExecutor):
         executor.submit(killed, tmp_path / "marker").result(PATIENCE_S)
-    assert len((tmp_path / "marker").read_text().split()) == pool.TRIES
+    assert len((tmp_path / "marker").read_text().split()) == pool.EXECUTOR_TRIES
 
 
 def test_what_is_not_done_at_the_end_is_given_up() -> None:
