@@ -157,6 +157,8 @@ class Client:
 
     def close(self) -> None:
         """Close all connections. One in the making is closed once it is made, or its socket would be left open."""
+        if self._manager.closed:
+            return
         self._manager.close()
         self.run(self._connected)
         self._net.close()

@@ -140,6 +140,7 @@ class Connections:
     """As the client's manager of connections, with the cluster that it knows."""
 
     connecting = 0  # they open at once
+    closed = False
 
     def __init__(self, brokers: Brokers, loop: Loop, **config: Any) -> None:
         connections: dict[Any, Connection] = {node: Connection(brokers, loop) for node in NODES}
