@@ -29,10 +29,10 @@ from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.latencies import STAGES, TOTAL, Latencies
 
-START_TIMEOUT_S = 120.0  # of the job
+START_TIMEOUT_S = 300.0  # of the job
 # After a restart: without progress for so long all is done, as the log line of a batch may be lost.
 FIRST_BATCH_S, LAST_BATCH_S = 30.0, 5.0
-QUIET_S = 60.0  # the demo gives up after this time without progress
+QUIET_S = 120.0  # the demo gives up after this time without progress
 FIRST = 2_000  # events of a job that has just started: Java's code is not compiled yet
 PORTION = 250  # of them at once
 PATIENCE_S = 10.0  # for a portion to be matched
