@@ -50,7 +50,7 @@ class Place:
 
     @property
     def prefix(self) -> str | None:
-        """What the names of delivery topics begin with; None if there is one for all subscribers."""
+        """The prefix of all delivery topics; None if all subscribers share one topic."""
         return None if self.settings.deliveries.layout == "shared" else self.settings.deliveries.prefix
 
     def deliveries(self) -> list[str]:

@@ -98,6 +98,6 @@ def delivery_of(subscriber: int, headers: Mapping[str, bytes], value: bytes) -> 
 
 
 def origin_of(headers: Mapping[str, bytes]) -> RecordOrigin:
-    """Where the record of a dead letter was."""
+    """The place of the record that became a dead letter."""
     topic, partition, offset = (headers[f"sluice_origin_{name}"].decode() for name in ("topic", "partition", "offset"))
     return RecordOrigin(topic, int(partition), int(offset))

@@ -19,7 +19,7 @@ JOB = ("driver JVM", "driver Python", "Python workers")
 
 @dataclass
 class Taken:
-    """What the processes of one role take together."""
+    """The time and memory of all processes of one role."""
 
     processes: int = 0
     memory_mb: float = 0.0  # what several share counts in equal parts for each (Linux's PSS)
@@ -33,7 +33,7 @@ class Taken:
 
 
 def taken(pids: Sequence[int], *, full: bool = True, ended_children: bool = False) -> Taken:
-    """What these processes take now; one that has ended takes nothing.
+    """The present figures of these processes; one that has ended counts as nothing.
 
     Without `full`, only resident memory, threads and CPU time are read, which is fast. `ended_children` adds the CPU
     time of children that have ended."""

@@ -65,7 +65,7 @@ def name_of(kind: type) -> str:
 
 
 class Known(NamedTuple):
-    """What a file may hold."""
+    """The classes that a file may hold."""
 
     classes: frozenset[type]
     by_name: dict[str, type]

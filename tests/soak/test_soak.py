@@ -15,7 +15,7 @@ from rig.processes import below
 from tests.soak.report import draw, verdicts
 from tests.soak.run import Outcome, run
 
-TOY = Load(subscriptions=2_000, events_per_second=200, changes_per_second=20, minutes=0.1, subscribers=20, symbols=100)
+TOY = Load(subscriptions=2_000, events_per_second=40, changes_per_second=4, minutes=0.5, subscribers=20, symbols=100)
 SCAN = {"matching.algorithm": "scan"}  # of few kernels, which may have to be compiled first
 
 
@@ -42,13 +42,13 @@ def test_everything_is_delivered_right_and_sampled_and_nothing_is_left(directory
     assert data["checked"]["delivered"] == data["checked"]["expected"] > 1_000
     assert data["checked"]["windows"] >= 3
     assert 0 < data["checked"]["in_force_ms"]["p50"] < 60_000
-    assert outcome.samples
+    assert len(outcome.samples) >= 5
     for kind in ("driver", "JVM", "workers", "supervisor", "broker", "generator", "reader", "check"):
         for figure in ("processes", "memory_mb", "threads", "descriptors"):
             assert max(sample["processes"][kind][figure] for sample in outcome.samples) > 0
     for place in ("events", "subscriptions", "statuses", "deliveries", "broker", "checkpoint"):
         assert max(sample["disk_mb"][place] for sample in outcome.samples) > 0
-    assert all(sample["job"]["batches"] >= 0 for sample in outcome.samples)
+    assert sum(sample["job"]["batches"] for sample in outcome.samples) > 3
     draw(outcome, tmp_path / "soak.png")
     assert (tmp_path / "soak.png").stat().st_size > 10_000
     assert not list(directory.glob("sluice-*"))

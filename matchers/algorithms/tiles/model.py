@@ -49,7 +49,7 @@ def expected(index: Arrays, events: EventBatch) -> dict[str, float]:
 
 
 def expected_by_events(index: Arrays, events: EventBatch) -> dict[str, float]:
-    """What `expected` returns where subscriptions are asked one by one: without tests, with cells of predicates."""
+    """`expected` for subscriptions that are checked one by one: they have no tests, and their predicates have cells."""
     spread, slots = _Spread(index, events), len(index.start) - 1
     chosen = np.unique(np.linspace(0, max(slots - 1, 0), min(PLACES, slots)).astype(np.int64))
     candidates = sum(_match(index, spread, int(u)) for u in chosen)
@@ -65,7 +65,7 @@ def _match(index: Arrays, spread: _Spread, u: int) -> float:
 
 
 def expected_by_columns(by_columns: ColumnIndex, events: EventBatch) -> dict[str, float]:
-    """What `expected` returns for sparse events, of which the columns matter that they have together."""
+    """`expected` for sparse events: their costs depend on the columns that they have together."""
     n, d = min(len(events), EVENTS), len(by_columns.pair_start) - 2
     known = (events.column < d) & (events.offsets[n] > np.arange(len(events.column)))
     has = np.zeros((d + 1, n), bool)

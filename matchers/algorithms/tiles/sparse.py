@@ -44,7 +44,7 @@ def column_index(hulls: Ranges) -> ColumnIndex:
 
 
 def most_values(by_columns: ColumnIndex) -> int:
-    """How many values an event has at most that is sparse; below 0 where no event is matched by its columns."""
+    """The most values of a sparse event; below 0 if no event is matched by its columns."""
     return int(SPARSE_OF_COLUMNS * (len(by_columns.pair_start) - 2)) if len(by_columns.slot) else -1
 
 
