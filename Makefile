@@ -18,9 +18,10 @@ COMPILE := $(BIN)/python -m tests.support.programs.compile_kernels
 TIMEOUT ?= 1800
 # Four processes on however few cores: tests of the running job wait most of their time.
 TESTS := $(BIN)/pytest --numprocesses 4 --timeout $(TIMEOUT)
+KERNELS := $(BIN)/pytest --numprocesses 2 --timeout $(TIMEOUT) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup warm demo test test-quick test-long test-faults test-soak bench fuzz fuzz-job check format lock audit s3 image test-containers package clean
+.PHONY: help setup warm demo test test-compiled test-lanes test-quick test-long test-faults test-soak bench fuzz fuzz-job check format lock audit s3 image test-containers package clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -36,10 +37,16 @@ demo: setup ## real events through a real broker, checked (ARGS="--json" and oth
 
 test: setup $(TOOLS) $(S3) $(STORE) check ## every check and every test
 	$(COMPILE)
+	@$(MAKE) --no-print-directory --jobs 2 test-compiled test-lanes
+
+# Tests of the running job wait most of their time, so the lanes of the kernels run beside them.
+test-compiled:
 	$(TESTS) --dist loadfile --no-loadscope-reorder --hypothesis-profile=$(HYPOTHESIS)
-	$(PLAIN) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
-	$(CHECKED) $(COMPILE)
-	$(CHECKED) $(TESTS) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
+
+# What the lanes print comes when they are done, so that it stands in one piece.
+test-lanes:
+	@mkdir -p .cache && { $(PLAIN) $(KERNELS) && $(CHECKED) $(COMPILE) && $(CHECKED) $(KERNELS); } >.cache/lanes.log 2>&1; \
+	    status=$$?; cat .cache/lanes.log; exit $$status
 
 test-quick: setup $(TOOLS) ## unit and property tests, few random cases (a minute and a half once kernels are compiled)
 	$(COMPILE)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 for name, examples in {"few": 15, "quick": 150, "long": 5_000}.items():
@@ -22,3 +23,9 @@ settings.load_profile("quick")
 
 if not Path("/dev/nvidiactl").exists():
     os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of running jobs first: they take longest, and none of them is then left to the end alone."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in ("integration", "soak", "faults"))
