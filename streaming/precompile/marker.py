@@ -21,7 +21,7 @@ from numba.core.dispatcher import Dispatcher
 
 import matchers
 from streaming import publishing
-from streaming.publishing import crc32c
+from streaming.publishing.encode import crc32c
 
 PACKAGES = (Path(matchers.__file__).parent, Path(publishing.__file__).parent)  # that have kernels
 

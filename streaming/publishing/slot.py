@@ -13,7 +13,6 @@ import numpy as np
 from matchers.contract.tables import Int64
 from matchers.index.texts import Texts
 from streaming.errors import BrokerUnreachable, JobError, Unsettled
-from streaming.publishing import produce
 from streaming.publishing.connection import requests
 from streaming.publishing.connection.answers import (
     NO_ANSWER,
@@ -28,7 +27,8 @@ from streaming.publishing.connection.answers import (
 from streaming.publishing.connection.client import GONE_S, Attempt, Client, ConnectionLost, TopicMetadata
 from streaming.publishing.connection.requests import CoordinatorRequest
 from streaming.publishing.contract import Offsets, ProducerEpoch, RecordBatches, SlotAborted, TopicPartition
-from streaming.publishing.produce import Destinations
+from streaming.publishing.encode import produce
+from streaming.publishing.encode.produce import Destinations
 
 
 class Committed(NamedTuple):

@@ -7,13 +7,13 @@ import pyarrow as pa
 
 from matchers.index.texts import Texts
 from streaming.documents.records import Record
-from streaming.publishing import produce
-from streaming.publishing.columns import event_columns
 from streaming.publishing.contract import ProducerEpoch
-from streaming.publishing.grouping import group
-from streaming.publishing.headers import event_headers
-from streaming.publishing.interner import Interner
-from streaming.publishing.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
+from streaming.publishing.encode import produce
+from streaming.publishing.encode.columns import event_columns
+from streaming.publishing.encode.grouping import group
+from streaming.publishing.encode.headers import event_headers
+from streaming.publishing.encode.interner import Interner
+from streaming.publishing.encode.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
 from streaming.rows import INPUT
 
 _ROW = {"source": 0, "partition": 0, "offset": 0, "timestamp": 0, "value": b"", "headers": [("name", None)]}

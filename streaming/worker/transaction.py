@@ -20,15 +20,15 @@ from streaming.documents import records
 from streaming.documents.records import Origin, Record
 from streaming.documents.trace_context import TRACED_EVENTS, trace_context
 from streaming.errors import BrokerUnreachable
-from streaming.publishing import record_batches
-from streaming.publishing.columns import event_columns
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import ProducerEpoch, RecordBatches, TopicPartition
-from streaming.publishing.grouping import group
-from streaming.publishing.headers import event_headers
-from streaming.publishing.interner import Interner
-from streaming.publishing.partitioner import partition_of, partitions_of
-from streaming.publishing.record_batches import Format, events_keys, subscribers_keys
+from streaming.publishing.encode import record_batches
+from streaming.publishing.encode.columns import event_columns
+from streaming.publishing.encode.grouping import group
+from streaming.publishing.encode.headers import event_headers
+from streaming.publishing.encode.interner import Interner
+from streaming.publishing.encode.partitioner import partition_of, partitions_of
+from streaming.publishing.encode.record_batches import Format, events_keys, subscribers_keys
 from streaming.publishing.slot import Committed
 from streaming.rows import RowKind, consumer_records
 from streaming.worker.executor import executor

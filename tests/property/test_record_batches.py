@@ -18,13 +18,13 @@ from kafka.record.default_records import DefaultRecordBatch
 from matchers.index.texts import Texts
 from streaming.documents import records
 from streaming.documents.records import Headers, Origin, Record
-from streaming.publishing.columns import EventColumns, event_columns
-from streaming.publishing.compression import CODECS
 from streaming.publishing.contract import ProducerEpoch, RecordBatches
 from streaming.publishing.delivery import DeliveryRule
-from streaming.publishing.grouping import DeliveryColumns, group
-from streaming.publishing.headers import EventHeaders, event_headers
-from streaming.publishing.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
+from streaming.publishing.encode.columns import EventColumns, event_columns
+from streaming.publishing.encode.compression import CODECS
+from streaming.publishing.encode.grouping import DeliveryColumns, group
+from streaming.publishing.encode.headers import EventHeaders, event_headers
+from streaming.publishing.encode.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
 from streaming.rows import INPUT, ConsumerRecord
 
 pytestmark = pytest.mark.kernels

@@ -59,7 +59,7 @@ with event.install_listener("numba:compile", Compiled()), warnings.catch_warning
             os._exit(len(caught) - 1)
         answer["warnings_of_fork"] = os.waitstatus_to_exitcode(os.wait()[1])
     if "crc" in asked["do"]:
-        from streaming.publishing import crc32c
+        from streaming.publishing.encode import crc32c
         answer["checksum"] = int(crc32c.by_tables(np.zeros(9, np.uint8), 0, 9))
     if "mark" in asked["do"]:
         from streaming.precompile import marker

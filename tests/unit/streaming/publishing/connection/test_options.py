@@ -12,9 +12,9 @@ import pytest
 
 from streaming.errors import JobError
 from streaming.kafka.topics import Topics
-from streaming.publishing.compression import CODECS as ENCODED
 from streaming.publishing.connection.options import ALIASES, CODECS, TRUST_NAMES, Options
 from streaming.publishing.connection.tokens import ClientCredentials
+from streaming.publishing.encode.compression import CODECS as ENCODED
 
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "job", "sasl.password": "hunter2"}
 OIDC = {

@@ -22,13 +22,13 @@ from matchers.index.texts import Texts
 from matchers.kernels.jit import inlined, kernel
 from streaming.documents import records
 from streaming.documents.records import Record
-from streaming.publishing.columns import EventColumns, numbers
-from streaming.publishing.compression import CODECS
 from streaming.publishing.contract import ProducerEpoch, RecordBatches
-from streaming.publishing.crc32c import crc32c
-from streaming.publishing.grouping import DeliveryColumns
-from streaming.publishing.headers import EventHeaders, header, varint
-from streaming.publishing.wire import copy, put_number, put_varint, varint_length
+from streaming.publishing.encode.columns import EventColumns, numbers
+from streaming.publishing.encode.compression import CODECS
+from streaming.publishing.encode.crc32c import crc32c
+from streaming.publishing.encode.grouping import DeliveryColumns
+from streaming.publishing.encode.headers import EventHeaders, header, varint
+from streaming.publishing.encode.wire import copy, put_number, put_varint, varint_length
 
 _HEAD = 61  # bytes of a batch before its records
 _MOST_OF_RECORD = 2 + 5 * 5  # bytes beside key, value and headers: attributes, time, and varints of 32 bits

@@ -17,9 +17,9 @@ import numpy as np
 from matchers.contract.tables import Int64
 from matchers.index.texts import Texts
 from matchers.kernels.jit import kernel
-from streaming.publishing.columns import numbers
 from streaming.publishing.contract import Bytes, RecordBatches
-from streaming.publishing.wire import copy, put_number, put_unsigned, unsigned_length
+from streaming.publishing.encode.columns import numbers
+from streaming.publishing.encode.wire import copy, put_number, put_unsigned, unsigned_length
 
 _ALL_REPLICAS = -1  # acknowledge
 

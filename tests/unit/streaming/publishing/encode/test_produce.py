@@ -7,8 +7,8 @@ import pytest
 from kafka.protocol.producer import ProduceRequest
 
 from matchers.index.texts import Texts
-from streaming.publishing import produce
 from streaming.publishing.contract import RecordBatches
+from streaming.publishing.encode import produce
 
 pytestmark = pytest.mark.kernels
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record._crc32c import crc
 
-from streaming.publishing import crc32c
+from streaming.publishing.encode import crc32c
 
 pytestmark = pytest.mark.kernels
 

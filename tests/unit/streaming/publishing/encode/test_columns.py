@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streaming.publishing.columns import EventColumns, event_columns
+from streaming.publishing.encode.columns import EventColumns, event_columns
 from streaming.rows import HEADERS, INPUT, consumer_records
 
 HEADER_LISTS: dict[str, list[Any]] = {

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchers.index.texts import Texts
-from streaming.publishing.interner import Interner
+from streaming.publishing.encode.interner import Interner
 
 pytestmark = pytest.mark.kernels
 

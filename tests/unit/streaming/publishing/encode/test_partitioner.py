@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
 from matchers.index.texts import Texts
-from streaming.publishing.partitioner import partition_of, partitions_of
+from streaming.publishing.encode.partitioner import partition_of, partitions_of
 from tests.support.patience import PATIENCE_S
 
 KEYS = ["a", "subscriber-1", "é", "123456789", "\0", *(f"key {i}" for i in range(50))]

@@ -15,12 +15,13 @@ from matchers.contract.tables import Int32, Int64
 from matchers.index.texts import Texts
 from streaming import publishing
 from streaming.documents.records import Record
-from streaming.publishing import produce, warm_up
-from streaming.publishing.columns import event_columns
+from streaming.publishing import warm_up
 from streaming.publishing.contract import ProducerEpoch, RecordBatches
-from streaming.publishing.grouping import group
-from streaming.publishing.headers import event_headers
-from streaming.publishing.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
+from streaming.publishing.encode import produce
+from streaming.publishing.encode.columns import event_columns
+from streaming.publishing.encode.grouping import group
+from streaming.publishing.encode.headers import event_headers
+from streaming.publishing.encode.record_batches import Format, encode, events_keys, of_records, sizes, subscribers_keys
 from streaming.rows import INPUT
 
 pytestmark = pytest.mark.kernels
@@ -121,9 +122,8 @@ def test_a_warm_worker_compiles_nothing_more() -> None:
 
 def compiled() -> dict[str, Any]:
     """The signatures for which each kernel of the room is compiled."""
-    modules = [
-        importlib.import_module(f"{publishing.__name__}.{m.name}") for m in pkgutil.iter_modules(publishing.__path__)
-    ]
+    names = [m.name for m in pkgutil.walk_packages(publishing.__path__, f"{publishing.__name__}.")]
+    modules = [importlib.import_module(name) for name in names]
     kernels = {(f.__module__, f.__name__): f for m in modules for f in vars(m).values() if hasattr(f, "signatures")}
     return {
         ".".join(name): list(kernel.signatures)

@@ -18,8 +18,8 @@ from matchers.contract.tables import Int64
 from matchers.index.texts import Texts
 from matchers.kernels.jit import inlined, inner, kernel
 from streaming.documents import records
-from streaming.publishing.columns import EventColumns, numbers
-from streaming.publishing.wire import copy, digits_of, put_digits, put_varint
+from streaming.publishing.encode.columns import EventColumns, numbers
+from streaming.publishing.encode.wire import copy, digits_of, put_digits, put_varint
 
 _ID, _TIME, _MATCH = 1, 4, 5  # pieces
 _N_PIECES = 6

@@ -17,8 +17,8 @@ import numpy as np
 from matchers.contract.tables import Int32, Int64
 from matchers.index.texts import Texts
 from matchers.kernels.jit import inlined, inner, kernel
-from streaming.publishing.columns import numbers
-from streaming.publishing.wire import copy
+from streaming.publishing.encode.columns import numbers
+from streaming.publishing.encode.wire import copy
 
 _FEW = 12  # ids are sorted by insertion
 

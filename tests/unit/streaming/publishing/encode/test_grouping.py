@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchers.index.texts import Texts
-from streaming.publishing.grouping import group
+from streaming.publishing.encode.grouping import group
 
 pytestmark = pytest.mark.kernels
 
