@@ -10,6 +10,7 @@ JobError
 +-- ClaimFailed *
 +-- CheckpointInUse
 +-- TopicMissing
++-- Unreadable
 +-- OffsetsBeyondEnd
 +-- TopicReplaced *
 +-- StorageFailed *
@@ -74,6 +75,10 @@ class CheckpointInUse(JobError):
 
 class TopicMissing(JobError):
     """A topic that the job itself needs does not exist."""
+
+
+class Unreadable(JobError):
+    """A record batch of a topic is corrupted, so no client can read it."""
 
 
 class OffsetsBeyondEnd(JobError):

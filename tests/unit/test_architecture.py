@@ -23,7 +23,7 @@ FORBIDDEN = [
     ("config", "matchers", "streaming", "offline", "examples", "rig", "bench", "commands", "run_stream"),
     ("streaming", "matchers.algorithms", "matchers.papers"),
     ("streaming", "offline", "examples", "rig", "bench", "commands", "run_stream"),
-    *((room, "matchers.kernels") for room in STREAMING if room != "streaming.publishing"),  # it compiles its own
+    *((room, "matchers.kernels") for room in STREAMING if room not in ("streaming.publishing", "streaming.reading")),
     ("offline", "matchers.algorithms", "matchers.papers", "matchers.kernels", "config"),
     ("offline", "examples", "rig", "bench", "commands", "run_stream"),
     *((package, "matchers.index.kernels") for package in ("streaming", "offline", "commands")),
@@ -69,6 +69,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "streaming.codecs": (),
     "streaming.documents": (),
     "streaming.publishing": ("streaming.documents",),
+    "streaming.reading": ("streaming.publishing",),
     "streaming.kafka": ("streaming.process", "streaming.documents", "streaming.publishing"),
     "streaming.index": ("streaming.documents",),
     "streaming.worker": ("streaming.codecs", "streaming.documents", "streaming.publishing", "streaming.index"),

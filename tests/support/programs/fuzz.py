@@ -1,4 +1,5 @@
-"""Run corrupted patterns, events, answers of brokers and files of saved state through the code: `make fuzz MINUTES=10`.
+"""Run corrupted patterns, events, record batches, answers of brokers and files of saved state through the code:
+`make fuzz MINUTES=10`.
 
 Wrong is: an exception, an answer that is not the definition's, a record that is not there once, a start with other
 subscriptions, a step that takes longer than SLOW_S. The seed of what went wrong is printed;
@@ -31,7 +32,7 @@ from streaming.worker.compiling import compile_changes
 from streaming.worker.reading import read_events
 from tests.support.doubles.stage import changes
 from tests.support.generators import workloads
-from tests.support.histories import spoiled_answers, spoiled_state
+from tests.support.histories import fetched_history, spoiled_answers, spoiled_state
 
 SLOW_S = 5.0
 PIECES = [
@@ -104,6 +105,7 @@ def hostile(r: Random) -> Any:
 def run(seed: int) -> None:
     r = Random(seed)
     workers(r)
+    fetched_history.check(r.getrandbits(40))
     answers(r)
     state(r)
 

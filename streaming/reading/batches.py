@@ -1,0 +1,145 @@
+"""Find the record batches of a fetched partition, and decide which ones count.
+
+    batch    base offset 8 | length 4 | leader epoch 4 | magic 1 | CRC 4 | attributes 2 | last offset delta 4
+             | base timestamp 8 | max timestamp 8 | producer id 8 | epoch 2 | base sequence 4 | records 4 | records
+
+A control batch holds one record, which ends a transaction. A batch of an aborted transaction does not count, and
+neither does one without records or without offsets that are asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from matchers.kernels.jit import inner, kernel
+from streaming.publishing.crc32c import crc32c
+from streaming.reading.numbers import number, varint
+
+HEAD = 61  # bytes of a batch before its records
+_BEFORE_LENGTH_COUNTS = 12
+_MAGIC, _CRC, _ATTRIBUTES, _LAST_DELTA, _BASE_TIME = 16, 17, 21, 23, 27
+_MAX_TIME, _PRODUCER, _RECORDS = 35, 43, 57
+_NEWEST = 2  # the format of batches with a head
+_LEAST_LEGACY = 14  # bytes of a message of format 0 that are counted
+
+# Attributes of a batch.
+CODEC, APPEND_TIME, TRANSACTIONAL, CONTROL = 7, 8, 16, 32
+
+# Columns of a table of batches, int64.
+BEGIN = 0  # where its records begin in the data
+END = 1  # and end
+BASE = 2  # offset that deltas are added to
+LAST = 3  # the last offset
+NEXT = 4  # the offset to read after it and after all that follow it and do not count
+ATTRIBUTES = 5
+TIME = 6  # ms that deltas are added to
+MAX_TIME = 7  # ms
+RECORDS = 8
+COLUMNS = 9
+
+
+# Why the search for batches ended.
+DONE = 0  # at the end of the data, or of the offsets that are asked for
+LEGACY = 1  # at a message of format 0 or 1
+UNKNOWN_FORMAT = 2
+WRONG_CHECKSUM = 3
+WRONG_NUMBERS = 4  # its lengths, offsets or number of records contradict each other
+
+
+class FoundBatches(NamedTuple):
+    """The result of one search."""
+
+    batches: Any  # [B, COLUMNS] int64: those that count
+    at: int  # where the search ended in the data
+    next: int  # the offset to read after the batches before it
+    state: int  # DONE, ...
+    offset: int  # the base offset of the batch that ended the search
+
+
+@inner
+def _marks_abort(data: Any, at: int, end: int) -> Any:
+    """Whether the one record of a control batch ends an aborted transaction: its key is version 2 | type 2."""
+    _, at = varint(data, at, end)
+    _, at = varint(data, at + 1, end)
+    _, at = varint(data, at, end)
+    length, at = varint(data, at, end)
+    return length >= 4 and at + 4 <= end and data[at + 2] == 0 and data[at + 3] == 0
+
+
+@inner
+def _whole(data: Any, at: int) -> Any:
+    """Whether the data has all of the batch, or message, that begins there."""
+    return (
+        at + _BEFORE_LENGTH_COUNTS + _LEAST_LEGACY <= data.shape[0]
+        and number(data, at + 8, 4) <= data.shape[0] - at - _BEFORE_LENGTH_COUNTS
+    )
+
+
+@kernel
+def scan(data: Any, at: int, begin: int, end: int, producer: Any, first: Any, over: Any) -> FoundBatches:
+    """The batches from position `at` on that count for offsets begin .. end.
+
+    `producer` and `first` [T] are those of aborted transactions, ascending by first offset. `over` [T] tells which of
+    them have ended, and is updated.
+    """
+    count, here = 0, at
+    while _whole(data, here) and number(data, here + 8, 4) >= _LEAST_LEGACY and data[here + _MAGIC] == _NEWEST:
+        count += 1
+        here += _BEFORE_LENGTH_COUNTS + number(data, here + 8, 4)
+    batches = np.empty((count, COLUMNS), np.int64)
+    kept, open = 0, 0
+    following: Any = np.int64(begin)
+    state = DONE
+    base: Any = np.int64(0)
+    while _whole(data, at):
+        base = number(data, at, 8)
+        length = number(data, at + 8, 4)
+        stop = at + _BEFORE_LENGTH_COUNTS + length
+        if length < _LEAST_LEGACY:
+            state = WRONG_NUMBERS
+            break
+        if data[at + _MAGIC] != _NEWEST:
+            state = LEGACY if data[at + _MAGIC] < _NEWEST else UNKNOWN_FORMAT
+            break
+        if base >= end:
+            following = max(following, end)
+            break
+        if stop < at + HEAD:
+            state = WRONG_NUMBERS
+            break
+        if np.uint32(crc32c(data, at + _ATTRIBUTES, stop)) != np.uint32(number(data, at + _CRC, 4) & 0xFFFFFFFF):
+            state = WRONG_CHECKSUM
+            break
+        attributes, records = number(data, at + _ATTRIBUTES, 2), number(data, at + _RECORDS, 4)
+        last = base + number(data, at + _LAST_DELTA, 4)
+        if last < base or records < 0:
+            state = WRONG_NUMBERS
+            break
+        counts = last >= begin and records > 0 and not attributes & CONTROL
+        if attributes & (TRANSACTIONAL | CONTROL):
+            id = number(data, at + _PRODUCER, 8)
+            ends = attributes & CONTROL != 0 and _marks_abort(data, at + HEAD, stop)
+            while open < over.shape[0] and over[open]:
+                open += 1
+            for i in range(open, over.shape[0]):
+                if first[i] > last:
+                    break
+                if producer[i] == id and not over[i]:
+                    counts = False
+                    over[i] = ends
+        following = max(following, min(last + 1, end))
+        if counts:
+            batches[kept, BEGIN], batches[kept, END] = at + HEAD, stop
+            batches[kept, BASE], batches[kept, LAST] = base, last
+            batches[kept, ATTRIBUTES], batches[kept, RECORDS] = attributes, records
+            batches[kept, TIME] = number(data, at + _BASE_TIME, 8)
+            batches[kept, MAX_TIME] = number(data, at + _MAX_TIME, 8)
+            kept += 1
+        if kept:
+            batches[kept - 1, NEXT] = following
+        at = stop
+    if kept:
+        batches[kept - 1, NEXT] = following
+    return FoundBatches(batches[:kept], at, following, state, base)

@@ -1,0 +1,48 @@
+"""What the fetcher and the decoder hand to each other and to their caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streaming.publishing.contract import Bytes
+from streaming.rows import Source, SourcePartition
+
+NO_END = (1 << 63) - 1  # an end offset that no partition reaches
+
+
+class AbortedTransaction(NamedTuple):
+    """An aborted transaction: the records of the producer from the first offset to the producer's next abort marker."""
+
+    producer_id: int
+    first_offset: int
+
+
+class FetchedPartition(NamedTuple):
+    """The record batches that a broker returned for one partition; the last one may be cut off."""
+
+    topic: str
+    source: Source
+    partition: int
+    begin: int  # the first offset to read; the first batch may begin before it
+    end: int  # the offset to stop before, or NO_END
+    data: Bytes  # read-only
+    aborted: Sequence[AbortedTransaction] = ()
+
+
+class Decoded(NamedTuple):
+    """Records with the columns of `streaming.rows.INPUT`, and the next offset of each partition that moved on."""
+
+    rows: pa.RecordBatch
+    positions: Mapping[SourcePartition, int]
+
+
+def read_only(data: bytes | bytearray | memoryview | pa.Buffer) -> NDArray[np.uint8]:
+    """View bytes as kernels of this package take them: they are compiled for read-only arrays."""
+    array = np.frombuffer(data, np.uint8)
+    array.flags.writeable = False
+    return array
