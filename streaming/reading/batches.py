@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.kernels.jit import inner, kernel
-from streaming.publishing.crc32c import crc32c
+from streaming.publishing.encode.crc32c import crc32c
 from streaming.reading.numbers import number, varint
 
 HEAD = 61  # bytes of a batch before its records

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from matchers.kernels.jit import inner, kernel
-from streaming.publishing.wire import copy
+from streaming.publishing.encode.wire import copy
 from streaming.reading.batches import APPEND_TIME, ATTRIBUTES, BASE, BEGIN, END, LAST, MAX_TIME, RECORDS, TIME
 from streaming.reading.numbers import varint
 

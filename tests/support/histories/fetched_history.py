@@ -11,9 +11,9 @@ import numpy as np
 
 from streaming.documents.records import Record
 from streaming.errors import Unreadable
-from streaming.publishing.compression import CODECS as OUR_CODECS
 from streaming.publishing.contract import ProducerEpoch
-from streaming.publishing.record_batches import Format, of_records
+from streaming.publishing.encode.compression import CODECS as OUR_CODECS
+from streaming.publishing.encode.record_batches import Format, of_records
 from streaming.reading.contract import NO_END, AbortedTransaction, FetchedPartition, read_only
 from streaming.reading.decoder import decode
 from streaming.rows import EVENTS, ConsumerRecord, consumer_records
