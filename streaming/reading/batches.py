@@ -19,7 +19,7 @@ from streaming.reading.numbers import number, varint
 
 HEAD = 61  # bytes of a batch before its records
 _BEFORE_LENGTH_COUNTS = 12
-_MAGIC, _CRC, _ATTRIBUTES, _LAST_DELTA, _BASE_TIME = 16, 17, 21, 23, 27
+_EPOCH, _MAGIC, _CRC, _ATTRIBUTES, _LAST_DELTA, _BASE_TIME = 12, 16, 17, 21, 23, 27
 _MAX_TIME, _PRODUCER, _RECORDS = 35, 43, 57
 _NEWEST = 2  # the format of batches with a head
 _LEAST_LEGACY = 14  # bytes of a message of format 0 that are counted
@@ -37,7 +37,8 @@ ATTRIBUTES = 5
 TIME = 6  # ms that deltas are added to
 MAX_TIME = 7  # ms
 RECORDS = 8
-COLUMNS = 9
+NEXT_EPOCH = 9  # the leader epoch that goes with NEXT
+COLUMNS = 10
 
 
 # Why the search for batches ended.
@@ -54,6 +55,7 @@ class FoundBatches(NamedTuple):
     batches: Any  # [B, COLUMNS] int64: those that count
     at: int  # where the search ended in the data
     next: int  # the offset to read after the batches before it
+    epoch: int  # and the leader epoch of the last of these
     state: int  # DONE, ...
     offset: int  # the base offset of the batch that ended the search
 
@@ -78,8 +80,8 @@ def _whole(data: Any, at: int) -> Any:
 
 
 @kernel
-def scan(data: Any, at: int, begin: int, end: int, producer: Any, first: Any, over: Any) -> FoundBatches:
-    """The batches from position `at` on that count for offsets begin .. end.
+def scan(data: Any, at: int, begin: int, epoch: int, end: int, producer: Any, first: Any, over: Any) -> FoundBatches:
+    """The batches from position `at` on that count for offsets begin .. end. `epoch` is the leader epoch before them.
 
     `producer` and `first` [T] are those of aborted transactions, ascending by first offset. `over` [T] tells which of
     them have ended, and is updated.
@@ -104,7 +106,8 @@ def scan(data: Any, at: int, begin: int, end: int, producer: Any, first: Any, ov
             state = LEGACY if data[at + _MAGIC] < _NEWEST else UNKNOWN_FORMAT
             break
         if base >= end:
-            following = max(following, end)
+            if following < end:
+                following, epoch = end, number(data, at + _EPOCH, 4)
             break
         if stop < at + HEAD:
             state = WRONG_NUMBERS
@@ -129,7 +132,7 @@ def scan(data: Any, at: int, begin: int, end: int, producer: Any, first: Any, ov
                 if producer[i] == id and not over[i]:
                     counts = False
                     over[i] = ends
-        following = max(following, min(last + 1, end))
+        following, epoch = max(following, min(last + 1, end)), number(data, at + _EPOCH, 4)
         if counts:
             batches[kept, BEGIN], batches[kept, END] = at + HEAD, stop
             batches[kept, BASE], batches[kept, LAST] = base, last
@@ -138,8 +141,8 @@ def scan(data: Any, at: int, begin: int, end: int, producer: Any, first: Any, ov
             batches[kept, MAX_TIME] = number(data, at + _MAX_TIME, 8)
             kept += 1
         if kept:
-            batches[kept - 1, NEXT] = following
+            batches[kept - 1, NEXT], batches[kept - 1, NEXT_EPOCH] = following, epoch
         at = stop
     if kept:
-        batches[kept - 1, NEXT] = following
-    return FoundBatches(batches[:kept], at, following, state, base)
+        batches[kept - 1, NEXT], batches[kept - 1, NEXT_EPOCH] = following, epoch
+    return FoundBatches(batches[:kept], at, following, epoch, state, base)

@@ -9,10 +9,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streaming.publishing.contract import Bytes
-from streaming.rows import Source, SourcePartition
+from streaming.publishing.contract import Bytes, TopicPartition
+from streaming.rows import Source
 
 NO_END = (1 << 63) - 1  # an end offset that no partition reaches
+
+
+class Position(NamedTuple):
+    """The next offset to read, and the leader epoch of the last batch before it; -1 if that is not known.
+
+    By the epoch a leader notices that it has other records before the offset than those that were read.
+    """
+
+    offset: int
+    epoch: int = -1
 
 
 class AbortedTransaction(NamedTuple):
@@ -28,17 +38,17 @@ class FetchedPartition(NamedTuple):
     topic: str
     source: Source
     partition: int
-    begin: int  # the first offset to read; the first batch may begin before it
+    begin: Position  # the first batch may begin before it
     end: int  # the offset to stop before, or NO_END
     data: Bytes  # read-only
     aborted: Sequence[AbortedTransaction] = ()
 
 
 class Decoded(NamedTuple):
-    """Records with the columns of `streaming.rows.INPUT`, and the next offset of each partition that moved on."""
+    """Records with the columns of `streaming.rows.INPUT`, and the position after them of each partition."""
 
     rows: pa.RecordBatch
-    positions: Mapping[SourcePartition, int]
+    positions: Mapping[TopicPartition, Position]
 
 
 def read_only(data: bytes | bytearray | memoryview | pa.Buffer) -> NDArray[np.uint8]:

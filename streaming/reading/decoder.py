@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from streaming.errors import Unreadable
-from streaming.publishing.contract import Bytes
-from streaming.reading.batches import BASE, NEXT, WRONG_NUMBERS
+from streaming.publishing.contract import Bytes, TopicPartition
+from streaming.reading.batches import BASE, NEXT_EPOCH, WRONG_NUMBERS
 from streaming.reading.columns import columns, room
-from streaming.reading.contract import Decoded, FetchedPartition
-from streaming.reading.plain import REASONS, PlainBatches, plain_batches, unreadable
+from streaming.reading.contract import Decoded, FetchedPartition, Position
+from streaming.reading.plain import REASONS, PlainBatches, plain_batches, position_after, unreadable
 from streaming.reading.records import Limits, measure
-from streaming.rows import SourcePartition
 
 PIECE_BYTES = 1 << 24  # records that are decoded at once
 
@@ -27,8 +26,8 @@ def decode(fetched: Iterable[FetchedPartition], piece_bytes: int = PIECE_BYTES) 
     """
     chunks: list[PlainBatches] = []
     size = 0
-    ended: dict[SourcePartition, Unreadable] = {}  # batches from here on are not even looked at
-    wrong: dict[SourcePartition, Unreadable] = {}  # by what their records say: chunks from here on are left out
+    ended: dict[TopicPartition, Unreadable] = {}  # batches from here on are not even looked at
+    wrong: dict[TopicPartition, Unreadable] = {}  # by what their records say: chunks from here on are left out
     for partition in fetched:
         try:
             for chunk in plain_batches(partition, piece_bytes):
@@ -40,32 +39,32 @@ def decode(fetched: Iterable[FetchedPartition], piece_bytes: int = PIECE_BYTES) 
                 chunks.append(chunk)
                 size += chunk.size
         except Unreadable as error:
-            ended[partition.source, partition.partition] = error
+            ended[partition.topic, partition.partition] = error
     if chunks:
         yield _decoded(chunks, wrong)
     for first in (ended | wrong).values():
         raise first
 
 
-def _decoded(chunks: list[PlainBatches], wrong: dict[SourcePartition, Unreadable]) -> Decoded:
+def _decoded(chunks: list[PlainBatches], wrong: dict[TopicPartition, Unreadable]) -> Decoded:
     """The records of chunks, without those from a wrong batch on, which is noted in `wrong`."""
     rows = room(sum(chunk.most_records() for chunk in chunks))
-    positions: dict[SourcePartition, int] = {}
+    positions: dict[TopicPartition, Position] = {}
     measured: list[tuple[Bytes, int, int]] = []
     n = 0
     for chunk in chunks:
         if chunk.at in wrong:
             continue
         begin = n
-        limits = Limits(int(chunk.of.source), chunk.of.partition, chunk.of.begin, chunk.of.end)
+        limits = Limits(int(chunk.of.source), chunk.of.partition, chunk.of.begin.offset, chunk.of.end)
         n, good = measure(chunk.data, chunk.batches, limits, rows, n)
         measured.append((chunk.data, begin, n))
         if good < len(chunk.batches):
             wrong[chunk.at] = unreadable(chunk.of, int(chunk.batches[good, BASE]), REASONS[WRONG_NUMBERS])
             if good:
-                positions[chunk.at] = int(chunk.batches[good - 1, NEXT])
+                positions[chunk.at] = position_after(chunk.batches[good - 1])
         elif chunk.next is not None:
             positions[chunk.at] = chunk.next
         elif n > begin:
-            positions[chunk.at] = int(rows.offset[n - 1]) + 1
+            positions[chunk.at] = Position(int(rows.offset[n - 1]) + 1, int(chunk.batches[0, NEXT_EPOCH]))
     return Decoded(columns(rows, n, measured), positions)

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streaming.errors import Unreadable
-from streaming.publishing.contract import Bytes
+from streaming.publishing.contract import Bytes, TopicPartition
 from streaming.reading import batches
-from streaming.reading.batches import ATTRIBUTES, BASE, BEGIN, CODEC, END, NEXT, RECORDS, scan
-from streaming.reading.contract import FetchedPartition, read_only
+from streaming.reading.batches import ATTRIBUTES, BASE, BEGIN, CODEC, END, NEXT, NEXT_EPOCH, RECORDS, scan
+from streaming.reading.contract import FetchedPartition, Position, read_only
 from streaming.reading.legacy import upgraded
 from streaming.reading.records import LEAST_BYTES, whole_records
 from streaming.reading.unpacking import ERRORS, Piece, unpacked
-from streaming.rows import SourcePartition
 
 TOGETHER_BYTES = 1 << 18  # of small batches: what fits a processor's cache
 MOST_RECORD_BYTES = 1 << 28  # of a batch that is decompressed in pieces
@@ -33,11 +32,11 @@ class PlainBatches(NamedTuple):
     of: FetchedPartition
     data: Bytes
     batches: Any  # [B, COLUMNS]; may be empty
-    next: int | None  # the offset to read after them; None: that after their last record
+    next: Position | None  # after them; None: after their last record
 
     @property
-    def at(self) -> SourcePartition:
-        return self.of.source, self.of.partition
+    def at(self) -> TopicPartition:
+        return self.of.topic, self.of.partition
 
     @property
     def size(self) -> int:
@@ -47,6 +46,10 @@ class PlainBatches(NamedTuple):
         """An upper bound, whatever heads claim."""
         of_bytes = (self.batches[:, END] - self.batches[:, BEGIN]) // LEAST_BYTES
         return int(np.minimum(self.batches[:, RECORDS], of_bytes).sum())
+
+
+def position_after(batch: Any) -> Position:
+    return Position(int(batch[NEXT]), int(batch[NEXT_EPOCH]))
 
 
 def unreadable(of: FetchedPartition, offset: int, reason: str) -> Unreadable:
@@ -59,29 +62,30 @@ def plain_batches(of: FetchedPartition, piece_bytes: int) -> Iterator[PlainBatch
     aborted = np.array(sorted(of.aborted, key=lambda transaction: transaction.first_offset), np.int64).reshape(-1, 2)
     producer, first = (np.ascontiguousarray(column) for column in aborted.T)
     over = np.zeros(len(aborted), np.bool_)
-    begin, position = of.begin, 0
+    begin, at = of.begin, 0
     while True:
-        found = scan(of.data, position, begin, of.end, producer, first, over)
+        found = scan(of.data, at, *begin, of.end, producer, first, over)
+        begin = Position(found.next, found.epoch)
         if not len(found.batches):
-            yield PlainBatches(of, of.data, found.batches, found.next)
+            yield PlainBatches(of, of.data, found.batches, begin)
         elif (found.batches[:, ATTRIBUTES] & CODEC).any():
             yield from _unpacked(of, found.batches, piece_bytes)
         else:
             piece = (found.batches[:, END] - found.at) // piece_bytes
             for some in np.split(found.batches, np.flatnonzero(np.diff(piece)) + 1) if piece.any() else [found.batches]:
-                yield PlainBatches(of, of.data, some, int(some[-1, NEXT]))
+                yield PlainBatches(of, of.data, some, position_after(some[-1]))
         if found.state == batches.DONE or found.next >= of.end:
             return
         if found.state != batches.LEGACY:
             raise unreadable(of, found.offset, REASONS[found.state])
         message = of.data.data[found.at :]
         message = message[: 12 + int.from_bytes(message[8:12], "big")]
-        chunk = _upgraded(of, message, found.next, found.offset)
+        chunk = _upgraded(of, message, begin, found.offset)
         yield chunk
-        begin, position = chunk.next or 0, found.at + len(message)
+        begin, at = chunk.next or begin, found.at + len(message)
 
 
-def _upgraded(of: FetchedPartition, message: memoryview, begin: int, offset: int) -> PlainBatches:
+def _upgraded(of: FetchedPartition, message: memoryview, begin: Position, offset: int) -> PlainBatches:
     """A message of format 0 or 1."""
     try:
         data = upgraded(message)
@@ -90,8 +94,8 @@ def _upgraded(of: FetchedPartition, message: memoryview, begin: int, offset: int
     if data is None:
         raise unreadable(of, offset, REASONS[batches.WRONG_CHECKSUM])
     none = np.empty(0, np.int64)
-    found = scan(read_only(data), 0, begin, of.end, none, none, np.empty(0, np.bool_))
-    return PlainBatches(of, read_only(data), found.batches, found.next)
+    found = scan(read_only(data), 0, *begin, of.end, none, none, np.empty(0, np.bool_))
+    return PlainBatches(of, read_only(data), found.batches, Position(found.next, begin.epoch))
 
 
 def _unpacked(of: FetchedPartition, table: Any, piece_bytes: int) -> Iterator[PlainBatches]:
@@ -110,7 +114,7 @@ def _unpacked(of: FetchedPartition, table: Any, piece_bytes: int) -> Iterator[Pl
         except ERRORS as error:
             yield from together(b)
             raise _unpackable(of, table[b], error) from None
-        if size + len(text) > TOGETHER_BYTES or not is_all:
+        if size + len(text) > min(TOGETHER_BYTES, piece_bytes) or not is_all:
             yield from together(b)
             texts, first, size = [], b, 0
         if is_all:
@@ -127,7 +131,7 @@ def _in_pieces(
     of: FetchedPartition, batch: Any, text: bytes | memoryview, pieces: Iterator[Piece]
 ) -> Iterator[PlainBatches]:
     """A batch of which `text` is the first piece: the record that a piece cuts off is decoded with the next one."""
-    following = int(batch[0, NEXT])
+    following = position_after(batch[0])
     left, is_last = int(batch[0, RECORDS]), False
     try:
         while True:
@@ -147,7 +151,7 @@ def _in_pieces(
 
 
 def _chunk(of: FetchedPartition, text: bytes | memoryview, table: Any) -> PlainBatches:
-    return PlainBatches(of, read_only(text), table, int(table[-1, NEXT]))
+    return PlainBatches(of, read_only(text), table, position_after(table[-1]))
 
 
 def _unpackable(of: FetchedPartition, batch: Any, error: Exception) -> Unreadable:

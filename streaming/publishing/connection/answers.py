@@ -118,6 +118,14 @@ _OF_REQUEST: dict[str, dict[int, Reaction]] = {
         errors.TopicAuthorizationFailedError.errno: Reaction.FORBIDDEN,
         errors.UnknownTopicOrPartitionError.errno: Reaction.DONE,  # then it has no committed offset
     },
+    "Fetch": {
+        errors.TopicAuthorizationFailedError.errno: Reaction.FORBIDDEN,
+        errors.UnknownError.errno: Reaction.REFRESH,
+    },
+    "ListOffsets": {
+        errors.TopicAuthorizationFailedError.errno: Reaction.FORBIDDEN,
+        errors.UnknownError.errno: Reaction.REFRESH,
+    },
     # Before this request nobody has an epoch that could be too old.
     "InitProducerId": {errors.InvalidTxnStateError.errno: Reaction.FAILED},
     "AddPartitionsToTxn": {errors.InvalidTxnStateError.errno: Reaction.UNSETTLED},

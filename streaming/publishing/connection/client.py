@@ -12,11 +12,13 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import errors
+from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType, FindCoordinatorRequest, MetadataRequest
@@ -33,6 +35,7 @@ TIMEOUT_S = 60.0  # for all attempts at one thing
 GONE_S = 2.0
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.05
 CLOSING_S = 1.0  # to wait for connections in the making
+READ_BYTES = 1 << 18  # from a socket at once
 MOST_IN_FLIGHT = 1_000  # requests of a connection; the broker takes one after the other
 
 _Result = TypeVar("_Result")
@@ -112,14 +115,23 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ha
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         transport = await super()._build_transport(node, timeout_at)
-        receive = transport._sock_recv
-
-        def data_before_errors() -> tuple[bytes, Exception | None]:
-            data, error = receive()
-            return data, None if data else error  # the next call meets the error again
-
-        transport._sock_recv = data_before_errors
+        transport._sock_recv = lambda: _received(transport._sock)
         return transport
+
+
+def _received(socket: Any) -> tuple[bytes, Exception | None]:
+    """What a socket has. kafka-python asks for 4 kB at a time, which is most of the cost of a large answer."""
+    pieces: list[bytes] = []
+    error: Exception | None = None
+    try:
+        while piece := socket.recv(READ_BYTES):
+            pieces.append(piece)
+        error = errors.KafkaConnectionError("socket disconnected")
+    except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        pass
+    except Exception as reason:
+        error = errors.KafkaConnectionError(reason)
+    return b"".join(pieces), None if pieces else error  # the next call meets the error again
 
 
 class Client:
@@ -195,6 +207,16 @@ class Client:
             await self._net.sleep(0)
         while any(c.transport is not None and c.transport._write_buffer for c in self._manager._conns.values()):
             await self._net.sleep(0.001)
+
+    async def happened(self, event: Future, until: float) -> None:
+        """Wait for an event, at most until a monotonic time."""
+        with suppress(errors.KafkaTimeoutError):
+            await self._manager.wait_for(event, max(0.0, 1000 * (until - time.monotonic())))
+
+    def disconnect(self, node: int) -> None:
+        """Close the connection to a broker at once. Answers on their way count as lost."""
+        if (connection := self._manager._conns.get(node)) is not None:
+            connection.close(errors.KafkaConnectionError("closed here"))
 
     async def _connected(self) -> None:
         until = time.monotonic() + CLOSING_S
@@ -365,11 +387,18 @@ class Client:
             await self._metadata([], attempt)  # perhaps these are not the brokers any more
 
     async def _nodes(self, attempt: Attempt) -> list[int | str]:
-        """The brokers, connected ones first; asks for them if there are none yet."""
+        """The brokers, those that answer at once first; asks for them if there are none yet."""
         if not self._manager.cluster.brokers():
             await self._metadata([], attempt)
         nodes = [broker.node_id for broker in self._manager.cluster.brokers()]
-        return sorted(nodes, key=lambda node: not (c := self._manager._conns.get(node)) or not c.connected)
+
+        def waits(node: int | str) -> tuple[bool, int]:
+            connection = self._manager._conns.get(node)
+            if connection is None or not connection.connected:
+                return True, 0
+            return False, len(connection.in_flight_requests)  # a long poll may be among them
+
+        return sorted(nodes, key=waits)
 
     async def _metadata(self, topics: Sequence[str], attempt: Attempt) -> Any:
         """Of these topics and all brokers. If no broker answers, ask the first addresses again."""

@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """What of `[kafka.client]` matters for publishing."""
+    """What of `[kafka.client]` matters for publishing and reading."""
 
     connection: Mapping[str, Any]  # of kafka-python
     metadata_max_age_s: float
@@ -94,6 +94,7 @@ class Options:
     batch_bytes: int  # without compression, if a batch has more than one record
     compression: str
     acknowledge_ms: int  # how long a leader may wait for its replicas
+    rack: str  # brokers name a replica there, if they know of one; "" if none
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Options:
@@ -123,6 +124,7 @@ class Options:
             batch_bytes=_number(given, "batch.size", 1_000_000),
             compression=_one_of("compression.type", given.get("compression.type", "lz4"), CODECS),
             acknowledge_ms=_number(given, "request.timeout.ms", 30_000),
+            rack=given.get("client.rack", ""),
         )
 
 

@@ -54,6 +54,7 @@ class Brokers(Broker):
         super().__init__()
         self.version = version
         self.now = 1_700_000_000.0
+        self.node = NODES[0]  # the broker that is asked
         self.refusing: dict[str, int] = {}  # topic -> error code
         self.point: Callable[[str, bool], int] = lambda name, after: OK
         self.owner: Callable[[], Any] = lambda: None

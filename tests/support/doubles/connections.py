@@ -120,6 +120,7 @@ class Connection:
 
     connected = True
     transport = None
+    in_flight_requests = ()
 
     def __init__(self, brokers: Brokers, loop: Loop) -> None:
         self._brokers, self._loop = brokers, loop

@@ -23,10 +23,11 @@ import pytest
 from kafka import errors
 from kafka.protocol import metadata, producer
 from kafka.protocol.api_header import RequestHeader
-from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetFetchRequest
 
 from streaming.publishing import slot
 from streaming.publishing.connection import client, requests
+from streaming.reading import fetcher
 from tests.support.doubles.brokers import NODES, Brokers
 
 HOSTS = {node: f"broker-{node}" for node in NODES}
@@ -39,7 +40,7 @@ REQUESTS: dict[int, Any] = {
         *(metadata.ApiVersionsRequest, metadata.FindCoordinatorRequest, metadata.MetadataRequest),
         *(producer.AddOffsetsToTxnRequest, producer.AddPartitionsToTxnRequest, producer.EndTxnRequest),
         *(producer.InitProducerIdRequest, producer.ProduceRequest, producer.TxnOffsetCommitRequest),
-        OffsetFetchRequest,
+        *(OffsetFetchRequest, FetchRequest, ListOffsetsRequest),
     )
 }
 
@@ -75,10 +76,14 @@ class Wire:
         self.lose: Callable[[str], bool] = lambda name: False
         self.versions: Mapping[int, tuple[int, int]] = {}  # by request, where a broker speaks other ones
         self.down: set[str] = set()  # hosts
+        self.sockets: list[Socket] = []  # all that were ever opened
         self.until = float("inf")
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        for module in (client, slot, kafka.net.selector, kafka.net.connection, kafka.net.manager, kafka.net.transport):
+        for module in (
+            *(client, slot, fetcher),
+            *(kafka.net.selector, kafka.net.connection, kafka.net.manager, kafka.net.transport),
+        ):
             patch.setattr(module, "time", self.brokers)
         patch.setattr(kafka.net.manager, "create_connection", self._connect)
         patch.setitem(kafka.net.selector.NetworkSelector.DEFAULT_CONFIG, "selector", partial(Selector, self))
@@ -91,10 +96,12 @@ class Wire:
             raise OverflowError("connect(): port must be 0-65535.")
         if host not in HOSTS.values() or port != PORT or host in self.down:
             raise errors.KafkaConnectionError(f"unable to connect: {host}:{port}")
-        return Socket(self)
+        (node,) = (node for node, name in HOSTS.items() if name == host)
+        self.sockets.append(Socket(self, node))
+        return self.sockets[-1]
 
-    def answer(self, frame: bytes) -> Iterable[Frame]:
-        """What the client gets for a request."""
+    def answer(self, node: int, frame: bytes) -> Iterable[Frame]:
+        """What the client gets for a request to a node, and after how long."""
         key, version, correlation, length = struct.unpack_from(">hhih", frame)
         kind = REQUESTS[key]
         name = kind.__name__.removesuffix("Request")
@@ -105,13 +112,12 @@ class Wire:
             request: Any = requests.produce(version, frame[at:])
         else:
             request = kind.decode(frame[at:], version=version)
-        made = _made(
-            RequestHeader(request_api_key=key, request_api_version=version).get_response_class()[None],
-            self._connected(name, self.brokers.answer(request)),
-            version,
-        )
+        self.brokers.node = node
+        answer = self._connected(name, self.brokers.answer(request))
+        kind = RequestHeader(request_api_key=key, request_api_version=version).get_response_class()[None]
+        made = _made(kind, answer, version)
         made.with_header(correlation)
-        return self.spoil(name, made)
+        return [(getattr(answer, "after_s", 0.0), b""), *self.spoil(name, made)]
 
     def _connected(self, name: str, response: Any) -> Any:
         """With what only connections need."""
@@ -140,8 +146,8 @@ def _made(kind: Any, thing: Any, version: int) -> Any:
 class Socket:
     """The client's end of a connection."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, wire: Wire, node: int) -> None:
+        self._wire, self.node = wire, node
         self._sent = bytearray()
         self._coming: deque[tuple[float, bytes | None]] = deque()  # at which time
         self.closed = False
@@ -154,7 +160,7 @@ class Socket:
             frame = bytes(self._sent[4:end])
             del self._sent[:end]
             at = max(self._wire.brokers.now + LATENCY_S, self._coming[-1][0] if self._coming else 0.0)
-            for after_s, piece in self._wire.answer(frame):
+            for after_s, piece in self._wire.answer(self.node, frame):
                 at += after_s
                 self._coming.append((at, piece))
         return len(some)

@@ -14,7 +14,7 @@ from streaming.errors import Unreadable
 from streaming.publishing.contract import ProducerEpoch
 from streaming.publishing.encode.compression import CODECS as OUR_CODECS
 from streaming.publishing.encode.record_batches import Format, of_records
-from streaming.reading.contract import NO_END, AbortedTransaction, FetchedPartition, read_only
+from streaming.reading.contract import NO_END, AbortedTransaction, FetchedPartition, Position, read_only
 from streaming.reading.decoder import decode
 from streaming.rows import EVENTS, ConsumerRecord, consumer_records
 from tests.support.doubles.fetched_batches import (
@@ -43,7 +43,7 @@ class History(NamedTuple):
     aborted: Sequence[AbortedTransaction]
 
     def fetched(self, data: bytes, begin: int = 0, end: int = NO_END) -> FetchedPartition:
-        return FetchedPartition("events", EVENTS, PARTITION, begin, end, read_only(data), self.aborted)
+        return FetchedPartition("events", EVENTS, PARTITION, Position(begin), end, read_only(data), self.aborted)
 
     def between(self, begin: int, end: int) -> list[ConsumerRecord]:
         return [record for record in self.visible if begin <= record.offset < end]
@@ -134,7 +134,8 @@ def read(partition: FetchedPartition, piece_bytes: int) -> Iterator[tuple[list[C
     for decoded in decode([partition], piece_bytes):
         decoded.rows.validate(full=True)
         records = [record._replace(headers=list(record.headers)) for record in consumer_records(decoded.rows)]
-        yield records, decoded.positions.get((EVENTS, PARTITION))
+        position = decoded.positions.get(("events", PARTITION))
+        yield records, position and position.offset
 
 
 def spoil(r: Random, data: bytes, starts: Sequence[int]) -> bytes:

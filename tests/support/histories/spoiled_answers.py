@@ -98,7 +98,7 @@ _OF_BYTES: dict[str, Callable[[bytes, int, int], bytes]] = {
 }
 
 # Of what the client gets, and when.
-_OF_FRAMES: dict[str, Callable[[bytes, int, int], list[Frame]]] = {
+OF_FRAMES: dict[str, Callable[[bytes, int, int], list[Frame]]] = {
     "no answer": lambda frame, a, b: [],
     "connection cut": lambda frame, a, b: [(0.0, None)],
     "cut amid the answer": lambda frame, a, b: [(0.0, frame[: a % len(frame)]), (0.0, None)],
@@ -158,14 +158,14 @@ _OF_CONTENT: dict[str, Callable[[Any, int, int], None]] = {
 
 # Of the request: the broker never gets it.
 LOST = "request lost"
-SPOILS = (*_OF_BYTES, *_OF_FRAMES, *_OF_CONTENT, LOST)
+SPOILS = (*_OF_BYTES, *OF_FRAMES, *_OF_CONTENT, LOST)
 
 
 def spoiled_frames(name: str, response: Any, how: Spoiled) -> Iterable[Frame]:
     """What the client gets."""
     frame = frame_of(response)
-    if how.kind in _OF_FRAMES:
-        return _OF_FRAMES[how.kind](frame, how.a, how.b)
+    if how.kind in OF_FRAMES:
+        return OF_FRAMES[how.kind](frame, how.a, how.b)
     if how.kind in _OF_BYTES:
         other = _OF_BYTES[how.kind](frame, how.a, how.b)
     else:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from streaming.errors import Unreadable
+from streaming.publishing.contract import TopicPartition
 from streaming.reading import decoder, plain
-from streaming.reading.contract import NO_END, AbortedTransaction, Decoded, FetchedPartition, read_only
+from streaming.reading.contract import NO_END, AbortedTransaction, Decoded, FetchedPartition, Position, read_only
 from streaming.reading.decoder import decode
-from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, SourcePartition, consumer_records
+from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, consumer_records
 from tests.support.doubles.fetched_batches import (
     APPEND_TIME,
     CODECS,
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.kernels
 
 TIME_MS = 1_700_000_000_000
 PARTITION = 3
-AT = (EVENTS, PARTITION)
+AT = ("events", PARTITION)
 
 
 def records(*offsets: int, value: bytes = b"v") -> list[ConsumerRecord]:
@@ -38,7 +39,7 @@ def fetched(
     data: bytes, begin: int = 0, end: int = NO_END, aborted: Sequence[tuple[int, int]] = ()
 ) -> FetchedPartition:
     transactions = [AbortedTransaction(*one) for one in aborted]
-    return FetchedPartition("events", EVENTS, PARTITION, begin, end, read_only(data), transactions)
+    return FetchedPartition("events", EVENTS, PARTITION, Position(begin), end, read_only(data), transactions)
 
 
 def read(decoded: Decoded) -> list[ConsumerRecord]:
@@ -46,9 +47,14 @@ def read(decoded: Decoded) -> list[ConsumerRecord]:
     return [record._replace(headers=list(record.headers)) for record in consumer_records(decoded.rows)]
 
 
-def only(*partitions: FetchedPartition) -> tuple[list[ConsumerRecord], dict[SourcePartition, int]]:
+def only(*partitions: FetchedPartition) -> tuple[list[ConsumerRecord], dict[TopicPartition, int]]:
     (decoded,) = decode(partitions)
-    return read(decoded), dict(decoded.positions)
+    return read(decoded), offsets(decoded)
+
+
+def offsets(decoded: Decoded) -> dict[TopicPartition, int]:
+    """The next one of each partition."""
+    return {at: position.offset for at, position in decoded.positions.items()}
 
 
 def until_error(*partitions: FetchedPartition, piece_bytes: int = decoder.PIECE_BYTES) -> tuple[list[Decoded], str]:
@@ -95,6 +101,20 @@ def test_gaps_of_compaction_are_passed() -> None:
     assert only(fetched(data, begin=0)) == (records(4, 9), {AT: 20})
     assert only(fetched(data, begin=10)) == ([], {AT: 20})
     assert only(fetched(data, begin=0, end=11)) == (records(4, 9), {AT: 11})
+
+
+def test_a_position_has_the_epoch_of_the_last_batch() -> None:
+    data = with_epoch(batch(records(0)), 4) + messages(records(1), 1) + with_epoch(batch(records(2, 3), "lz4"), 6)
+    data += with_epoch(marker(4, 1, commit=True), 7) + with_epoch(batch(records(9), "gzip"), 8)
+    for end, expected in ((1, (1, 4)), (2, (2, 4)), (3, (3, 6)), (5, (5, 7)), (8, (8, 8)), (NO_END, (10, 8))):
+        (decoded,) = decode([fetched(data, end=end)])
+        assert decoded.positions == {AT: Position(*expected)}
+    cut = FetchedPartition("events", EVENTS, PARTITION, Position(5, 3), NO_END, read_only(data[:9]))
+    assert [decoded.positions for decoded in decode([cut])] == [{AT: Position(5, 3)}]
+
+
+def with_epoch(data: bytes, epoch: int) -> bytes:
+    return data[:12] + epoch.to_bytes(4, "big") + data[16:]
 
 
 def test_transactions_that_were_aborted_are_dropped() -> None:
@@ -151,11 +171,13 @@ def test_a_batch_that_is_cut_off_is_read_the_next_time() -> None:
 
 
 def test_partitions_and_sources_are_read_together() -> None:
-    changes = FetchedPartition("subscriptions", SUBSCRIPTIONS, 1, 0, NO_END, read_only(batch(records(0), "gzip")))
+    changes = FetchedPartition(
+        "subscriptions", SUBSCRIPTIONS, 1, Position(0), NO_END, read_only(batch(records(0), "gzip"))
+    )
     (decoded,) = decode([fetched(batch(records(5)), begin=5), changes])
     assert decoded.rows["source"].to_pylist() == [EVENTS, SUBSCRIPTIONS]
     assert decoded.rows["partition"].to_pylist() == [PARTITION, 1]
-    assert decoded.positions == {AT: 6, (SUBSCRIPTIONS, 1): 1}
+    assert offsets(decoded) == {AT: 6, ("subscriptions", 1): 1}
     assert list(decode([])) == []
 
 
@@ -211,7 +233,7 @@ def test_a_corrupted_batch_is_named_after_the_good_ones(what: str, codec: str) -
     other = fetched(batch(records(7)), begin=7)._replace(partition=4)
     items, reason = until_error(fetched(batch(records(0, 1), codec) + data + batch(records(4))), other)
     assert [record.offset for item in items for record in read(item)] == [0, 1, 7]
-    assert [item.positions for item in items] == [{AT: 2, (EVENTS, 4): 8}]
+    assert [offsets(item) for item in items] == [{AT: 2, ("events", 4): 8}]
     assert reason.startswith("events, partition 3: the record batch at offset 2 ")
     assert expected in reason
 
@@ -228,9 +250,9 @@ def test_a_large_batch_is_decompressed_in_pieces(codec: str, n_large: int) -> No
     assert [record for item in items for record in read(item)] == some[2:] + records(100)
     assert len(items) > 4
     for item in items[:-1]:
-        assert item.positions == {AT: item.rows["offset"][-1].as_py() + 1}
+        assert offsets(item) == {AT: item.rows["offset"][-1].as_py() + 1}
         assert item.rows.nbytes < 2_500
-    assert items[-1].positions == {AT: 101}
+    assert offsets(items[-1]) == {AT: 101}
 
 
 def test_pieces_before_the_end_of_a_corrupted_batch_are_given() -> None:
@@ -241,7 +263,7 @@ def test_pieces_before_the_end_of_a_corrupted_batch_are_given() -> None:
     given = [record for item in items for record in read(item)]
     assert given == some[: len(given)]
     assert len(given) > 20
-    assert items[-1].positions == {AT: len(given)}
+    assert offsets(items[-1]) == {AT: len(given)}
 
 
 def test_a_record_larger_than_any_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,4 +278,4 @@ def test_batches_that_are_not_compressed_are_divided_too() -> None:
     items = list(decode([fetched(data)], piece_bytes=1_000))
     assert [record.offset for item in items for record in read(item)] == list(range(10))
     assert len(items) >= 4
-    assert [item.positions[AT] for item in items] == [item.rows["offset"][-1].as_py() + 1 for item in items]
+    assert [offsets(item)[AT] for item in items] == [item.rows["offset"][-1].as_py() + 1 for item in items]
