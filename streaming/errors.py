@@ -18,8 +18,7 @@ JobError
 +-- SparkFailed *
 +-- ProcessLost *
 +-- RegistryUnreachable *
-+-- Aborted *              kafka/sink.py: a transaction of the driver
-+-- SlotAborted *          publishing/contract.py: a transaction of a task
++-- Aborted *              publishing/contract.py: a transaction
 +-- Unanswered *           admin/change_acks.py
 +-- NoSubscription         admin/pause.py
 """

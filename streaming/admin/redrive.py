@@ -30,12 +30,14 @@ from streaming.documents import records
 from streaming.documents.messages import place_of
 from streaming.documents.records import ATTEMPTS, REFUSED_SUBSCRIPTION, Origin, Record
 from streaming.documents.subscriptions import id_of
-from streaming.errors import Fenced
+from streaming.errors import Fenced, Unsettled
 from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster
 from streaming.kafka.outputs import OutputTopics, outputs
-from streaming.kafka.sink import Aborted, TransactionalSink
+from streaming.publishing.connection.client import Client
+from streaming.publishing.contract import Aborted
 from streaming.publishing.delivery import DeliveryRule
+from streaming.publishing.producer import TransactionalProducer
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -114,13 +116,13 @@ def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
     if dry:
         yield Redrive(settings, cluster, there, _unless_made(settings, ready), ready.partitions, lambda sent: None)
         return
-    name = f"{settings.query.name}.redrive"
-    with closing(TransactionalSink(cluster.bootstrap_servers, cluster.options, name)) as sink:
+    with closing(Client(cluster.bootstrap_servers, cluster.options)) as client:
+        producer = TransactionalProducer(client, f"{settings.query.name}.redrive")
 
         def publish(sent: Sequence[Record]) -> None:
             try:
-                sink.publish(sent, {})
-            except Fenced:
+                producer.publish(sent)
+            except Unsettled:
                 raise Fenced(
                     f"another redrive of query.name = {settings.query.name!r} was started, so this one stops; "
                     "nothing was lost"
@@ -187,12 +189,9 @@ class Redrive:
         else:
             yield from (RedriveOutcome(place, REDRIVEN) for place, _ in sent)
             return
-        # The sink may have been opened anew, and another redrive have committed before it was.
-        self._done |= self._redriven()
         half = len(sent) // 2
         for some in (sent[:half], sent[half:]):
-            yield from (RedriveOutcome(place, ALREADY) for place, _ in some if place in self._done)
-            yield from self._commit([one for one in some if one[0] not in self._done])
+            yield from self._commit(some)
 
     def _again(self, letter: Letter, superseded: set[DeadLetterPosition]) -> Record | RedriveOutcome:
         """The record to send for a letter, or the reason for skipping it."""

@@ -23,25 +23,22 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from matchers.index.snapshot import FieldPlan, Snapshot
+from streaming.admin.replay_batch import ReplayMatching
 from streaming.admin.subscription_topic import decided, last_written
-from streaming.codecs import RegistrySettings, open_codec
-from streaming.documents import records
-from streaming.documents.messages import headers_of, place_of, topic_of
-from streaming.documents.records import Origin, Record
+from streaming.documents.messages import place_of, topic_of
 from streaming.documents.subscriptions import Change, Refused, id_of, read_change
-from streaming.errors import Fenced, JobError
+from streaming.errors import Fenced, JobError, Unsettled
 from streaming.kafka import clients, times
 from streaming.kafka.clients import EARLIEST, Cluster
 from streaming.kafka.errors import is_without_group, translate
-from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.times import Span
+from streaming.publishing.connection.client import Client
+from streaming.publishing.contract import Aborted
 from streaming.publishing.delivery import DeliveryRule
-from streaming.rows import HEADERS
-from streaming.worker.reading import read_events
+from streaming.publishing.fencing import committed_offsets
+from streaming.publishing.producer import TransactionalProducer
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -93,7 +90,8 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
     cluster = Cluster.of(settings)
     topic = settings.events.topic
     try:
-        change, digest = latest(cluster, settings, id)
+        change, document = latest(cluster, settings, id)
+        digest = hashlib.sha256(document).hexdigest()[:16]
         to = DeliveryRule.of(settings.deliveries).topic(change.subscription.subscriber)
         there = cluster.topics().required([topic, to])
         with closing(cluster.reader(auto_offset_reset=EARLIEST)) as consumer:
@@ -107,11 +105,13 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
             name = name or _name(id, notes)
             group = f"{settings.query.name}.replay.{name}"
             cluster.topics().check_group(group)
-            with closing(TransactionalSink(cluster.bootstrap_servers, cluster.options, group)) as sink:
-                every = [(topic, p) for p in bounds]
-                noted = {p: ReplayRange(**orjson.loads(note)) for (_, p), note in sink.notes(every).items()}
-                at = {p: offset for (_, p), offset in sink.committed(every).items()}
-                replay = Replay(settings, name, change, noted or notes, at, there[to], consumer, sink)
+            with closing(Client(cluster.bootstrap_servers, cluster.options)) as client:
+                producer = TransactionalProducer(client, group)
+                committed = committed_offsets(client, group, [(topic, p) for p in bounds])
+                noted = {p: ReplayRange(**orjson.loads(note)) for (_, p), (_, note) in committed.items() if note}
+                at = {p: offset for (_, p), (offset, _) in committed.items()}
+                matching = ReplayMatching.of(settings, name, change.subscription, document, there[to])
+                replay = Replay(settings, name, change, noted or notes, at, matching, consumer, producer)
                 if noted:
                     replay.check(id, digest, bounds)
                 else:
@@ -121,8 +121,8 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
         raise translate(error.args[0], "the topics cannot be read") from error
 
 
-def latest(cluster: Cluster, settings: Settings, id: str) -> tuple[Change, str]:
-    """The last word on a subscription, and its digest. Raises JobError if it is not in force."""
+def latest(cluster: Cluster, settings: Settings, id: str) -> tuple[Change, bytes]:
+    """The last word on a subscription, and its document. Raises JobError if it is not in force."""
     topic, status_topic = settings.subscriptions.topic, settings.subscriptions.status_topic
     decisions = decided(cluster.topics(), settings, lambda: clients.read(cluster, [status_topic], follow=False))
     records = [
@@ -135,7 +135,7 @@ def latest(cluster: Cluster, settings: Settings, id: str) -> tuple[Change, str]:
         raise JobError(_why_none(records, id, topic))
     if last.value is None:
         raise JobError(f"the subscription {id!r} was withdrawn")
-    return last.change, hashlib.sha256(last.value).hexdigest()[:16]
+    return last.change, last.value
 
 
 def _why_none(records: Sequence[Message], id: str, topic: str) -> str:
@@ -150,28 +150,20 @@ def _why_none(records: Sequence[Message], id: str, topic: str) -> str:
 
 @dataclass
 class Replay:
-    """An open replay. `at` is the offset reached in each partition of `notes`; `partitions` is the number of partitions
-    of the delivery topic."""
+    """An open replay. `at` is the offset reached in each partition of `notes`."""
 
     settings: Settings
     name: str
     change: Change
     notes: Mapping[int, ReplayRange]
     at: dict[int, int]
-    partitions: int
+    matching: ReplayMatching
     consumer: Consumer
-    sink: TransactionalSink
+    producer: TransactionalProducer
     summary: ReplaySummary = field(init=False)
 
     def __post_init__(self) -> None:
         self.summary = ReplaySummary(self.name)
-        where = self.settings.schema_registry
-        registry = RegistrySettings.of(where.url, where.options)
-        self._decode = open_codec(self.settings.events.codec, registry)
-        snapshot = Snapshot().update([(self.change.subscription.id, self.change.conjunctions or ())])
-        (self._part,), (self._removed,) = snapshot.parts, snapshot.removed
-        reading = FieldPlan.of(snapshot.parts)
-        self._fields, (self._encoder,) = reading.fields, reading.encoders
 
     @property
     def size(self) -> int:
@@ -229,7 +221,7 @@ class Replay:
             messages = self.consumer.consume(most, POLL_S)
             events = self._taken(messages, going)
             if messages:
-                self._publish(self._deliveries(events) if events else [])
+                self._publish(events)
                 progress(self.done)
             if rate:
                 due = max(due, time.monotonic()) + len(events) / rate
@@ -258,41 +250,23 @@ class Replay:
                 self.consumer.pause([TopicPartition(topic_of(message), partition)])
         return events
 
-    def _deliveries(self, events: Sequence[Message]) -> list[Record]:
-        subscription, summary = self.change.subscription, self.summary
-        deliveries = self.settings.deliveries
-        rule = DeliveryRule.of(deliveries)
-        ids = orjson.dumps([subscription.id]).decode()
-        headers = [[{"key": k, "value": v} for k, v in headers_of(event)] for event in events]
-        columns = [pa.array([event.value() for event in events], pa.binary()), pa.array(headers, HEADERS)]
-        reading = read_events(pa.RecordBatch.from_arrays(columns, ["value", "headers"]), self._fields, self._decode)
-        encoded = self._encoder.encode(reading.values)
-        matched, _ = self._part.match(encoded, reading.values.several, reading.document, self._removed)
-        summary.events += len(events)
-        summary.undecodable += len(reading.undecodable)
-        made = []
-        for i in matched.tolist():
-            event = events[i]
-            origin = Origin(topic_of(event), *place_of(event), event.timestamp()[1])
-            if i in reading.undecodable or not subscription.in_force(origin.timestamp_ms):
-                continue
-            event_headers = records.event_headers(headers_of(event), origin, replay=self.name)
-            partition = rule.partition(origin.partition, self.partitions)
-            made.append(rule.record(subscription.subscriber, event.key(), event.value(), event_headers, ids, partition))
-        fitting = [record for record in made if record.size() <= deliveries.max_bytes]
-        summary.matched += len(made)
-        summary.delivered += len(fitting)
-        summary.oversize += len(made) - len(fitting)
-        return fitting
-
-    def _publish(self, deliveries: Sequence[Record]) -> None:
-        """Commit the offsets of all partitions every time, so that they expire together."""
-        topic = self.settings.events.topic
+    def _publish(self, events: Sequence[Message]) -> None:
+        """Commit the deliveries of these events, with the offsets of all partitions, so that they expire together."""
+        topic, summary = self.settings.events.topic, self.summary
         offsets = {(topic, p): offset for p, offset in self.at.items()}
         notes = {(topic, p): orjson.dumps(note).decode() for p, note in self.notes.items()}
         try:
-            self.sink.publish(deliveries, offsets, notes)
-        except Fenced:
+            if not events:
+                self.producer.publish([], offsets, notes)
+                return
+            batch = self.matching(events)
+            summary.events += len(events)
+            summary.undecodable += batch.undecodable
+            summary.matched += batch.matched
+            summary.delivered += batch.delivered
+            summary.oversize += batch.oversize
+            self.producer.publish_pieces(batch.pieces, self.matching.destinations, offsets, notes)
+        except Unsettled:
             raise Fenced(
                 f"the replay {self.name!r} was started again elsewhere, so this one stops; nothing was lost"
             ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -32,10 +32,8 @@ from streaming.errors import JobError
 from streaming.index.parts import RemoteFile, SharedFile
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
-from streaming.kafka.committed import CommittedOffsets
 from streaming.kafka.deleted import DeletedEvents
 from streaming.kafka.outputs import check_config, outputs
-from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.start_offsets import Beginning, warn_deleted, with_a_batch
 from streaming.kafka.topic_watch import ANSWER_S, Watch
 from streaming.kafka.topics import TIMEOUT_S, Topics
@@ -46,8 +44,12 @@ from streaming.monitoring.view import About
 from streaming.monitoring.web.server import Server
 from streaming.process import checkpoint
 from streaming.process.supervision import RestartHistory
+from streaming.publishing.connection.client import Client
 from streaming.publishing.connection.options import Options
 from streaming.publishing.delivery import DeliveryRule
+from streaming.publishing.fencing import committed_offsets
+from streaming.publishing.ownership import Owner
+from streaming.publishing.slot import TIMEOUT_MS
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
 from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, SubscriptionsTopic, restore
@@ -107,23 +109,16 @@ def topics(settings: Settings) -> Topics:
     return there
 
 
-def sink(settings: Settings, lineage: str, topics: Topics) -> TransactionalSink:
-    kafka = settings.kafka
-    return TransactionalSink(
-        kafka.bootstrap_servers,
-        kafka.client,
-        settings.query.name,
-        owner=lineage,
-        partitions=_partitions(settings, topics),
-        again=checkpoint.owner(settings.query.checkpoint) == lineage,
-    )
-
-
-def slots(settings: Settings, sink: TransactionalSink, topics: Topics) -> Slots:
-    """The slots, with all fenced that earlier processes used. Raises JobError."""
-    slots = Slots(sink, settings.query.name, _partitions(settings, topics))
-    slots.fence_all(1)  # that one shows now whether the user may
-    return slots
+@contextmanager
+def owned(settings: Settings, lineage: str, topics: Topics) -> Iterator[Slots]:
+    """The slots of this process, which owns the query now, though it has not claimed any offsets yet: all are fenced
+    that earlier processes used. Raises JobError."""
+    query, again = settings.query, checkpoint.owner(settings.query.checkpoint) == lineage
+    partitions = _partitions(settings, topics)
+    with closing(Client(settings.kafka.bootstrap_servers, settings.kafka.client)) as client:
+        slots = Slots(Owner(client, query.name, lineage, partitions, again=again), partitions)
+        slots.fence_all(1)  # that one shows now whether the user may
+        yield slots
 
 
 def _partitions(settings: Settings, topics: Topics) -> list[tuple[str, int]]:
@@ -133,7 +128,7 @@ def _partitions(settings: Settings, topics: Topics) -> list[tuple[str, int]]:
 
 
 def restored(
-    settings: Settings, names: Names, empty: Snapshot, store: Store, topics: Topics, sink: TransactionalSink
+    settings: Settings, names: Names, empty: Snapshot, topics: Topics, owner: Owner, store: Store
 ) -> tuple[Restored, int, dict[SourcePartition, int]]:
     """The state of the last committed batch: a saved one and the changes since then, else all of the topic.
 
@@ -141,13 +136,13 @@ def restored(
     (`start_offsets.with_a_batch`). Raises JobError.
     """
     bounds = _bounds(settings, topics)
-    offsets = sink.committed([(names.source(source), p) for source, p in bounds])
+    offsets = owner.committed([(names.source(source), p) for source, p in bounds])
     committed = {(s, p): offsets[names.source(s), p] for s, p in bounds if (names.source(s), p) in offsets}
     beginning = Beginning.of(bounds, committed, names.source, settings.events.starting == "latest")
     for partition, (begin, end) in beginning.deleted.items():
         warn_deleted(names.events, partition, begin, end, end - begin)
     if beginning.deleted:  # commit that they are gone: the next start need not say it again
-        sink.publish([], {(names.events, partition): end for partition, (_, end) in beginning.deleted.items()})
+        owner.publish([], {(names.events, partition): end for partition, (_, end) in beginning.deleted.items()})
     lows = {p: low for (source, p), (low, _) in bounds.items() if source == SUBSCRIPTIONS}
     where = SubscriptionsTopic(
         bootstrap_servers=settings.kafka.bootstrap_servers,
@@ -215,7 +210,6 @@ def pipeline(
     settings: Settings,
     names: Names,
     state: State,
-    sink: TransactionalSink,
     slots: Slots,
     topics: Topics,
     spark: SparkContext,
@@ -231,7 +225,7 @@ def pipeline(
     return Pipeline(
         state=state,
         settings=task_settings(settings),
-        sink=sink,
+        owner=slots.owner,
         slots=slots,
         outputs=outputs(settings, topics),
         names=names,
@@ -270,7 +264,7 @@ def task_settings(settings: Settings) -> TaskSettings:
 
 def _least_s(settings: Settings) -> float:
     """The least time limit of the tasks of a batch: Kafka ends a transaction in half of it."""
-    return 2 * Options.of(settings.kafka.client).transaction_timeout_ms / 1000
+    return 2 * (Options.of(settings.kafka.client).transaction_timeout_ms or TIMEOUT_MS) / 1000
 
 
 @contextmanager
@@ -287,10 +281,10 @@ def monitored(settings: Settings, watch: Watch, past: RestartHistory | None) -> 
         stuck_after_s=options.stuck_after_s,
         past=past,
     )
-    kafka = settings.kafka
+    kafka, topics = settings.kafka, source_topics(settings)
     with (
-        closing(CommittedOffsets(kafka.bootstrap_servers, kafka.client, settings.query.name, ANSWER_S)) as committed,
-        Monitor(about, source_topics(settings), watch.ends, committed=committed.reached) as monitor,
+        closing(Client(kafka.bootstrap_servers, kafka.client, ANSWER_S)) as client,
+        Monitor(about, topics, watch.ends, committed=partial(_reached, client, about.query)) as monitor,
         ExitStack() as last,
     ):
         if not options.enabled:
@@ -300,6 +294,11 @@ def monitored(settings: Settings, watch: Watch, past: RestartHistory | None) -> 
         last.enter_context(checkpoint.announced(settings.query.checkpoint, server.url))
         log.info("starting", query=settings.query.name, monitoring=server.url)
         yield monitor, server.url
+
+
+def _reached(client: Client, query: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """The offset that is committed now of each partition that has one. Raises JobError."""
+    return {at: offset for at, (offset, _) in committed_offsets(client, query, partitions, stable=False).items()}
 
 
 def observer(settings: Settings, monitor: Monitor, last: ExitStack) -> Observer:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from streaming.documents.records import Record
 from streaming.driver.composition import Names
-from streaming.kafka.sink import Aborted, Offsets
+from streaming.errors import Forbidden
 from streaming.log import logger
-from streaming.publishing.contract import LEAST_ATTEMPTS
+from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted
+from streaming.publishing.ownership import Owner
 from streaming.rows import SourcePartition
 
 log = logger("sluice.batch")
@@ -21,21 +21,19 @@ LONGEST_PAUSE_S = 1.0  # between two attempts
 MISSING_TOPICS_S = 5.0  # then tasks ask for missing topics again
 
 
-class Sink(Protocol):
-    def publish(self, records: Iterable[Record], offsets: Offsets) -> tuple[float, float]: ...
-
-
 def commit(
-    sink: Sink, names: Names, make: Callable[[], Iterable[Record]], positions: Mapping[SourcePartition, int]
+    owner: Owner, names: Names, make: Callable[[], Iterable[Record]], positions: Mapping[SourcePartition, int]
 ) -> tuple[int, float, float]:
-    """Commit a transaction; returns the number of aborts, and the sink's result. `make` composes the records, for each
-    attempt again."""
+    """Commit a transaction; returns the number of aborts, and what `Owner.publish` returns. `make` composes the
+    records, for each attempt again. Raises Forbidden, or another JobError."""
     offsets = {(names.source(source), p): offset for (source, p), offset in positions.items()}
     deadline = RetryDeadline(LEAST_ATTEMPTS)
     while True:
         try:
-            return deadline.failures, *sink.publish(make(), offsets)
+            return deadline.failures, *owner.publish(make(), offsets)
         except Aborted as aborted:
+            if aborted.refused:
+                raise Forbidden(f"the broker refuses what the job must write: {aborted}") from aborted
             if deadline.ends():
                 raise
             # A topic that was deleted a moment ago may still be listed, so the pauses grow.

@@ -11,10 +11,11 @@ import numpy as np
 from matchers.index.texts import Texts
 from streaming.documents import records
 from streaming.documents.records import Record
-from streaming.driver.attempts import Sink, commit
+from streaming.driver.attempts import commit
 from streaming.driver.batch_order import Last
 from streaming.driver.composition import Composition, Names, Outputs, in_force_from
 from streaming.index import notes
+from streaming.publishing.ownership import Owner
 from streaming.rows import AcceptedChange, ConsumerRecord, Refusal, SourcePartition
 from streaming.state.first_load import Chosen, Slice
 
@@ -22,7 +23,7 @@ STATUSES_PER_TRANSACTION = 10_000  # changes, in a transaction of the first star
 
 
 def publish_statuses(
-    sink: Sink,
+    owner: Owner,
     names: Names,
     outputs: Outputs,
     slices: Sequence[Slice],
@@ -37,7 +38,7 @@ def publish_statuses(
 
     def answer(statuses: Iterator[Record]) -> None:
         while some := list(islice(statuses, STATUSES_PER_TRANSACTION)):
-            commit(sink, names, partial(iter, some), {})
+            commit(owner, names, partial(iter, some), {})
 
     refused = [row for slice_ in slices for row in slice_.refusals]
     last = _last_words(slices, chosen, {row.id for row in refused if row.id})
@@ -54,7 +55,7 @@ def publish_statuses(
         answer(records.statuses(names.statuses, slice_.partition, changes, composition.since))
         answer(chain.from_iterable(map(composition.answer, _withdrawals(slice_, chosen_rows))))
     answer(chain.from_iterable(map(composition.answer, late)))
-    commit(sink, names, tuple, positions)
+    commit(owner, names, tuple, positions)
 
 
 def _last_words(slices: Sequence[Slice], chosen: Sequence[Chosen], ids: Iterable[str]) -> dict[str, Last]:

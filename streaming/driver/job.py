@@ -87,12 +87,10 @@ class JobRun:
         topics = assembly.topics(settings)
         names = assembly.names(settings, topics)
         watch = Watch(topics, tuple(assembly.source_topics(settings).values()))
-        sink = assembly.sink(settings, self.lineage, topics)
-        slots = assembly.slots(settings, sink, topics)
-        restore = partial(assembly.restored, settings, names, empty, topics=topics, sink=sink)
         with (
+            assembly.owned(settings, self.lineage, topics) as slots,
             assembly.monitored(settings, watch, self.past) as (monitor, url),
-            self._restoring(restore) as restored_with,
+            self._restoring(partial(assembly.restored, settings, names, empty, topics, slots.owner)) as restored_with,
             processes(1, BACKGROUND_NICENESS) as background,
             ThreadPoolExecutor(1) as compiler,
             processes(os.cpu_count() or 1, BACKGROUND_NICENESS) as compilers,
@@ -114,7 +112,7 @@ class JobRun:
                     observer = Observers(assembly.observer(settings, monitor, last), ProgressToSupervisor(self.past))
                     planned = partial(sources.planned, spark, self.spark_checkpoint)
                     pipeline = assembly.pipeline(
-                        settings, names, state, sink, slots, topics, context, observer=observer, planned=planned
+                        settings, names, state, slots, topics, context, observer=observer, planned=planned
                     )
                     self._take_over(spark, pipeline, restored)
                     ends = TopicEnds(Cluster.of(settings), assembly.source_topics(settings).values())
@@ -123,7 +121,6 @@ class JobRun:
                     self._process(spark, pipeline, at_the_end, begins, topics, monitor, watch, url)
             finally:
                 monitor.enter(STOPPING)
-                sink.close()
                 if state is not None:
                     state.close()
         log.info("stopped", query=settings.query.name)

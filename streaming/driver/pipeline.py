@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from matchers.contract.tables import Int64
 from streaming.documents import records
 from streaming.driver import first_start
-from streaming.driver.attempts import MissingTopicsCache, RetryDeadline, Sink, commit
+from streaming.driver.attempts import MissingTopicsCache, RetryDeadline, commit
 from streaming.driver.batch_order import Last, in_order, last_changes
 from streaming.driver.composition import Composition, Names, Outputs, in_force_from
 from streaming.driver.isolation import Isolation, WorkersLost, ranges, workers_lost
@@ -34,9 +34,10 @@ from streaming.driver.rereading import Misread, misread
 from streaming.driver.slots import Slots
 from streaming.errors import BrokerUnreachable, ExecutorLost, SparkFailed, Unsettled, of_worker
 from streaming.kafka.deleted import DeletedEvents
-from streaming.kafka.sink import Offsets
 from streaming.log import logger
 from streaming.monitoring.reporting import CommittedTransaction, Observer, Report
+from streaming.publishing.contract import Offsets
+from streaming.publishing.ownership import Owner
 from streaming.rows import (
     EVENTS,
     PACKED,
@@ -85,7 +86,7 @@ class Pipeline:
 
     state: State
     settings: TaskSettings
-    sink: Sink
+    owner: Owner
     slots: Slots
     outputs: Outputs
     names: Names
@@ -143,7 +144,7 @@ class Pipeline:
         """Begin where the first start has read to, and publish the statuses of all that it has read."""
         self.state.positions.update(positions)
         self.deleted.begin(of_source(self.state.positions, EVENTS))
-        first_start.publish_statuses(self.sink, self.names, self.outputs, slices, chosen, positions)
+        first_start.publish_statuses(self.owner, self.names, self.outputs, slices, chosen, positions)
 
     def take(self, rows: Sequence[Row], number: int) -> CommittedTransaction | None:
         """Apply the changes of a batch and publish their statuses, and the dead letters that no task can publish."""
@@ -211,7 +212,7 @@ class Pipeline:
         last = {id: Last(subscription.place, withdrawn=False) for id, subscription in in_force.items()}
         since = in_force_from({**self.state.positions, **positions}, self.names)
         composition = Composition(self.names, since, {**last, **last_changes(rows)})
-        aborted, sent, committed = commit(self.sink, self.names, partial(composition.records, rows), positions)
+        aborted, sent, committed = commit(self.owner, self.names, partial(composition.records, rows), positions)
         return CommittedTransaction(
             rows=rows,
             dead_letters=composition.dead_letters,

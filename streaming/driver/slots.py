@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.kafka.sink import TransactionalSink
 from streaming.publishing.contract import Offsets, ProducerEpoch, TopicPartition
-from streaming.publishing.fencing import fence_all, slot_name
+from streaming.publishing.ownership import Owner
 from streaming.rows import SlotReport
 from streaming.worker.publication import Publication, Quota
 
@@ -17,12 +16,11 @@ from streaming.worker.publication import Publication, Quota
 class Slots:
     """The producers with which the tasks of the next batch may publish, one for each slot.
 
-    The order of a start matters (GUARANTEES.md): the sink opens its own producer, `fence_all` fences all slots ever
-    used, then the committed offsets are read and the sink claims them; only then `open` lets tasks publish.
+    The order of a start matters (GUARANTEES.md): the owner opens its own producer, `fence_all` fences all slots ever
+    used, then the owner claims the committed offsets; only then `open` lets tasks publish.
     """
 
-    sink: TransactionalSink
-    query: str
+    owner: Owner
     partitions: Sequence[TopicPartition]  # of both topics, as far as they are known
     _producers: list[ProducerEpoch] = field(default_factory=list, init=False)
     _broadcast: Callable[[Any], Any] = field(init=False)
@@ -31,25 +29,21 @@ class Slots:
 
     def fence_all(self, least: int = 0) -> Offsets:
         """Fence all slots that were ever used, and at least so many; returns what is committed then."""
-        used = max(least, self.sink.slots, self.sink.slots_used(self.partitions))
-        names = [slot_name(self.query, number) for number in range(used)]
-        fenced = fence_all(self.sink.client, names, self.query, self.partitions)
-        self._producers = [fenced.producers[name] for name in names]
-        self.sink.slots = used
-        return fenced.offsets
+        self._producers, offsets = self.owner.fence_slots(self.partitions, least)
+        return offsets
 
     def open(self, number: int, broadcast: Callable[[Any], Any]) -> None:
         """Let `number` tasks publish, which see what `broadcast` returns. If they are more than ever, that is noted in
         Kafka first, so that the next process fences the new slots too."""
         self._broadcast = broadcast
-        if number > self.sink.slots:
-            self.sink.slots = number
+        if number > self.owner.slots:
+            self.owner.slots = number
             self.claim(self.partitions)
             self.fence_all()
 
     def claim(self, partitions: Iterable[TopicPartition]) -> None:
         """Commit offsets again. Raises Fenced if another job has taken over."""
-        self.sink.claim(partitions)
+        self.owner.claim(partitions)
 
     def settle(self, own: Iterable[TopicPartition], read: Iterable[TopicPartition]) -> Offsets:
         """After a task failed: claim, fence all, claim; returns what is committed.
@@ -61,7 +55,7 @@ class Slots:
         self.partitions = sorted({*self.partitions, *read})
         self.claim(own)
         offsets = self.fence_all()
-        self.sink.moved(offsets)
+        self.owner.moved(offsets)
         self.claim(own)
         return offsets
 
@@ -84,7 +78,7 @@ class Slots:
                 self._sent.destroy()
             self._unusual, self._sent = unusual, self._broadcast(unusual) if unusual else None
         return Publication(
-            note=self.sink.note,
+            note=self.owner.note,
             producers=tuple(self._producers[:number]),
             version=version,
             absent=absent,
@@ -100,4 +94,4 @@ class Slots:
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Take note of the offsets that tasks have committed."""
-        self.sink.moved(offsets)
+        self.owner.moved(offsets)

@@ -15,6 +15,7 @@ from streaming.errors import JobError
 Bytes = NDArray[np.uint8]
 TopicPartition = tuple[str, int]
 Offsets = Mapping[TopicPartition, int]  # offset of the first record not yet read
+Notes = Mapping[TopicPartition, str]  # metadata of such offsets
 
 LEAST_ATTEMPTS = 5  # at one transaction, however long they take
 
@@ -39,8 +40,8 @@ class RecordBatches(NamedTuple):
     records: Int64  # [B]: how many it has
 
 
-class SlotAborted(JobError):
-    """A slot's transaction was aborted by the slot itself, and nothing of it is visible.
+class Aborted(JobError):
+    """A transaction was aborted by its slot, and nothing of it is visible. Another one may succeed.
 
     `refused` maps topics for which the broker refuses records to its reason; `gone` are topics that do not exist any
     more. `producer` is what the slot goes on with.

@@ -1,20 +1,14 @@
-"""Fence all slots: no transaction of older producers is open any more, and the committed offsets are final."""
+"""Fence slots, and read the offsets that are committed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from streaming.publishing.connection import requests
 from streaming.publishing.connection.client import Client
+from streaming.publishing.connection.requests import CommittedOffset
 from streaming.publishing.contract import ProducerEpoch, TopicPartition
-from streaming.publishing.slot import asked, open_slot
-
-
-class FencedSlots(NamedTuple):
-    producers: Mapping[str, ProducerEpoch]  # of each slot, by its name
-    offsets: Mapping[TopicPartition, int]  # partitions without a committed offset are left out
-    notes: Mapping[TopicPartition, str]  # metadata of these offsets; partitions without any are left out
+from streaming.publishing.slot import Slot, asked
 
 
 def slot_name(query: str, number: int) -> str:
@@ -22,29 +16,35 @@ def slot_name(query: str, number: int) -> str:
     return f"{query}/{number}"
 
 
-def fence_all(
-    client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition], *, stable: bool = True
-) -> FencedSlots:
-    """Fence all slots ever used, wait until their last transactions have ended, then read the committed offsets.
+def fence_all(client: Client, slots: Sequence[Slot]) -> list[ProducerEpoch]:
+    """Open the slots, each of which waits until its last transaction has ended; returns their producers.
 
-    Only the driver calls it with slots: at a start, and whenever a task failed or was lost. Without any, it only reads.
-    Without `stable` it also reads while transactions are open that could change the offsets: nobody ends those of slots
-    that are not named here until they time out. Raises JobError.
+    If these are all that were ever used, no transaction of older producers is open any more, and the committed offsets
+    are final. Only the driver calls it: at a start, and whenever a task failed or was lost. Raises JobError.
     """
-    return client.run(_fence_all, client, slots, group, partitions, stable)
+    return client.run(_fence_all, client, slots)
 
 
-async def _fence_all(
-    client: Client, slots: Sequence[str], group: str, partitions: Sequence[TopicPartition], stable: bool
-) -> FencedSlots:
-    opening = [client.start(open_slot, client, name) for name in slots]
-    producers = {name: await producer for name, producer in zip(slots, opening, strict=True)}
-    committed: Mapping[TopicPartition, tuple[int, str]] = {}
-    if partitions:
-        response = await asked(client, requests.fetch_offsets(group, partitions, stable=stable), client.attempt())
-        committed = requests.fetched_offsets(response, group)
-    return FencedSlots(
-        producers,
-        {at: offset for at, (offset, _) in committed.items()},
-        {at: note for at, (_, note) in committed.items() if note},
-    )
+async def _fence_all(client: Client, slots: Sequence[Slot]) -> list[ProducerEpoch]:
+    opening = [client.start(slot.opened) for slot in slots]
+    return [await producer for producer in opening]
+
+
+def committed_offsets(
+    client: Client, group: str, partitions: Iterable[TopicPartition], *, stable: bool = True
+) -> dict[TopicPartition, CommittedOffset]:
+    """The committed offset of each partition that has one.
+
+    `stable` ones are read once no transaction is open that could change them: nobody ends those of slots that are not
+    fenced until they time out. Raises JobError.
+    """
+    return client.run(_committed_offsets, client, group, list(partitions), stable)
+
+
+async def _committed_offsets(
+    client: Client, group: str, partitions: Sequence[TopicPartition], stable: bool
+) -> dict[TopicPartition, CommittedOffset]:
+    if not partitions:
+        return {}
+    request = requests.fetch_offsets(group, partitions, stable=stable)
+    return requests.fetched_offsets(await asked(client, request, client.attempt()), group)

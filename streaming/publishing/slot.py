@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from streaming.publishing.connection.answers import (
 )
 from streaming.publishing.connection.client import GONE_S, Attempt, Client, ConnectionLost, TopicMetadata
 from streaming.publishing.connection.requests import CoordinatorRequest
-from streaming.publishing.contract import Offsets, ProducerEpoch, RecordBatches, SlotAborted, TopicPartition
+from streaming.publishing.contract import Aborted, Notes, Offsets, ProducerEpoch, RecordBatches, TopicPartition
 from streaming.publishing.encode import produce
 from streaming.publishing.encode.produce import Destinations
 
@@ -52,21 +53,31 @@ class _Abort(Exception):
         self.gone = gone
 
 
+TIMEOUT_MS = 60_000  # of a transaction, unless kafka.client says otherwise
+
+
 class Slot:
-    """`name` is its transactional id, `group` the consumer group whose offsets it commits.
+    """`name` is its transactional id, `group` the consumer group whose offsets it commits. A transaction may take
+    `timeout_ms`, unless kafka.client says otherwise.
 
     Only the driver opens a slot, and passes the producer on to a task, which publishes with it. Each transaction has a
     producer of its own: the next one is in what the last one returned or raised.
     """
 
-    def __init__(self, client: Client, name: str, group: str) -> None:
+    def __init__(self, client: Client, name: str, group: str, timeout_ms: int = TIMEOUT_MS) -> None:
         self.name = name
         self.group = group
+        self.timeout_ms = client.options.transaction_timeout_ms or timeout_ms
         self._client = client
 
     def open(self) -> ProducerEpoch:
         """Take the slot over: its older producers are fenced, and what they had begun is aborted."""
-        return self._client.run(open_slot, self._client, self.name)
+        return self._client.run(self.opened)
+
+    async def opened(self) -> ProducerEpoch:
+        """InitProducerId, until the last transaction of that name has ended. Runs on the client's loop."""
+        request = requests.init_producer_id(self.name, self.timeout_ms)
+        return _producer(await asked(self._client, request, self._client.attempt()))
 
     def publish(
         self,
@@ -74,25 +85,19 @@ class Slot:
         pieces: Iterable[RecordBatches],
         destinations: Sequence[TopicPartition],
         offsets: Offsets,
-        note: str = "",
+        notes: Notes = MappingProxyType({}),
     ) -> Committed:
         """Commit all record batches together with the offsets. Without either, nothing is sent and nothing changes.
 
         The next piece is taken from the iterable while the last one is on its way; `destinations` may grow until then.
-        The records bear the producer, and their sequences begin at 0 in each transaction. `note` becomes the offsets'
-        metadata.
+        The records bear the producer, and their sequences begin at 0 in each transaction. `notes` become the metadata
+        of the offsets.
 
-        Raises SlotAborted, after which the slot may try again with the next producer; Unsettled, BrokerUnreachable and
+        Raises Aborted, after which the slot may try again with the next producer; Unsettled, BrokerUnreachable and
         any other error mean that the driver must settle all slots: only the committed offsets tell what became of it.
         """
-        transaction = _Transaction(self._client, self.name, self.group, producer)
-        return self._client.run(transaction.run, pieces, destinations, offsets, note)
-
-
-async def open_slot(client: Client, name: str) -> ProducerEpoch:
-    """InitProducerId, until the last transaction of that name has ended."""
-    request = requests.init_producer_id(name, client.options.transaction_timeout_ms)
-    return _producer(await asked(client, request, client.attempt()))
+        transaction = _Transaction(self._client, self, producer)
+        return self._client.run(transaction.run, pieces, destinations, offsets, notes)
 
 
 async def asked(client: Client, request: CoordinatorRequest, attempt: Attempt) -> Any:
@@ -106,10 +111,11 @@ async def asked(client: Client, request: CoordinatorRequest, attempt: Attempt) -
 class _Transaction:
     """One transaction of a slot."""
 
-    def __init__(self, client: Client, slot: str, group: str, producer: ProducerEpoch) -> None:
+    def __init__(self, client: Client, slot: Slot, producer: ProducerEpoch) -> None:
         self._client = client
-        self._slot = slot
-        self._group = group
+        self._slot = slot.name
+        self._group = slot.group
+        self._timeout_ms = slot.timeout_ms
         self._producer = producer
         self._begun = False  # a broker may know of it
         self._added: set[int] = set()  # destinations that were added by a request of their own (version 1)
@@ -123,18 +129,18 @@ class _Transaction:
         pieces: Iterable[RecordBatches],
         destinations: Sequence[TopicPartition],
         offsets: Offsets,
-        note: str,
+        notes: Notes,
     ) -> Committed:
         self._version = await self._client.transactions()
         try:
             await self._send_all(pieces, destinations)
             sent_at = time.time()
             if offsets:
-                await self._commit_offsets(offsets, note)
+                await self._commit_offsets(offsets, notes)
         except _Abort as cause:
             self._client.forget(cause.gone)
             producer = await self._end(commit=False) if self._begun else self._producer
-            raise SlotAborted(cause.reason, producer, cause.refused, cause.gone) from None
+            raise Aborted(cause.reason, producer, cause.refused, cause.gone) from None
         except (Unsettled, BrokerUnreachable):
             raise
         except Exception:
@@ -269,10 +275,10 @@ class _Transaction:
             return _abort("Produce", answers)
         return error_of("Produce", self._slot, worst)
 
-    async def _commit_offsets(self, offsets: Offsets, note: str) -> None:
+    async def _commit_offsets(self, offsets: Offsets, notes: Notes) -> None:
         if self._version == 1:
             await self._ask(requests.add_group(self._slot, self._producer, self._group))
-        await self._ask(requests.commit_offsets(self._version, self._slot, self._producer, self._group, offsets, note))
+        await self._ask(requests.commit_offsets(self._version, self._slot, self._producer, self._group, offsets, notes))
 
     async def _end(self, *, commit: bool) -> ProducerEpoch:
         """Commit or abort; returns the next producer. If the answer is lost, the same request tells what it was."""
@@ -283,8 +289,7 @@ class _Transaction:
             raise error_of(request.name, self._slot, answers[0])
         if self._version == 2:
             return _producer(response)
-        timeout_ms = self._client.options.transaction_timeout_ms
-        request = requests.init_producer_id(self._slot, timeout_ms, self._producer)
+        request = requests.init_producer_id(self._slot, self._timeout_ms, self._producer)
         return _producer(await asked(self._client, request, self._attempt()))
 
 

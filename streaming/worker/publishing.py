@@ -15,7 +15,7 @@ from pyspark import TaskContext
 
 from streaming.errors import ExecutorLost, TopicMissing, Unsettled
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import LEAST_ATTEMPTS, SlotAborted
+from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Committed, Slot
 from streaming.rows import SPARK_IS_RIGHT_FROM_MS, RowKind
@@ -103,9 +103,9 @@ class Task:
                     transaction.pieces(self._producer),
                     transaction.destinations,
                     transaction.offsets,
-                    self.publication.note,
+                    dict.fromkeys(transaction.offsets, self.publication.note),
                 )
-            except SlotAborted as aborted:
+            except Aborted as aborted:
                 self._producer = aborted.producer
                 if self.settings.dead_letters in {*aborted.gone, *aborted.refused}:
                     raise TopicMissing(f"dead letters cannot be written: {aborted}") from aborted

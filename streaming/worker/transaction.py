@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -35,9 +34,6 @@ from streaming.worker.executor import executor
 from streaming.worker.matches import Matches
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
-
-PIECE_BYTES = 16 << 20  # of deliveries, encoded at once
-LETTERS_AT_ONCE = 1_000
 
 SUBSCRIBERS = Interner()  # of this process
 
@@ -156,20 +152,19 @@ class Transaction:
             options.compression,
             options.batch_bytes,
         )
-        piece = np.cumsum(self._sizes[self._good]) // PIECE_BYTES
-        for some in np.split(self._good, np.flatnonzero(np.diff(piece)) + 1) if len(self._good) else ():
-            began = time.perf_counter()
-            batches = record_batches.encode(
-                batch.columns, self._headers, self._deliveries, self._keys, self._to, some, form
-            )
+        encoding = record_batches.encode_in_pieces(
+            batch.columns, self._headers, self._deliveries, self._keys, self._to, self._good, self._sizes, form
+        )
+        began = time.perf_counter()
+        for batches in encoding:
             self.encoded_s += time.perf_counter() - began
             yield batches
-        letters = self._letters()
-        while some_letters := list(islice(letters, LETTERS_AT_ONCE)):
-            if not self._letters_to:
-                raise BrokerUnreachable(f"there is no topic {batch.settings.dead_letters}, which dead letters need")
-            to = [self._letters_to[partition_of(letter.key, len(self._letters_to))] for letter in some_letters]
-            yield record_batches.of_records(some_letters, to, form)
+            began = time.perf_counter()
+        letters = list(self._letters())
+        if letters and not self._letters_to:
+            raise BrokerUnreachable(f"there is no topic {batch.settings.dead_letters}, which dead letters need")
+        to = (self._letters_to[partition_of(letter.key, len(self._letters_to))] for letter in letters)
+        yield from record_batches.of_records_in_pieces(letters, to, form)
         self.partitions = int(np.count_nonzero(form.sequence))
 
     def row(self, matched: float, committed: Committed) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from matchers.index.snapshot import Snapshot
 from streaming.documents.records import Record
-from streaming.kafka.sink import Offsets
+from streaming.publishing.contract import Offsets
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
 from tests.support.doubles.stage import NAMES, Later, Slots, SomeTopics, change, event
 from tests.support.generators.strategies import choice, events_near, json_events, patterns

@@ -89,7 +89,7 @@ class Options:
 
     connection: Mapping[str, Any]  # of kafka-python
     metadata_max_age_s: float
-    transaction_timeout_ms: int
+    transaction_timeout_ms: int | None  # None: as long as each slot says
     max_request_bytes: int  # of a Produce request, if it has more than one batch
     batch_bytes: int  # without compression, if a batch has more than one record
     compression: str
@@ -119,7 +119,7 @@ class Options:
                 **({"ssl_context": tls.context(given)} if protocol.endswith("SSL") else {}),
             },
             metadata_max_age_s=_number(given, "metadata.max.age.ms", 300_000) / 1000,
-            transaction_timeout_ms=_number(given, "transaction.timeout.ms", 60_000),
+            transaction_timeout_ms=_number(given, "transaction.timeout.ms", 0) or None,
             max_request_bytes=_number(given, "message.max.bytes", MAX_RECORD_BYTES),
             batch_bytes=_number(given, "batch.size", 1_000_000),
             compression=_one_of("compression.type", given.get("compression.type", "lz4"), CODECS),

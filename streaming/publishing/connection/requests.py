@@ -6,7 +6,7 @@ A response that does not tell what was asked is none: the request is sent again.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import OffsetFetchRequest
@@ -21,7 +21,7 @@ from kafka.protocol.producer import (
 )
 
 from streaming.publishing.connection.answers import NO_ANSWER, BrokerError
-from streaming.publishing.contract import Offsets, ProducerEpoch, TopicPartition
+from streaming.publishing.contract import Notes, Offsets, ProducerEpoch, TopicPartition
 
 # The newest version of each request in a transaction, by the cluster's feature transaction.version.
 PRODUCE = {1: 11, 2: 12}
@@ -32,6 +32,11 @@ _ADD = 3  # 4 and newer are for brokers
 
 # confluent_kafka writes the zero byte at the end of a text too, and reads on until there is one.
 _END_OF_NOTE = "\0"
+
+
+class CommittedOffset(NamedTuple):
+    offset: int
+    note: str  # its metadata; empty if there is none
 
 
 class CoordinatorRequest(NamedTuple):
@@ -138,7 +143,7 @@ def add_group(slot: str, producer: ProducerEpoch, group: str) -> CoordinatorRequ
 
 
 def commit_offsets(
-    version: int, slot: str, producer: ProducerEpoch, group: str, offsets: Offsets, note: str
+    version: int, slot: str, producer: ProducerEpoch, group: str, offsets: Offsets, notes: Notes
 ) -> CoordinatorRequest:
     topic_class = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 
@@ -161,7 +166,7 @@ def commit_offsets(
                             partition_index=number,
                             committed_offset=offsets[topic, number],
                             committed_leader_epoch=-1,
-                            committed_metadata=note + _END_OF_NOTE if note else "",
+                            committed_metadata=_written(notes.get((topic, number), "")),
                         )
                         for number in numbers
                     ],
@@ -184,6 +189,10 @@ def commit_offsets(
             ),
         ).values(),
     )
+
+
+def _written(note: str) -> str:
+    return note + _END_OF_NOTE if note else ""
 
 
 def end(version: int, slot: str, producer: ProducerEpoch, *, commit: bool) -> CoordinatorRequest:
@@ -249,10 +258,10 @@ def fetch_offsets(group: str, partitions: Sequence[TopicPartition], *, stable: b
     )
 
 
-def fetched_offsets(response: Any, group: str) -> Mapping[TopicPartition, tuple[int, str]]:
-    """Offset and note of each partition that has any, of a response without errors."""
+def fetched_offsets(response: Any, group: str) -> dict[TopicPartition, CommittedOffset]:
+    """The offset of each partition that has one, of a response without errors."""
     return {
-        (topic.name, partition.partition_index): (
+        (topic.name, partition.partition_index): CommittedOffset(
             partition.committed_offset,
             (partition.metadata or "").removesuffix(_END_OF_NOTE),
         )

@@ -11,7 +11,7 @@ The CRC is over all that follows it. Lengths and deltas in a record are varints;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,6 +29,8 @@ from streaming.publishing.encode.crc32c import crc32c
 from streaming.publishing.encode.grouping import DeliveryColumns
 from streaming.publishing.encode.headers import EventHeaders, header, varint
 from streaming.publishing.encode.wire import copy, put_number, put_varint, varint_length
+
+PIECE_BYTES = 16 << 20  # of records, encoded at once
 
 _HEAD = 61  # bytes of a batch before its records
 _MOST_OF_RECORD = 2 + 5 * 5  # bytes beside key, value and headers: attributes, time, and varints of 32 bits
@@ -106,6 +108,22 @@ def encode(
     return _sealed(RecordBatches(data, begin[:-1], begin[1:], destination[order[first]], counts), form)
 
 
+def encode_in_pieces(
+    events: EventColumns,
+    headers: EventHeaders,
+    deliveries: DeliveryColumns,
+    keys: Keys,
+    destination: Int64,
+    chosen: Int64,
+    size: Int64,
+    form: Format,
+) -> Iterator[RecordBatches]:
+    """`encode`, of some megabytes at a time: one event can have a million deliveries. `size` are their `sizes`."""
+    piece = np.cumsum(size[chosen]) // PIECE_BYTES
+    for some in np.split(chosen, np.flatnonzero(np.diff(piece)) + 1) if len(chosen) else ():
+        yield encode(events, headers, deliveries, keys, destination, some, form)
+
+
 def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -> RecordBatches:
     """Record batches of single records, such as statuses and dead letters; `destination` has that of each. Those of a
     destination stay in their order."""
@@ -124,6 +142,22 @@ def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -
     b = _write_records(keys, values, headers, n_headers, to, form.max_batch_bytes, data, begin, first)
     batches = RecordBatches(data[: begin[b]], begin[:b], begin[1 : b + 1], to[first[:b]], np.diff(first[: b + 1]))
     return _sealed(batches, form)
+
+
+def of_records_in_pieces(of: Iterable[Record], destination: Iterable[int], form: Format) -> Iterator[RecordBatches]:
+    """`of_records`, of some megabytes at a time: a single record may have ten."""
+    some: list[Record] = []
+    to: list[int] = []
+    size = 0
+    for record, number in zip(of, destination, strict=True):
+        some.append(record)
+        to.append(number)
+        size += record.size()
+        if size >= PIECE_BYTES:
+            yield of_records(some, to, form)
+            some, to, size = [], [], 0
+    if some:
+        yield of_records(some, to, form)
 
 
 def _column(texts: Sequence[bytes | None]) -> Column:

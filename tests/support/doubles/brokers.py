@@ -1,4 +1,4 @@
-"""Two brokers in memory that speak Kafka's protocol, as far as slots use it; the sink's transactions are theirs too.
+"""Two brokers in memory that speak Kafka's protocol, as far as what publishes uses it.
 
 The rules are those of Kafka's transaction coordinator, for both versions of transactions.
 """
@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from kafka import errors
 from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecords
 
 from streaming.documents.records import Record
-from tests.support.doubles.kafka_double import ABORTED, COMMITTED, DECIDED, EMPTY, OPEN, Broker, Id, Transaction
+from tests.support.doubles import connections
+from tests.support.doubles.broker_logs import ABORTED, COMMITTED, DECIDED, EMPTY, NODES, OPEN, Broker, Id, Transaction
 
-NODES = (0, 1)
 OK = 0
 LATE = -1  # no answer: the request arrives after the next one of anybody
 UNKNOWN_TOPIC: int = errors.UnknownTopicOrPartitionError.errno
@@ -72,6 +73,10 @@ class Brokers(Broker):
             "EndTxn": self._end,
             "OffsetFetch": self._fetch_offsets,
         }
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        """Let all clients be those of these brokers."""
+        connections.install(patch, self)
 
     def answer(self, request: Any) -> Any:
         """The response of either broker. Raises what `point` raises."""

@@ -9,15 +9,18 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kafka.protocol.broker_version_data import BrokerVersionData
 
-from streaming.publishing import slot
+from streaming.publishing import ownership, producer, slot
 from streaming.publishing.connection import client
-from tests.support.doubles.brokers import NODES, Brokers
+from tests.support.doubles.broker_logs import NODES
 from tests.support.histories.actors import Dead
+
+if TYPE_CHECKING:
+    from tests.support.doubles.brokers import Brokers
 
 # The version of Kafka whose requests the brokers know, by that of transactions: the oldest that is supported, and the
 # first with version 2.
@@ -27,8 +30,8 @@ KAFKA = {1: (3, 0), 2: (4, 0)}
 def install(patch: pytest.MonkeyPatch, brokers: Brokers) -> None:
     patch.setattr(client, "NetworkSelector", partial(Loop, brokers))
     patch.setattr(client, "_Manager", partial(Connections, brokers))
-    patch.setattr(client, "time", brokers)
-    patch.setattr(slot, "time", brokers)
+    for module in (client, slot, producer, ownership):
+        patch.setattr(module, "time", brokers)
 
 
 class Started:
@@ -93,11 +96,11 @@ class Loop:
             waits_for = started.coroutine.send(None)
         except StopIteration as stop:
             started.value = stop.value
-        except Dead:
-            self._bury(started)
-            raise
         except Exception as error:
             started.error = error
+        except BaseException:  # the process is dead
+            self._bury(started)
+            raise
         else:
             if isinstance(waits_for, Sleep):
                 heapq.heappush(self._sleeping, (waits_for.until, next(self._number), started))

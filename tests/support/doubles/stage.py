@@ -19,15 +19,12 @@ from pyspark.errors import PySparkException
 from matchers.contract.tables import Int32, Int64
 from matchers.index.snapshot import Snapshot
 from streaming.documents.records import Record
-from streaming.driver.attempts import Sink
 from streaming.driver.batch_order import in_order
 from streaming.driver.composition import Names
 from streaming.driver.pipeline import Pipeline
-from streaming.kafka import sink as kafka_sink
 from streaming.monitoring.reporting import Observer, Report
-from streaming.publishing import contract
 from streaming.publishing.connection.options import Options
-from streaming.publishing.contract import Offsets, ProducerEpoch, RecordBatches, TopicPartition
+from streaming.publishing.contract import Aborted, Notes, Offsets, ProducerEpoch, RecordBatches, TopicPartition
 from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.slot import Committed
 from streaming.rows import (
@@ -98,6 +95,8 @@ BOB = {"subscriber": "bob", "pattern": {"x": [{"exists": True}]}}
 
 
 class ListSink:
+    """In place of the owner of a query: it keeps what is published."""
+
     def __init__(self, aborts: int = 0) -> None:
         self.transactions: list[tuple[list[Record], Offsets]] = []
         self.aborts = aborts
@@ -106,7 +105,7 @@ class ListSink:
         taken = list(records)
         if self.aborts:
             self.aborts -= 1
-            raise kafka_sink.Aborted("a topic was deleted")
+            raise Aborted("a topic was deleted", ProducerEpoch(0, 0))
         self.transactions.append((taken, offsets))
         return time.time(), time.time()
 
@@ -119,7 +118,7 @@ class Slots:
     exist but those that are absent, and all take records but those that refuse them.
     """
 
-    sink: Sink = field(default_factory=ListSink)
+    sink: Any = field(default_factory=ListSink)
     absent: set[str] = field(default_factory=set)
     refusing: set[str] = field(default_factory=set)
     partitions_each: int = 1  # of a topic
@@ -166,18 +165,18 @@ class Slots:
         pieces: Iterable[RecordBatches],
         destinations: Sequence[TopicPartition],
         offsets: Offsets,
-        note: str,
+        notes: Notes,
     ) -> Committed:
         assert producer.epoch == self._epochs.get(producer.id, 0), "it was fenced"
         following = producer._replace(epoch=producer.epoch + 1)
         self._epochs[producer.id] = following.epoch
         records = [record for batches in pieces for record in decoded(batches, destinations)]
         if refused := {record.topic: "no" for record in records if record.topic in self.refusing}:
-            raise contract.SlotAborted("refused", following, refused)
+            raise Aborted("refused", following, refused)
         try:
             sent, committed = self.sink.publish(sorted(records, key=lambda record: record.topic), offsets)
-        except kafka_sink.Aborted as aborted:
-            raise contract.SlotAborted(str(aborted), following) from aborted
+        except Aborted as aborted:
+            raise Aborted(str(aborted), following) from aborted
         self._offsets |= offsets
         return Committed(following, sent, committed, bytes=0, records=len(records), errors={})
 
@@ -286,13 +285,15 @@ class SomeTopics:
 def pipeline(sink: ListSink, absent: set[str] | None = None, max_bytes: int = 1_000, max_matches: int = 0) -> Pipeline:
     absent = set() if absent is None else absent
     slots: Any = Slots(sink, absent)
+    owner: Any = sink
     settings = replace(SETTINGS, max_bytes=max_bytes, max_matches=max_matches)
-    return WithoutSpark(state(), settings, sink, slots, SomeTopics(absent), NAMES, careful=False)
+    return WithoutSpark(state(), settings, owner, slots, SomeTopics(absent), NAMES, careful=False)
 
 
 def sink_of(p: Pipeline) -> ListSink:
-    assert isinstance(p.sink, ListSink)
-    return p.sink
+    sink: Any = p.owner
+    assert isinstance(sink, ListSink)
+    return sink
 
 
 def slots_of(p: Pipeline) -> Slots:

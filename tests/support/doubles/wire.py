@@ -28,7 +28,8 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetFetc
 from streaming.publishing import slot
 from streaming.publishing.connection import client, requests
 from streaming.reading import fetcher
-from tests.support.doubles.brokers import NODES, Brokers
+from tests.support.doubles.broker_logs import NODES
+from tests.support.doubles.brokers import Brokers
 
 HOSTS = {node: f"broker-{node}" for node in NODES}
 PORT = 9092

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +20,6 @@ from tests.support.histories.living import PARTITIONS, Truth, World, check, chec
 
 SUBSCRIBERS = ("alice", "bob", "carol")
 PATTERNS = [{"x": [1]}, {"x": [{"exists": True}]}, {"x": [{"numeric": [">", 1]}]}, {"x": [1, 3]}]
-COUNTED = {
-    *("init_transactions", "begin_transaction", "produce", "flush", "send_offsets_to_transaction"),
-    *("commit_transaction", "abort_transaction"),
-}
 
 
 @dataclass(frozen=True)
@@ -33,29 +29,6 @@ class Fault:
     call: int
     after: bool
     kind: str
-
-
-class Calls:
-    """A producer whose calls are told of before and after."""
-
-    def __init__(self, producer: Any, told: Callable[[str, bool], None]) -> None:
-        self._producer, self._told = producer, told
-        self._unheard = False  # it was committed, and the answer lost
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._producer, name)
-        return method if name not in COUNTED else lambda *args, **kwargs: self._call(name, method, *args, **kwargs)
-
-    def _call(self, name: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if self._unheard:  # librdkafka goes on where it was
-            self._unheard = False
-            return None
-        self._told(name, False)
-        result = method(*args, **kwargs)
-        self._unheard = name == "commit_transaction"
-        self._told(name, True)
-        self._unheard = False
-        return result
 
 
 class Beside(Later):
@@ -98,7 +71,6 @@ class Ledger:
         self.began: dict[SourcePartition, dict[int, int]] = {at: {} for at in self.world.topics}
         self.versions: dict[int, dict[SourcePartition, int]] = {}
         self.commits: list[Any] = []  # who made each
-        self.owners: dict[Any, Any] = {}  # of producers
         self.opened = 0
         self.replaced = 0  # who opened its sink before this one has been replaced
         self.seen: Counter[str] = Counter()
@@ -164,9 +136,8 @@ class Ledger:
             id for id, (_, _, end) in expected.items() if end is not None
         }
 
-    def look(self, producer: Any) -> None:
-        """Committed offsets may have changed."""
-        owner = self.owners.get(producer, producer)
+    def look(self, owner: Any) -> None:
+        """Committed offsets may have changed, by a transaction of this process."""
         names, before = self.world.names, self.world.committed
         found = self.broker.committed(self.world.group)
         after = {(s, p): found[names.source(s), p] for s, p in self.world.topics if (names.source(s), p) in found}

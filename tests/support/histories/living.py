@@ -21,7 +21,6 @@ from matchers.language.parsing import parse
 from streaming.documents.records import MISSING_TOPIC, TOPIC_REFUSED, UNDECODABLE_EVENT, Record
 from streaming.documents.subscriptions import Change, Refused, read_change
 from streaming.driver import pipeline
-from streaming.driver.attempts import Sink
 from streaming.driver.composition import Names, Outputs
 from streaming.driver.limits.quotas import SubscriptionQuota
 from streaming.index import packing
@@ -160,7 +159,7 @@ class Job:
         empty: Snapshot,
         directory: Path,
         committed: Mapping[SourcePartition, int],
-        sink: Sink,
+        sink: Any,
         outputs: Outputs,
         slots: stage.Slots,
         processes: Executor,

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 from kafka import errors
 from pyspark.errors import PySparkException
 
@@ -24,28 +22,25 @@ from streaming.driver.pipeline import Pipeline
 from streaming.driver.slots import Slots
 from streaming.errors import Fenced, JobError, Unsettled
 from streaming.index import packing
-from streaming.kafka import sink as sink_module
-from streaming.kafka.sink import TransactionalSink
 from streaming.monitoring import reporting
 from streaming.publishing.connection.client import Client
+from streaming.publishing.encode import record_batches
+from streaming.publishing.ownership import Owner
 from streaming.rows import SourcePartition
 from streaming.state.first_load import Slice
 from streaming.state.restore import Restored
 from streaming.state.store import Store
-from streaming.worker import publishing, transaction
-from tests.support.doubles import connections, kafka_double
+from streaming.worker import publishing
 from tests.support.doubles.brokers import LATE, Brokers
 from tests.support.doubles.spark_double import Frame, WithoutSpark, traceback_of
 from tests.support.doubles.stage import NAMES, AtOnce, Value
 from tests.support.histories.actors import ENDED, PARKED, Actor, Actors, Dead
-from tests.support.histories.histories import SUBSCRIBERS, Calls, Fault, Ledger
+from tests.support.histories.histories import SUBSCRIBERS, Fault, Ledger
 
-# What can happen at a request. Those of a task: it is slow and the others go on; it seems lost, and Spark tries it
-# again. To both: the process dies, or sleeps until the history wakes it; the connection is lost and with it the request
-# or its answer, or the request arrives later; the broker says that it is busy.
+# What can happen at a request. To a task: it is slow and the others go on; it seems lost, and Spark tries it again. To
+# a task and a driver: the process dies, or sleeps until the history wakes it; the connection is lost and with it the
+# request or its answer, or the request arrives later; the broker says that it is busy.
 KINDS = ("die", "sleep", "slow", "lose", "cut", "cut", "late", "busy", "expire", "delete", "refuse")
-OF_COMMITS = ("lost", "fenced", "failed")  # of the sink; after they had their effect
-ALL_KINDS = (*KINDS, *OF_COMMITS)
 DRIVERS = 3  # at once
 ZOMBIES = 6
 MOST_TASKS = 3
@@ -80,7 +75,7 @@ class Driver:
     directory: Path
     began: int  # how many commits there were; before the first of its lineage
     owns: bool = False  # its checkpoint
-    opened: int = 0  # the how-manieth that opened its sink
+    opened: int = 0  # the how-manieth that opened its producer
     pipeline: Pipeline | None = None
     actor: Actor | None = None
     then: Callable[[], None] = lambda: None  # when its work is done
@@ -127,18 +122,15 @@ class SlotHistory(Ledger):
         self.ended: list[Driver] = []
         self._actors = Actors()
         self._directories = 0
-        self._next: tuple[str, bool, Callable[[Actor], object]] | None = None
+        self._next: tuple[str, bool, bool, Callable[[Actor], object]] | None = None
         self.broker.point = self._request
         self.broker.owner = lambda: self._actors.running.facts.driver
         self._install(patch)
         patch.setattr(publishing, "MATCHES_AT_ONCE", at_once)
-        patch.setattr(transaction, "PIECE_BYTES", piece_bytes)
+        patch.setattr(record_batches, "PIECE_BYTES", piece_bytes)
 
     def _install(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(sink_module, "Producer", lambda config: self._wrapped(kafka_double.Producer(self.broker, config)))
-        patch.setattr(sink_module, "Consumer", partial(kafka_double.GroupConsumer, self.broker))
-        patch.setattr(sink_module, "time", self.broker)
-        connections.install(patch, self.broker)
+        self.broker.install(patch)
         patch.setattr(assembly, "Pipeline", WithoutSpark)
         patch.setattr(pipeline_module.Pipeline, "slots_needed", lambda self: self.tasks)
         patch.setattr(pipeline_module, "time", self.broker)
@@ -240,10 +232,10 @@ class SlotHistory(Ledger):
             self.world.refused_topics.add(topic)
             self.seen["refused"] += 1
 
-    def at(self, name: str, after: bool, happen: Callable[[Actor], object]) -> None:
-        """Before or after the effect of the next request of that name, or of the next such call of a sink's producer;
-        called with who does it."""
-        self._next = name, after, happen
+    def at(self, name: str, after: bool, happen: Callable[[Actor], object], *, driver: bool = False) -> None:
+        """Before or after the effect of the next request of that name, with `driver` the next of a driver; called with
+        who does it."""
+        self._next = name, after, driver, happen
 
     def die(self, actor: Actor) -> None:
         """The machine of a task, with its driver."""
@@ -292,18 +284,18 @@ class SlotHistory(Ledger):
         settings, world = self.settings, self.world
         topics: Any = _Topics(self)
         places = [(world.names.source(source), p) for source, p in world.topics]
-        sink = TransactionalSink("", {}, "job", owner=one.lineage, partitions=places, again=one.owns)
-        slots = assembly.slots(settings, sink, topics)
-        restored, *_ = assembly.restored(settings, world.names, self.empty, Store(one.directory), topics, sink)
+        client = Client("", settings.kafka.client)
+        owner = Owner(client, "job", one.lineage, places, again=one.owns)
+        slots = Slots(owner, places)
+        slots.fence_all(1)
+        restored, *_ = assembly.restored(settings, world.names, self.empty, topics, owner, Store(one.directory))
         if not restored.first_start:  # then it has claimed what was committed
             self.replaced = max(self.replaced, one.opened)
-        one.pipeline = self._pipeline(one, restored, sink, slots, topics, cores)
+        one.pipeline = self._pipeline(one, restored, slots, topics, cores)
         self.replaced = max(self.replaced, one.opened)
         one.owns = True
 
-    def _pipeline(
-        self, one: Driver, restored: Restored, sink: TransactionalSink, slots: Slots, topics: Any, cores: int
-    ) -> Pipeline:
+    def _pipeline(self, one: Driver, restored: Restored, slots: Slots, topics: Any, cores: int) -> Pipeline:
         settings, names = self.settings, self.world.names
         context: Any = SimpleNamespace(
             broadcast=Value, master="local[*]", defaultParallelism=cores, setJobDescription=lambda text: None
@@ -313,7 +305,6 @@ class SlotHistory(Ledger):
             settings,
             names,
             state,
-            sink,
             slots,
             topics,
             context,
@@ -363,7 +354,7 @@ class SlotHistory(Ledger):
             self.seen["superseded"] += 1
         # One that was opened later may have left a transaction open.
         elif isinstance(actor.error, JobError) and (plan.happened or self.drivers or self.opened > one.opened):
-            if not actor.error.retry and "failed" not in plan.happened:
+            if not actor.error.retry:
                 raise actor.error
             self.seen[type(actor.error).__name__] += 1
         elif not isinstance(actor.error, Dead):
@@ -424,22 +415,20 @@ class SlotHistory(Ledger):
 
     def _request(self, name: str, after: bool) -> int:
         """Before and after the effect of a request. Raises what its client gets; returns the code of an answer."""
-        code = self._point(name, after)
-        self._reached(name, after)
+        actor = self._actors.running
+        driver = actor.facts.task is None
+        if driver and after and name == "InitProducerId" and not actor.facts.driver.opened:
+            self.opened += 1
+            actor.facts.driver.opened = self.opened
+        if driver and not after and name == "EndTxn":
+            self.broker.sleep(0.0)  # `look` tells versions by the order of commits
+        code = self._point(actor, name, after)
+        if self._next is not None and self._next[:2] == (name, after) and (driver or not self._next[2]):
+            (*_, happen), self._next = self._next, None
+            happen(actor)
         return code
 
-    def _call(self, name: str, after: bool) -> None:
-        """Before and after each call of a sink's producer."""
-        self._told(name, after)
-        self._reached(name, after)
-
-    def _reached(self, name: str, after: bool) -> None:
-        if self._next is not None and self._next[:2] == (name, after):
-            (_, _, happen), self._next = self._next, None
-            happen(self._actors.running)
-
-    def _point(self, name: str, after: bool) -> int:
-        actor = self._actors.running
+    def _point(self, actor: Actor, name: str, after: bool) -> int:
         fault = self._due(actor, after, KINDS)
         if fault is None:
             return 0
@@ -456,32 +445,6 @@ class SlotHistory(Ledger):
             return 0 if after else kinds[fault.call % len(kinds)].errno
         self._happen(actor, fault)
         return 0
-
-    def _told(self, name: str, after: bool) -> None:
-        actor = self._actors.running
-        if name == "init_transactions" and after and not actor.facts.driver.opened:
-            self.opened += 1
-            actor.facts.driver.opened = self.opened
-        kinds = tuple(kind for kind in KINDS if kind not in ("cut", "busy"))
-        if name == "commit_transaction" and not after:
-            self.broker.sleep(0.0)  # `_look` tells versions by the order of commits
-        if name == "commit_transaction" and after:
-            kinds += OF_COMMITS
-        if name != "commit_transaction" or after:
-            kinds = tuple(kind for kind in kinds if kind != "late")
-        fault = self._due(actor, after, kinds)
-        if fault is None:
-            return
-        if fault.kind == "late":
-            self.broker.late = True
-        elif fault.kind == "lost":
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the answer was lost", retriable=True))
-        elif fault.kind == "fenced":
-            raise KafkaException(KafkaError(KafkaError._FENCED, "the answer was lost", fatal=True))
-        elif fault.kind == "failed":
-            raise KafkaException(KafkaError(KafkaError._FAIL, "the answer was lost", fatal=True))
-        else:
-            self._happen(actor, fault)
 
     def _due(self, actor: Actor, after: bool, kinds: Sequence[str]) -> Fault | None:
         actor.check()
@@ -507,10 +470,6 @@ class SlotHistory(Ledger):
             self.delete(fault.call)
         else:
             self.refuse(fault.call, fault.call)
-
-    def _wrapped(self, producer: Any) -> Any:
-        self.owners[producer] = self._actors.running.facts.driver
-        return Calls(producer, self._call)
 
 
 class _Topics:
@@ -544,7 +503,7 @@ def at_random(history: SlotHistory, seed: int, steps: int) -> None:
     r = Random(seed)
 
     def faults() -> list[Fault]:
-        return [Fault(r.randint(1, 12), r.random() < 0.5, r.choice(ALL_KINDS)) for _ in range(r.choice([0, 1, 1, 2]))]
+        return [Fault(r.randint(1, 12), r.random() < 0.5, r.choice(KINDS)) for _ in range(r.choice([0, 1, 1, 2]))]
 
     def write() -> None:
         changes = [(r.randrange(6), r.randrange(8)) for _ in range(r.randrange(4))]

@@ -16,8 +16,8 @@ import pytest
 
 from streaming.errors import BrokerUnreachable, JobError
 from streaming.publishing.connection.client import TIMEOUT_S, Client
-from streaming.publishing.contract import ProducerEpoch, SlotAborted
-from streaming.publishing.fencing import fence_all
+from streaming.publishing.contract import Aborted, ProducerEpoch
+from streaming.publishing.fencing import committed_offsets, fence_all
 from streaming.publishing.slot import Slot
 from tests.support.doubles.brokers import Brokers
 from tests.support.doubles.plain_batches import batches
@@ -242,15 +242,16 @@ class AnswerHistory:
         """As a job: all is published, or an error ends it."""
         client = Client(ADDRESS, {})
         try:
-            fenced = self._within_limit(lambda: fence_all(client, SLOTS, GROUP, [EVENTS]))
-            assert dict(fenced.offsets) == self.brokers.committed(GROUP)
-            producer = fenced.producers[SLOTS[0]]
-            done = fenced.offsets.get(EVENTS, 0)
+            slots = [Slot(client, name, GROUP) for name in SLOTS]
+            producer, *_ = self._within_limit(lambda: fence_all(client, slots))
+            committed = self._within_limit(lambda: committed_offsets(client, GROUP, [EVENTS]))
+            assert {at: offset for at, (offset, _) in committed.items()} == self.brokers.committed(GROUP)
+            done = sum(offset for offset, _ in committed.values())
             while done < TRANSACTIONS:
                 self.check(done)
                 try:
                     producer = self._publish(client, producer, done)
-                except SlotAborted as error:
+                except Aborted as error:
                     self._note(error)
                     self.check(done)  # nothing of it is there
                     producer = error.producer
@@ -278,7 +279,7 @@ class AnswerHistory:
         ]
         slot, destinations = Slot(client, SLOTS[0], GROUP), [(topic, 0) for topic in TOPICS]
         return self._within_limit(
-            lambda: slot.publish(producer, pieces, destinations, {EVENTS: number + 1}, "note").producer
+            lambda: slot.publish(producer, pieces, destinations, {EVENTS: number + 1}, {EVENTS: "note"}).producer
         )
 
     def _within_limit(self, work: Callable[[], T]) -> T:

@@ -23,7 +23,6 @@ from streaming.documents.messages import headers_of, partition_of
 from streaming.documents.records import Headers, Origin, Record, dead_letter
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster, read
-from streaming.kafka.sink import Aborted
 from streaming.kafka.topics import Topic, Topics
 from streaming.rows import ConsumerRecord
 from tests.integration.conftest import HOME, CommandLine, but
@@ -363,28 +362,29 @@ import sys
 
 import run_stream
 from streaming.admin import redrive
-from streaming.kafka.sink import TransactionalSink
+from streaming.publishing.slot import _Transaction
 
 *sys.argv, after, at = sys.argv
 redrive.BATCH = 100
 commits = 0
-commit = TransactionalSink._commit
+end = _Transaction._end
 
 def hold():
     if commits == int(at):
         print("held", flush=True)
         sys.stdin.readline()
 
-def holding(self):
+async def holding(self, *, commit):
     global commits
     commits += 1
     if after == "before":
         hold()
-    commit(self)
+    producer = await end(self, commit=commit)
     if after == "after":
         hold()
+    return producer
 
-TransactionalSink._commit = holding
+_Transaction._end = holding
 run_stream.main()
 """
 
@@ -468,23 +468,6 @@ def test_letters_that_come_meanwhile_are_left_to_the_next_one(
                 break
     assert done == ["0:0", "0:1", "0:2"]
     assert [what for _, what in redrives(settings)].count("redriven") == 3
-
-
-def test_after_a_transaction_was_given_up_the_markers_are_read_again(settings: Settings) -> None:
-    """Giving up may have opened the sink anew, so that it no longer ends if another redrive has committed."""
-    write(settings, [letter(settings, made.UNDECODABLE_EVENT, b"%d" % n) for n in range(5)])
-    with redrive.opened(settings) as opened:
-        publish = opened.publish
-
-        def other_takes_over(sent: Sequence[Record]) -> None:
-            opened.publish = publish
-            write(settings, [marker(settings.dead_letters.topic, DeadLetterPosition(0, n)) for n in (1, 2)])
-            raise Aborted("a topic was deleted")
-
-        opened.publish = other_takes_over
-        done = {str(outcome.place): outcome.what for outcome in opened.run(ALL)}
-    assert [done[f"0:{n}"] for n in range(5)] == ["redriven", *["redriven already"] * 2, *["redriven"] * 2]
-    assert numbers(settings) == [0, 3, 4]
 
 
 def test_a_redrive_without_its_topics_says_which(sluice: CommandLine, kafka: str) -> None:

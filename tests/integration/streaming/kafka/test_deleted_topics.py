@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.slots import Slots
 from streaming.kafka.outputs import OutputTopics
-from streaming.kafka.sink import TransactionalSink
 from streaming.kafka.topics import Topic, Topics
+from streaming.publishing.connection.client import Client
 from streaming.publishing.delivery import DeliveryRule
+from streaming.publishing.ownership import Owner
 from tests.integration.running import records
 from tests.support.doubles.spark_double import Frame, WithoutSpark
 from tests.support.doubles.stage import NAMES, SETTINGS, Value, change, event, state
@@ -30,10 +32,9 @@ def topics(kafka: str, name: str) -> Topics:
 
 
 @pytest.fixture
-def sink(kafka: str, name: str) -> Iterator[TransactionalSink]:
-    opened = TransactionalSink(kafka, {}, name, owner="a")
-    yield opened
-    opened.close()
+def owner(kafka: str, name: str) -> Iterator[Owner]:
+    with closing(Client(kafka, {})) as client:
+        yield Owner(client, name, "a")
 
 
 def batch(p: Pipeline, *rows: dict[str, Any]) -> None:
@@ -44,7 +45,7 @@ def batch(p: Pipeline, *rows: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("create", [True, False])
 def test_many_topics_that_are_deleted_at_once_cost_nothing_but_time(
-    kafka: str, name: str, topics: Topics, sink: TransactionalSink, create: bool
+    kafka: str, name: str, topics: Topics, owner: Owner, create: bool
 ) -> None:
     """Half of them go. They are made anew, or what was for them becomes dead letters; the other half loses nothing."""
     names = replace(
@@ -65,10 +66,10 @@ def test_many_topics_that_are_deleted_at_once_cost_nothing_but_time(
         dead_letters=names.dead_letters,
         rule=DeliveryRule(names.delivery_topic("")),
     )
-    slots = Slots(sink, name, [(names.events, 0), (names.subscriptions, 0)])
+    slots = Slots(owner, [(names.events, 0), (names.subscriptions, 0)])
     slots.fence_all()
     slots.open(1, Value)
-    p = WithoutSpark(state(), settings, sink, slots, outputs, names, careful=False)
+    p = WithoutSpark(state(), settings, owner, slots, outputs, names, careful=False)
     documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in SUBSCRIBERS]
     batch(p, *(change(n, f"id{n}", document) for n, document in enumerate(documents)))
     gone, kept = SUBSCRIBERS[::2], SUBSCRIBERS[1::2]

@@ -31,11 +31,12 @@ def test_of_two_names_that_differ_in_a_dot_only_the_first_gets_its_deliveries(ka
     """The broker refuses the other topic; those deliveries are dead letters, and the stream goes on."""
     dead = f"{name}.dead"
     names = replace(NAMES, dead_letters=dead, delivery_topic=lambda subscriber: f"{name}.to.{subscriber}")
-    sink, topics = ListSink(), Topics(kafka, {})
+    topics, sink = Topics(kafka, {}), ListSink()
+    owner: Any = sink
     topics.create([Topic(dead)])
     slots: Any = SlotsOn(sink, broker=topics)
     settings = replace(SETTINGS, dead_letters=dead, rule=DeliveryRule(f"{name}.to."))
-    p = WithoutSpark(state(), settings, sink, slots, OutputTopics(topics, 1, 1, create=True), names, careful=False)
+    p = WithoutSpark(state(), settings, owner, slots, OutputTopics(topics, 1, 1, create=True), names, careful=False)
     step(p, change(0, "s1", {"subscriber": "a.b", "pattern": {"x": [1]}}))
     step(p, change(1, "s2", {"subscriber": "a_b", "pattern": {"x": [1]}}))
     for offset in (0, 1):

@@ -14,8 +14,8 @@ from streaming.errors import Forbidden, Unauthenticated
 from streaming.kafka.topics import Topic, Topics
 from streaming.publishing.connection.client import Client
 from streaming.publishing.connection.rights import refused
-from streaming.publishing.contract import RecordBatches, SlotAborted
-from streaming.publishing.fencing import fence_all, slot_name
+from streaming.publishing.contract import Aborted, RecordBatches
+from streaming.publishing.fencing import committed_offsets, fence_all, slot_name
 from streaming.publishing.slot import Committed, Slot
 from tests.integration.conftest import JARS
 from tests.support.doubles.plain_batches import batches
@@ -39,9 +39,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 def publish(secured: Secured) -> Committed:
     with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD), timeout_s=PATIENCE_S)) as client:
-        producer = fence_all(client, [SLOT], "sluice", list(OFFSETS)).producers[SLOT]
+        slot = Slot(client, SLOT, "sluice")
+        (producer,) = fence_all(client, [slot])
+        committed_offsets(client, "sluice", list(OFFSETS))
         some = batches(producer, [(0, [b"a"]), (1, [b"b"])])
-        return Slot(client, SLOT, "sluice").publish(producer, [some], DESTINATIONS, OFFSETS)
+        return slot.publish(producer, [some], DESTINATIONS, OFFSETS)
 
 
 def open_with(secured: Secured, options: dict[str, str]) -> None:
@@ -63,7 +65,7 @@ def test_the_documented_rights_are_enough_and_each_is_needed(secured: Secured) -
     for right in rights_of_slots():
         secured.withdraw(right)
         if right.name == "deliveries.*":
-            with pytest.raises(SlotAborted) as aborted:
+            with pytest.raises(Aborted) as aborted:
                 publish(secured)
             assert aborted.value.refused == {topic: "topic authorization failed" for topic, _ in DESTINATIONS}
         else:
@@ -88,8 +90,9 @@ def test_whether_an_id_may_be_used_is_asked_without_disturbing_who_uses_it(secur
         yield batches(producer, [(1, [b"b"])])
 
     with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD))) as client:
-        producer = fence_all(client, [SLOT], "sluice", []).producers[SLOT]
-        assert Slot(client, SLOT, "sluice").publish(producer, pieces(), DESTINATIONS, OFFSETS).records == 2
+        slot = Slot(client, SLOT, "sluice")
+        (producer,) = fence_all(client, [slot])
+        assert slot.publish(producer, pieces(), DESTINATIONS, OFFSETS).records == 2
     secured.withdraw(write)
     assert "(FindCoordinator); SECURITY.md" in asked()
     secured.allow([describe])

@@ -19,13 +19,13 @@ from rig.broker import EmbeddedBroker, free_port
 from streaming.documents.records import Record
 from streaming.errors import BrokerUnreachable, Fenced, JobError, Unsettled
 from streaming.kafka.clients import Cluster, read
-from streaming.kafka.sink import Aborted, TransactionalSink
 from streaming.kafka.topics import Topic, Topics
 from streaming.publishing import slot as slot_module
 from streaming.publishing.connection import client as client_module
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import ProducerEpoch, RecordBatches, SlotAborted
-from streaming.publishing.fencing import fence_all, slot_name
+from streaming.publishing.contract import Aborted, ProducerEpoch, RecordBatches
+from streaming.publishing.fencing import committed_offsets, fence_all, slot_name
+from streaming.publishing.ownership import Owner
 from streaming.publishing.slot import Committed, Slot
 from tests.integration.conftest import JARS, delete, prefix
 from tests.integration.streaming.publishing.troubled_client import TroubledClient
@@ -82,8 +82,7 @@ class Stage:
 
     def offset(self) -> int:
         """The committed one of partition 0, once no transaction is open; else 0."""
-        at = (self.events, 0)
-        return fence_all(self.client, [], self.group, [at]).offsets.get(at, 0)
+        return sum(offset for offset, _ in committed_offsets(self.client, self.group, [(self.events, 0)]).values())
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +116,11 @@ def test_records_and_offsets_are_committed_together(stage: Stage, version: int) 
     slot = stage.slot()
     producer = slot.open()
     some = batches(producer, [(0, [b"a", b"b"]), (1, [b"c"]), (3, [b"d"])])
-    done = slot.publish(producer, [some], stage.destinations, {(stage.events, 0): 5, (stage.events, 1): 7}, "mine")
+    first, second = ((stage.events, partition) for partition in range(2))
+    notes = {first: "mine", second: "its own"}
+    done = slot.publish(producer, [some], stage.destinations, {first: 5, second: 7}, notes)
     assert stage.read() == [b"a", b"b", b"c", b"d"]
-    assert stage.committed() == {0: (5, "mine"), 1: (7, "mine")}
+    assert stage.committed() == {0: (5, "mine"), 1: (7, "its own")}
     assert (done.records, done.bytes) == (4, len(some.data))
     assert done.sent_at <= done.committed_at
     again = slot.publish(done.producer, [batches(done.producer, [(0, [b"e"])])], stage.destinations, {})
@@ -133,24 +134,24 @@ def test_notes_are_read_as_they_were_written_by_slots_and_by_librdkafka(stage: S
     producer = slot.open()
     at = (stage.events, 0)
     for note in ("mine", "x" * 36, "Grüße"):
-        producer = slot.publish(producer, [], stage.destinations, {at: 5}, note).producer
+        producer = slot.publish(producer, [], stage.destinations, {at: 5}, {at: note}).producer
         assert stage.committed() == {0: (5, note)}
-        assert fence_all(stage.client, [], stage.group, [at, (stage.events, 1)]) == ({}, {at: 5}, {at: note})
+        assert committed_offsets(stage.client, stage.group, [at, (stage.events, 1)]) == {at: (5, note)}
     consumer = Consumer({"bootstrap.servers": stage.kafka, "group.id": stage.group})
     with closing(consumer):
         consumer.commit(offsets=[Position(*at, 6, "of librdkafka")], asynchronous=False)
-    assert fence_all(stage.client, [], stage.group, [at]) == ({}, {at: 6}, {at: "of librdkafka"})
+    assert committed_offsets(stage.client, stage.group, [at]) == {at: (6, "of librdkafka")}
 
 
 def test_offsets_that_need_not_be_stable_are_read_while_a_transaction_is_open(stage: Stage) -> None:
     producer = stage.publish(stage.slot().open(), [b"a"], offset=5).producer
     at, seen = (stage.events, 0), []
     with closing(Client(stage.kafka, {})) as other:
-        read = partial(fence_all, other, [], stage.group, [at], stable=False)
-        stage.client.before["EndTxn"] = lambda: seen.append(read().offsets)
+        read = partial(committed_offsets, other, stage.group, [at])
+        stage.client.before["EndTxn"] = lambda: seen.append(read(stable=False))
         stage.publish(producer, [b"b"], offset=6)
-        assert seen == [{at: 5}]
-        assert fence_all(other, [], stage.group, [at]).offsets == {at: 6}  # once the commit shows
+        assert seen == [{at: (5, "")}]
+        assert read() == {at: (6, "")}  # once the commit shows
 
 
 def test_nothing_to_commit_opens_no_transaction(stage: Stage) -> None:
@@ -276,7 +277,7 @@ def test_a_topic_that_was_never_there_is_gone_after_a_while(stage: Stage, soon_g
     producer = stage.slot().open()
     some = batches(producer, [(0, [b"a"]), (1, [b"b"]), (2, [b"c"])])
     began = time.monotonic()
-    with pytest.raises(SlotAborted, match="unknown topic or partition") as aborted:
+    with pytest.raises(Aborted, match="unknown topic or partition") as aborted:
         stage.slot().publish(producer, [some], [stage.destinations[0], *missing], {(stage.events, 0): 5})
     assert time.monotonic() - began >= GONE_S
     assert aborted.value.gone == {topic for topic, _ in missing}
@@ -288,7 +289,7 @@ def test_a_topic_that_was_never_there_is_gone_after_a_while(stage: Stage, soon_g
 
 def test_only_topics_that_are_gone(stage: Stage, soon_gone: None) -> None:
     producer = stage.slot().open()
-    with pytest.raises(SlotAborted) as aborted:
+    with pytest.raises(Aborted) as aborted:
         stage.slot().publish(producer, [batches(producer, [(0, [b"a"])])], [("missing", 0)], {})
     assert aborted.value.gone == {"missing"}
     stage.publish(aborted.value.producer, [b"d"], 5)
@@ -298,7 +299,7 @@ def test_only_topics_that_are_gone(stage: Stage, soon_gone: None) -> None:
 def test_a_deleted_topic_is_gone_and_one_made_again_is_not(stage: Stage, soon_gone: None) -> None:
     done = stage.publish(stage.slot().open(), [b"a", b"b", b"c", b"d"])
     delete(stage.topics, stage.out[1])
-    with pytest.raises(SlotAborted) as aborted:
+    with pytest.raises(Aborted) as aborted:
         stage.publish(done.producer, [b"e", b"f", b"g"])
     assert aborted.value.gone == {stage.out[1]}
     assert stage.client.partitions([*stage.out, "missing"]) == {stage.out[0]: 2}
@@ -329,7 +330,7 @@ def test_a_topic_that_refuses_its_records(stage: Stage, config: dict[str, str], 
     producer = stage.slot().open()
     some = batches(producer, [(0, [b"a"]), (1, [b"x" * 200]), (2, [b"c"])], key=key, timestamp_ms=LONG_AGO_MS)
     destinations = [stage.destinations[0], (strict, 1), stage.destinations[2]]
-    with pytest.raises(SlotAborted, match=strict) as aborted:
+    with pytest.raises(Aborted, match=strict) as aborted:
         stage.slot().publish(producer, [some], destinations, {(stage.events, 0): 5})
     assert aborted.value.refused.keys() == {strict}
     assert aborted.value.refused[strict].startswith(reason)
@@ -344,7 +345,7 @@ def test_an_abort_whose_answer_is_lost(stage: Stage, kind: str) -> None:
     producer = stage.slot().open()
     stage.client.answer_with["Produce"] = [errors.InvalidRecordError.errno]
     getattr(stage.client, kind)["EndTxn"] = 2
-    with pytest.raises(SlotAborted) as aborted:
+    with pytest.raises(Aborted) as aborted:
         stage.publish(producer, [b"a", b"b"], 5)
     stage.publish(aborted.value.producer, [b"c"], 6)
     assert (stage.read(), stage.offset()) == ([b"c"], 6)
@@ -369,25 +370,23 @@ def test_a_transaction_that_takes_too_long_is_unsettled(stage: Stage) -> None:
 
 
 def test_settling_ends_what_is_open_and_says_where_the_next_begins(stage: Stage) -> None:
-    names = [slot_name(stage.group, number) for number in range(5)]
+    slots = [stage.slot(number) for number in range(5)]
     at = (stage.events, 0)
-    settled = fence_all(stage.client, names, stage.group, [at])
-    assert settled.offsets == {}
-    done = stage.publish(settled.producers[names[0]], [b"a"], 3)
+    first, *_ = fence_all(stage.client, slots)
+    assert committed_offsets(stage.client, stage.group, [at]) == {}
+    done = stage.publish(first, [b"a"], 3)
 
     def pieces() -> Iterator[RecordBatches]:
         yield batches(done.producer, [(0, [b"open"])])
         with closing(Client(stage.kafka, {})) as other:
-            fenced.append(fence_all(other, names, stage.group, [at]))
+            fenced.append(fence_all(other, [stage.slot(number, other) for number in range(5)]))
 
     fenced: list[object] = []
     with pytest.raises(Unsettled):
         stage.slot().publish(done.producer, pieces(), stage.destinations, {at: 9})
-    settled = fence_all(stage.client, names, stage.group, [at, (stage.events, 1)])
-    assert settled.offsets == {at: 3}
-    assert settled.producers.keys() == set(names)
-    for number, name in enumerate(names):
-        producer = settled.producers[name]
+    producers = fence_all(stage.client, slots)
+    assert committed_offsets(stage.client, stage.group, [at, (stage.events, 1)]) == {at: (3, "")}
+    for number, producer in enumerate(producers):
         some = batches(producer, [(0, [b"%d" % number])])
         stage.slot(number).publish(producer, [some], stage.destinations, {at: 4 + number})
     assert (stage.read(), stage.offset()) == ([b"0", b"1", b"2", b"3", b"4", b"a"], 8)
@@ -443,29 +442,27 @@ def test_a_driver_suspended_beyond_the_timeout_of_its_transaction_while_a_slot_c
     """It goes on, or says that another has taken over."""
     of_slot, of_driver = [(stage.events, partition) for partition in range(2)]
     producer = stage.slot().open()
+    limit = {"transaction.timeout.ms": "1000"}
 
-    def sink(owner: str) -> TransactionalSink:
-        return TransactionalSink(stage.kafka, {"transaction.timeout.ms": "1000"}, stage.group, owner=owner)
-
-    def suspended() -> Iterator[Record]:
-        yield Record(stage.out[0], b"key", b"never seen", [], partition=0)
-        driver._producer.flush(PATIENCE_S)
+    def suspended() -> None:
         some = batches(producer, [(2, [b"of the slot"])])
-        stage.slot().publish(producer, [some], stage.destinations, {of_slot: 7}, driver.note)
+        stage.slot().publish(producer, [some], stage.destinations, {of_slot: 7}, {of_slot: driver.note})
         deadline = time.monotonic() + PATIENCE_S
-        while not stage.topics.ends(stage.out, PATIENCE_S)[stage.destinations[0]]:  # it is open
+        while stage.topics.ends(stage.out, PATIENCE_S)[stage.destinations[0]] < 2:  # the record and the end
             assert time.monotonic() < deadline
             time.sleep(0.1)
         if replaced:
-            with closing(sink("b")) as other:
-                other.committed([of_slot, of_driver])
+            with closing(Client(stage.kafka, limit)) as other:
+                Owner(other, stage.group, "b").committed([of_slot, of_driver])
 
-    with closing(sink("a")) as driver:
+    with closing(TroubledClient(stage.kafka, limit)) as client:
+        driver = Owner(client, stage.group, "a")
         driver.slots = 1
         driver.publish([], {of_driver: 5})
         assert driver.committed([of_slot, of_driver]) == {of_driver: 5}
+        client.before["EndTxn"] = suspended
         with pytest.raises(Fenced if replaced else Aborted):
-            driver.publish(suspended(), {of_driver: 6})
+            driver.publish([Record(stage.out[0], b"key", b"never seen", [], partition=0)], {of_driver: 6})
         if not replaced:
             driver.publish([Record(stage.out[0], b"key", b"of the driver", [], partition=0)], {of_driver: 6})
             assert driver.committed([of_slot, of_driver]) == {of_slot: 7, of_driver: 6}

@@ -15,11 +15,10 @@ from streaming.documents import records
 from streaming.documents.subscriptions import Refused, read_change
 from streaming.driver.limits.load_shedding import LoadShedder
 from streaming.errors import Unsettled
-from streaming.kafka.sink import Aborted
-from streaming.publishing.contract import LEAST_ATTEMPTS
+from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted
 from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Published, ReadProgress, Refusal, SlotReport
 from streaming.state.event_averages import EventAverages
-from tests.support.doubles import kafka_double
+from tests.support.doubles import broker_logs
 from tests.support.doubles.stage import (
     ALICE,
     BOB,
@@ -310,7 +309,7 @@ def test_an_aborted_transaction_of_the_driver_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """For half a minute: topics that were deleted can look alive for a while."""
-    clock = kafka_double.Broker()  # it goes on when somebody waits
+    clock = broker_logs.Broker()  # it goes on when somebody waits
     monkeypatch.setattr("streaming.driver.attempts.time", clock)
     p = pipeline(ListSink(aborts=2))
     step(p, change(0, "a", ALICE))
@@ -323,7 +322,7 @@ def test_an_aborted_transaction_of_the_driver_is_tried_again(
 
 
 def test_an_aborted_transaction_of_a_task_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = kafka_double.Broker()  # it goes on when somebody waits
+    clock = broker_logs.Broker()  # it goes on when somebody waits
     monkeypatch.setattr("streaming.driver.attempts.time", clock)
     sink = ListSink()
     p = pipeline(sink)

@@ -14,9 +14,10 @@ import pytest
 from streaming.driver.slots import Slots as DriversSlots
 from streaming.errors import BrokerUnreachable, TopicMissing
 from streaming.publishing.delivery import DeliveryRule
+from streaming.publishing.encode import record_batches
 from streaming.rows import Published, Row, SlotReport
 from streaming.state.state import State
-from streaming.worker import publishing, transaction
+from streaming.worker import publishing
 from streaming.worker.publication import UNLIMITED
 from streaming.worker.settings import TaskSettings
 from tests.support.doubles.stage import (
@@ -103,8 +104,8 @@ def test_numbers_of_partitions_are_sent_when_they_change() -> None:
         sent.append(Value(value))
         return sent[-1]
 
-    sink: Any = SimpleNamespace(note="", slots=1)
-    slots = DriversSlots(sink, "q", ())
+    owner: Any = SimpleNamespace(note="", slots=1)
+    slots = DriversSlots(owner, ())
     slots.open(1, broadcast)
     usual: Mapping[str, int] = {}
     some, other = {"to.alice": 3}, {"to.alice": 4}
@@ -186,7 +187,7 @@ def test_an_event_that_is_too_large_is_a_dead_letter_and_matches_nothing() -> No
 
 def test_an_event_that_very_many_match_has_one_delivery_for_each_subscriber(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its deliveries are encoded in several pieces, which are one transaction."""
-    monkeypatch.setattr(transaction, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(record_batches, "PIECE_BYTES", 2_000)
     sink = ListSink()
     p = pipeline(sink)
     subscribers = [f"s{i % 40}" for i in range(300)]

@@ -30,7 +30,7 @@ OIDC = {
 def test_without_options() -> None:
     options = Options.of({})
     assert options.connection["security_protocol"] == "PLAINTEXT"
-    assert (options.transaction_timeout_ms, options.compression) == (60_000, "lz4")
+    assert (options.transaction_timeout_ms, options.compression) == (None, "lz4")
 
 
 @pytest.mark.parametrize(

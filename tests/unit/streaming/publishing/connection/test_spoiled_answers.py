@@ -12,8 +12,9 @@ from kafka.protocol.producer import ProduceRequest
 from streaming.errors import BrokerUnreachable, JobError
 from streaming.publishing.connection.client import Client
 from streaming.publishing.fencing import fence_all
+from streaming.publishing.slot import Slot
 from tests.support.doubles.wire import HOSTS, Frame, frame_of, whole
-from tests.support.histories.spoiled_answers import ADDRESS, EVENTS, GROUP, SLOTS, TRANSACTIONS, AnswerHistory
+from tests.support.histories.spoiled_answers import ADDRESS, GROUP, SLOTS, TRANSACTIONS, AnswerHistory
 
 Change = Callable[[Any], Any]
 
@@ -195,7 +196,7 @@ def test_a_coordinator_is_looked_up_at_another_broker_while_the_first_is_down(pa
     history.wire.down = {next(iter(HOSTS.values()))}
     began = history.brokers.now
     client = Client(ADDRESS, {})
-    assert not fence_all(client, SLOTS, GROUP, [EVENTS]).offsets
+    assert len(fence_all(client, [Slot(client, name, GROUP) for name in SLOTS])) == len(SLOTS)
     client.close()
     assert history.brokers.now - began < 5.0
 

@@ -1,0 +1,121 @@
+"""Match events for one subscription and encode its deliveries, as the tasks of the job do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Message
+
+from matchers.contract.tables import Int64
+from matchers.index.snapshot import FieldPlan, Snapshot
+from streaming.codecs import RegistrySettings, open_codec
+from streaming.documents.messages import headers_of, place_of
+from streaming.documents.records import OVERSIZE_EVENT
+from streaming.documents.subscriptions import Subscription
+from streaming.publishing.contract import RecordBatches, TopicPartition
+from streaming.publishing.delivery import DeliveryRule
+from streaming.publishing.encode.columns import event_columns
+from streaming.publishing.encode.grouping import group
+from streaming.publishing.encode.headers import event_headers
+from streaming.publishing.encode.interner import Interner
+from streaming.publishing.encode.partitioner import partition_of
+from streaming.publishing.encode.record_batches import Format, encode_in_pieces, events_keys, sizes, subscribers_keys
+from streaming.rows import EVENTS, INPUT
+from streaming.worker.compiling import ChangeRecords, compile_changes
+from streaming.worker.matches import EventMatching
+
+if TYPE_CHECKING:
+    from config.model import Settings
+
+
+class ReplayBatch(NamedTuple):
+    """The deliveries of some events, and what became of the others."""
+
+    pieces: Callable[[Format], Iterator[RecordBatches]]
+    matched: int  # events
+    delivered: int
+    oversize: int  # of these, deliveries beyond deliveries.max_bytes, and events beyond events.max_bytes
+    undecodable: int  # events
+
+
+@dataclass(frozen=True)
+class ReplayMatching:
+    """The matching of one subscription. Its deliveries go to `destinations`, the partitions of one topic."""
+
+    settings: Settings
+    name: str  # of the replay
+    subscriber: str
+    destinations: Sequence[TopicPartition]
+    matching: EventMatching
+
+    @classmethod
+    def of(
+        cls, settings: Settings, name: str, subscription: Subscription, document: bytes, partitions: int
+    ) -> ReplayMatching:
+        """For a subscription and its document; its topic has so many partitions."""
+        partition, offset = np.zeros(1, np.int32), np.zeros(1, np.int64)  # they do not matter
+        record = ChangeRecords([subscription.id.encode()], pa.array([document], pa.binary()), partition, offset)
+        snapshot = Snapshot().update(compile_changes(record).segment)
+        where = settings.schema_registry
+        matching = EventMatching(
+            parts=snapshot.parts,
+            removed=snapshot.removed,
+            plan=FieldPlan.of(snapshot.parts),
+            decode=open_codec(settings.events.codec, RegistrySettings.of(where.url, where.options)),
+            false_positives=0.0,
+            max_event_bytes=settings.events.max_bytes,
+        )
+        topic = DeliveryRule.of(settings.deliveries).topic(subscription.subscriber)
+        return cls(settings, name, subscription.subscriber, [(topic, p) for p in range(partitions)], matching)
+
+    def __call__(self, events: Sequence[Message]) -> ReplayBatch:
+        rows, rule = _rows(events), DeliveryRule.of(self.settings.deliveries)
+        matches = self.matching(rows)
+        row, subscribers, ids = matches.between(0, len(rows))
+        columns, names = event_columns(rows), Interner()
+        deliveries = group(row, names.numbers(subscribers), ids, len(rows))
+        headers = event_headers(columns, deliveries.event, self.settings.events.topic, replay=self.name)
+        keys = rule.key(
+            subscriber=subscribers_keys(names.names, deliveries),
+            event=events_keys(columns, deliveries),
+        )
+        size = sizes(columns, headers, deliveries, keys)
+        fits = size <= self.settings.deliveries.max_bytes
+        to = self._destination(rule, columns.partition[deliveries.event])
+        dead = [reason for reason, _ in matches.dead.values()]
+        chosen = np.flatnonzero(fits)
+        return ReplayBatch(
+            pieces=partial(encode_in_pieces, columns, headers, deliveries, keys, to, chosen, size),
+            matched=len(fits),
+            delivered=len(chosen),
+            oversize=int(np.count_nonzero(~fits)) + dead.count(OVERSIZE_EVENT),
+            undecodable=len(dead) - dead.count(OVERSIZE_EVENT),
+        )
+
+    def _destination(self, rule: DeliveryRule, of_event: Int64) -> Int64:
+        """[D]: the partition of each delivery, by those of the events."""
+        partition = rule.partition(of_event, len(self.destinations))
+        if isinstance(partition, int):  # BY_KEY, which is the subscriber
+            partition = partition_of(self.subscriber.encode(), len(self.destinations))
+        return np.broadcast_to(np.asarray(partition, np.int64), of_event.shape)
+
+
+def _rows(events: Sequence[Message]) -> pa.RecordBatch:
+    """The events as rows of INPUT."""
+    places = [place_of(event) for event in events]
+    headers = [headers_of(event) for event in events]
+    columns = {
+        "source": pa.repeat(pa.scalar(int(EVENTS), pa.int32()), len(events)),
+        "partition": [partition for partition, _ in places],
+        "offset": [offset for _, offset in places],
+        "timestamp": [event.timestamp()[1] for event in events],
+        "key": [event.key() for event in events],
+        "value": [event.value() for event in events],
+        "headers": [[{"key": k, "value": v} for k, v in some] or None for some in headers],
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=INPUT)

@@ -1,0 +1,175 @@
+"""Who may publish for a query: one process claims its offsets, and whoever was replaced commits nothing more.
+
+The metadata of each committed offset names the process that committed it, and how many slots the query has ever used:
+
+    3f0c1a 4
+
+What a claim, a fence and a lost answer lead to is a state machine of four states (docs/design.md, "Ownership").
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from streaming.documents.records import Record
+from streaming.errors import ClaimFailed, Fenced, Unsettled
+from streaming.publishing.connection.client import Client
+from streaming.publishing.connection.requests import CommittedOffset
+from streaming.publishing.contract import Aborted, Offsets, ProducerEpoch, TopicPartition
+from streaming.publishing.fencing import committed_offsets, fence_all, slot_name
+from streaming.publishing.producer import TransactionalProducer
+from streaming.publishing.slot import Slot
+
+CLAIMS = 3  # attempts
+TAKEOVER_S = 5.0  # in which a process that has fenced another claims the offsets
+LOOK_EVERY_S = 0.1  # for such a claim
+
+
+class Owner:
+    """A process that publishes for a query: alone, once it has claimed the committed offsets.
+
+    To make one ends the transaction of every older one. `name` is unique to the process, or to those that a supervisor
+    starts one after the other; `partitions` are those whose offsets it will claim. With `again`, an earlier process of
+    that name has claimed them: if another has committed since, that one was replaced, and so is this one, and nothing
+    is opened. Raises Fenced, or another JobError.
+
+    The broker fences a producer if another of its id was opened, but also if it was suspended beyond the timeout of a
+    transaction. The names at the offsets tell which it was.
+
+    `slots` is how many slots have ever published for the query. It is noted with the name, so that the next process
+    fences them all.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        query: str,
+        name: str,
+        partitions: Sequence[TopicPartition] = (),
+        *,
+        again: bool = False,
+    ) -> None:
+        self.query = query
+        self.name = name
+        self.slots = 0
+        self._client = client
+        self._last: dict[TopicPartition, CommittedOffset] = {}  # what we committed last
+        self._partitions: Sequence[TopicPartition] = ()  # where another may have committed
+        # Tasks of that process may have left transactions open: who replaced it has committed all offsets before.
+        noted = committed_offsets(client, query, partitions, stable=False)
+        self._before = {_owner(offset.note) for offset in noted.values()}
+        if again and not self._before <= {name}:
+            raise self._fenced()
+        self._producer = TransactionalProducer(client, query)
+
+    @property
+    def note(self) -> str:
+        """The metadata of all offsets that are committed for the query."""
+        return f"{self.name} {self.slots}" if self.slots else self.name
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The committed offsets, which it claims; partitions without one are left out. Raises Fenced if another process
+        has taken over, or ClaimFailed."""
+        self._partitions = partitions
+        offsets = {at: offset for at, (offset, _) in self._committed(partitions).items()}
+        if not offsets:
+            return offsets
+        try:
+            self.publish([], offsets)
+        except Fenced as fenced:
+            if {owner for _, owner in self._committed(partitions).values()} != self._before:
+                raise
+            raise ClaimFailed(
+                f"while this job took over, an older one with query.name = {self.query!r} or the broker ended its "
+                "transaction; start it again"
+            ) from fenced
+        return offsets
+
+    def claim(self, partitions: Iterable[TopicPartition]) -> None:
+        """Commit our last offsets of these partitions again. Raises Fenced if another process has taken over."""
+        offsets = {at: self._last[at].offset for at in partitions if at in self._last}
+        for attempt in range(CLAIMS):
+            try:
+                self.publish([], offsets)
+                return
+            except Aborted:
+                if attempt + 1 == CLAIMS:
+                    raise
+
+    def fence_slots(self, partitions: Sequence[TopicPartition], least: int = 0) -> tuple[list[ProducerEpoch], Offsets]:
+        """Fence all slots that were ever used, and at least so many; returns their producers, and then the committed
+        offsets of these partitions."""
+        # The number is committed before the first transaction of a slot, so it can be read while some are open.
+        noted = committed_offsets(self._client, self.query, partitions, stable=False).values()
+        numbers = [offset.note.partition(" ")[2] for offset in noted]  # behind the owner
+        self.slots = max([least, self.slots, *(int(number) for number in numbers if number.isdigit())])
+        slots = [Slot(self._client, slot_name(self.query, number), self.query) for number in range(self.slots)]
+        producers = fence_all(self._client, slots)
+        offsets = committed_offsets(self._client, self.query, partitions)
+        return producers, {at: offset for at, (offset, _) in offsets.items()}
+
+    def moved(self, offsets: Offsets) -> None:
+        """Take note of offsets that slots have committed."""
+        self._last |= self._own(offsets)
+
+    def publish(self, records: Iterable[Record], offsets: Offsets) -> tuple[float, float]:
+        """Commit the records together with the offsets; returns when sending and when committing ended (epoch s).
+
+        Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
+        """
+        began = time.time()
+        try:
+            done = self._producer.publish(records, offsets, dict.fromkeys(offsets, self.note))
+        except Unsettled as error:
+            unsettled = error
+        else:
+            self._last |= self._own(offsets)
+            return done.sent_at, done.committed_at
+        if self._reopened(offsets, timed_out=time.time() - began >= self._producer.timeout_s):
+            return time.time(), time.time()
+        raise Aborted("the broker gave it up, since it took too long", self._producer.newest) from unsettled
+
+    def _reopened(self, tried: Offsets, *, timed_out: bool) -> bool:
+        """Go on with a new producer, since the old one was fenced; returns whether the transaction was committed after
+        all. Raises Fenced if another process has taken over.
+
+        Who was fenced before the transaction could time out was fenced by another process, which may not have claimed
+        the offsets yet. To open a producer at once would fence that one in turn.
+        """
+        before, after = self._last, {**self._last, **self._own(tried)}
+        ended = time.monotonic() + (0 if timed_out else TAKEOVER_S)
+        opened = False
+        while True:
+            committed = self._committed({*self._partitions, *after})
+            if self.slots:  # a slot of ours may have committed since, and its task died before it could say so
+                moved = {at: now for at, now in committed.items() if at not in tried and now.note == self.name}
+                before, after = before | moved, after | moved
+            if committed not in (before, after):
+                raise self._fenced()
+            if opened:
+                break
+            if time.monotonic() < ended:
+                time.sleep(LOOK_EVERY_S)
+            else:  # another may take over just before this, so look once more
+                self._producer, opened = TransactionalProducer(self._client, self.query), True
+        self._last = committed
+        return committed == after != before
+
+    def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """The committed offsets; of their notes only who owns them."""
+        committed = committed_offsets(self._client, self.query, partitions)
+        return {at: CommittedOffset(offset, _owner(note)) for at, (offset, note) in committed.items()}
+
+    def _own(self, offsets: Offsets) -> dict[TopicPartition, CommittedOffset]:
+        return {at: CommittedOffset(offset, self.name) for at, offset in offsets.items()}
+
+    def _fenced(self) -> Fenced:
+        return Fenced(
+            f"another job with query.name = {self.query!r} has taken over, so this one stops; nothing was lost. "
+            "Two jobs that are to run side by side need two names."
+        )
+
+
+def _owner(note: str) -> str:
+    return note.partition(" ")[0]

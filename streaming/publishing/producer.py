@@ -1,0 +1,91 @@
+"""Publish single records, such as statuses, dead letters and redriven letters: a transaction is encoded as columns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
+
+import numpy as np
+
+from streaming.documents.records import BY_KEY, Record
+from streaming.publishing.connection.client import GONE_S, Client
+from streaming.publishing.contract import Aborted, Notes, Offsets, RecordBatches, TopicPartition
+from streaming.publishing.encode.partitioner import partition_of
+from streaming.publishing.encode.record_batches import Format, of_records_in_pieces
+from streaming.publishing.slot import Committed, Slot
+
+# One event may have a million dead letters. When we die, the next one of our name does not wait for this.
+TIMEOUT_MS = 300_000
+LOOK_AGAIN_S = 0.05  # for a topic that was just made
+
+
+class TransactionalProducer:
+    """The only producer of its name. To open it ends what older ones have begun, and none of them commits again.
+
+    `name` is its transactional id, and the group whose offsets it commits.
+    """
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._slot = Slot(client, name, name, TIMEOUT_MS)
+        self.newest = self._slot.open()
+
+    @property
+    def timeout_s(self) -> float:
+        """How long a transaction may take."""
+        return self._slot.timeout_ms / 1000
+
+    def publish(
+        self, records: Iterable[Record], offsets: Offsets = MappingProxyType({}), notes: Notes = MappingProxyType({})
+    ) -> Committed:
+        """Commit the records together with the offsets, of which `notes` become the metadata.
+
+        Raises Aborted, after which another try may succeed; Unsettled if another producer of this name was opened, or
+        the transaction timed out; and another JobError. After the last two it cannot be used any more.
+        """
+        listed = list(records)
+        partitions = self._partitions({record.topic for record in listed})
+        numbers: dict[TopicPartition, int] = {}
+        to = [numbers.setdefault(_destination(record, partitions), len(numbers)) for record in listed]
+        return self.publish_pieces(lambda form: of_records_in_pieces(listed, to, form), list(numbers), offsets, notes)
+
+    def publish_pieces(
+        self,
+        pieces: Callable[[Format], Iterable[RecordBatches]],
+        destinations: Sequence[TopicPartition],
+        offsets: Offsets,
+        notes: Notes,
+    ) -> Committed:
+        """As `publish`, of record batches that are encoded in this format while others are on their way."""
+        options = self._client.options
+        form = Format(
+            producer=self.newest,
+            sequence=np.zeros(len(destinations), np.int64),
+            timestamp_ms=int(time.time() * 1000),
+            compression=options.compression,
+            max_batch_bytes=options.batch_bytes,
+        )
+        try:
+            committed = self._slot.publish(self.newest, pieces(form), destinations, offsets, notes)
+        except Aborted as aborted:
+            self.newest = aborted.producer
+            raise
+        self.newest = committed.producer
+        return committed
+
+    def _partitions(self, topics: AbstractSet[str]) -> Mapping[str, int]:
+        """How many partitions each topic has. One that was just made may not be known everywhere yet."""
+        until = time.monotonic() + GONE_S
+        while missing := topics - (there := self._client.partitions(topics)).keys():
+            if time.monotonic() > until:
+                reason = f"topic {min(missing)} does not exist, or this user may not see it"
+                raise Aborted(reason, self.newest, gone=frozenset(missing))
+            time.sleep(LOOK_AGAIN_S)
+        return there
+
+
+def _destination(record: Record, partitions: Mapping[str, int]) -> TopicPartition:
+    by_key = record.partition == BY_KEY
+    return record.topic, partition_of(record.key, partitions[record.topic]) if by_key else record.partition

@@ -1,0 +1,133 @@
+"""Who owns a query, whoever was replaced, and topics that are deleted while the job runs; without a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streaming.documents.records import Record
+from streaming.errors import ClaimFailed, Fenced, JobError
+from streaming.kafka.outputs import OutputTopics
+from streaming.kafka.topics import Topic
+from streaming.publishing.connection.client import Client
+from streaming.publishing.contract import Aborted
+from streaming.publishing.ownership import Owner
+from tests.support.doubles.brokers import Brokers
+from tests.support.doubles.spark_double import Frame, WithoutSpark
+from tests.support.doubles.stage import NAMES, SETTINGS, SlotsOn, change, event, state
+
+pytestmark = pytest.mark.kernels
+
+PLACES = [("events", 0), ("events", 1), ("subs", 0)]
+
+
+@pytest.fixture(params=[2, 1], ids=lambda version: f"transactions of version {version}")
+def broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Brokers:
+    broker = Brokers(request.param)
+    broker.install(monkeypatch)
+    return broker
+
+
+def owner(name: str, *, again: bool = False, claims: bool = True) -> Owner:
+    """The owner of that name; with `claims`, it will claim what is committed of PLACES."""
+    return Owner(Client("", {}), "q", name, PLACES if claims else (), again=again)
+
+
+@pytest.mark.parametrize("taken", [PLACES, PLACES[:1], PLACES[2:]], ids=["all", "the first", "the last"])
+def test_a_process_that_was_replaced_opens_nothing_if_another_committed_any_offset_it_had_claimed(
+    broker: Brokers, taken: list[tuple[str, int]]
+) -> None:
+    owner("a", claims=False).publish([], dict.fromkeys(PLACES, 5))
+    again = owner("a", again=True)
+    assert again.committed(PLACES) == dict.fromkeys(PLACES, 5)
+    other = owner("b", claims=False)
+    other.publish([], dict.fromkeys(taken, 6))
+    with pytest.raises(Fenced, match="has taken over"):
+        owner("a", again=True)
+    other.publish([], dict.fromkeys(taken, 7))  # it was not fenced by who was replaced
+
+
+@pytest.mark.parametrize(("claims", "error"), [(False, ClaimFailed), (True, Fenced)])
+def test_a_process_that_is_fenced_in_its_claim_may_try_again_unless_another_has_claimed(
+    broker: Brokers, claims: bool, error: type[JobError]
+) -> None:
+    owner("a", claims=False).publish([], dict.fromkeys(PLACES, 5))
+    one = owner("b")
+    other = owner("c" if claims else "a", claims=False)
+    if claims:
+        other.committed(PLACES)
+    with pytest.raises(error):
+        one.committed(PLACES)
+    assert error.retry == (not claims)
+    other.publish([], dict.fromkeys(PLACES, 6))
+    assert owner("b", claims=False).committed(PLACES) == dict.fromkeys(PLACES, 6)
+
+
+def fenced() -> tuple[Owner, Owner]:
+    """An owner that has committed, and one that has fenced it and not claimed the offsets yet."""
+    old = owner("a")
+    old.publish([], dict.fromkeys(PLACES, 5))
+    return old, owner("b")
+
+
+def test_who_was_fenced_lets_the_other_claim_before_it_opens_anything(
+    broker: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = fenced()
+    sleep = broker.sleep
+
+    def claimed(s: float) -> None:
+        monkeypatch.setattr(broker, "sleep", sleep)
+        new.committed(PLACES)
+
+    monkeypatch.setattr(broker, "sleep", claimed)
+    with pytest.raises(Fenced, match="has taken over"):
+        old.publish([], dict.fromkeys(PLACES, 6))
+    new.publish([], dict.fromkeys(PLACES, 7))
+    assert new.committed(PLACES) == dict.fromkeys(PLACES, 7)
+
+
+def test_who_was_fenced_goes_on_if_nobody_claims(broker: Brokers) -> None:
+    old, _ = fenced()
+    with pytest.raises(Aborted):
+        old.publish([], dict.fromkeys(PLACES, 6))
+    old.publish([], dict.fromkeys(PLACES, 6))
+    assert old.committed(PLACES) == dict.fromkeys(PLACES, 6)
+
+
+def test_a_topic_that_does_not_exist_aborts_and_one_that_comes_late_is_waited_for(
+    broker: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = owner("a")
+    record = Record("status", b"k", b"v", [])
+    with pytest.raises(Aborted, match="topic status does not exist") as aborted:
+        one.publish([record], {PLACES[0]: 5})
+    assert aborted.value.gone == {"status"}
+    sleep = broker.sleep
+
+    def made(s: float) -> None:
+        broker.create([Topic("status")])
+        sleep(s)
+
+    monkeypatch.setattr(broker, "sleep", made)
+    one.publish([record], {PLACES[0]: 6})
+    assert [(r.key, r.value) for r in broker.read()] == [(b"k", b"v")]
+    assert one.committed(PLACES) == {PLACES[0]: 6}
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_hundred_topics_that_are_deleted_at_once_do_not_end_the_job(broker: Brokers, create: bool) -> None:
+    subscribers = [f"s{n}" for n in range(100)]
+    broker.create(Topic(name) for name in ("status", "dead", *map(NAMES.delivery_topic, subscribers)))
+    one, topics = owner("a"), OutputTopics(broker, 1, 1, create)  # type: ignore[arg-type]  # a double
+    slots: Any = SlotsOn(one, broker=broker)
+    p = WithoutSpark(state(), SETTINGS, one, slots, topics, NAMES, careful=False)
+    documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in subscribers]
+    for rows in ([change(n, f"id{n}", document) for n, document in enumerate(documents)], [event(0, {"x": 1})]):
+        p(Frame.of(rows, 1_000, slots.stage), 0)  # type: ignore[arg-type]  # a double
+    broker.delete([NAMES.delivery_topic(subscriber) for subscriber in subscribers])
+    broker.deleted.clear()
+    p(Frame.of([event(1, {"x": 1})], 1, slots.stage), 0)  # type: ignore[arg-type]  # a double
+    made = sorted(record.topic for record in broker.read() if record.topic != "status")
+    assert made == (sorted(map(NAMES.delivery_topic, subscribers)) if create else ["dead"] * 100)
