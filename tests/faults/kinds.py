@@ -17,6 +17,7 @@ from streaming.errors import JobError
 from streaming.publishing.connection.client import Client
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Slot
+from tests.faults import interrupted
 from tests.faults.checking.check import Gone
 from tests.faults.load import rubbish
 from tests.faults.proxy import Proxy
@@ -474,6 +475,8 @@ KINDS: dict[str, Kind] = {
     "burst": burst,
     "poison": poison,
     "timestamp": timestamp,
+    "replay": interrupted.replay,
+    "redrive": interrupted.redrive,
 }
 
 
@@ -488,4 +491,6 @@ def possible(kinds: Sequence[str], system: System) -> tuple[list[str], dict[str,
     if not system.disk.mounted:
         mounting = dict.fromkeys(("disk", "disk-read-only", "broker-disk"), "this machine lets us mount no file system")
         left_out |= mounting
+    if system.compacted:
+        left_out["replay"] = "the log cleaner may delete events between two replays (no --compacted)"
     return [k for k in kinds if k not in left_out], {k: left_out[k] for k in kinds if k in left_out}

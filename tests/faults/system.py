@@ -74,7 +74,7 @@ class System:
         self._flags = flags
         self._on_cluster = on_cluster
         self._replicas = REPLICAS if replicated else 1
-        self._compacted = compacted
+        self.compacted = compacted
         self.home = HOME  # of the code
         self.proxy: Proxy | None = None
         self.log_disk: Disk | None = None
@@ -101,10 +101,10 @@ class System:
         flags = self.flags()
         self.settings = load_settings(flags=flags)
         names = self.settings.events.topic, self.settings.subscriptions.topic
-        config = {names[0]: {**ANY_TIME, **(COMPACTED if self._compacted else {})}, names[1]: ANY_TIME}
+        config = {names[0]: {**ANY_TIME, **(COMPACTED if self.compacted else {})}, names[1]: ANY_TIME}
         create_topics(self.cluster, self.settings, PARTITIONS, self._replicas, config=config)
         self.reading = Reading(Cluster(self.cluster.bootstrap_servers, IMPATIENT), self.settings, PARTITIONS)
-        self.writing = Writing(self.load, self.cluster, names[0], PARTITIONS, names[1], self._compacted)
+        self.writing = Writing(self.load, self.cluster, names[0], PARTITIONS, names[1], self.compacted)
         self.writing.first()
         self.commits = Commits(self.cluster, NAME, dict.fromkeys(names, PARTITIONS), names[0])
         stack.enter_context(self.commits)

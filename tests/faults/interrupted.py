@@ -1,0 +1,142 @@
+"""Replays and redrives beside the job that are killed and run again: what they write must be there once, in order.
+
+They have topics of their own, so that the job is not disturbed, and its deliveries are checked as ever.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from random import Random
+
+import orjson
+from confluent_kafka import Producer
+
+from rig.child import HOME
+from streaming.documents import records
+from streaming.documents.messages import headers_of
+from streaming.errors import JobError
+from streaming.kafka import clients
+from streaming.kafka.clients import Cluster
+from streaming.kafka.topics import TIMEOUT_S, Topic
+from streaming.process.child import die_with_parent
+from streaming.rows import ConsumerRecord
+from tests.faults.system import System
+
+KILLS = 4
+LIVES_S = (1.5, 6.0)  # before a kill: it takes some two seconds until it reads
+ENDS_WITHIN_S = 240.0
+LETTERS = 5_000
+RATE = 20_000  # events a second, so that a replay takes some seconds
+NUMBERS = itertools.count()
+
+
+def replay(system: System, r: Random) -> float:
+    """A replay is killed and run again. What it delivers, in their order, is what one delivers that nobody kills."""
+    name = f"apart{next(NUMBERS)}"
+    flags = {
+        "query.name": name,
+        "kafka.bootstrap_servers": system.cluster.bootstrap_servers,
+        "events.topic": system.settings.events.topic,
+        "subscriptions.topic": f"{name}.subscriptions",
+        "subscriptions.status_topic": f"{name}.status",
+    }
+    prefixes = {kind: f"{name}.{kind}." for kind in ("killed", "whole")}
+    topics = [flags["subscriptions.topic"], flags["subscriptions.status_topic"], *(p + "r" for p in prefixes.values())]
+    _create(system.cluster, topics)
+    document = {"id": "all", "subscriber": "r", "pattern": {"symbol": [{"exists": True}]}}
+    _write(system.cluster, [records.Record(flags["subscriptions.topic"], b"all", orjson.dumps(document), [])])
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 2.0))
+    command = ["replay", "all", "--from", "1d", "--to", until, "--rate", f"{RATE}", "--name", "r"]
+    began = time.monotonic()
+    try:
+        for kind, prefix in prefixes.items():
+            _run(command, {**flags, "deliveries.prefix": prefix, "query.name": f"{name}.{kind}"}, r, kind == "killed")
+        killed, whole = (_values(system.cluster, prefix + "r") for prefix in prefixes.values())
+        if killed != whole or not whole:
+            counts = [sum(map(len, values.values())) for values in (killed, whole)]
+            raise JobError(f"a replay that was killed delivered other events, or others first: {counts}")
+    finally:
+        system.cluster.topics().delete(topics)
+    return time.monotonic() - began
+
+
+def redrive(system: System, r: Random) -> float:
+    """A redrive is killed and run again. Each letter is sent once."""
+    name = f"apart{next(NUMBERS)}"
+    flags = {
+        "query.name": name,
+        "kafka.bootstrap_servers": system.cluster.bootstrap_servers,
+        "events.topic": f"{name}.events",
+        "subscriptions.topic": f"{name}.subscriptions",
+        "dead_letters.topic": f"{name}.dead",
+    }
+    topics = [topic for key, topic in flags.items() if key.endswith(".topic")]
+    _create(system.cluster, topics)
+    letters = []
+    for n in range(LETTERS):
+        event = ConsumerRecord(0, n, 0, None, b"%d" % n)
+        origin = records.Origin(flags["events.topic"], 0, n, 0)
+        letters.append(records.dead_letter(flags["dead_letters.topic"], event, origin, records.UNDECODABLE_EVENT, ""))
+    _write(system.cluster, letters)
+    began = time.monotonic()
+    try:
+        _run(["dlq", "redrive", "--all-letters"], flags, r, kills=True)
+        sent = sorted(int(value or b"") for values in _values(system.cluster, topics[0]).values() for value in values)
+        if sent != list(range(LETTERS)):
+            raise JobError(f"of {LETTERS:,} letters {len({*sent}):,} were sent again, in {len(sent):,} records")
+    finally:
+        system.cluster.topics().delete(topics)
+    return time.monotonic() - began
+
+
+def _run(command: Sequence[str], flags: Mapping[str, str], r: Random, kills: bool) -> None:
+    """Run a command to its end; with `kills`, begin it again after each kill -9."""
+    settings = [flag for name, value in flags.items() for flag in ("--set", f"{name}={value}")]
+    for left in reversed(range(KILLS + 1 if kills else 1)):
+        process = subprocess.Popen(
+            [sys.executable, "run_stream.py", *command, *settings],
+            cwd=HOME,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=die_with_parent,
+        )
+        try:
+            said, _ = process.communicate(timeout=r.uniform(*LIVES_S) if left else ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            said, _ = process.communicate()
+            if not left:
+                raise JobError(f"`{' '.join(command)}` did not end in {ENDS_WITHIN_S:.0f} s:\n{said}") from None
+            continue
+        if process.returncode:
+            raise JobError(f"`{' '.join(command)}` ended with exit code {process.returncode}:\n{said}")
+        return
+
+
+def _create(cluster: Cluster, topics: Sequence[str]) -> None:
+    if refused := cluster.topics().create([Topic(name) for name in topics]):
+        raise JobError(f"topics were refused: {refused}")
+
+
+def _write(cluster: Cluster, written: Sequence[records.Record]) -> None:
+    producer = Producer(cluster.client())
+    for record in written:
+        producer.produce(record.topic, record.value, record.key, headers=[*record.headers])
+    if producer.flush(TIMEOUT_S):
+        raise JobError("the broker does not take records")
+
+
+def _values(cluster: Cluster, topic: str) -> dict[bytes, list[bytes | None]]:
+    """The values of a topic, in order, by the partition that the event came from."""
+    values: dict[bytes, list[bytes | None]] = defaultdict(list)
+    for message in clients.read(cluster, [topic], follow=False):
+        if message is not None:
+            event = dict(headers_of(message)).get("ce_id") or b""  # topic-partition-offset
+            values[event.rpartition(b"-")[0]].append(message.value())
+    return values
