@@ -18,7 +18,6 @@ from commands.shared.times import moment
 from config import Settings
 from streaming.admin import dead_letter_view
 from streaming.admin.dead_letters import UNKNOWN, DeadLetterFilter, DeadLetterPosition, read_letters, redriven_places
-from streaming.admin.redrive import ALREADY, RedriveSummary, opened
 from streaming.documents import records
 from streaming.errors import JobError
 from streaming.kafka.clients import Cluster
@@ -131,6 +130,8 @@ def redrive(
     A letter that was already redriven is left alone, so after a crash repeat the same command. Exit code 1 if a letter
     was skipped; standard error says which, and why.
     """
+    from streaming.admin.redrive import ALREADY, RedriveSummary, opened  # loads numba, which `list` does without
+
     wanted = replace(wanted, places=_places(places))
     if (wanted == DeadLetterFilter()) is not all_letters:
         raise typer.BadParameter("pass the places of letters, or filters, or --all-letters")
