@@ -133,7 +133,7 @@ def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -
     ordered = [of[i] for i in order.tolist()]
     keys = _column([record.key for record in ordered])
     values = _column([record.value for record in ordered])
-    headers = _column([b"".join(header(*one) for one in record.headers) for record in ordered])
+    headers = _column([_headers(record.headers) if record.headers else b"" for record in ordered])
     n_headers = numbers(np.array([len(record.headers) for record in ordered], np.int64))
     n = len(ordered)
     parts = len(keys.text), len(values.text), len(headers.text)
@@ -158,6 +158,10 @@ def of_records_in_pieces(of: Iterable[Record], destination: Iterable[int], form:
             some, to, size = [], [], 0
     if some:
         yield of_records(some, to, form)
+
+
+def _headers(headers: records.Headers) -> bytes:
+    return b"".join(header(name, value) for name, value in headers)
 
 
 def _column(texts: Sequence[bytes | None]) -> Column:
