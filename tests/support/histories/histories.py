@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -60,9 +60,15 @@ class Living(World):
         return topic in self.deleted
 
 
+class Process(Protocol):
+    """Who commits. `opened`: the how-manieth that opened its producer; `is_open`: it went on from there."""
+
+    opened: int
+    is_open: bool
+
+
 class Ledger:
-    """All that is written and committed in a history. Who commits is a process: it has `opened`, the how-manieth that
-    opened its sink."""
+    """All that is written and committed in a history."""
 
     def __init__(self, names: Names, broker: Any, patch: pytest.MonkeyPatch, quota: int, create: bool) -> None:
         self.world = Living(names, quota, broker=broker, group=names.query)
@@ -72,7 +78,7 @@ class Ledger:
         self.versions: dict[int, dict[SourcePartition, int]] = {}
         self.commits: list[Any] = []  # who made each
         self.opened = 0
-        self.replaced = 0  # who opened its sink before this one has been replaced
+        self.replaced = 0  # who opened its producer before this one has been replaced
         self.seen: Counter[str] = Counter()
         topics = [names.statuses, names.dead_letters]
         if not create:
@@ -135,6 +141,15 @@ class Ledger:
         assert {id for id, (_, end) in found.items() if end < never} == {
             id for id, (_, _, end) in expected.items() if end is not None
         }
+
+    def told(self, process: Process, request: str) -> None:
+        """A driver has sent a request. Of those that open its producer the last one counts: brokers may have answered
+        that an older transaction must end first."""
+        if request != "InitProducerId":
+            process.is_open = process.opened > 0
+        elif not process.is_open:
+            self.opened += 1
+            process.opened = self.opened
 
     def look(self, owner: Any) -> None:
         """Committed offsets may have changed, by a transaction of this process."""

@@ -75,7 +75,8 @@ class Driver:
     directory: Path
     began: int  # how many commits there were; before the first of its lineage
     owns: bool = False  # its checkpoint
-    opened: int = 0  # the how-manieth that opened its producer
+    opened: int = 0
+    is_open: bool = False
     pipeline: Pipeline | None = None
     actor: Actor | None = None
     then: Callable[[], None] = lambda: None  # when its work is done
@@ -151,7 +152,8 @@ class SlotHistory(Ledger):
         one = Driver(f"lineage{self._directories}", directory, len(self.commits))
         if again and self.ended:
             self.seen["started again"] += 1
-            one = replace(self.ended.pop(), directory=directory, opened=0, pipeline=None, then=lambda: None)
+            one = self.ended.pop()
+            one = Driver(one.lineage, directory, one.began, one.owns)
         self.seen["started beside another"] += bool(self.drivers)
         self.drivers.append(one)
         self._run(one, lambda: self._start(one, cores), faults)
@@ -417,9 +419,8 @@ class SlotHistory(Ledger):
         """Before and after the effect of a request. Raises what its client gets; returns the code of an answer."""
         actor = self._actors.running
         driver = actor.facts.task is None
-        if driver and after and name == "InitProducerId" and not actor.facts.driver.opened:
-            self.opened += 1
-            actor.facts.driver.opened = self.opened
+        if driver and after:
+            self.told(actor.facts.driver, name)
         if driver and not after and name == "EndTxn":
             self.broker.sleep(0.0)  # `look` tells versions by the order of commits
         code = self._point(actor, name, after)

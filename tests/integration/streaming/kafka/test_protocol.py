@@ -76,6 +76,9 @@ class Real(Topics):
     def read(self) -> list[Record]:
         return self._deleted + self._read([name for name in self.partitions() if name.startswith(self._prefix)])
 
+    def sleep(self, s: float) -> None:
+        time.sleep(s)
+
     def expire(self) -> None:
         time.sleep((TIMEOUT_MS + 2 * TIMED_OUT_EVERY_MS) / 1000)
 
