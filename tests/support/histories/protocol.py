@@ -230,7 +230,7 @@ class SinkHistory(Ledger):
         one.job = job
         self.broker.sleep(0.0)  # what is decided happens
         self.replaced = max(self.replaced, one.opened)
-        if one.opened == self.replaced:  # or what was decided later made its state one of no version; it commits nothing
+        if one.opened == self.replaced:  # else its state may be of no version, and it commits nothing
             self.compare(job.state)
         self.seen["from a saved state"] += any(job.compactor.file(part) for part in job.state.snapshot.parts)
 
