@@ -34,12 +34,14 @@ class Slots:
 
     def open(self, number: int, broadcast: Callable[[Any], Any]) -> None:
         """Let `number` tasks publish, which see what `broadcast` returns. If they are more than ever, that is noted in
-        Kafka first, so that the next process fences the new slots too."""
+        Kafka first, so that the next process fences the new slots too. Raises Fenced if another job has taken over:
+        the slots that were just opened were its own."""
         self._broadcast = broadcast
         if number > self.owner.slots:
             self.owner.slots = number
             self.claim(self.partitions)
             self.fence_all()
+            self.claim(self.partitions)
 
     def claim(self, partitions: Iterable[TopicPartition]) -> None:
         """Commit offsets again. Raises Fenced if another job has taken over."""

@@ -208,6 +208,24 @@ def test_who_was_replaced_while_it_settled_publishes_nothing(history: SlotHistor
     history.finish()
 
 
+def test_who_was_replaced_while_it_opened_more_slots_publishes_nothing(history: SlotHistory) -> None:
+    """It has noted that it needs more, and sleeps before it opens them, those of its successor too."""
+    history.write([(0, 1)], [(0, 1)])
+    history.start(1)
+    history.batch()
+    history.crash()
+    history.start(3, faults=[Fault(12, False, "sleep")])
+    assert len(history.sleeping) == 1
+    history.start(1)
+    history.write([(1, 1)], [(0, 1), (1, 1)])
+    history.batch()
+    history.write([], [(0, 2), (1, 2)])
+    history.wake()
+    assert history.seen["superseded"] == 1
+    history.check()
+    history.finish()
+
+
 def test_a_long_batch_is_not_given_up_because_a_topic_is_missing_at_its_end(history: SlotHistory) -> None:
     history.write([(0, 1), (1, 0)], [])  # bob gets all events, and another some
     history.start(1)

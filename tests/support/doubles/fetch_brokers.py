@@ -15,7 +15,8 @@ from kafka.protocol.consumer import FetchResponse
 
 from streaming.publishing.contract import TopicPartition
 from streaming.rows import ConsumerRecord
-from tests.support.doubles.brokers import NODES, OK, UNKNOWN_TOPIC, Answer, Brokers
+from tests.support.doubles.broker_logs import NODES
+from tests.support.doubles.brokers import OK, UNKNOWN_TOPIC, Answer, Brokers
 from tests.support.doubles.fetched_batches import batch
 
 DivergingEpoch = FetchResponse.FetchableTopicResponse.PartitionData.EpochEndOffset

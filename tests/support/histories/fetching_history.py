@@ -15,7 +15,7 @@ from streaming.reading.contract import Position
 from streaming.reading.fetcher import Fetcher
 from streaming.reading.requests import FetchLimits
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, consumer_records
-from tests.support.doubles.brokers import NODES
+from tests.support.doubles.broker_logs import NODES
 from tests.support.doubles.fetch_brokers import FetchBrokers, Log
 from tests.support.doubles.fetched_batches import CODECS, TRANSACTIONAL, marker
 from tests.support.doubles.wire import HOSTS, PORT, Frame, Wire, whole
