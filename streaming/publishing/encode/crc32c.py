@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from matchers.kernels.jit import kernel
+from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.texts import CHECKED, load
 
 _code: Any = cgutils  # without types
@@ -38,6 +38,25 @@ def _tables() -> np.ndarray[Any, np.dtype[np.uint32]]:
 
 
 TABLES = _tables()
+
+LANE = 512  # bytes of each of three lanes: an instruction waits 3 cycles for the one before, unless that is of a lane
+
+
+def _beyond() -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """BEYOND[k, b] is what LANE zero bytes make of the remainder b << 8 k."""
+    bytes_of_four = np.arange(256, dtype=np.uint32) << np.array([[0], [8], [16], [24]], np.uint32)
+    beyond: np.ndarray[Any, np.dtype[np.uint32]] = TABLES[0, bytes_of_four & _BYTE] ^ (bytes_of_four >> _8)  # one byte more
+    for _ in range(LANE.bit_length() - 1):  # twice as many
+        beyond = (
+            beyond[0, beyond & _BYTE]
+            ^ beyond[1, (beyond >> _8) & _BYTE]
+            ^ beyond[2, (beyond >> _16) & _BYTE]
+            ^ beyond[3, beyond >> _24]
+        )
+    return beyond
+
+
+BEYOND = _beyond()
 
 
 def has_instruction() -> bool:
@@ -90,11 +109,31 @@ def by_tables(data: Any, begin: int, end: int) -> Any:
     return crc ^ _ALL
 
 
+@inlined
+def _beyond_lane(words: Any) -> Any:
+    """The remainder after LANE zero bytes more, uint64."""
+    crc = np.uint32(words)
+    return np.uint64(
+        BEYOND[0, crc & _BYTE]
+        ^ BEYOND[1, (crc >> _8) & _BYTE]
+        ^ BEYOND[2, (crc >> _16) & _BYTE]
+        ^ BEYOND[3, crc >> _24]
+    )
+
+
 @kernel
 def by_instruction(data: Any, begin: int, end: int) -> Any:
     """CRC-32C of data[begin:end], uint32."""
     words = np.uint64(_ALL)
     i = begin
+    while i + 3 * LANE <= end:
+        second = third = np.uint64(0)
+        for j in range(i, i + LANE, 8):
+            words = _crc_of_word(words, load(data, j))
+            second = _crc_of_word(second, load(data, j + LANE))
+            third = _crc_of_word(third, load(data, j + 2 * LANE))
+        words = _beyond_lane(_beyond_lane(words) ^ second) ^ third
+        i += 3 * LANE
     while i + 8 <= end:
         words = _crc_of_word(words, load(data, i))
         i += 8

@@ -43,6 +43,13 @@ def test_any_range_of_bytes(data: bytes, begin: int, length: int) -> None:
         assert way(np.frombuffer(data, np.uint8), begin, end) == expected
 
 
+@pytest.mark.parametrize("length", [3 * crc32c.LANE - 1, 3 * crc32c.LANE, 3 * crc32c.LANE + 9, 6 * crc32c.LANE + 1])
+def test_bytes_in_three_lanes(length: int) -> None:
+    data = np.random.default_rng(length).integers(0, 256, length + 3, np.uint8)
+    for way in WAYS:
+        assert way(data, 3, len(data)) == crc(data[3:].tobytes())
+
+
 @pytest.mark.parametrize(
     ("machine", "features", "name", "expected"),
     [
