@@ -45,7 +45,8 @@ LANE = 512  # bytes of each of three lanes: an instruction waits 3 cycles for th
 def _beyond() -> np.ndarray[Any, np.dtype[np.uint32]]:
     """BEYOND[k, b] is what LANE zero bytes make of the remainder b << 8 k."""
     bytes_of_four = np.arange(256, dtype=np.uint32) << np.array([[0], [8], [16], [24]], np.uint32)
-    beyond: np.ndarray[Any, np.dtype[np.uint32]] = TABLES[0, bytes_of_four & _BYTE] ^ (bytes_of_four >> _8)  # one byte more
+    beyond: np.ndarray[Any, np.dtype[np.uint32]]
+    beyond = TABLES[0, bytes_of_four & _BYTE] ^ (bytes_of_four >> _8)  # one byte more
     for _ in range(LANE.bit_length() - 1):  # twice as many
         beyond = (
             beyond[0, beyond & _BYTE]
