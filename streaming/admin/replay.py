@@ -22,23 +22,27 @@ from dataclasses import asdict, dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import orjson
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+import pyarrow as pa
+from confluent_kafka import KafkaException, Message
 
 from streaming.admin.replay_batch import ReplayMatching
 from streaming.admin.subscription_topic import decided, last_written
-from streaming.documents.messages import place_of, topic_of
 from streaming.documents.subscriptions import Change, Refused, id_of, read_change
 from streaming.errors import Fenced, JobError, Unsettled
 from streaming.kafka import clients, times
-from streaming.kafka.clients import EARLIEST, Cluster
-from streaming.kafka.errors import is_without_group, translate
+from streaming.kafka.clients import Cluster
+from streaming.kafka.errors import translate
 from streaming.kafka.times import Span
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted
 from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.fencing import committed_offsets
 from streaming.publishing.producer import TransactionalProducer
+from streaming.reading.contract import Position
+from streaming.reading.fetcher import Fetcher
+from streaming.rows import EVENTS
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -94,7 +98,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
         digest = hashlib.sha256(document).hexdigest()[:16]
         to = DeliveryRule.of(settings.deliveries).topic(change.subscription.subscriber)
         there = cluster.topics().required([topic, to])
-        with closing(cluster.reader(auto_offset_reset=EARLIEST)) as consumer:
+        with closing(cluster.reader()) as consumer:
             bounds = times.bounds(consumer, topic, there[topic])
             notes: dict[int, ReplayRange] = {}
             if from_ms is not None:
@@ -111,7 +115,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
                 noted = {p: ReplayRange(**orjson.loads(note)) for (_, p), (_, note) in committed.items() if note}
                 at = {p: offset for (_, p), (offset, _) in committed.items()}
                 matching = ReplayMatching.of(settings, name, change.subscription, document, there[to])
-                replay = Replay(settings, name, change, noted or notes, at, matching, consumer, producer)
+                replay = Replay(settings, name, change, noted or notes, at, matching, producer)
                 if noted:
                     replay.check(id, digest, bounds)
                 else:
@@ -158,7 +162,6 @@ class Replay:
     notes: Mapping[int, ReplayRange]
     at: dict[int, int]
     matching: ReplayMatching
-    consumer: Consumer
     producer: TransactionalProducer
     summary: ReplaySummary = field(init=False)
 
@@ -185,8 +188,7 @@ class Replay:
     def begin(self) -> None:
         if not self.notes:
             raise JobError(f"no replay {self.name!r} has begun; pass --from to start one")
-        self.at = {p: note.start for p, note in self.notes.items()}
-        self._publish([])
+        self._publish(None, {p: note.start for p, note in self.notes.items()})
 
     def check(self, id: str, digest: str, bounds: Mapping[int, Span]) -> None:
         """Check that a replay that has begun can go on. Raises JobError."""
@@ -211,52 +213,39 @@ class Replay:
         `rate` is the greatest number of events a second; `progress` is called with `done` after each transaction.
         Raises JobError.
         """
-        topic, summary = self.settings.events.topic, self.summary
-        going = {p for p, note in self.notes.items() if self.at[p] < note.end}
-        self.consumer.assign([TopicPartition(topic, p, self.at[p]) for p in sorted(going)])
+        topic, kafka = self.settings.events.topic, self.settings.kafka
+        ends = {(topic, p): note.end for p, note in self.notes.items()}
+        begins = {(topic, p): Position(at) for p, at in self.at.items() if at < self.notes[p].end}
         most = min(BATCH, ceil(rate)) if rate else BATCH
         due = time.monotonic()
         progress(self.done)
-        while going and not stop.wait(max(0.0, due - time.monotonic())):
-            messages = self.consumer.consume(most, POLL_S)
-            events = self._taken(messages, going)
-            if messages:
-                self._publish(events)
-                progress(self.done)
-            if rate:
-                due = max(due, time.monotonic()) + len(events) / rate
-        summary.finished = not going
-        return summary
+        client = Client(kafka.bootstrap_servers, kafka.client)
+        with closing(Fetcher(client, {topic: EVENTS}, begins, ends=ends)) as fetcher:
+            while not fetcher.is_done() and not stop.is_set():
+                read = fetcher.poll(POLL_S)
+                rows = () if read is None else [read.rows[i : i + most] for i in range(0, len(read.rows), most)]
+                for events in rows:
+                    if stop.wait(max(0.0, due - time.monotonic())):
+                        return self.summary
+                    self._publish(events, _behind(events))
+                    progress(self.done)
+                    if rate:
+                        due = max(due, time.monotonic()) + len(events) / rate
+                reached = {p: position.offset for (_, p), position in fetcher.positions.items()}
+                if not reached.items() <= self.at.items():  # what has no events: ends of transactions, deleted records
+                    self._publish(None, reached)
+                    progress(self.done)
+            self.summary.finished = fetcher.is_done()
+        return self.summary
 
-    def _taken(self, messages: Sequence[Message], going: set[int]) -> list[Message]:
-        """The events of the range among the messages. Advances `at` and removes finished partitions from `going`."""
-        events = []
-        for message in messages:
-            error = message.error()
-            if error is not None and is_without_group(error):
-                continue
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise KafkaException(error)
-            partition, offset = place_of(message)
-            if partition not in going:
-                continue
-            end = self.notes[partition].end
-            if error is None and offset < end:
-                events.append(message)
-            # All events up to here, or up to the partition's present end, have been received.
-            self.at[partition] = min(offset + (error is None), end)
-            if self.at[partition] == end:
-                going.discard(partition)
-                self.consumer.pause([TopicPartition(topic_of(message), partition)])
-        return events
-
-    def _publish(self, events: Sequence[Message]) -> None:
+    def _publish(self, events: pa.RecordBatch | None, reached: Mapping[int, int]) -> None:
         """Commit the deliveries of these events, with the offsets of all partitions, so that they expire together."""
         topic, summary = self.settings.events.topic, self.summary
+        self.at |= reached
         offsets = {(topic, p): offset for p, offset in self.at.items()}
         notes = {(topic, p): orjson.dumps(note).decode() for p, note in self.notes.items()}
         try:
-            if not events:
+            if events is None:
                 self.producer.publish([], offsets, notes)
                 return
             batch = self.matching(events)
@@ -275,6 +264,12 @@ class Replay:
                 f"the transaction in hand was given up, and nothing of it is visible: {aborted}; "
                 f"--name {self.name} goes on before it"
             ) from aborted
+
+
+def _behind(events: pa.RecordBatch) -> dict[int, int]:
+    """The offset behind the last of these events, by partition."""
+    partition, offset = (np.asarray(events[name]) for name in ("partition", "offset"))
+    return {p: int(offset[partition == p].max()) + 1 for p in np.unique(partition).tolist()}
 
 
 def _name(id: str, notes: Mapping[int, ReplayRange]) -> str:

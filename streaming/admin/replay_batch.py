@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Message
 
 from matchers.contract.tables import Int64
 from matchers.index.snapshot import FieldPlan, Snapshot
 from streaming.codecs import RegistrySettings, open_codec
-from streaming.documents.messages import headers_of, place_of
 from streaming.documents.records import OVERSIZE_EVENT
 from streaming.documents.subscriptions import Subscription
 from streaming.publishing.contract import RecordBatches, TopicPartition
@@ -25,7 +23,6 @@ from streaming.publishing.encode.headers import event_headers
 from streaming.publishing.encode.interner import Interner
 from streaming.publishing.encode.partitioner import partition_of
 from streaming.publishing.encode.record_batches import Format, encode_in_pieces, events_keys, sizes, subscribers_keys
-from streaming.rows import EVENTS, INPUT
 from streaming.worker.compiling import ChangeRecords, compile_changes
 from streaming.worker.matches import EventMatching
 
@@ -73,8 +70,9 @@ class ReplayMatching:
         topic = DeliveryRule.of(settings.deliveries).topic(subscription.subscriber)
         return cls(settings, name, subscription.subscriber, [(topic, p) for p in range(partitions)], matching)
 
-    def __call__(self, events: Sequence[Message]) -> ReplayBatch:
-        rows, rule = _rows(events), DeliveryRule.of(self.settings.deliveries)
+    def __call__(self, rows: pa.RecordBatch) -> ReplayBatch:
+        """The deliveries of events, which have the columns of `streaming.rows.INPUT`."""
+        rule = DeliveryRule.of(self.settings.deliveries)
         matches = self.matching(rows)
         row, subscribers, ids = matches.between(0, len(rows))
         columns, names = event_columns(rows), Interner()
@@ -103,19 +101,3 @@ class ReplayMatching:
         if isinstance(partition, int):  # BY_KEY, which is the subscriber
             partition = partition_of(self.subscriber.encode(), len(self.destinations))
         return np.broadcast_to(np.asarray(partition, np.int64), of_event.shape)
-
-
-def _rows(events: Sequence[Message]) -> pa.RecordBatch:
-    """The events as rows of INPUT."""
-    places = [place_of(event) for event in events]
-    headers = [headers_of(event) for event in events]
-    columns = {
-        "source": pa.repeat(pa.scalar(int(EVENTS), pa.int32()), len(events)),
-        "partition": [partition for partition, _ in places],
-        "offset": [offset for _, offset in places],
-        "timestamp": [event.timestamp()[1] for event in events],
-        "key": [event.key() for event in events],
-        "value": [event.value() for event in events],
-        "headers": [[{"key": k, "value": v} for k, v in some] or None for some in headers],
-    }
-    return pa.RecordBatch.from_pydict(columns, schema=INPUT)

@@ -99,6 +99,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.codecs",
         "streaming.documents",
         "streaming.publishing",
+        "streaming.reading",
         "streaming.kafka",
         "streaming.worker",
     ),
