@@ -58,9 +58,9 @@ class _Trouble:
 class Fetcher:
     """Reads committed records from `positions` on, and up to `ends` where those name an offset to stop before.
 
-    Make it in the process that uses it, never before a fork. Methods raise BrokerUnreachable if a partition cannot be
+    Make it in the process that uses it, never before a fork. `poll` raises BrokerUnreachable if a partition cannot be
     read for the client's timeout, Unreadable, TopicMissing, Forbidden, Unauthenticated, OffsetsBeyondEnd or another
-    JobError.
+    JobError. After an error, close it; a new one goes on from `positions`.
 
     A broker answers the requests of a connection one by one, and a long poll holds it, so the connections are not those
     of slots. They use the same options.
@@ -115,7 +115,10 @@ class Fetcher:
         item = self._item
         self._decode_next()
         if self._item is None and self._error is None and self.is_behind():
-            self._client.run(self._ask_ahead)
+            try:
+                self._client.run(self._ask_ahead)
+            except JobError as error:  # these records come first
+                self._error = error
         self.positions |= item.positions
         return item
 

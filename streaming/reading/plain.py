@@ -138,9 +138,10 @@ def _in_pieces(
             n, end = (left, len(text)) if is_last else whole_records(read_only(text), left)
             if end < 0 or len(text) - end > MOST_RECORD_BYTES:
                 raise ValueError(f"a record has more than {MOST_RECORD_BYTES} bytes")
-            some = batch.copy()
-            some[0, [BEGIN, END, RECORDS]] = 0, end, n
-            yield PlainBatches(of, read_only(text), some, following if is_last else None)
+            if n or is_last:
+                some = batch.copy()
+                some[0, [BEGIN, END, RECORDS]] = 0, end, n
+                yield PlainBatches(of, read_only(text), some, following if is_last else None)
             if is_last:
                 return
             left, rest = left - n, text[end:]

@@ -21,6 +21,7 @@ from kafka import errors
 from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 
@@ -35,7 +36,7 @@ TIMEOUT_S = 60.0  # for all attempts at one thing
 GONE_S = 2.0
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.05
 CLOSING_S = 1.0  # to wait for connections in the making
-READ_BYTES = 1 << 18  # from a socket at once
+LARGE_BYTES = 1 << 16  # of an answer, and of what is read to see how large the answer is
 MOST_IN_FLIGHT = 1_000  # requests of a connection; the broker takes one after the other
 
 _Result = TypeVar("_Result")
@@ -115,23 +116,64 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ha
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         transport = await super()._build_transport(node, timeout_at)
-        transport._sock_recv = lambda: _received(transport._sock)
+        transport._sock_recv = lambda: _received(transport)
         return transport
 
 
-def _received(socket: Any) -> tuple[bytes, Exception | None]:
-    """What a socket has. kafka-python asks for 4 kB at a time, which is most of the cost of a large answer."""
+class _LargeFrame(KafkaBytes):  # type: ignore[misc]  # kafka-python has no types
+    """An answer that is decoded where it is; kafka-python copies all of it twice before."""
+
+    _idx: int  # where it is read or written next
+
+    def read(self, nbytes: int | None = None) -> bytes | memoryview:
+        if nbytes is not None:
+            some: bytes = super().read(nbytes)
+            return some
+        begin, self._idx = self._idx, len(self)
+        return memoryview(self)[begin:]
+
+
+def _received(transport: Any) -> tuple[bytes, Exception | None]:
+    """What a socket has, except what it has of a large answer: that is put where it belongs.
+
+    kafka-python takes 4 kB at a time and copies it three times, which is most of the cost of a large answer.
+    """
     pieces: list[bytes] = []
+    size = 0
     error: Exception | None = None
     try:
-        while piece := socket.recv(READ_BYTES):
+        open = _put_into_answer(transport)
+        while open and (piece := transport._sock.recv(LARGE_BYTES)):
             pieces.append(piece)
-        error = errors.KafkaConnectionError("socket disconnected")
+            size += len(piece)
+            if size >= LARGE_BYTES and not (isinstance(transport._sock, ssl.SSLSocket) and transport._sock.pending()):
+                break  # the rest is read when kafka-python knows what it belongs to
+        else:
+            error = errors.KafkaConnectionError("socket disconnected")
     except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
         pass
     except Exception as reason:
         error = errors.KafkaConnectionError(reason)
     return b"".join(pieces), None if pieces else error  # the next call meets the error again
+
+
+def _put_into_answer(transport: Any) -> bool:
+    """Read from the socket into a large answer that has begun, up to its last byte: with that kafka-python decodes it.
+
+    Returns whether the socket is still open.
+    """
+    parser = transport._protocol.parser
+    if not parser._receiving or len(parser._rbuffer) < LARGE_BYTES:
+        return True
+    frame = parser._rbuffer
+    frame.__class__ = _LargeFrame
+    with memoryview(frame) as view:
+        while frame._idx < len(frame) - 1:
+            n = transport._sock.recv_into(view[frame._idx : len(frame) - 1])
+            if not n:
+                return False
+            frame._idx += n
+    return True
 
 
 class Client:

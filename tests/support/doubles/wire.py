@@ -177,6 +177,11 @@ class Socket:
             self._coming.appendleft((at, piece[n:]))
         return piece[:n]
 
+    def recv_into(self, view: memoryview) -> int:
+        piece = self.recv(len(view))
+        view[: len(piece)] = piece
+        return len(piece)
+
     def arrives(self) -> float:
         """When the next bytes can be read."""
         while self._coming and self._coming[0][1] == b"":

@@ -32,7 +32,7 @@ from streaming.worker.compiling import compile_changes
 from streaming.worker.reading import read_events
 from tests.support.doubles.stage import changes
 from tests.support.generators import workloads
-from tests.support.histories import fetched_history, spoiled_answers, spoiled_state
+from tests.support.histories import fetched_history, fetching_history, spoiled_answers, spoiled_state
 
 SLOW_S = 5.0
 PIECES = [
@@ -111,13 +111,15 @@ def run(seed: int) -> None:
 
 
 def answers(r: Random) -> None:
-    """Of brokers, to a slot."""
+    """Of brokers, to a slot and to a fetcher."""
     spoiled = [
         spoiled_answers.Spoiled(r.randrange(50), r.choice(spoiled_answers.SPOILS), r.getrandbits(31), r.getrandbits(31))
         for _ in range(r.randint(1, 6))
     ]
     with pytest.MonkeyPatch.context() as patch:
         spoiled_answers.publish(patch, r.choice([1, 2]), spoiled)
+    with pytest.MonkeyPatch.context() as patch:
+        fetching_history.run(patch, r)
 
 
 def state(r: Random) -> None:

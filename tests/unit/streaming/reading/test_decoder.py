@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -271,6 +272,24 @@ def test_a_record_larger_than_any_is_refused_before_it_is_unpacked(monkeypatch: 
     data = batch(records(0, value=b"v" * 3_000), "gzip")
     with pytest.raises(Unreadable, match="more than 2000 bytes"):
         list(decode([fetched(data)], piece_bytes=500))
+
+
+@pytest.mark.parametrize(("n", "size", "most"), [(300, 3_000, 300_000), (1, 900_000, 5_000_000)])
+def test_a_small_batch_that_holds_much_does_not_fill_the_memory(n: int, size: int, most: int) -> None:
+    data = batch(records(*range(n), value=bytes(size)), "gzip")
+    assert len(data) < 20_000
+
+    def read_all() -> int:
+        return sum(len(item.rows) for item in decode([fetched(data)], piece_bytes=10_000))
+
+    assert read_all() == n  # compiles the kernels
+    tracemalloc.start()
+    try:
+        read_all()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < most
 
 
 def test_batches_that_are_not_compressed_are_divided_too() -> None:

@@ -22,7 +22,7 @@ from streaming.reading.requests import FetchLimits
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, consumer_records
 from tests.support.doubles.fetch_brokers import FetchBrokers, Log
 from tests.support.doubles.fetched_batches import TRANSACTIONAL, batch, marker
-from tests.support.doubles.wire import HOSTS, PORT, Wire
+from tests.support.doubles.wire import HOSTS, PORT, Frame, Wire, whole
 
 ADDRESS = ",".join(f"{host}:{PORT}" for host in HOSTS.values())
 SOURCES = {"events": EVENTS, "changes": SUBSCRIPTIONS}
@@ -270,6 +270,20 @@ def test_the_next_request_is_sent_before_records_are_returned_only_if_there_are_
     assert len(stage.brokers.requests) == 2
 
 
+def test_records_come_before_the_error_of_the_next_request(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise BrokerUnreachable("for the test")
+
+    fetcher = stage.fetcher(A, limits=SMALL)
+    monkeypatch.setattr(fetcher, "_ask_ahead", fail)
+    item = fetcher.poll(WAIT_S)
+    assert item is not None
+    assert item.rows["offset"].to_pylist() == [0, 1]
+    assert fetcher.positions[A].offset == 2
+    with pytest.raises(BrokerUnreachable, match="for the test"):
+        fetcher.poll(WAIT_S)
+
+
 def test_a_bounded_read_ends_exactly_there(stage: Stage) -> None:
     fetcher = stage.fetcher(A, B, ends={A: 1, B: 3})
     assert stage.read(fetcher, 4) == {A: [0], B: [0, 1, 2]}
@@ -350,6 +364,21 @@ def test_a_large_answer_is_returned_piece_by_piece_and_the_next_request_comes_af
         assert len(stage.brokers.requests) == 1
     offsets += stage.read(fetcher, 9 - len(offsets))[A]
     assert offsets == list(range(9))
+
+
+@pytest.mark.parametrize("piece_bytes", [1_000, 65_535, 1 << 30])
+def test_a_large_answer_arrives_in_any_parts(stage: Stage, piece_bytes: int) -> None:
+    def in_parts(name: str, response: Any) -> Iterator[Frame]:
+        for _, frame in whole(name, response):
+            for at in range(0, len(frame or b""), piece_bytes):
+                yield 0.001, (frame or b"")[at : at + piece_bytes]
+
+    stage.wire.spoil = in_parts
+    values = [bytes([i]) * 200_000 for i in range(3)]
+    stage.logs[A].append([record._replace(value=values[i]) for i, record in enumerate(records(3, 4, 5))])
+    item = stage.fetcher(A, begin=3).poll(10)
+    assert item is not None
+    assert item.rows["value"].to_pylist() == values
 
 
 def test_a_poll_ends_in_time_and_the_answer_comes_with_a_later_one(stage: Stage) -> None:
