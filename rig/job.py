@@ -14,7 +14,7 @@ from typing import Any, Self
 import orjson
 
 from rig.child import HOME
-from rig.processes import Tree, below, ended, kill
+from rig.processes import ProcessTree, below, ended, kill
 from streaming.errors import JobError
 from streaming.process import checkpoint
 from streaming.process.child import die_with_parent
@@ -119,9 +119,9 @@ class JobProcess(LoggedProcess):
         with contextlib.suppress(FileNotFoundError):
             checkpoint.clear(str(self.checkpoint))
 
-    def tree(self) -> Tree:
+    def tree(self) -> ProcessTree:
         """The processes below the supervisor."""
-        return Tree.of(self.pid)
+        return ProcessTree.of(self.pid)
 
     def wait_until_running(self, timeout_s: float) -> None:
         """Wait until it has logged that it runs, since it was started."""

@@ -62,7 +62,7 @@ def below(pid: int) -> list[Process]:
 
 
 @dataclass(frozen=True)
-class Tree:
+class ProcessTree:
     """The processes of one supervised job; each list is empty while there is none of it."""
 
     everything: list[Process]
@@ -73,7 +73,7 @@ class Tree:
     pool: list[Process]  # of the driver, for what is done beside the batches: loading and compaction
 
     @classmethod
-    def of(cls, supervisor: int, executors: Sequence[Process] = ()) -> Tree:
+    def of(cls, supervisor: int, executors: Sequence[Process] = ()) -> ProcessTree:
         """With the processes of `executors`, where these are others than the JVM of the driver."""
         found = below(supervisor)
         drivers = [p for p in found if p.parent == supervisor]

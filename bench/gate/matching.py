@@ -9,7 +9,7 @@ from time import process_time
 from typing import Any
 
 from bench.gate.figure import PER_EVENT, Figure, PointFailed, Tell
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measure import Effort, measure
 from bench.workloads.documents import Documents
 from bench.workloads.event_bus import EventBus
@@ -32,7 +32,7 @@ class Batches:
 
     def figures(self, tell: Tell) -> list[Figure]:
         effort = Effort(0.0, self.rounds, self.workload.events, SETTLING_S, CHECKING_S)
-        measured = measure(self.workload, [Candidate(name) for name in self.algorithms], effort)
+        measured = measure(self.workload, [MeasuredAlgorithm(name) for name in self.algorithms], effort)
         for measurement in measured:
             _check(measurement.checked, measurement.candidate.algorithm)
         return [Figure(m.candidate.algorithm, PER_EVENT, m.cpu_us_per_event) for m in measured]

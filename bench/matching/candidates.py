@@ -15,7 +15,9 @@ from matchers.registry import named
 
 
 @dataclass(frozen=True)
-class Candidate:
+class MeasuredAlgorithm:
+    """An algorithm and the options with which it is measured."""
+
     algorithm: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -28,7 +30,7 @@ class Candidate:
         return ALGORITHMS[self.algorithm].approximate and self.options.get("exact") is not True
 
 
-def candidates(names: Iterable[str], assignments: Iterable[str]) -> list[Candidate]:
+def candidates(names: Iterable[str], assignments: Iterable[str]) -> list[MeasuredAlgorithm]:
     """Candidates from names and options such as `hem.g=32`. Raises BenchError and MatchingError."""
     options: dict[str, dict[str, Any]] = {name: {} for name in names}
     for name in options:
@@ -44,7 +46,7 @@ def candidates(names: Iterable[str], assignments: Iterable[str]) -> list[Candida
             takes = f"; {known(option, options_of(name))}" if options_of(name) else ": it takes none"
             raise BenchError(f"{name} has no option {option!r}{takes}")
         options[name][option] = _value(text)
-    return [Candidate(name, values) for name, values in options.items()]
+    return [MeasuredAlgorithm(name, values) for name, values in options.items()]
 
 
 def options_of(algorithm: str) -> list[str]:

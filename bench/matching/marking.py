@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import nan
 from time import process_time
 
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from bench.workloads.synthetic import Workload
 from matchers.algorithms.hem import Hem
 from matchers.algorithms.hem.kernel import MARK
@@ -14,7 +14,7 @@ from matchers.contract.tables import EventBatch
 ROUNDS = 3
 
 
-def marking_us(candidate: Candidate, workload: Workload) -> float:
+def marking_us(candidate: MeasuredAlgorithm, workload: Workload) -> float:
     """Processor time of an event in us; NaN for other algorithms than HEM.
 
     Line 7 runs for one event at a time; what it takes to get there, in a run of no line, is subtracted.

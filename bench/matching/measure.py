@@ -26,7 +26,7 @@ from time import perf_counter, process_time
 import numpy as np
 
 from bench.matching.answers import Answer, compare, part
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measurement import Adaptation, Measurement
 from bench.matching.profiling import Profiled
 from bench.workloads.prepared import Prepared, Scenario
@@ -34,7 +34,7 @@ from matchers import MatchBatch, Matcher
 from matchers.algorithms.hem import Hem
 from matchers.contract.matcher import AdaptiveMatcher
 
-BASELINE = Candidate("scan")
+BASELINE = MeasuredAlgorithm("scan")
 EVENTS_AT_ONCE = 16  # for an algorithm that is asked but not measured: with ten million subscriptions it takes seconds
 LEARNING_BATCH = 256  # events in a call before an algorithm has settled
 
@@ -53,11 +53,11 @@ class Effort:
 
 def measure(
     scenario: Scenario,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[MeasuredAlgorithm],
     effort: Effort,
     tell: Callable[[str], None] = lambda _: None,
     profiled: bool = False,
-    late: Callable[[Candidate], None] = lambda _: None,
+    late: Callable[[MeasuredAlgorithm], None] = lambda _: None,
 ) -> list[Measurement]:
     """Measure the candidates in their order, without those whose index the memory does not hold beside the others.
 
@@ -127,7 +127,7 @@ class _Run:
     """The measurement of one algorithm."""
 
     def __init__(
-        self, candidate: Candidate, matcher: Matcher, build_s: float, workload: Prepared, effort: Effort
+        self, candidate: MeasuredAlgorithm, matcher: Matcher, build_s: float, workload: Prepared, effort: Effort
     ) -> None:
         self.candidate, self.matcher, self.build_s, self.workload = candidate, matcher, build_s, workload
         self.adaptive = matcher if isinstance(matcher, AdaptiveMatcher) else None

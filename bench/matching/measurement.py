@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.matching.answers import Answer
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from matchers.contract.tables import Float64
 
 
@@ -41,7 +41,7 @@ class Adaptation:
 class Measurement:
     """Times are of an event, wall times in the least of the rounds unless a name says otherwise."""
 
-    candidate: Candidate
+    candidate: MeasuredAlgorithm
     us_per_event: float
     us_per_event_median: float
     cpu_us_per_event: float  # of all threads, in the least of the rounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measure import Effort, measure
 from bench.matching.measurement import Measurement
 from bench.workloads.prepared import Scenario
@@ -12,11 +12,11 @@ from bench.workloads.prepared import Scenario
 
 def measure_in_turns(
     scenario: Scenario,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[MeasuredAlgorithm],
     effort: Effort,
     tell: Callable[[str], None] = lambda _: None,
     profiled: bool = False,
-    late: Callable[[Candidate], None] = lambda _: None,
+    late: Callable[[MeasuredAlgorithm], None] = lambda _: None,
     turn: int = 1,
 ) -> list[tuple[Measurement | None, int]]:
     """Measure in one turn all that the memory holds together, in later turns the others.
@@ -24,7 +24,7 @@ def measure_in_turns(
     Rounds are interleaved within a turn only. Returns for each candidate its measurement, or None if the memory does
     not hold it alone or it is `late` (`measure`), and its turn. Raises BenchError.
     """
-    too_late: list[Candidate] = []
+    too_late: list[MeasuredAlgorithm] = []
     try:
         found = measure(scenario, candidates, effort, tell, profiled, too_late.append)
     except MemoryError:

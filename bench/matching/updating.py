@@ -8,7 +8,7 @@ from time import process_time
 
 import numpy as np
 
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from bench.workloads.synthetic import Workload
 from matchers.papers.updates import UPDATABLE
 
@@ -24,7 +24,7 @@ class UpdateTimes:
     delete: float = nan
 
 
-def update_times(candidate: Candidate, workload: Workload) -> UpdateTimes:
+def update_times(candidate: MeasuredAlgorithm, workload: Workload) -> UpdateTimes:
     """The index holds the workload before. It gets half as many subscriptions of the same kind, so that the time has a
     fair share of what growing costs; then it loses one call of all.
     """

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bench.errors import BenchError
-from bench.matching.candidates import Candidate, options_of
+from bench.matching.candidates import MeasuredAlgorithm, options_of
 from bench.matching.marking import marking_us
 from bench.matching.measure import Effort
 from bench.matching.measurement import Adaptation, Measurement
@@ -232,9 +232,9 @@ class _Asked:
     effort: Effort
 
     @property
-    def candidate(self) -> Candidate:
+    def candidate(self) -> MeasuredAlgorithm:
         of_point = {} if self.series.fixed else self.point.options
-        return Candidate(self.series.algorithm, {**self.series.options, **of_point})
+        return MeasuredAlgorithm(self.series.algorithm, {**self.series.options, **of_point})
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -280,7 +280,7 @@ def _measured(asked: Sequence[_Asked]) -> list[Row]:
     metrics = [METRICS[metric] for metric in asked[0].figure.metrics]
     profiled = any(METRICS[name].counter for metric in metrics for name in metric.beside)
     candidates = [one.candidate for one in asked]
-    late: list[Candidate] = []
+    late: list[MeasuredAlgorithm] = []
     found = measure_in_turns(asked[0].workload, candidates, asked[0].effort, profiled=profiled, late=late.append)
     return [
         one.row(measured, turn) if measured else one.without("time" if one.candidate in late else "memory", turn)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from matchers.contract.tables import Float64, Int32, Int64
 from matchers.index.kernels.json import Documents
-from matchers.index.kernels.skeleton import Shapes, Slots, skeletons
+from matchers.index.kernels.skeleton import Shapes, SkeletonSlots, skeletons
 
 _ROOM_BYTES, _ROOM_SHAPES = 1 << 20, 1 << 12
 _SPELLED = {"t": "true", "f": "false", "n": "null"}
@@ -42,7 +42,7 @@ class Skeletons:
             end=np.zeros(_ROOM_SHAPES, np.int64),
             table=np.full(4 * _ROOM_SHAPES, -1, np.int32),
         )
-        slots = Slots(
+        slots = SkeletonSlots(
             offsets=np.zeros(n + 1, np.int64),
             number=np.zeros(room),
             start=np.zeros(room, np.int64),

@@ -21,7 +21,7 @@ from matchers.index.snapshot import Snapshot
 from matchers.language.lowering import Conjunction
 from streaming.codecs import RegistrySettings
 from streaming.driver import session, sources
-from streaming.driver.composition import Names
+from streaming.driver.composition import TopicNames
 from streaming.driver.limits.load_shedding import LoadShedder
 from streaming.driver.limits.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.driver.limits.time_limit import TaggedJobs, TimeLimit
@@ -128,7 +128,7 @@ def _partitions(settings: Settings, topics: Topics) -> list[tuple[str, int]]:
 
 
 def restored(
-    settings: Settings, names: Names, empty: Snapshot, topics: Topics, owner: Owner, store: Store
+    settings: Settings, names: TopicNames, empty: Snapshot, topics: Topics, owner: Owner, store: Store
 ) -> tuple[Restored, int, dict[SourcePartition, int]]:
     """The state of the last committed batch: a saved one and the changes since then, else all of the topic.
 
@@ -208,7 +208,7 @@ def _sharing(
 
 def pipeline(
     settings: Settings,
-    names: Names,
+    names: TopicNames,
     state: State,
     slots: Slots,
     topics: Topics,
@@ -318,10 +318,10 @@ def _registry(settings: Settings) -> RegistrySettings | None:
     return RegistrySettings.of(settings.schema_registry.url, settings.schema_registry.options)
 
 
-def names(settings: Settings, topics: Topics) -> Names:
+def names(settings: Settings, topics: Topics) -> TopicNames:
     """The names of topics, with the id of the subscriptions topic from the broker. Raises JobError."""
     subscriptions = settings.subscriptions.topic
-    return Names(
+    return TopicNames(
         events=settings.events.topic,
         subscriptions=settings.subscriptions.topic,
         statuses=settings.subscriptions.status_topic,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from streaming.documents.records import Record
-from streaming.driver.composition import Names
+from streaming.driver.composition import TopicNames
 from streaming.errors import Forbidden
 from streaming.log import logger
 from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted
@@ -22,7 +22,7 @@ MISSING_TOPICS_S = 5.0  # then tasks ask for missing topics again
 
 
 def commit(
-    owner: Owner, names: Names, make: Callable[[], Iterable[Record]], positions: Mapping[SourcePartition, int]
+    owner: Owner, names: TopicNames, make: Callable[[], Iterable[Record]], positions: Mapping[SourcePartition, int]
 ) -> tuple[int, float, float]:
     """Commit a transaction; returns the number of aborts, and what `Owner.publish` returns. `make` composes the
     records, for each attempt again. Raises Forbidden, or another JobError."""

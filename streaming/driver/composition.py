@@ -39,7 +39,7 @@ class Outputs(Protocol):
 
 
 @dataclass(frozen=True)
-class Names:
+class TopicNames:
     """The names of the input and output topics."""
 
     events: str
@@ -58,7 +58,7 @@ class Names:
 class Composition:
     """The records for some rows, composed anew for each attempt at a transaction."""
 
-    names: Names
+    names: TopicNames
     since: records.InForceFrom
     last: Mapping[str, Last] = field(default_factory=dict)  # of ids that these rows change, or fail to change
     dead_letters: Counter[str] = field(default_factory=Counter, init=False)  # by reason, of the last attempt
@@ -102,7 +102,7 @@ def _origin(topic: str, record: ConsumerRecord) -> Origin:
     return Origin(topic, record.partition, record.offset, record.timestamp_ms)
 
 
-def in_force_from(positions: Mapping[SourcePartition, int], names: Names) -> records.InForceFrom:
+def in_force_from(positions: Mapping[SourcePartition, int], names: TopicNames) -> records.InForceFrom:
     """The point from which changes are in force that bring the state to these positions."""
     events, subscriptions = of_source(positions, EVENTS), of_source(positions, SUBSCRIPTIONS)
     version = sum(subscriptions.values())

@@ -13,7 +13,7 @@ from streaming.documents import records
 from streaming.documents.records import Record
 from streaming.driver.attempts import commit
 from streaming.driver.batch_order import Last
-from streaming.driver.composition import Composition, Names, Outputs, in_force_from
+from streaming.driver.composition import Composition, Outputs, TopicNames, in_force_from
 from streaming.index import notes
 from streaming.publishing.ownership import Owner
 from streaming.rows import AcceptedChange, ConsumerRecord, Refusal, SourcePartition
@@ -24,7 +24,7 @@ STATUSES_PER_TRANSACTION = 10_000  # changes, in a transaction of the first star
 
 def publish_statuses(
     owner: Owner,
-    names: Names,
+    names: TopicNames,
     outputs: Outputs,
     slices: Sequence[Slice],
     chosen: Sequence[Chosen],

@@ -25,7 +25,7 @@ from streaming.documents import records
 from streaming.driver import first_start
 from streaming.driver.attempts import MissingTopicsCache, RetryDeadline, commit
 from streaming.driver.batch_order import Last, in_order, last_changes
-from streaming.driver.composition import Composition, Names, Outputs, in_force_from
+from streaming.driver.composition import Composition, Outputs, TopicNames, in_force_from
 from streaming.driver.isolation import Isolation, WorkersLost, ranges, workers_lost
 from streaming.driver.limits.load_shedding import LoadShedder
 from streaming.driver.limits.quotas import DeliveryQuota, SubscriptionQuota, Wants, wants
@@ -89,7 +89,7 @@ class Pipeline:
     owner: Owner
     slots: Slots
     outputs: Outputs
-    names: Names
+    names: TopicNames
     subscription_quota: SubscriptionQuota = field(default_factory=lambda: SubscriptionQuota(0))
     delivery_quota: DeliveryQuota = field(default_factory=lambda: DeliveryQuota(0))
     load_shedder: LoadShedder = field(default_factory=lambda: LoadShedder(0, ()))

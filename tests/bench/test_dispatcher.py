@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.errors import BenchError
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measure import Effort, measure
 from bench.papers import sweeps
 from bench.workloads.dispatcher import Dispatcher, outputs
@@ -46,7 +46,7 @@ def test_its_steps_give_the_interfaces_of_the_filters_that_match() -> None:
 
 
 def test_each_step_is_timed_and_the_answer_checked() -> None:
-    (one,) = measure(TOY, [Candidate("sff")], Effort(seconds=0.0, rounds=1, batch=7))
+    (one,) = measure(TOY, [MeasuredAlgorithm("sff")], Effort(seconds=0.0, rounds=1, batch=7))
     assert one.checked
     assert list(one.us_of_step) == ["read", "forward", "write"]
     assert sum(one.us_of_step.values()) == pytest.approx(one.us_per_event)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measure import Effort, measure
 from bench.workloads.documents import Documents
 from bench.workloads.event_bus import EventBus
@@ -104,7 +104,7 @@ def test_people_see_the_share_of_each_step() -> None:
 
 
 def test_events_are_measured_in_batches() -> None:
-    (one,) = measure(TOY, [Candidate("counting")], Effort(seconds=60.0, rounds=2, batch=150))
+    (one,) = measure(TOY, [MeasuredAlgorithm("counting")], Effort(seconds=60.0, rounds=2, batch=150))
     assert (one.batch, one.events_measured, len(one.us)) == (150, 400, 3)
     assert one.checked
     assert one.matches > 5

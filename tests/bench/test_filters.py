@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 from bench.errors import BenchError
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measure import Effort, measure
 from bench.papers import PAPERS, sweeps, tables
 from bench.papers.draw import draw
@@ -197,7 +197,7 @@ def test_every_algorithm_is_measured_and_its_answer_checked(name: str) -> None:
 
 
 def test_matches_are_interfaces_not_filters() -> None:
-    (one,) = measure(TOY, [Candidate("counting")], Effort(seconds=60.0, rounds=1, batch=50))
+    (one,) = measure(TOY, [MeasuredAlgorithm("counting")], Effort(seconds=60.0, rounds=1, batch=50))
     prepared = TOY.prepared()
     found = ALGORITHMS["scan"](prepared.table).match(prepared.events)
     assert one.events_measured == 120
@@ -232,7 +232,7 @@ def test_it_is_the_interfaces_that_are_checked(
 ) -> None:
     shortcut = Algorithm(lambda table: Shortcut(ALGORITHMS["scan"](table), every), approximate=approximate)
     monkeypatch.setitem(ALGORITHMS, "shortcut", shortcut)
-    (one,) = measure(TOY, [Candidate("shortcut")], Effort(seconds=60.0, rounds=1, batch=200))
+    (one,) = measure(TOY, [MeasuredAlgorithm("shortcut")], Effort(seconds=60.0, rounds=1, batch=200))
     assert one.checked is right
     assert (one.answer.missed, one.answer.extra > 0) == (0 if every else 1, every)
     if right:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isnan
 
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.marking import marking_us
 from bench.workloads.synthetic import Workload
 
@@ -12,5 +12,5 @@ WORKLOAD = Workload(subscriptions=300, attributes=4, predicates=(2, 2), events=3
 
 
 def test_only_hem_has_the_marking_of_its_paper() -> None:
-    assert not isnan(marking_us(Candidate("hem"), WORKLOAD))
-    assert isnan(marking_us(Candidate("rein"), WORKLOAD))
+    assert not isnan(marking_us(MeasuredAlgorithm("hem"), WORKLOAD))
+    assert isnan(marking_us(MeasuredAlgorithm("rein"), WORKLOAD))

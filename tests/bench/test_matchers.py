@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 import run_stream
 from bench.errors import BenchError
 from bench.matching.answers import Answer, compare
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measure import EVENTS_AT_ONCE, Effort, measure
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
@@ -260,7 +260,9 @@ def test_all_get_the_batch_that_was_asked_for_however_slow_they_are(monkeypatch:
 
     monkeypatch.setitem(ALGORITHMS, "slow", Algorithm(build))
     workload = Workload(subscriptions=50, attributes=3, predicates=(1, 2), events=20)
-    slowest, counting = measure(workload, [Candidate("slow"), Candidate("counting")], Effort(0.001, 2, batch=8))
+    slowest, counting = measure(
+        workload, [MeasuredAlgorithm("slow"), MeasuredAlgorithm("counting")], Effort(0.001, 2, batch=8)
+    )
     assert calls == [8, 8, 8]  # round 0, and two that count
     assert (slowest.batch, counting.batch) == (8, 8)
 
@@ -307,7 +309,7 @@ def learning(monkeypatch: pytest.MonkeyPatch, **options: Any) -> list[Learning]:
 
 def test_an_algorithm_that_learns_has_settled_before_it_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     built = learning(monkeypatch)
-    (one,) = measure(SMALL, [Candidate("learning")], Effort(60.0, rounds=3, batch=10))
+    (one,) = measure(SMALL, [MeasuredAlgorithm("learning")], Effort(60.0, rounds=3, batch=10))
     assert one.adaptation is not None
     assert one.adaptation.settled
     assert one.adaptation.events == 512  # 300 in batches of 256
@@ -317,7 +319,7 @@ def test_an_algorithm_that_learns_has_settled_before_it_is_timed(monkeypatch: py
 
 def test_a_batch_from_which_it_learns_is_matched_again_and_timed_as_learning(monkeypatch: pytest.MonkeyPatch) -> None:
     built = learning(monkeypatch, later=(3, 6))  # the first call of round 1, and of round 2
-    (one,) = measure(SMALL, [Candidate("learning")], Effort(60.0, rounds=3, batch=10))
+    (one,) = measure(SMALL, [MeasuredAlgorithm("learning")], Effort(60.0, rounds=3, batch=10))
     assert one.adaptation is not None
     assert one.adaptation.events == 512 + 2 * 10
     assert built[-1].calls == 4 * 2 + 2
@@ -326,7 +328,7 @@ def test_a_batch_from_which_it_learns_is_matched_again_and_timed_as_learning(mon
 
 def test_an_algorithm_without_the_time_to_settle_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     learning(monkeypatch, lessons=10**9)
-    (one,) = measure(SMALL, [Candidate("learning")], Effort(60.0, rounds=1, batch=10, settling_s=0.01))
+    (one,) = measure(SMALL, [MeasuredAlgorithm("learning")], Effort(60.0, rounds=1, batch=10, settling_s=0.01))
     assert one.adaptation is not None
     assert not one.adaptation.settled
     result = bench("-a", "learning", *TINY)
@@ -337,7 +339,7 @@ def test_an_algorithm_without_the_time_to_settle_is_named(monkeypatch: pytest.Mo
 def test_those_that_learn_settle(name: str) -> None:
     options = {} if name == "pem" else {"false_positives": 0.3}
     workload = Workload(subscriptions=5_000, attributes=5, predicates=(1, 3), width=0.6, events=20)
-    candidate = Candidate(name, options)
+    candidate = MeasuredAlgorithm(name, options)
     (one,) = measure(workload, [candidate], Effort(0.05, rounds=2, batch=10))
     assert one.checked
     assert one.adaptation is not None
@@ -368,7 +370,7 @@ def test_every_event_that_is_timed_is_checked(monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setitem(ALGORITHMS, "slow", Algorithm(lambda table: SpoiledMatcher(scan(table), slowly)))
     spoil_after(monkeypatch, 10)
     monkeypatch.setitem(ALGORITHMS, "scan", Algorithm(lambda table: Sleeping(scan(table))))
-    candidates = [Candidate(name) for name in ("slow", "counting", "spoiled")]
+    candidates = [MeasuredAlgorithm(name) for name in ("slow", "counting", "spoiled")]
     slow, counting, spoiled = measure(SMALL, candidates, Effort(0.4, 1, batch=10, checking_s=checking_s))
     assert [one.events_measured for one in (slow, counting, spoiled)] == [20, 20, 20]
     assert (slow.checked, counting.checked, spoiled.checked) == (True, True, False)
@@ -387,7 +389,7 @@ def test_scan_answers_few_events_at_once_unless_it_is_measured(monkeypatch: pyte
             return self.inner.match(batch)
 
     monkeypatch.setitem(ALGORITHMS, "scan", Algorithm(lambda table: Seen(scan(table), list)))
-    measure(SMALL, [Candidate("counting"), *[Candidate("scan")] * asked], Effort(0.0, 1, batch=20))
+    measure(SMALL, [MeasuredAlgorithm("counting"), *[MeasuredAlgorithm("scan")] * asked], Effort(0.0, 1, batch=20))
     of_compiling = {len(SMALL.small().prepared())}
     assert max(sizes - of_compiling) == (20 if asked else EVENTS_AT_ONCE)
 
@@ -463,9 +465,9 @@ def test_an_index_that_fits_only_without_the_others_is_measured_after_them(monke
 
 def test_the_first_round_decides_how_many_events_the_others_repeat() -> None:
     workload = Workload(subscriptions=50, attributes=3, predicates=(1, 2), events=9)
-    (one,) = measure(workload, [Candidate("counting")], Effort(seconds=0.0, rounds=4, batch=4))
+    (one,) = measure(workload, [MeasuredAlgorithm("counting")], Effort(seconds=0.0, rounds=4, batch=4))
     assert (one.rounds, one.batch, one.events_measured) == (4, 4, 4)
-    (one,) = measure(workload, [Candidate("counting")], Effort(seconds=60.0, rounds=2, batch=4))
+    (one,) = measure(workload, [MeasuredAlgorithm("counting")], Effort(seconds=60.0, rounds=2, batch=4))
     assert (one.rounds, one.batch, one.events_measured) == (2, 4, 9)
     assert len(one.us) == len(one.matched) == 3
 

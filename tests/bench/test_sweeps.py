@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 import run_stream
 from bench.matching import memory, turns
-from bench.matching.candidates import Candidate
+from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measure import Effort, measure
 from bench.matching.measurement import Measurement
 from bench.papers import PAPERS, pcm, sweeps, tables
@@ -327,7 +327,7 @@ def test_what_fits_only_without_the_others_is_measured_after_them(monkeypatch: p
 
 
 def test_if_the_answers_of_all_do_not_fit_each_is_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure_alone(workload: Any, candidates: Sequence[Candidate], *others: Any) -> list[Measurement]:
+    def measure_alone(workload: Any, candidates: Sequence[MeasuredAlgorithm], *others: Any) -> list[Measurement]:
         if len(candidates) > 1 or candidates[0].algorithm == "nobody":
             raise MemoryError
         return measure(workload, candidates, *others)

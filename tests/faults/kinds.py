@@ -12,7 +12,7 @@ from itertools import islice
 from random import Random
 
 from rig.job import JobProcess
-from rig.processes import Process, Tree, ended, kill, of_pid
+from rig.processes import Process, ProcessTree, ended, kill, of_pid
 from streaming.errors import JobError
 from streaming.publishing.connection.client import Client
 from streaming.publishing.fencing import slot_name
@@ -433,7 +433,7 @@ def _proxied(system: System, what: Callable[[Proxy], None], for_s: float) -> flo
     return time.monotonic() - began if for_s else 0.0
 
 
-def _running(system: System) -> Tree:
+def _running(system: System) -> ProcessTree:
     """Of a job that has its driver, its JVM and a worker."""
     system.job.wait_for("complete", lambda: bool(system.tree().workers), STARTS_WITHIN_S)
     return system.tree()

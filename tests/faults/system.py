@@ -18,7 +18,7 @@ from rig.broker import LOOPBACK, EmbeddedBroker, EmbeddedCluster, free_port
 from rig.job import JobProcess
 from rig.load import Load
 from rig.place import JARS, PARTITIONS, create_topics
-from rig.processes import Tree
+from rig.processes import ProcessTree
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S
 from tests.faults.checking.check import Found, Gone, check
@@ -161,9 +161,9 @@ class System:
         self.job.stop()
         self.job = self.start({**self.job.flags, **flags})
 
-    def tree(self) -> Tree:
+    def tree(self) -> ProcessTree:
         """The processes of the job."""
-        return Tree.of(self.job.pid, self.spark.executors() if self.spark else ())
+        return ProcessTree.of(self.job.pid, self.spark.executors() if self.spark else ())
 
     def caught_up(self, began_s: float) -> Outage:
         """Wait until all that is written by now is committed; `began_s` (monotonic) is when the fault did."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from rig.processes import Tree, below
+from rig.processes import ProcessTree, below
 from rig.usage import MB
 
 JOB = ("driver", "JVM", "workers", "compaction", "supervisor")
@@ -14,7 +14,7 @@ JOB = ("driver", "JVM", "workers", "compaction", "supervisor")
 
 def kinds(supervisor: int, broker: int, generator: int, reader: int) -> dict[str, list[int]]:
     """The processes of a run by kind."""
-    tree = Tree.of(supervisor)
+    tree = ProcessTree.of(supervisor)
     job = {
         "driver": [p.pid for p in tree.drivers],
         "JVM": [p.pid for p in tree.jvms],

@@ -442,7 +442,7 @@ def test_the_container_image_holds_all_packages() -> None:
 # Class names that stand for several things, by the reason.
 SHARED_NAMES = {
     "layouts of one algorithm or one kernel, which others do not see; some stand in saved files": (
-        "Candidate Columns Constraints Documents Index Intervals Names Places Rows Single Slots Tree"
+        "Columns Constraints Documents Index Intervals Names Rows Single"
     ),
     "a section of the settings is named as what it is about": "Deliveries Events",
     "results and inputs of separate measurements": "Answer Figure Outcome Point Row",

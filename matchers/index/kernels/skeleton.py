@@ -28,7 +28,7 @@ class Shapes(NamedTuple):
     table: Any  # int32: the skeletons by hash, a power of two long; -1: free
 
 
-class Slots(NamedTuple):
+class SkeletonSlots(NamedTuple):
     """The V values of N documents; document d owns offsets[d] .. offsets[d + 1]."""
 
     offsets: Any  # [N + 1] int64, the first of them 0
@@ -38,7 +38,7 @@ class Slots(NamedTuple):
 
 
 @kernel
-def skeletons(documents: Documents, shapes: Shapes, slots: Slots, shape: Any) -> Any:
+def skeletons(documents: Documents, shapes: Shapes, slots: SkeletonSlots, shape: Any) -> Any:
     """Fill `shapes`, `slots` and shape [N] int32, the number of each document's skeleton or UNREADABLE.
 
     Documents that write a text with escapes, an integer that a double may not hold, or whose skeleton would not fit

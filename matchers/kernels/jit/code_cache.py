@@ -43,7 +43,7 @@ _warned: list[str] = []  # what this process has warned of; forked processes kno
 REMEDY = "set NUMBA_CACHE_DIR to a directory that this user can write"
 
 
-class Places(NamedTuple):
+class CacheDirectories(NamedTuple):
     """The directories for kernels whose sources lie in one directory."""
 
     read: tuple[Path, ...]  # in this order
@@ -84,7 +84,7 @@ class CodeCache(_numba.FunctionCache):  # type: ignore[misc]  # numba has no typ
         self._sources = Path(inspect.getfile(function)).absolute().parent
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> CacheDirectories:
         """Determined at the first use, so an import touches no directory."""
         return places(self._sources)
 
@@ -131,7 +131,7 @@ class CodeCache(_numba.FunctionCache):  # type: ignore[misc]  # numba has no typ
 
 
 @cache
-def places(sources: Path) -> Places:
+def places(sources: Path) -> CacheDirectories:
     """The directories for the kernels of a directory of sources; makes the one to write."""
     name = _numba.InTreeCacheLocator.get_suitable_cache_subpath(str(sources / "kernel.py"))
     read, problems = [], []
@@ -146,8 +146,8 @@ def places(sources: Path) -> Places:
         except OSError as error:
             problems.append(f"{directory if root is sources else root}: {error.strerror or error}")
         else:
-            return Places(tuple(read), directory, root == _temporary(), tuple(problems))
-    return Places(tuple(read), None, False, tuple(problems))
+            return CacheDirectories(tuple(read), directory, root == _temporary(), tuple(problems))
+    return CacheDirectories(tuple(read), None, False, tuple(problems))
 
 
 def _user() -> Path | None:

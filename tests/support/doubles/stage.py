@@ -20,7 +20,7 @@ from matchers.contract.tables import Int32, Int64
 from matchers.index.snapshot import Snapshot
 from streaming.documents.records import Record
 from streaming.driver.batch_order import in_order
-from streaming.driver.composition import Names
+from streaming.driver.composition import TopicNames
 from streaming.driver.pipeline import Pipeline
 from streaming.monitoring.reporting import Observer, Report
 from streaming.publishing.connection.options import Options
@@ -45,7 +45,7 @@ from streaming.worker.publication import UNLIMITED, Publication, Quota
 from streaming.worker.settings import TaskSettings
 from tests.support.doubles.spark_double import Frame, WithoutSpark, traceback_of
 
-NAMES = Names("events", "subs", "status", "dead", lambda s: f"to.{s}")
+NAMES = TopicNames("events", "subs", "status", "dead", lambda s: f"to.{s}")
 SETTINGS = TaskSettings(
     query="q", events=NAMES.events, dead_letters=NAMES.dead_letters, rule=DeliveryRule("to."), max_bytes=1_000
 )

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 from streaming.documents.records import Record
-from streaming.driver.composition import Names
+from streaming.driver.composition import TopicNames
 from streaming.kafka.topics import Topic
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
 from streaming.state import compaction
@@ -70,7 +70,7 @@ class Process(Protocol):
 class Ledger:
     """All that is written and committed in a history."""
 
-    def __init__(self, names: Names, broker: Any, patch: pytest.MonkeyPatch, quota: int, create: bool) -> None:
+    def __init__(self, names: TopicNames, broker: Any, patch: pytest.MonkeyPatch, quota: int, create: bool) -> None:
         self.world = Living(names, quota, broker=broker, group=names.query)
         self.broker, self.create = broker, create
         self.truth = Truth(self.world)

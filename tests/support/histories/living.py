@@ -21,7 +21,7 @@ from matchers.language.parsing import parse
 from streaming.documents.records import MISSING_TOPIC, TOPIC_REFUSED, UNDECODABLE_EVENT, Record
 from streaming.documents.subscriptions import Change, Refused, read_change
 from streaming.driver import pipeline
-from streaming.driver.composition import Names, Outputs
+from streaming.driver.composition import Outputs, TopicNames
 from streaming.driver.limits.quotas import SubscriptionQuota
 from streaming.index import packing
 from streaming.publishing.delivery import DeliveryRule
@@ -49,7 +49,7 @@ class Crash(BaseException):
 class World:
     """What lasts: the topics that are read, what was committed of them, and all that was written and committed."""
 
-    names: Names = NAMES
+    names: TopicNames = NAMES
     quota: int = 0
     topics: dict[SourcePartition, list[dict[str, Any]]] = field(
         default_factory=lambda: {(source, p): [] for source in (EVENTS, SUBSCRIPTIONS) for p in PARTITIONS}

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from commands.warm import app
 from matchers import ALGORITHMS
-from matchers.kernels.jit.code_cache import Places
+from matchers.kernels.jit.code_cache import CacheDirectories
 from streaming.precompile import dry_run, kernels, marker
 from tests.support.documents import HOME
 from tests.support.doubles.stage import AtOnce
@@ -20,7 +20,7 @@ from tests.support.doubles.stage import AtOnce
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of which nothing is known."""
-    monkeypatch.setattr(marker, "places", lambda: Places((tmp_path,), tmp_path, False, ()))
+    monkeypatch.setattr(marker, "places", lambda: CacheDirectories((tmp_path,), tmp_path, False, ()))
     (tmp_path / "kernel.nbi").touch()
     monkeypatch.setattr(marker, "called", lambda: [_Kernel(tmp_path)])
     return tmp_path
