@@ -33,7 +33,7 @@ def warm(
     names = algorithms or [chosen.algorithm]
     for name in names:
         named(name)
-    stages = kernels.needed(names)
+    stages = kernels.needed(names, replays=True)
     left = [name for stage in stages for name in stage]
     if not left:
         note(f"all kernels are compiled for {', '.join(names)}")

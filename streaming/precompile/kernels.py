@@ -18,22 +18,24 @@ from numba.core import event
 from matchers import ALGORITHMS
 from streaming.precompile import dry_run, marker
 from streaming.publishing import warm_up as publishing
+from streaming.reading import warm_up as reading
 from streaming.state.state import FALLBACK_ALGORITHM
 
-PUBLISHING = "publishing"
+PUBLISHING, READING = "publishing", "reading"
 BASE = (PUBLISHING, FALLBACK_ALGORITHM)
 LONG = ("tiles", "ada_rein")  # go first, so that no processor waits for them at the end
 
 
 class CompiledKernels(NamedTuple):
-    name: str  # of an algorithm, or PUBLISHING
+    name: str  # of an algorithm, PUBLISHING or READING
     kernels: int  # that were compiled, each type of their arguments counted; the others were in the cache
     cpu_s: float
 
 
-def needed(algorithms: Collection[str]) -> list[list[str]]:
-    """List what jobs with these algorithms still have to compile, each list after the one before."""
-    return [left for stage in _stages(algorithms) if (left := [name for name in stage if not marker.is_compiled(name)])]
+def needed(algorithms: Collection[str], *, replays: bool = False) -> list[list[str]]:
+    """List what jobs with these algorithms still have to compile, and `replays`, each list after the one before."""
+    stages = [*_stages(algorithms), [READING] if replays else []]
+    return [left for stage in stages if (left := [name for name in stage if not marker.is_compiled(name)])]
 
 
 def is_lasting(algorithm: str) -> bool:
@@ -72,6 +74,8 @@ def _compile(name: str, options: Mapping[str, Any]) -> CompiledKernels:
     with event.install_listener("numba:compile", counter):
         if name == PUBLISHING:
             publishing.compile()
+        elif name == READING:
+            reading.compile()
         else:
             dry_run.run(name, options)
     marker.set_compiled(name)

@@ -20,10 +20,10 @@ import llvmlite.binding as llvm
 from numba.core.dispatcher import Dispatcher
 
 import matchers
-from streaming import publishing
+from streaming import publishing, reading
 from streaming.publishing.encode import crc32c
 
-PACKAGES = (Path(matchers.__file__).parent, Path(publishing.__file__).parent)  # that have kernels
+PACKAGES = tuple(Path(*package.__path__) for package in (matchers, publishing, reading))  # that have kernels
 
 
 def is_compiled(algorithm: str) -> bool:

@@ -81,7 +81,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.index",
         "streaming.worker",
     ),
-    "streaming.precompile": ("streaming.publishing", "streaming.index", "streaming.worker", "streaming.state"),
+    "streaming.precompile": (
+        "streaming.publishing",
+        "streaming.reading",
+        "streaming.index",
+        "streaming.worker",
+        "streaming.state",
+    ),
     "streaming.monitoring": ("streaming.process", "streaming.documents", "streaming.index", "streaming.state"),
     "streaming.driver": (
         "streaming.process",

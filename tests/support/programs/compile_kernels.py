@@ -11,7 +11,7 @@ from streaming.state.pool import processes
 
 def main() -> None:
     with processes(os.cpu_count() or 1) as pool:
-        kernels.compile(kernels.needed(runnable()), {}, pool)
+        kernels.compile(kernels.needed(runnable(), replays=True), {}, pool)
 
 
 if __name__ == "__main__":

@@ -116,8 +116,8 @@ def test_the_command_says_what_there_is_to_do(monkeypatch: pytest.MonkeyPatch) -
     )
     result = CliRunner().invoke(app, ["scan"])
     assert result.exit_code == 0, result.output
-    assert "scan: 7 kernels in 1.5 s of a core; left: publishing" in result.output
-    for name in ("publishing", "scan"):
+    assert "scan: 7 kernels in 1.5 s of a core; left: publishing, reading" in result.output
+    for name in ("publishing", "scan", "reading"):
         marker.set_compiled(name)
     assert "all kernels are compiled for scan" in CliRunner().invoke(app, ["scan"]).output
 

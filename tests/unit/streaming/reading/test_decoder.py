@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import tracemalloc
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from streaming import reading
 from streaming.errors import Unreadable
 from streaming.publishing.contract import TopicPartition
-from streaming.reading import decoder, plain
+from streaming.reading import decoder, plain, warm_up
 from streaming.reading.contract import NO_END, AbortedTransaction, Decoded, FetchedPartition, Position, read_only
 from streaming.reading.decoder import decode
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, consumer_records
@@ -298,3 +302,21 @@ def test_batches_that_are_not_compressed_are_divided_too() -> None:
     assert [record.offset for item in items for record in read(item)] == list(range(10))
     assert len(items) >= 4
     assert [offsets(item)[AT] for item in items] == [item.rows["offset"][-1].as_py() + 1 for item in items]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_compiled_ahead_serves_all_batches(codec: str) -> None:
+    """Another signature would be compiled in the middle of a replay."""
+    warm_up.compile()
+    before = compiled()
+    some = records(5, 6, 7)
+    only(fetched(batch(some, codec), begin=5, end=7))
+    list(decode([fetched(batch(some, codec)), fetched(batch(some, codec), aborted=[(9, 1)])], piece_bytes=1))
+    assert compiled() == before
+
+
+def compiled() -> dict[str, list[Any]]:
+    """The signatures for which each kernel of the room is compiled."""
+    names = [m.name for m in pkgutil.iter_modules(reading.__path__, f"{reading.__name__}.")]
+    kernels = [f for name in names for f in vars(importlib.import_module(name)).values() if hasattr(f, "signatures")]
+    return {kernel.__name__: list(kernel.signatures) for kernel in kernels}
