@@ -28,9 +28,9 @@ from streaming.rows import ConsumerRecord
 from tests.faults.system import System
 
 KILLS = 4
-LIVES_S = (1.5, 6.0)  # before a kill: it takes some two seconds until it reads
+LIVES_S = (1.0, 4.0)  # before a kill: it takes a second or two until it sends something
 ENDS_WITHIN_S = 240.0
-LETTERS = 5_000
+LETTERS = 20_000
 RATE = 20_000  # events a second, so that a replay takes some seconds
 NUMBERS = itertools.count()
 
