@@ -22,7 +22,12 @@ MISSING_TOPICS_S = 5.0  # then tasks ask for missing topics again
 
 
 def commit(
-    owner: Owner, names: TopicNames, make: Callable[[], Iterable[Record]], positions: Mapping[SourcePartition, int]
+    owner: Owner,
+    names: TopicNames,
+    make: Callable[[], Iterable[Record]],
+    positions: Mapping[SourcePartition, int],
+    *,
+    starting: bool = False,
 ) -> tuple[int, float, float]:
     """Commit a transaction; returns the number of aborts, and what `Owner.publish` returns. `make` composes the
     records, for each attempt again. Raises Forbidden, or another JobError."""
@@ -30,7 +35,7 @@ def commit(
     deadline = RetryDeadline(LEAST_ATTEMPTS)
     while True:
         try:
-            return deadline.failures, *owner.publish(make(), offsets)
+            return deadline.failures, *owner.publish(make(), offsets, starting=starting)
         except Aborted as aborted:
             if aborted.refused:
                 raise Forbidden(f"the broker refuses what the job must write: {aborted}") from aborted

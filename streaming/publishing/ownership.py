@@ -1,8 +1,10 @@
 """Who may publish for a query: one process claims its offsets, and whoever was replaced commits nothing more.
 
-The metadata of each committed offset names the process that committed it, and how many slots the query has ever used:
+The metadata of each committed offset names the process that committed it, and how many slots the query has ever used.
+In a first start, which publishes statuses before it has offsets to commit, it says so, and the offset does not count:
 
     3f0c1a 4
+    3f0c1a 4 starting
 
 What a claim, a fence and a lost answer lead to is a state machine of four states (docs/design.md, "Ownership").
 """
@@ -10,7 +12,7 @@ What a claim, a fence and a lost answer lead to is a state machine of four state
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from streaming.documents.records import Record
 from streaming.errors import ClaimFailed, Fenced, Unsettled
@@ -24,6 +26,7 @@ from streaming.publishing.slot import Slot
 CLAIMS = 3  # attempts
 TAKEOVER_S = 5.0  # in which a process that has fenced another claims the offsets
 LOOK_EVERY_S = 0.1  # for such a claim
+STARTING = "starting"
 
 
 class Owner:
@@ -56,6 +59,7 @@ class Owner:
         self._client = client
         self._last: dict[TopicPartition, CommittedOffset] = {}  # what we committed last
         self._partitions: Sequence[TopicPartition] = ()  # where another may have committed
+        self._starting = False  # what we committed last does not count yet
         # Tasks of that process may have left transactions open: who replaced it has committed all offsets before.
         noted = committed_offsets(client, query, partitions, stable=False)
         self._before = {_owner(offset.note) for offset in noted.values()}
@@ -66,15 +70,19 @@ class Owner:
     @property
     def note(self) -> str:
         """The metadata of all offsets that are committed for the query."""
-        return f"{self.name} {self.slots}" if self.slots else self.name
+        return f"{self.name} {self.slots}"
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The committed offsets, which it claims; partitions without one are left out. Raises Fenced if another process
-        has taken over, or ClaimFailed."""
+        """The committed offsets, which it claims; partitions without one are left out. There are none until a first
+        start has ended. Raises Fenced if another process has taken over, or ClaimFailed."""
         self._partitions = partitions
-        offsets = {at: offset for at, (offset, _) in self._committed(partitions).items()}
+        noted = committed_offsets(self._client, self.query, partitions)
+        if any(is_starting(note) for _, note in noted.values()):
+            self._last, self._starting = _owned(noted), True
+            return {}
+        offsets = {at: offset for at, (offset, _) in noted.items()}
         if not offsets:
-            return offsets
+            return {}
         try:
             self.publish([], offsets)
         except Fenced as fenced:
@@ -91,7 +99,7 @@ class Owner:
         offsets = {at: self._last[at].offset for at in partitions if at in self._last}
         for attempt in range(CLAIMS):
             try:
-                self.publish([], offsets)
+                self.publish([], offsets, starting=self._starting)
                 return
             except Aborted:
                 if attempt + 1 == CLAIMS:
@@ -102,7 +110,7 @@ class Owner:
         offsets of these partitions."""
         # The number is committed before the first transaction of a slot, so it can be read while some are open.
         noted = committed_offsets(self._client, self.query, partitions, stable=False).values()
-        numbers = [offset.note.partition(" ")[2] for offset in noted]  # behind the owner
+        numbers = [word for offset in noted for word in offset.note.split(" ")[1:2]]  # behind the owner
         self.slots = max([least, self.slots, *(int(number) for number in numbers if number.isdigit())])
         slots = [Slot(self._client, slot_name(self.query, number), self.query) for number in range(self.slots)]
         producers = fence_all(self._client, slots)
@@ -113,18 +121,21 @@ class Owner:
         """Take note of offsets that slots have committed."""
         self._last |= self._own(offsets)
 
-    def publish(self, records: Iterable[Record], offsets: Offsets) -> tuple[float, float]:
+    def publish(self, records: Iterable[Record], offsets: Offsets, *, starting: bool = False) -> tuple[float, float]:
         """Commit the records together with the offsets; returns when sending and when committing ended (epoch s).
 
-        Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
+        With `starting` the offsets only say that this process has begun a first start: an older one that slept in its
+        own does not go on. Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
         """
         began = time.time()
         try:
-            done = self._producer.publish(records, offsets, dict.fromkeys(offsets, self.note))
+            note = f"{self.note} {STARTING}" if starting else self.note
+            done = self._producer.publish(records, offsets, dict.fromkeys(offsets, note))
         except Unsettled as error:
             unsettled = error
         else:
             self._last |= self._own(offsets)
+            self._starting = starting if offsets else self._starting
             return done.sent_at, done.committed_at
         if self._reopened(offsets, timed_out=time.time() - began >= self._producer.timeout_s):
             return time.time(), time.time()
@@ -158,8 +169,7 @@ class Owner:
 
     def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         """The committed offsets; of their notes only who owns them."""
-        committed = committed_offsets(self._client, self.query, partitions)
-        return {at: CommittedOffset(offset, _owner(note)) for at, (offset, note) in committed.items()}
+        return _owned(committed_offsets(self._client, self.query, partitions))
 
     def _own(self, offsets: Offsets) -> dict[TopicPartition, CommittedOffset]:
         return {at: CommittedOffset(offset, self.name) for at, offset in offsets.items()}
@@ -169,6 +179,15 @@ class Owner:
             f"another job with query.name = {self.query!r} has taken over, so this one stops; nothing was lost. "
             "Two jobs that are to run side by side need two names."
         )
+
+
+def is_starting(note: str) -> bool:
+    """Whether the offset with this metadata does not count."""
+    return note.endswith(f" {STARTING}")
+
+
+def _owned(committed: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, CommittedOffset]:
+    return {at: CommittedOffset(offset, _owner(note)) for at, (offset, note) in committed.items()}
 
 
 def _owner(note: str) -> str:

@@ -226,6 +226,23 @@ def test_who_was_replaced_while_it_opened_more_slots_publishes_nothing(history: 
     history.finish()
 
 
+def test_of_two_first_starts_only_the_later_one_publishes_statuses(history: SlotHistory) -> None:
+    """The first one sleeps amid its statuses until its transaction times out, the second one before its last
+    transaction; the statuses of both would say what never was in force."""
+    history.write([(0, 1), (1, 1)], [])
+    history.start(1, faults=[Fault(10, False, "sleep")])  # at the end of the transaction of statuses
+    history.expire()
+    history.write([(0, 4), (1, 2), (2, 1)], [])
+    history.start(1, faults=[Fault(14, False, "sleep")])
+    assert len(history.sleeping) == 2
+    history.wake(1)
+    assert history.seen["superseded"] == 1
+    history.wake()
+    history.check()
+    history.start(1)
+    history.finish()
+
+
 def test_a_long_batch_is_not_given_up_because_a_topic_is_missing_at_its_end(history: SlotHistory) -> None:
     history.write([(0, 1), (1, 0)], [])  # bob gets all events, and another some
     history.start(1)

@@ -8,6 +8,7 @@ from typing import Any
 
 from streaming.documents.records import Record
 from streaming.kafka.topics import Topic
+from streaming.publishing.ownership import is_starting
 
 NODES = (0, 1)  # brokers
 EMPTY, OPEN, DECIDED, COMMITTED, ABORTED = "empty", "open", "decided", "committed", "aborted"
@@ -76,7 +77,8 @@ class Broker:
         self.sleep(1.0 + max((known.timeout_s for known in self.ids.values()), default=0.0))
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
-        return {at: offset for at, (offset, _) in self.offsets.get(group, {}).items()}
+        """Those that count."""
+        return {at: offset for at, (offset, note) in self.offsets.get(group, {}).items() if not is_starting(note)}
 
     def commit(self, one: Transaction) -> None:
         one.state = COMMITTED

@@ -101,7 +101,7 @@ class ListSink:
         self.transactions: list[tuple[list[Record], Offsets]] = []
         self.aborts = aborts
 
-    def publish(self, records: Iterable[Record], offsets: Offsets) -> tuple[float, float]:
+    def publish(self, records: Iterable[Record], offsets: Offsets, *, starting: bool = False) -> tuple[float, float]:
         taken = list(records)
         if self.aborts:
             self.aborts -= 1

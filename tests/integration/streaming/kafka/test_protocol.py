@@ -19,6 +19,7 @@ from streaming.documents.records import Record
 from streaming.kafka.clients import Cluster, read
 from streaming.kafka.topics import Topic, Topics
 from streaming.publishing.connection.client import Attempt, Client, ConnectionLost
+from streaming.publishing.ownership import is_starting
 from tests.integration.conftest import JARS
 from tests.support.histories.living import PARTITIONS
 from tests.support.histories.protocol import KINDS, SinkHistory, at_random
@@ -71,7 +72,8 @@ class Real(Topics):
         if self._group is None:
             self._group = confluent_kafka.Consumer(self._cluster.client(group_id=group, enable_auto_commit=False))
         found = self._group.committed([confluent_kafka.TopicPartition(*at) for at in self._sources], 30)
-        return {(tp.topic, tp.partition): tp.offset for tp in found if tp.offset >= 0}
+        counted = [tp for tp in found if tp.offset >= 0 and not is_starting(tp.metadata or "")]
+        return {(tp.topic, tp.partition): tp.offset for tp in counted}
 
     def read(self) -> list[Record]:
         return self._deleted + self._read([name for name in self.partitions() if name.startswith(self._prefix)])
