@@ -46,7 +46,7 @@ class Sink(World):
     def written(self) -> list[Record]:
         return self.records_written
 
-    def publish(self, records: Iterable[Record], offsets: Offsets) -> tuple[float, float]:
+    def publish(self, records: Iterable[Record], offsets: Offsets, *, starting: bool = False) -> tuple[float, float]:
         sources = {NAMES.events: EVENTS, NAMES.subscriptions: SUBSCRIPTIONS}
         self.records_written += records
         positions = {(sources[topic], partition): offset for (topic, partition), offset in offsets.items()}
