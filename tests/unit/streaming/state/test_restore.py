@@ -146,10 +146,10 @@ def test_what_a_first_start_said_that_did_not_end_was_never_in_force(
     world.write(("s", ALICE, 0, 5))
     publish = world.world.publish
 
-    def crash_at_the_end(records: Any, offsets: Any) -> tuple[float, float]:
-        if offsets:
+    def crash_at_the_end(records: Any, offsets: Any, *, starting: bool) -> tuple[float, float]:
+        if offsets and not starting:
             raise Crash
-        return publish(records, offsets)
+        return publish(records, offsets, starting=starting)
 
     monkeypatch.setattr(world.world, "publish", crash_at_the_end)
     with pytest.raises(Crash):
