@@ -278,9 +278,10 @@ def _warm(spark: SparkSession, pipeline: Pipeline) -> None:
 
 
 def _forget(spark: SparkSession, spark_checkpoint: str) -> None:
-    """Discard Spark's offset log: Kafka's committed offsets are authoritative, and the log may be corrupt or stale."""
+    """Discard Spark's offset logs, of earlier jobs too: Kafka's committed offsets are authoritative, and a log may be
+    corrupt or stale."""
     jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(spark_checkpoint)
+    path = jvm.org.apache.hadoop.fs.Path(spark_checkpoint).getParent()
     path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,8 +102,9 @@ def state(location: str, scratch: Path) -> Path:
 
 
 def spark(location: str, scratch: Path) -> str:
-    """The URL of Spark's own checkpoint, which a start empties: it need not outlive the job."""
-    return ((_directory(location) if is_local(location) else scratch) / "spark").as_uri()
+    """The URL of Spark's own checkpoint. It need not outlive the job, so a start empties the directory above it; the
+    JVM of a job that was killed may still write to its own for a moment."""
+    return ((_directory(location) if is_local(location) else scratch) / "spark" / uuid.uuid4().hex).as_uri()
 
 
 @contextmanager
