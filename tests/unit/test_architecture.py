@@ -69,7 +69,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "streaming.codecs": (),
     "streaming.documents": (),
     "streaming.publishing": ("streaming.documents",),
-    "streaming.reading": ("streaming.publishing",),
+    "streaming.reading": ("streaming.documents", "streaming.publishing"),
     "streaming.kafka": ("streaming.process", "streaming.documents", "streaming.publishing"),
     "streaming.index": ("streaming.documents",),
     "streaming.worker": ("streaming.codecs", "streaming.documents", "streaming.publishing", "streaming.index"),
