@@ -65,7 +65,7 @@ def _loop_s() -> float:
     far = rng.integers(IN_MEMORY, size=READS)
     parts: tuple[Callable[[], object], ...] = (
         _interpreted,
-        lambda: [np.sort(values, kind="stable") for _ in range(4)],  # numpy's default differs tenfold between processors
+        lambda: [np.sort(values, kind="stable") for _ in range(4)],  # the default differs tenfold by processor
         lambda: [memory[near].sum() for _ in range(2)],
         lambda: memory[far].sum(),
     )
