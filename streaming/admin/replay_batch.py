@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,7 +21,14 @@ from streaming.publishing.encode.grouping import group
 from streaming.publishing.encode.headers import event_headers
 from streaming.publishing.encode.interner import Interner
 from streaming.publishing.encode.partitioner import partition_of
-from streaming.publishing.encode.record_batches import Format, encode_in_pieces, events_keys, sizes, subscribers_keys
+from streaming.publishing.encode.record_batches import (
+    Format,
+    encode,
+    events_keys,
+    in_pieces,
+    sizes,
+    subscribers_keys,
+)
 from streaming.worker.compiling import ChangeRecords, compile_changes
 from streaming.worker.matches import EventMatching
 
@@ -88,7 +94,9 @@ class ReplayMatching:
         dead = [reason for reason, _ in matches.dead.values()]
         chosen = np.flatnonzero(fits)
         return ReplayBatch(
-            pieces=partial(encode_in_pieces, columns, headers, deliveries, keys, to, chosen, size),
+            pieces=lambda form: (
+                encode(columns, headers, deliveries, keys, to, some, form) for some in in_pieces(chosen, size)
+            ),
             matched=len(fits),
             delivered=len(chosen),
             oversize=int(np.count_nonzero(~fits)) + dead.count(OVERSIZE_EVENT),

@@ -1,4 +1,4 @@
-"""Who may publish for a query: one process claims its offsets, and whoever was replaced commits nothing more.
+"""Decide who may publish for a query: one process claims its offsets; one that was replaced commits nothing more.
 
 The metadata of each committed offset names the process that committed it, and how many slots the query has ever used.
 In a first start, which publishes statuses before it has offsets to commit, it says so, and the offset does not count:

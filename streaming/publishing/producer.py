@@ -34,7 +34,7 @@ class TransactionalProducer:
 
     @property
     def timeout_s(self) -> float:
-        """How long a transaction may take."""
+        """The longest time that a transaction may take."""
         return self._slot.timeout_ms / 1000
 
     def publish(
@@ -49,7 +49,9 @@ class TransactionalProducer:
         partitions = self._partitions({record.topic for record in listed})
         numbers: dict[TopicPartition, int] = {}
         to = [numbers.setdefault(_destination(record, partitions), len(numbers)) for record in listed]
-        return self.publish_pieces(lambda form: of_records_in_pieces(listed, to, form), list(numbers), offsets, notes)
+        return self.publish_pieces(
+            lambda form: of_records_in_pieces(zip(listed, to, strict=True), form), list(numbers), offsets, notes
+        )
 
     def publish_pieces(
         self,
@@ -76,7 +78,7 @@ class TransactionalProducer:
         return committed
 
     def _partitions(self, topics: AbstractSet[str]) -> Mapping[str, int]:
-        """How many partitions each topic has. One that was just made may not be known everywhere yet."""
+        """The number of partitions of each topic. Some brokers may not know a topic yet that was just made."""
         until = time.monotonic() + GONE_S
         while missing := topics - (there := self._client.partitions(topics)).keys():
             if time.monotonic() > until:

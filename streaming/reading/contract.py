@@ -1,4 +1,4 @@
-"""What the fetcher and the decoder hand to each other and to their caller."""
+"""Define what the fetcher, the decoder and their caller pass to each other."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _RETRIED = (Reaction.AGAIN, Reaction.LOOK_UP, Reaction.REFRESH, Reaction.GONE)
 
 
 class LogEnd(NamedTuple):
-    """Where a partition ended when a broker last answered."""
+    """The end of a partition, by the last answer of a broker."""
 
     last_stable: int  # offset: no transaction before it is open, and nothing behind it is read
     high_watermark: int  # offset: everything before it is replicated

@@ -170,7 +170,7 @@ def fill(data: Any, rows: Rows, begin: int, end: int, texts: RecordBytes) -> Non
 
 @kernel
 def whole_records(data: Any, most: int) -> tuple[int, int]:
-    """How many records the data begins with, `most` at most, and where they end; the last may be cut off.
+    """Count the whole records at the beginning of the data, at most `most`, and return where they end.
 
     The end is -1 if a length makes no sense.
     """

@@ -17,7 +17,7 @@ _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 
 
 class FetchLimits(NamedTuple):
-    """How long a broker waits for data, and how much it returns. A batch is returned whole, however large it is."""
+    """Limits on the wait for data and on the size of an answer. A broker returns a batch whole, however large it is."""
 
     max_wait_ms: int = 500
     min_bytes: int = 1

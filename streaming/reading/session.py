@@ -23,7 +23,7 @@ _LAST_EPOCH = (1 << 31) - 1
 
 
 class FetchSession:
-    """What one broker remembers. At most one request is on its way."""
+    """The session with one broker. At most one request is on its way."""
 
     def __init__(self) -> None:
         self.id = 0

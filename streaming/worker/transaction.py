@@ -152,19 +152,15 @@ class Transaction:
             options.compression,
             options.batch_bytes,
         )
-        encoding = record_batches.encode_in_pieces(
-            batch.columns, self._headers, self._deliveries, self._keys, self._to, self._good, self._sizes, form
-        )
-        began = time.perf_counter()
-        for batches in encoding:
+        for some in record_batches.in_pieces(self._good, self._sizes):
+            began = time.perf_counter()
+            batches = record_batches.encode(
+                batch.columns, self._headers, self._deliveries, self._keys, self._to, some, form
+            )
             self.encoded_s += time.perf_counter() - began
             yield batches
-            began = time.perf_counter()
-        letters = list(self._letters())
-        if letters and not self._letters_to:
-            raise BrokerUnreachable(f"there is no topic {batch.settings.dead_letters}, which dead letters need")
-        to = (self._letters_to[partition_of(letter.key, len(self._letters_to))] for letter in letters)
-        yield from record_batches.of_records_in_pieces(letters, to, form)
+        letters = ((letter, self._letter_destination(letter)) for letter in self._letters())
+        yield from record_batches.of_records_in_pieces(letters, form)
         self.partitions = int(np.count_nonzero(form.sequence))
 
     def row(self, matched: float, committed: Committed) -> Mapping[str, Any]:
@@ -211,6 +207,11 @@ class Transaction:
                 over[delivery] = left[at] == 0
                 left[at] -= not over[delivery]
         return over
+
+    def _letter_destination(self, letter: Record) -> int:
+        if not self._letters_to:
+            raise BrokerUnreachable(f"there is no topic {self.batch.settings.dead_letters}, which dead letters need")
+        return self._letters_to[partition_of(letter.key, len(self._letters_to))]
 
     def _letters(self) -> Iterator[Record]:
         for row in sorted(self.batch.matches.dead):

@@ -1,6 +1,6 @@
 """Replays and redrives beside the job that are killed and run again: what they write must be there once, in order.
 
-They have topics of their own, so that the job is not disturbed, and its deliveries are checked as ever.
+They use topics of their own, so they do not disturb the job, and its deliveries are checked as usual.
 """
 
 from __future__ import annotations

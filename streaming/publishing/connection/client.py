@@ -134,7 +134,7 @@ class _LargeFrame(KafkaBytes):  # type: ignore[misc]  # kafka-python has no type
 
 
 def _received(transport: Any) -> tuple[bytes, Exception | None]:
-    """What a socket has, except what it has of a large answer: that is put where it belongs.
+    """Read what a socket has; the bytes of a large answer go straight into its frame, and are not returned.
 
     kafka-python takes 4 kB at a time and copies it three times, which is most of the cost of a large answer.
     """

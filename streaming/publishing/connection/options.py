@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """What of `[kafka.client]` matters for publishing and reading."""
+    """The options of `[kafka.client]` that publishing and reading need."""
 
     connection: Mapping[str, Any]  # of kafka-python
     metadata_max_age_s: float

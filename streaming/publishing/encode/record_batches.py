@@ -108,20 +108,10 @@ def encode(
     return _sealed(RecordBatches(data, begin[:-1], begin[1:], destination[order[first]], counts), form)
 
 
-def encode_in_pieces(
-    events: EventColumns,
-    headers: EventHeaders,
-    deliveries: DeliveryColumns,
-    keys: Keys,
-    destination: Int64,
-    chosen: Int64,
-    size: Int64,
-    form: Format,
-) -> Iterator[RecordBatches]:
-    """`encode`, of some megabytes at a time: one event can have a million deliveries. `size` are their `sizes`."""
+def in_pieces(chosen: Int64, size: Int64) -> list[Int64]:
+    """The chosen deliveries in runs of some megabytes: one event can have a million. `size` [D] are their `sizes`."""
     piece = np.cumsum(size[chosen]) // PIECE_BYTES
-    for some in np.split(chosen, np.flatnonzero(np.diff(piece)) + 1) if len(chosen) else ():
-        yield encode(events, headers, deliveries, keys, destination, some, form)
+    return np.split(chosen, np.flatnonzero(np.diff(piece)) + 1) if len(chosen) else []
 
 
 def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -> RecordBatches:
@@ -144,14 +134,14 @@ def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -
     return _sealed(batches, form)
 
 
-def of_records_in_pieces(of: Iterable[Record], destination: Iterable[int], form: Format) -> Iterator[RecordBatches]:
-    """`of_records`, of some megabytes at a time: a single record may have ten."""
+def of_records_in_pieces(of: Iterable[tuple[Record, int]], form: Format) -> Iterator[RecordBatches]:
+    """`of_records` of records with their destinations, some megabytes at a time: a single one may have ten."""
     some: list[Record] = []
     to: list[int] = []
     size = 0
-    for record, number in zip(of, destination, strict=True):
+    for record, destination in of:
         some.append(record)
-        to.append(number)
+        to.append(destination)
         size += record.size()
         if size >= PIECE_BYTES:
             yield of_records(some, to, form)
