@@ -38,6 +38,7 @@ from streaming.kafka.times import Span
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted
 from streaming.publishing.delivery import DeliveryRule
+from streaming.publishing.encode.columns import offsets_behind
 from streaming.publishing.fencing import committed_offsets
 from streaming.publishing.producer import TransactionalProducer
 from streaming.reading.contract import Position
@@ -106,21 +107,21 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
                 until = {} if to_ms is None else times.first_since(consumer, topic, there[topic], to_ms)
                 spans = times.spans(bounds, since, until)
                 notes = {p: ReplayRange(id, digest, *span) for p, span in spans.items()}
-            name = name or _name(id, notes)
-            group = f"{settings.query.name}.replay.{name}"
-            cluster.topics().check_group(group)
-            with closing(Client(cluster.bootstrap_servers, cluster.options)) as client:
-                producer = TransactionalProducer(client, group)
-                committed = committed_offsets(client, group, [(topic, p) for p in bounds])
-                noted = {p: ReplayRange(**orjson.loads(note)) for (_, p), (_, note) in committed.items() if note}
-                at = {p: offset for (_, p), (offset, _) in committed.items()}
-                matching = ReplayMatching.of(settings, name, change.subscription, document, there[to])
-                replay = Replay(settings, name, change, noted or notes, at, matching, producer)
-                if noted:
-                    replay.check(id, digest, bounds)
-                else:
-                    replay.begin()
-                yield replay
+        name = name or _name(id, notes)
+        group = f"{settings.query.name}.replay.{name}"
+        cluster.topics().check_group(group)
+        with closing(Client(cluster.bootstrap_servers, cluster.options)) as client:
+            producer = TransactionalProducer(client, group)
+            committed = committed_offsets(client, group, [(topic, p) for p in bounds])
+            noted = {p: ReplayRange(**orjson.loads(note)) for (_, p), (_, note) in committed.items() if note}
+            at = {p: offset for (_, p), (offset, _) in committed.items()}
+            matching = ReplayMatching.of(settings, name, change.subscription, document, there[to])
+            replay = Replay(settings, name, change, noted or notes, at, matching, producer)
+            if noted:
+                replay.check(id, digest, bounds)
+            else:
+                replay.begin()
+            yield replay
     except KafkaException as error:
         raise translate(error.args[0], "the topics cannot be read") from error
 
@@ -227,7 +228,7 @@ class Replay:
                 for events in rows:
                     if stop.wait(max(0.0, due - time.monotonic())):
                         return self.summary
-                    self._publish(events, _behind(events))
+                    self._publish(events, offsets_behind(np.asarray(events["partition"]), np.asarray(events["offset"])))
                     progress(self.done)
                     if rate:
                         due = max(due, time.monotonic()) + len(events) / rate
@@ -264,12 +265,6 @@ class Replay:
                 f"the transaction in hand was given up, and nothing of it is visible: {aborted}; "
                 f"--name {self.name} goes on before it"
             ) from aborted
-
-
-def _behind(events: pa.RecordBatch) -> dict[int, int]:
-    """The offset behind the last of these events, by partition."""
-    partition, offset = (np.asarray(events[name]) for name in ("partition", "offset"))
-    return {p: int(offset[partition == p].max()) + 1 for p in np.unique(partition).tolist()}
 
 
 def _name(id: str, notes: Mapping[int, ReplayRange]) -> str:

@@ -22,7 +22,7 @@ from streaming.errors import BrokerUnreachable
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import ProducerEpoch, RecordBatches, TopicPartition
 from streaming.publishing.encode import record_batches
-from streaming.publishing.encode.columns import event_columns
+from streaming.publishing.encode.columns import event_columns, offsets_behind
 from streaming.publishing.encode.grouping import group
 from streaming.publishing.encode.headers import event_headers
 from streaming.publishing.encode.interner import Interner
@@ -104,8 +104,8 @@ class Transaction:
     @cached_property
     def offsets(self) -> Mapping[TopicPartition, int]:
         columns, rows = self.batch.columns, slice(self.begin, self.end)
-        topic, partitions, offsets = self.batch.settings.events, columns.partition[rows], columns.offset[rows]
-        return {(topic, p): int(offsets[partitions == p].max()) + 1 for p in np.unique(partitions).tolist()}
+        behind = offsets_behind(columns.partition[rows], columns.offset[rows])
+        return {(self.batch.settings.events, p): offset for p, offset in behind.items()}
 
     def compose(self, refused: Mapping[str, str]) -> set[str]:
         """Decide where each delivery goes; returns topics that are missing, or have fewer partitions than the driver

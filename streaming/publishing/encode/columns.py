@@ -83,6 +83,11 @@ def _buffer(buffer: pa.Buffer | None, kind: Any) -> NDArray[Any]:
     return _frozen(np.frombuffer(buffer, kind, whole))
 
 
+def offsets_behind(partition: NDArray[Any], offset: NDArray[Any]) -> dict[int, int]:
+    """The offset behind the last record of each partition; both are columns of the records."""
+    return {p: int(offset[partition == p].max()) + 1 for p in np.unique(partition).tolist()}
+
+
 def numbers(array: NDArray[Any]) -> Int64:
     """The numbers as kernels of this room take them: int64, and read-only, since numba compiles for others again."""
     return _frozen(np.ascontiguousarray(array, np.int64).view())
