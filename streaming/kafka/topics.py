@@ -26,6 +26,8 @@ CLIENT = {
     "metadata.recovery.strategy": "none",
     "reconnect.backoff.max.ms": 1_000,
 }
+# Only a new list of brokers tells an admin client that the controller it waits for is gone. Its default is 5 minutes.
+ADMIN_CLIENT = {"topic.metadata.refresh.interval.ms": 2_000}
 WAITS_S = (0.5, 1.0, 3.0, 6.0)  # for an answer; between them we hear why there is none
 MAX_PER_REQUEST = 1_000
 
@@ -53,7 +55,7 @@ class Topics:
         self._config: dict[str, Any] = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
         self._most_brokers = 0  # that were there at once
         self._auth_errors = AuthErrorListener()
-        config: dict[str, Any] = {**self._config, "error_cb": self._auth_errors}
+        config: dict[str, Any] = {**self._config, **ADMIN_CLIENT, "error_cb": self._auth_errors}
         try:
             self._admin = AdminClient(config)
         except KafkaException as error:

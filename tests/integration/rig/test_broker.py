@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,13 @@ def test_of_three_nodes_one_may_end_and_two_end_all(tmp_path: Path) -> None:
             assert "The others go on" in said
             (gone,) = [server for server in servers.split(",") if server in said]
             assert len(servers.split(",")) == 3
-            topics = Topics(",".join(server for server in servers.split(",") if server != gone), {})
-            assert topics.create([Topic("made", replication_factor=2)]) == {}
+            left = ",".join(server for server in servers.split(",") if server != gone)
+            clients = [
+                Topics(left, {}) for _ in range(20)
+            ]  # for some seconds some hear that the lost one is the controller
+            with ThreadPoolExecutor(len(clients)) as at_once:
+                assert list(at_once.map(lambda client: client.counts(["missing"]), clients)) == [{}] * len(clients)
+            assert clients[0].create([Topic("made", replication_factor=2)]) == {}
             os.kill(second, signal.SIGKILL)
             *_, last = process.stderr
             assert "Kafka ended" in last
