@@ -95,18 +95,37 @@ class Fetcher:
         self._replicas: dict[TopicPartition, tuple[int, float]] = {}  # a preferred broker, until when (monotonic s)
         self._is_stale = False  # the metadata of leaders
         self._refreshed_at = 0.0  # monotonic s
+        self._until = 0.0  # monotonic s, of the present or the last `poll`
         self._is_closed = False
+
+    def assign(
+        self,
+        sources: Mapping[str, Source],
+        positions: Mapping[TopicPartition, Position],
+        ends: Mapping[TopicPartition, int] = MappingProxyType({}),
+    ) -> None:
+        """Go on with other partitions, positions or ends. What was read ahead is kept where nothing changes."""
+        offsets = {at: position.offset for at, position in positions.items()}
+        here = {at: position.offset for at, position in self.positions.items()}
+        if self._error is None and (offsets, ends) == (here, self._ends):
+            return
+        self._client.run(self._drop_requests)
+        self._sources, self._ends = sources, ends
+        self.positions, self._next = dict(positions), dict(positions)
+        self.log_ends, self._answers, self._begins, self._troubles = {}, [], {}, {}
+        self._items, self._item, self._error = iter(()), None, None
 
     def poll(self, timeout_s: float) -> Decoded | None:
         """The next records. None if the next answer has none, or there is none within the time.
 
-        Where more is waiting on brokers, the next requests are sent before this returns.
+        Where more is waiting on brokers, the next requests are sent before this returns. No request waits on a broker
+        beyond the time, so none is left behind.
         """
-        until = time.monotonic() + timeout_s
         if self._item is None:
             if self._error is not None:
                 raise self._error
-            self._items = decode(self._client.run(self._fetched, until), self._piece_bytes)
+            self._until = time.monotonic() + timeout_s
+            self._items = decode(self._client.run(self._fetched, self._until), self._piece_bytes)
             self._decode_next()
             if self._item is None:
                 if self._error is not None:
@@ -209,7 +228,9 @@ class Fetcher:
                 retry_at = min(retry_at, session.retry_at)
                 continue
             session.is_asked = True
-            request = session.request(positions, self._limits, self._client.options.rack)
+            wait_ms = max(0, min(self._limits.max_wait_ms, int(1000 * (self._until - now))))
+            limits = self._limits._replace(max_wait_ms=wait_ms)
+            request = session.request(positions, limits, self._client.options.rack)
             self._client.start(self._answer, node, session, request)
         return retry_at
 
@@ -226,6 +247,8 @@ class Fetcher:
     async def _taken(self, node: int, session: FetchSession, response: Any) -> list[FetchedPartition]:
         """The data of one answer. Partitions in trouble are asked for again, after a pause."""
         session.is_asked = False
+        if self._sessions.get(node) is not session:
+            return []  # it was dropped
         if isinstance(response, JobError):
             raise response
         lost = isinstance(response, ConnectionLost)
@@ -352,6 +375,13 @@ class Fetcher:
                     return None
         self._failed("ListOffsets", at, BrokerError(at[0], NO_ANSWER, "the answer lacks the partition"))
         return None
+
+    async def _drop_requests(self) -> None:
+        """Forget the requests on their way: a broker answers a connection in order, so a new one need not wait."""
+        for node, session in list(self._sessions.items()):
+            if session.is_asked:
+                self._client.disconnect(node)
+                del self._sessions[node]
 
     async def _close_sessions(self) -> None:
         attempt = Attempt(time.monotonic() + CLOSING_S)
