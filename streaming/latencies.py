@@ -104,8 +104,8 @@ def credible(timestamps_ms: Float64, now_s: float) -> NDArray[np.bool_]:
 def by_stage(timestamps_ms: Sequence[int] | Int64, times: Mapping[str, float]) -> dict[str, Latencies]:
     """Latencies of one batch's delivered events, without those whose timestamps are not credible.
 
-    `times` are seconds since the epoch: "start" of the batch, and the end of the stages "match", "publish", "commit".
-    An event waits from its own timestamp to the start of the batch that takes it; the rest all events share.
+    `times` are seconds since the epoch: "start", when the batch began or the task had read the events, and the end of
+    the stages "match", "publish", "commit". An event waits from its own timestamp to that start; the rest all share.
     """
     latencies = {stage: Latencies() for stage in (*STAGES, TOTAL)}
     shared = {

@@ -40,6 +40,7 @@ class RowKind(IntEnum):
     DELIVERY_COUNTS = 5
     PUBLISHED = 6
     SLOT = 7
+    LOOKED = 8
 
 
 # Spark takes a timestamp for one of the Julian calendar, before 1900 also of the local mean time of the JVM's zone.
@@ -134,6 +135,15 @@ class ReadProgress(NamedTuple):
     timestamp_ms: int | None  # the oldest; None: none has a credible one
 
 
+class LookedAt(NamedTuple):
+    """The offset before which a task has read all of a partition: behind the last record there may be offsets that hold
+    none, such as the ends of transactions."""
+
+    source: Source
+    partition: int
+    offset: int
+
+
 class MisreadTimes(NamedTuple):
     """Some records have timestamps that are wrong if Spark read them (`rereading`)."""
 
@@ -162,6 +172,7 @@ class Published(NamedTuple):
     size_bytes: int  # of the record batches
     partitions: int  # that they are for
     errors: Mapping[str, int]  # passing ones, by name
+    taken: float | None  # epoch s, when the task had read the events; None: Spark did, and the batch began then
     matched: float  # epoch s, the end of matching
     encoded_s: float  # the time that encoding took
     sent: float  # epoch s
@@ -186,6 +197,7 @@ Row = (
     | Refusal
     | CompiledSegment
     | ReadProgress
+    | LookedAt
     | MisreadTimes
     | DeliveryCounts
     | Published
@@ -245,6 +257,11 @@ def _progress(rows: pa.RecordBatch) -> Iterator[Row]:
     return map(ReadProgress, map(Source, rows["source"].to_pylist()), *(rows[name].to_pylist() for name in names))
 
 
+def _looked_at(rows: pa.RecordBatch) -> Iterator[Row]:
+    columns = (rows[name].to_pylist() for name in ("partition", "offset"))
+    return map(LookedAt, map(Source, rows["source"].to_pylist()), *columns)
+
+
 def _misread_times(rows: pa.RecordBatch) -> Iterator[Row]:
     return (MisreadTimes() for _ in range(len(rows)))
 
@@ -273,6 +290,7 @@ _READERS = {
     RowKind.DELIVERY_COUNTS: _delivery_counts,
     RowKind.PUBLISHED: _published,
     RowKind.SLOT: _slots,
+    RowKind.LOOKED: _looked_at,
 }
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from matchers import ALGORITHMS
 from matchers.errors import MatchingError
@@ -21,25 +22,30 @@ from matchers.index.snapshot import Snapshot
 from matchers.language.lowering import Conjunction
 from streaming.codecs import RegistrySettings
 from streaming.driver import session, sources
+from streaming.driver.batches import SparkBatches
 from streaming.driver.composition import TopicNames
+from streaming.driver.epoch_batches import EpochBatches
 from streaming.driver.limits.load_shedding import LoadShedder
 from streaming.driver.limits.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.driver.limits.time_limit import TaggedJobs, TimeLimit
-from streaming.driver.pipeline import Pipeline
-from streaming.driver.rereading import Rereading
+from streaming.driver.pipeline import BatchPieces, Pipeline
+from streaming.driver.runs.epoch_run import EpochReading, EpochRun
+from streaming.driver.runs.rereading import Rereading
+from streaming.driver.runs.source_run import SourceRun
 from streaming.driver.slots import Slots
 from streaming.errors import JobError
 from streaming.index.parts import RemoteFile, SharedFile
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
 from streaming.kafka.deleted import DeletedEvents
+from streaming.kafka.ends import TopicEnds
 from streaming.kafka.outputs import check_config, outputs
 from streaming.kafka.start_offsets import Beginning, warn_deleted, with_a_batch
 from streaming.kafka.topic_watch import ANSWER_S, Watch
 from streaming.kafka.topics import TIMEOUT_S, Topics
 from streaming.log import logger
 from streaming.monitoring.monitor import Monitor
-from streaming.monitoring.reporting import Observer, Observers
+from streaming.monitoring.reporting import Observer, Observers, Report
 from streaming.monitoring.view import About
 from streaming.monitoring.web.server import Server
 from streaming.process import checkpoint
@@ -212,13 +218,14 @@ def pipeline(
     state: State,
     slots: Slots,
     topics: Topics,
-    spark: SparkContext,
+    spark: SparkSession,
     *,
     observer: Observer,
     planned: Callable[[int], Mapping[tuple[str, int], int]],
 ) -> Pipeline:
     """The pipeline; `planned` gives the offsets at which a batch ends, by its number."""
-    quotas, cores = settings.quotas, spark.defaultParallelism
+    quotas, context = settings.quotas, spark.sparkContext
+    cores = context.defaultParallelism
     slots.open(cores, state.broadcast)
     subscriptions = SubscriptionQuota(quotas.subscriptions)
     subscriptions.begin(state.snapshot)
@@ -233,14 +240,53 @@ def pipeline(
         delivery_quota=DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
         load_shedder=LoadShedder(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
         tasks=cores,
-        cores=(lambda: spark.defaultParallelism) if session.on_cluster(spark.master) else None,
-        time_limit=TimeLimit(TaggedJobs(spark), _least_s(settings)),
+        cores=(lambda: context.defaultParallelism) if session.on_cluster(context.master) else None,
+        time_limit=TimeLimit(TaggedJobs(context), _least_s(settings)),
         deleted=DeletedEvents.of(topics, settings.events.topic),
-        describe=spark.setJobDescription,
+        describe=context.setJobDescription,
         observer=observer,
-        planned=planned,
-        reread=Rereading(cluster=Cluster.of(settings), topics=source_topics(settings), ends=planned),
+        run=_run(settings, spark, planned),
     )
+
+
+def _run(
+    settings: Settings, spark: SparkSession, planned: Callable[[int], Mapping[tuple[str, int], int]]
+) -> Callable[[Pipeline, int, Report], BatchPieces]:
+    topics, kafka = source_topics(settings), settings.kafka
+    if not is_direct(settings):
+        return partial(SourceRun, planned=planned, reread=Rereading(Cluster.of(settings), topics, planned))
+    reading = EpochReading(
+        spark=spark,
+        topics=topics,
+        client=partial(Client, kafka.bootstrap_servers, kafka.client),
+        most_events=settings.events.max_per_batch,
+        most_changes=settings.subscriptions.max_per_batch,
+    )
+    return partial(EpochRun, reading=reading)
+
+
+def is_direct(settings: Settings) -> bool:
+    """Whether tasks read the records themselves."""
+    return settings.events.reading == "direct"
+
+
+def batches(
+    settings: Settings, pipeline: Pipeline, ends: TopicEnds, planned: Callable[[int], Mapping[tuple[str, int], int]]
+) -> SparkBatches:
+    """Spark's callback."""
+    if not is_direct(settings):
+        return SparkBatches(pipeline, partial(_read_to_the_end, ends, pipeline.state, settings))
+    most = {EVENTS: settings.events.max_per_batch, SUBSCRIPTIONS: settings.subscriptions.max_per_batch}
+    is_bounded = settings.quotas.deliveries_per_second or settings.matching.shards > 1
+    return EpochBatches(pipeline, source_topics(settings), ends, planned, most if is_bounded else None)
+
+
+def _read_to_the_end(ends: TopicEnds, state: State, settings: Settings) -> bool:
+    """Whether there is nothing to read for the next batch; False too if the brokers do not tell."""
+    topics = source_topics(settings)
+    positions = {(topics[source], partition): offset for (source, partition), offset in state.positions.items()}
+    told = ends()
+    return told is not None and all(end <= positions.get(at, 0) for at, end in told.items())
 
 
 def task_settings(settings: Settings) -> TaskSettings:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
@@ -39,6 +40,14 @@ class SparkBatches:
         self.failure: BaseException | None = None
 
     def __call__(self, batch: DataFrame, number: int) -> None:
+        self._take(batch, number)
+        while not self._finished and self._at_the_end():
+            time.sleep(ASK_EVERY_S)
+            with self._turn:
+                self._rest()
+
+    def _take(self, batch: Any, number: int) -> None:
+        """Process one batch. Raises InterruptedError if it was refused."""
         with self._turn:
             if self._finished:  # to return would tell Spark that the batch is done
                 raise InterruptedError("the job is stopping")
@@ -50,10 +59,6 @@ class SparkBatches:
                 raise
             finally:
                 gc.enable()
-        while not self._finished and self._at_the_end():
-            time.sleep(ASK_EVERY_S)
-            with self._turn:
-                self._rest()
 
     def _rest(self) -> None:
         """Do the work between two batches."""

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -25,7 +25,7 @@ from streaming.driver import assembly, session, sources, warm_up
 from streaming.driver.batches import SparkBatches
 from streaming.driver.isolation import WorkersLost, workers_lost
 from streaming.driver.pipeline import Pipeline
-from streaming.errors import JobError, of_worker
+from streaming.errors import BrokerUnreachable, JobError, OffsetsBeyondEnd, TopicMissing, of_worker
 from streaming.index import packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.ends import TopicEnds
@@ -112,13 +112,13 @@ class JobRun:
                     observer = Observers(assembly.observer(settings, monitor, last), ProgressToSupervisor(self.past))
                     planned = partial(sources.planned, spark, self.spark_checkpoint)
                     pipeline = assembly.pipeline(
-                        settings, names, state, slots, topics, context, observer=observer, planned=planned
+                        settings, names, state, slots, topics, spark, observer=observer, planned=planned
                     )
                     self._take_over(spark, pipeline, restored)
                     ends = TopicEnds(Cluster.of(settings), assembly.source_topics(settings).values())
                     last.callback(ends.close)
-                    at_the_end = partial(_read_to_the_end, ends, state, settings)
-                    self._process(spark, pipeline, at_the_end, begins, topics, monitor, watch, url)
+                    batches = partial(assembly.batches, settings, pipeline, ends, planned)
+                    self._process(spark, pipeline, batches, begins, topics, monitor, watch, url)
             finally:
                 monitor.enter(STOPPING)
                 if state is not None:
@@ -180,6 +180,8 @@ class JobRun:
     def _events_per_batch(self, state: State, now: int = 0) -> int:
         """The limit, or the one of `now` while the right one is not far from it: each change takes seconds."""
         most = self.settings.events.max_per_batch
+        if assembly.is_direct(self.settings):
+            return most  # each epoch has its own
         right = sources.events_per_batch(most, state)
         return now if now / FAR_FACTOR < right < min(most, now * FAR_FACTOR) else right
 
@@ -198,7 +200,7 @@ class JobRun:
         self,
         spark: SparkSession,
         pipeline: Pipeline,
-        at_the_end: Callable[[], bool],
+        make_batches: Callable[[], SparkBatches],
         begins: Mapping[SourcePartition, int],
         topics: Topics,
         monitor: Monitor,
@@ -207,25 +209,33 @@ class JobRun:
     ) -> None:
         """Process batches until told to stop. Raises what ends the job."""
         state = pipeline.state
-        batches, most = SparkBatches(pipeline, at_the_end), self._events_per_batch(state)
+        batches, most = make_batches(), self._events_per_batch(state)
         with ThreadPoolExecutor(1) as warmer, batches.held():
-            warming = warmer.submit(_warm, spark, pipeline)  # while Spark plans the query
+            warming = warmer.submit(
+                _warm, spark, pipeline, reading=assembly.is_direct(self.settings)
+            )  # while Spark plans the query
             query = self._query(spark, batches, begins, most)
             warming.result()
         monitor.enter(RUNNING)
         log.info("running", **self._facts(state, url))
         self.running(monitor)
         while query.isActive and not self.stop.wait(0.1):
-            monitor.beat(partial(progress, query, spark))
+            monitor.beat(partial(progress, query, spark, reads=not assembly.is_direct(self.settings)))
             watch.check()
             if (pending_index := state.pending_index) is not None and pending_index.done():
                 pending_index.result()  # raises if there is none
             if (now := self._events_per_batch(state, most)) != most and batches.ended(query):
-                batches, most = SparkBatches(pipeline, at_the_end), now
+                batches, most = make_batches(), now
                 query = self._query(spark, batches, assembly.begins(self.settings, state, topics), most)
                 log.info("batches have another limit", events=most, index=state.snapshot.about)
         monitor.enter(STOPPING)
-        batches.end(query, by_request=self.stop.is_set())
+        try:
+            batches.end(query, by_request=self.stop.is_set())
+        except (OffsetsBeyondEnd, TopicMissing):  # a task may notice first that a topic was made again
+            with suppress(BrokerUnreachable):
+                watch.look()
+            watch.check()
+            raise
 
     def _query(
         self, spark: SparkSession, batches: SparkBatches, begins: Mapping[SourcePartition, int], most: int
@@ -237,10 +247,9 @@ class JobRun:
             spark,
             kafka=_source_options(settings),
             starts={topic: of_source(begins, source) for source, topic in topics.items()},
-            caps={
-                settings.events.topic: most,
-                settings.subscriptions.topic: settings.subscriptions.max_per_batch,
-            },
+            caps={}
+            if assembly.is_direct(settings)  # Spark's plan only has to show what there is
+            else {settings.events.topic: most, settings.subscriptions.topic: settings.subscriptions.max_per_batch},
         )
         return (
             stream.writeStream.queryName(settings.query.name)
@@ -266,10 +275,10 @@ def _say(compiled: CompiledKernels) -> None:
     log.info("kernels compiled", of=compiled.name, kernels=compiled.kernels, cpu_s=round(compiled.cpu_s, 1))
 
 
-def _warm(spark: SparkSession, pipeline: Pipeline) -> None:
+def _warm(spark: SparkSession, pipeline: Pipeline, *, reading: bool) -> None:
     """Warm up the workers. Killed workers are no reason to stop: the first batch starts others."""
     try:
-        warm_up.workers(spark, pipeline.state, pipeline.settings)
+        warm_up.workers(spark, pipeline.state, pipeline.settings, reading=reading)
     except (PySparkException, Py4JJavaError) as error:
         reason = of_worker(str(error)) or workers_lost(str(error)) or error
         if not isinstance(reason, WorkersLost):
@@ -296,14 +305,6 @@ def _bring(spark: SparkSession, state: State, settings: TaskSettings, scratch: P
 def _source_options(settings: Settings) -> dict[str, str]:
     options = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
-
-
-def _read_to_the_end(ends: TopicEnds, state: State, settings: Settings) -> bool:
-    """Whether there is nothing to read for the next batch; False too if the brokers do not tell."""
-    topics = assembly.source_topics(settings)
-    positions = {(topics[source], partition): offset for (source, partition), offset in state.positions.items()}
-    told = ends()
-    return told is not None and all(end <= positions.get(at, 0) for at, end in told.items())
 
 
 class ProgressToSupervisor(Observer):

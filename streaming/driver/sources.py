@@ -61,7 +61,7 @@ def event_and_change_stream(
     spark: SparkSession, kafka: Mapping[str, str], starts: Mapping[str, Mapping[int, int]], caps: Mapping[str, int]
 ) -> DataFrame:
     """A stream of both topics. `starts` (topic -> partition -> offset, the events topic first) count only for a new
-    checkpoint; `caps` are rows a batch at most, by topic."""
+    checkpoint; `caps` are rows a batch at most, by topic, where there is a limit."""
     streams = []
     for source, (topic, offsets) in zip((EVENTS, SUBSCRIPTIONS), starts.items(), strict=True):
         stream = (
@@ -69,7 +69,7 @@ def event_and_change_stream(
             .options(**kafka, **{k: v for k, v in TUNING.items() if k not in kafka})
             .option("subscribe", topic)
             .option("startingOffsets", _offsets(topic, offsets))
-            .option("maxOffsetsPerTrigger", caps[topic])
+            .options(**({"maxOffsetsPerTrigger": caps[topic]} if topic in caps else {}))
             .option("includeHeaders", "true")
             # Records that were deleted before they were read are gone. The pipeline counts them.
             .option("failOnDataLoss", "false")

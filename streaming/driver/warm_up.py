@@ -12,21 +12,22 @@ from pyspark.sql import SparkSession
 
 from matchers.index.compiling import FEWEST_DOCUMENTS
 from streaming.driver.isolation import workers_lost
-from streaming.driver.pipeline import OUTPUT
+from streaming.driver.runs.batch_run import OUTPUT
 from streaming.precompile import dry_run
 from streaming.precompile.dry_run import FEW_EVENTS, NOWHERE
 from streaming.publishing.contract import ProducerEpoch
 from streaming.rows import Source
 from streaming.state.state import State
+from streaming.worker import epoch
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
 
 NO_PRODUCER = ProducerEpoch(-1, -1)
 
 
-def workers(spark: SparkSession, state: State, settings: TaskSettings) -> None:
+def workers(spark: SparkSession, state: State, settings: TaskSettings, *, reading: bool = False) -> None:
     """Start the workers, load the state and the kernels there, and connect them with the brokers, so that the first
-    events need not wait."""
+    events need not wait. `reading`: tasks will read events themselves."""
     spark.sparkContext.setJobDescription("warm-up of the workers")
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
@@ -44,6 +45,8 @@ def workers(spark: SparkSession, state: State, settings: TaskSettings) -> None:
         positions=dict.fromkeys([(source, NOWHERE) for source in Source], 1),
     )
     rows.mapInArrow(connect, OUTPUT).toArrow()
+    if reading:
+        rows.mapInArrow(epoch.warm, OUTPUT).toArrow()
 
 
 def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ ANSWER_S = 5.0  # for the broker
 
 class Watch:
     """Notice that a topic was deleted and created again. A thread calls `ends` now and then, the main thread `check`.
-    Raises JobError."""
+    All raise JobError."""
 
     def __init__(self, topics: Topics, names: Sequence[str]) -> None:
         self._topics = topics
@@ -22,10 +22,14 @@ class Watch:
 
     def ends(self) -> dict[tuple[str, int], int]:
         """The ends of the topics, from `Topics.ends`."""
+        self.look()
+        return self._topics.ends(self._names, ANSWER_S)
+
+    def look(self) -> None:
+        """Ask which topics there are."""
         for name, id in self._topics.ids(self._names, ANSWER_S).items():
             if id != self._ids.setdefault(name, id):
                 self._replaced = name
-        return self._topics.ends(self._names, ANSWER_S)
 
     def check(self) -> None:
         """Raises TopicReplaced."""

@@ -239,15 +239,16 @@ class Monitor(Observer):
         )
 
     def _lag(self, ends: Ends) -> list[Lag]:
-        """The lag by partition. Spark reads past offsets that hold no row, such as the ends of transactions, which the
-        state does not know; within a batch only the state knows how far it has come."""
+        """The lag by partition. Spark, and tasks that read themselves, read past offsets that hold no row, such as the
+        ends of transactions, which the state does not know; within a batch only the state knows how far it has come."""
         if self._state is None:
             return []
         positions: Mapping[SourcePartition, int] = self._state.positions
-        read = self._progress.ends
+        looked_at, read = self._state.looked_at, self._progress.ends
         lags = []
         for source, topic in self._topics.items():
             for of, partition in sorted(at for at in ends if at[0] == topic):
-                position = max(positions.get((source, partition), 0), read.get((of, partition), 0))
+                at = source, partition
+                position = max(positions.get(at, 0), looked_at.get(at, 0), read.get((of, partition), 0))
                 lags.append(Lag(topic, partition, position, ends[of, partition]))
         return lags

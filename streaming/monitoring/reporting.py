@@ -96,7 +96,8 @@ class Report:
         parts = (Stage("send", published.matched, sent), Stage("commit", sent, committed))
         publish = Stage("publish", published.matched, committed, parts=parts)
         self.stages[-1] = self.stages[-1]._replace(parts=(*self.stages[-1].parts, publish))
-        times = {"start": self.start, "match": published.matched, "publish": sent, "commit": committed}
+        taken = self.start if published.taken is None else published.taken
+        times = {"start": taken, "match": published.matched, "publish": sent, "commit": committed}
         for stage, latencies in by_stage(published.timestamps_ms, times).items():
             self.latencies[stage].update(latencies)
         self.trace_contexts += map(dict, published.trace_contexts[: TRACED_EVENTS - len(self.trace_contexts)])

@@ -12,15 +12,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming.monitoring.view import Executor, SparkProgress
 
 
-def progress(query: StreamingQuery, spark: SparkSession) -> SparkProgress:
-    """Spark's progress report. Raises py4j's errors if the JVM has ended."""
+def progress(query: StreamingQuery, spark: SparkSession, *, reads: bool) -> SparkProgress:
+    """Spark's progress report. `reads`: Spark itself reads what it plans. Raises py4j's errors if the JVM has ended."""
     jvm: Any = spark._jvm
     runtime = jvm.java.lang.Runtime.getRuntime()
     committed = runtime.totalMemory()
     heap = {"used": committed - runtime.freeMemory(), "committed": committed, "max": runtime.maxMemory()}
     last = query.lastProgress
     executors = _executors(spark)
-    if last is None:
+    if last is None or not reads:
         return SparkProgress(heap_bytes=heap, executors=executors)
     ends = {
         (topic, int(partition)): int(offset)

@@ -46,6 +46,9 @@ class State:
     share: Callable[[Path], Any] | None = None
     pending_index: Future[Index] | None = None  # of all parts once it is there; the snapshot has one until then
     seen: EventAverages = field(default_factory=EventAverages)
+    # The offset before which tasks have read all of a partition, where they read themselves: behind the last record
+    # there may be offsets that hold none.
+    looked_at: Mapping[SourcePartition, int] = field(default_factory=dict)
     _handles: dict[Part, PartHandle] = field(default_factory=dict)
     _retired: tuple[str, ...] = ()  # names of parts, latest last
 

@@ -17,7 +17,9 @@ from streaming.worker.transaction import SUBSCRIBERS
 class DeliveryCounter:
     """Takes the place of `publishing.Task`, and publishes nothing."""
 
-    def publish(self, rows: pa.RecordBatch, matches: Matches) -> tuple[int, list[Mapping[str, Any]]]:
+    def publish(
+        self, rows: pa.RecordBatch, matches: Matches, taken: float | None = None
+    ) -> tuple[int, list[Mapping[str, Any]]]:
         """DELIVERY_COUNTS rows."""
         return 0, list(_delivery_counts(rows, matches))
 

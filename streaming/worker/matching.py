@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ from streaming.rows import (
 )
 from streaming.worker.compiling import ChangeRecords, CompiledChanges, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.counting import DeliveryCounter
+from streaming.worker.epoch import Epoch
 from streaming.worker.matches import EventMatching, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.publishing import Task
@@ -82,9 +83,17 @@ def _packed(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"rows": [sink.getvalue().to_pybytes()]}, schema=PACKED)
 
 
+class MatchedRows(NamedTuple):
+    """Records of one topic and what matches them."""
+
+    rows: pa.RecordBatch
+    matches: Matches
+    taken: float | None  # epoch s, when the task had read them; None: others did
+
+
 @dataclass(frozen=True)
 class Work:
-    """The work of tasks on a batch, or on one shard of it.
+    """The work of tasks on a batch, or on one shard of it. With an epoch the tasks read their records themselves.
 
     Without shards a task matches and publishes (`__call__`). The tasks of a shard `ship` what they match to others,
     which `publish` it.
@@ -96,6 +105,7 @@ class Work:
     publication: Publication | None = None  # None: deliveries are only counted
     false_positives: float = 0.0  # `Part.match`
     shard: int = 0
+    epoch: Epoch | None = None
     retired: tuple[str, ...] = ()  # names of remote files that no batch needs any more
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -103,17 +113,16 @@ class Work:
 
     def ship(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Match a shard; returns the rows of `shards`."""
-        for rows, matches in self._matched(batches):
+        for rows, matches, _ in self._matched(batches):
             yield from shipped(rows, matches, self.shard)
         _settle()
 
     def publish(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Publish what all shards have matched."""
         _bound(self.settings.memory_mb)
-        return self._done(united(batches))
+        return self._done(MatchedRows(rows, matches, None) for rows, matches in united(batches))
 
-    def _matched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Matches]]:
-        """Records of one topic and what matches them, again and again."""
+    def _matched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
         _bound(self.settings.memory_mb)
         forget_files(self.retired)
         parts, plan = opened(tuple(handle for handle, _ in self.parts), self.shard)
@@ -125,24 +134,36 @@ class Work:
             false_positives=self.false_positives,
             max_event_bytes=self.settings.max_event_bytes,
         )
-        for batch in batches:
+        for batch in batches if self.epoch is None else self._read(batches, self.epoch):
+            taken = None if self.epoch is None else time.time()
             fresh = batch.filter(self._fresh(batch))
             events = fresh.filter(pc.equal(fresh["source"], EVENTS))
             if len(events):
-                yield events, matching(events)
+                yield MatchedRows(events, matching(events), taken)
             if not self.shard and len(events) < len(fresh):
                 changes = fresh.filter(pc.equal(fresh["source"], SUBSCRIPTIONS))
-                yield changes, Matches.none(len(changes))
+                yield MatchedRows(changes, Matches.none(len(changes)), taken)
 
-    def _done(self, matched: Iterable[tuple[pa.RecordBatch, Matches]]) -> Iterator[pa.RecordBatch]:
+    def _read(self, seeds: Iterable[pa.RecordBatch], epoch: Epoch) -> Iterator[pa.RecordBatch]:
+        """The records that the task reads itself. Spark's rows only start it."""
+        for _ in seeds:
+            pass
+        return epoch.records(self.settings, self.positions)
+
+    def _done(self, matched: Iterable[MatchedRows]) -> Iterator[pa.RecordBatch]:
         task = Task.of(self.settings, self.publication, self.false_positives) if self.publication else DeliveryCounter()
-        for rows, matches in matched:
+        is_whole = True
+        for rows, matches, taken in matched:
             if rows["source"][0].as_py() == SUBSCRIPTIONS:
                 yield _packed(_table([*_compile(rows), *_progress(rows)]))
                 continue
-            done, answers = task.publish(rows, matches.bounded(self.settings.max_matches))
+            done, answers = task.publish(rows, matches.bounded(self.settings.max_matches), taken)
             yield _packed(_table([*answers, *_progress(rows[:done])]))
-        yield _packed(_table(task.report()))
+            if self.epoch is not None and self.publication is not None and done < len(rows):
+                is_whole = False
+                break  # what follows comes again
+        looked_at = self.epoch.looked_at(self.settings) if self.epoch is not None and is_whole else ()
+        yield _packed(_table([*task.report(), *looked_at]))
         _settle()
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:

@@ -65,8 +65,11 @@ class Task:
         }
         return [{"kind": RowKind.SLOT, "value": orjson.dumps(facts)}]
 
-    def publish(self, rows: pa.RecordBatch, matches: Matches) -> tuple[int, list[Mapping[str, Any]]]:
-        """Publish the events' deliveries and dead letters; returns the number of rows done and PUBLISHED rows.
+    def publish(
+        self, rows: pa.RecordBatch, matches: Matches, taken: float | None = None
+    ) -> tuple[int, list[Mapping[str, Any]]]:
+        """Publish the events' deliveries and dead letters; returns the number of rows done and PUBLISHED rows. `taken`
+        is when the task had read the events (epoch s), unless Spark did.
 
         At the first row that it cannot do, because a topic is missing or a timestamp wrong, the task stops: what comes
         later must not overtake. Raises JobError.
@@ -87,7 +90,7 @@ class Task:
             if committed is None:
                 self._stopped = True
                 return begin, published
-            published.append(transaction.row(matched, committed))
+            published.append(transaction.row(taken, matched, committed))
         return len(rows), published
 
     def _committed(self, transaction: Transaction) -> Committed | None:

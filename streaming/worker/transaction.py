@@ -163,8 +163,9 @@ class Transaction:
         yield from record_batches.of_records_in_pieces(letters, form)
         self.partitions = int(np.count_nonzero(form.sequence))
 
-    def row(self, matched: float, committed: Committed) -> Mapping[str, Any]:
-        """The PUBLISHED row. `matched` is when matching ended (epoch s)."""
+    def row(self, taken: float | None, matched: float, committed: Committed) -> Mapping[str, Any]:
+        """The PUBLISHED row. `taken` is when the task had read the events, unless Spark did; `matched`, when matching
+        ended (epoch s)."""
         matches, rows = self.batch.matches, slice(self.begin, self.end)
         total = matches.total[rows]
         delivered = np.flatnonzero(total) + self.begin
@@ -181,6 +182,7 @@ class Transaction:
             "size_bytes": committed.bytes,
             "partitions": self.partitions,
             "errors": committed.errors,
+            "taken": taken,
             "matched": matched,
             "encoded_s": self.encoded_s,
             "sent": committed.sent_at,

@@ -72,7 +72,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "streaming.reading": ("streaming.documents", "streaming.publishing"),
     "streaming.kafka": ("streaming.process", "streaming.documents", "streaming.publishing"),
     "streaming.index": ("streaming.documents",),
-    "streaming.worker": ("streaming.codecs", "streaming.documents", "streaming.publishing", "streaming.index"),
+    "streaming.worker": (
+        "streaming.codecs",
+        "streaming.documents",
+        "streaming.publishing",
+        "streaming.reading",
+        "streaming.index",
+    ),
     "streaming.state": (
         "streaming.process",
         "streaming.codecs",
@@ -94,6 +100,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.codecs",
         "streaming.documents",
         "streaming.publishing",
+        "streaming.reading",
         "streaming.kafka",
         "streaming.index",
         "streaming.worker",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.driver.isolation import ranges
-from streaming.driver.pipeline import Pipeline
+from streaming.driver.pipeline import BatchPieces, Pipeline
+from streaming.driver.runs.source_run import SourceRun
+from streaming.monitoring.reporting import Report
 from streaming.rows import INPUT, PACKED, SourcePartition
 from streaming.worker.shards import SHIPPED
 
@@ -36,9 +39,9 @@ class Frame:
             partitions.setdefault((row["source"], row["partition"]), []).append(row)
         return cls(partitions, list(partitions), most, run)
 
-    def coalesce(self, tasks: int) -> _Tasks:
+    def coalesce(self, tasks: int) -> Tasks:
         dealt = [[row for at in self._order[i::tasks] for row in self._partitions[at]] for i in range(tasks)]
-        return _Tasks([partial(self._arrow, rows) for rows in dealt], self._run)
+        return Tasks([partial(self._arrow, rows) for rows in dealt], self._run)
 
     def toArrow(self) -> pa.Table:
         return pa.Table.from_batches(self._arrow(self._rows()), INPUT)
@@ -53,7 +56,7 @@ class Frame:
         return self
 
     def places(self) -> Any:
-        """As `Pipeline.places` finds them, committed ones included."""
+        """As `SourceRun.places` finds them, committed ones included."""
         return [(r["source"], r["partition"], r["offset"], len(r["value"] or b"")) for r in self._rows()]
 
     def filter(self, condition: str) -> Frame:
@@ -79,22 +82,22 @@ class Frame:
         return [pa.RecordBatch.from_pylist(list(rows[i : i + self._most]), schema=INPUT) for i in cuts]
 
 
-class _Tasks:
+class Tasks:
     """The partitions of a DataFrame, each with the task that makes it."""
 
     def __init__(self, tasks: Sequence[Task], run: Run) -> None:
         self._tasks, self._run = tasks, run
 
-    def mapInArrow(self, work: Work, schema: Any) -> _Tasks:
+    def mapInArrow(self, work: Work, schema: Any) -> Tasks:
         def done(task: Task) -> list[pa.RecordBatch]:
             return list(work(task()))
 
-        return _Tasks([partial(done, task) for task in self._tasks], self._run)
+        return Tasks([partial(done, task) for task in self._tasks], self._run)
 
-    def union(self, other: _Tasks) -> _Tasks:
-        return _Tasks([*self._tasks, *other._tasks], self._run)
+    def union(self, other: Tasks) -> Tasks:
+        return Tasks([*self._tasks, *other._tasks], self._run)
 
-    def repartition(self, n: int, *by: str) -> _Tasks:
+    def repartition(self, n: int, *by: str) -> Tasks:
         """By the last of these columns."""
         rows = pa.Table.from_batches([batch for batches in self._run(self._tasks) for batch in batches], SHIPPED)
         of = np.asarray(rows[by[-1]]) % n
@@ -103,28 +106,38 @@ class _Tasks:
             batches: list[pa.RecordBatch] = rows.filter(pa.array(of == i)).to_batches()
             return batches
 
-        return _Tasks([partial(partition, i) for i in range(n)], self._run)
+        return Tasks([partial(partition, i) for i in range(n)], self._run)
 
-    def sortWithinPartitions(self, *by: str) -> _Tasks:
+    def sortWithinPartitions(self, *by: str) -> Tasks:
         def in_order(task: Task) -> list[pa.RecordBatch]:
             table = pa.Table.from_batches(task(), SHIPPED).sort_by([(name, "ascending") for name in by])
             batches: list[pa.RecordBatch] = table.combine_chunks().to_batches(max_chunksize=3)
             return batches
 
-        return _Tasks([partial(in_order, task) for task in self._tasks], self._run)
+        return Tasks([partial(in_order, task) for task in self._tasks], self._run)
 
     def toArrow(self) -> pa.Table:
         done = self._run(self._tasks)
         return pa.Table.from_batches([batch for batches in done for batch in batches], PACKED)
 
 
-class WithoutSpark(Pipeline):
+class FrameRun(SourceRun):
     """Without Spark's functions."""
 
     def places(self, batch: Any) -> Any:
-        left = [place for place in batch.places() if place[2] >= self.state.positions.get(place[:2], 0)]
+        left = [place for place in batch.places() if place[2] >= self.pipeline.state.positions.get(place[:2], 0)]
         places = np.array(left, np.int64).reshape(-1, 4)
         return places[np.lexsort(places.T[::-1])]
+
+    def only(self, batch: Any, places: Any) -> Any:
+        return batch.only(places)
+
+
+@dataclass
+class WithoutSpark(Pipeline):
+    """A pipeline of such batches."""
+
+    run: Callable[[Pipeline, int, Report], BatchPieces] = FrameRun
 
 
 def traceback_of(error: BaseException) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -39,11 +40,11 @@ from streaming.rows import (
     unpacked,
 )
 from streaming.state.state import State
-from streaming.worker import publishing
+from streaming.worker import epoch, publishing
 from streaming.worker.compiling import ChangeRecords
 from streaming.worker.publication import UNLIMITED, Publication, Quota
 from streaming.worker.settings import TaskSettings
-from tests.support.doubles.spark_double import Frame, WithoutSpark, traceback_of
+from tests.support.doubles.spark_double import Frame, FrameRun, WithoutSpark, traceback_of
 
 NAMES = TopicNames("events", "subs", "status", "dead", lambda s: f"to.{s}")
 SETTINGS = TaskSettings(
@@ -183,11 +184,10 @@ class Slots:
     def task(self, number: int, work: Callable[[], Result]) -> Result:
         """What a task of that number does."""
         context = SimpleNamespace(partitionId=lambda: number, attemptNumber=lambda: 0)
-        with patch.multiple(
-            publishing,
-            TaskContext=SimpleNamespace(get=lambda: context),
-            _client=lambda *_: self,
-            Slot=lambda *_: self,
+        of_tasks = SimpleNamespace(get=lambda: context)
+        with (
+            patch.multiple(publishing, TaskContext=of_tasks, _client=lambda *_: self, Slot=lambda *_: self),
+            patch.object(epoch, "TaskContext", of_tasks),
         ):
             return work()
 
@@ -307,7 +307,7 @@ def step(p: Pipeline, *rows: dict[str, Any], most: int = 1_000_000) -> list[Reco
     sink = sink_of(p)
     before = len(sink.transactions)
     frame: Any = Frame.of(rows, most, slots_of(p).stage)
-    p.reread = lambda number, positions: [frame.toArrow()]
+    p.run = partial(FrameRun, reread=lambda number, positions: [frame.toArrow()])
     p(frame, 0)
     return [record for records, _ in sink.transactions[before:] for record in records]
 

@@ -20,9 +20,9 @@ from matchers.language.model import Pattern
 from matchers.language.parsing import parse
 from streaming.documents.records import MISSING_TOPIC, TOPIC_REFUSED, UNDECODABLE_EVENT, Record
 from streaming.documents.subscriptions import Change, Refused, read_change
-from streaming.driver import pipeline
 from streaming.driver.composition import Outputs, TopicNames
 from streaming.driver.limits.quotas import SubscriptionQuota
+from streaming.driver.runs.source_run import SourceRun
 from streaming.index import packing
 from streaming.publishing.delivery import DeliveryRule
 from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_source
@@ -103,7 +103,7 @@ class World:
         patch.setattr(restore_module, "read", self.statuses)
         patch.setattr(first_load, "SLICE_OFFSETS", 5)
         patch.setattr(restore_module, "processes", _at_once)
-        patch.setattr(pipeline.Pipeline, "slots_needed", lambda self: self.tasks)  # all have work
+        patch.setattr(SourceRun, "tasks", lambda run, batch: run.pipeline.tasks)  # all have work
         patch.setattr(compaction, "SAVE_EVERY_S", 0.0)
         patch.setattr(compaction, "LATE_MS", 1e15)  # events are of 1970
 
@@ -190,7 +190,7 @@ class Job:
             without_brokers,
             outputs,
             world.names,
-            SubscriptionQuota(world.quota),
+            subscription_quota=SubscriptionQuota(world.quota),
             tasks=TASKS,
             careful=False,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from matchers.index.snapshot import Snapshot
 from streaming.driver import assembly, attempts
 from streaming.driver import pipeline as pipeline_module
 from streaming.driver.pipeline import Pipeline
+from streaming.driver.runs.source_run import SourceRun
 from streaming.driver.slots import Slots
 from streaming.errors import Fenced, JobError, Unsettled
 from streaming.index import packing
@@ -32,7 +34,7 @@ from streaming.state.restore import Restored
 from streaming.state.store import Store
 from streaming.worker import publishing
 from tests.support.doubles.brokers import LATE, Brokers
-from tests.support.doubles.spark_double import Frame, WithoutSpark, traceback_of
+from tests.support.doubles.spark_double import Frame, FrameRun, WithoutSpark, traceback_of
 from tests.support.doubles.stage import NAMES, AtOnce, Value
 from tests.support.histories.actors import ENDED, PARKED, Actor, Actors, Dead
 from tests.support.histories.histories import SUBSCRIBERS, Fault, Ledger
@@ -133,10 +135,9 @@ class SlotHistory(Ledger):
     def _install(self, patch: pytest.MonkeyPatch) -> None:
         self.broker.install(patch)
         patch.setattr(assembly, "Pipeline", WithoutSpark)
-        patch.setattr(pipeline_module.Pipeline, "slots_needed", lambda self: self.tasks)
+        patch.setattr(SourceRun, "tasks", lambda run, batch: run.pipeline.tasks)
         patch.setattr(pipeline_module, "time", self.broker)
         patch.setattr(attempts, "time", self.broker)
-        patch.setattr(pipeline_module, "_only", lambda batch, places: batch.only(places))
         patch.setattr(reporting, "time", self.broker)
         patch.setattr(publishing, "TaskContext", SimpleNamespace(get=self._context))
         patch.setattr(publishing, "_client", lambda servers, options: Client(servers, dict(options)))  # each its own
@@ -184,7 +185,8 @@ class SlotHistory(Ledger):
         Random(order).shuffle(places)
         frame: Any = Frame(partitions, places, rows, self._stage)
         pipeline = one.pipeline
-        pipeline.planned = lambda number: [(self.world.names.source(source), p) for source, p in partitions]
+        topics = [(self.world.names.source(source), p) for source, p in partitions]
+        pipeline.run = partial(FrameRun, planned=lambda number: topics)
         ends = {at: rows[-1]["offset"] + 1 for at, rows in partitions.items() if rows}
 
         def done() -> None:
@@ -302,6 +304,7 @@ class SlotHistory(Ledger):
         context: Any = SimpleNamespace(
             broadcast=Value, master="local[*]", defaultParallelism=cores, setJobDescription=lambda text: None
         )
+        session: Any = SimpleNamespace(sparkContext=context)
         state = assembly.state(settings, restored, Store(one.directory), AtOnce(), context, None)
         pipeline = assembly.pipeline(
             settings,
@@ -309,7 +312,7 @@ class SlotHistory(Ledger):
             state,
             slots,
             topics,
-            context,
+            session,
             observer=reporting.Observer(),
             planned=lambda number: {},
         )

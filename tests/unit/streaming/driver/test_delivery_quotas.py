@@ -12,9 +12,9 @@ import pytest
 
 from streaming.documents import records
 from streaming.documents.records import NO_TIMESTAMP, Record
-from streaming.driver import pipeline as pipeline_module
 from streaming.driver.limits.quotas import REMEMBERED_S, DeliveryQuota
 from streaming.driver.pipeline import Pipeline
+from streaming.driver.runs import source_run
 from streaming.errors import ExecutorLost, Unsettled
 from streaming.rows import EVENTS
 from streaming.worker import publishing
@@ -86,7 +86,7 @@ def test_all_transactions_of_a_batch_are_counted(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("shards", [1, 2])
 def test_the_lowest_partition_comes_first_whichever_task_has_it(shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_module, "SMALL_TASK_ROWS", 1)
+    monkeypatch.setattr(source_run, "SMALL_TASK_ROWS", 1)
     p = limited(3, tasks=3)
     step(p, change(1, "b", None), change(2, "c", None))
     p.state.snapshot = replace(p.state.snapshot, shards=shards)

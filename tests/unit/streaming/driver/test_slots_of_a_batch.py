@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from streaming.driver import pipeline as pipeline_module
 from streaming.driver.pipeline import Pipeline
+from streaming.driver.runs import source_run
 from streaming.rows import EVENTS
 from tests.support.doubles.stage import ListSink, change, event, pipeline, step
 
@@ -43,22 +43,22 @@ def slots_after(p: Pipeline, events: int) -> int:
 
 
 def test_a_batch_has_a_slot_more_for_so_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_module, "SMALL_TASK_ROWS", 3)
-    monkeypatch.setattr(pipeline_module, "ROWS_PER_PARTITION", 1)
+    monkeypatch.setattr(source_run, "SMALL_TASK_ROWS", 3)
+    monkeypatch.setattr(source_run, "ROWS_PER_PARTITION", 1)
     p = with_subscribers(1)
     assert [slots_after(p, events) for events in (1, 2, 3, 5, 6, 100)] == [1, 1, 2, 2, 3, 3]
 
 
 def test_a_batch_for_many_topics_has_fewer_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_module, "SMALL_TASK_ROWS", 1)
-    monkeypatch.setattr(pipeline_module, "ROWS_PER_PARTITION", 2)
+    monkeypatch.setattr(source_run, "SMALL_TASK_ROWS", 1)
+    monkeypatch.setattr(source_run, "ROWS_PER_PARTITION", 2)
     p = with_subscribers(3)
     assert [slots_after(p, events) for events in (1, 5, 6, 11, 12)] == [1, 1, 2, 2, 3]
 
 
 def test_executors_that_come_and_go_change_the_number_of_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline_module, "SMALL_TASK_ROWS", 1)
-    monkeypatch.setattr(pipeline_module, "ROWS_PER_PARTITION", 1)
+    monkeypatch.setattr(source_run, "SMALL_TASK_ROWS", 1)
+    monkeypatch.setattr(source_run, "ROWS_PER_PARTITION", 1)
     p = with_subscribers(1)
     slots: Any = p.slots
     opened: list[int] = []

@@ -14,8 +14,8 @@ import pytest
 
 from config import Settings
 from streaming.driver import batches as between
+from streaming.driver.assembly import _read_to_the_end
 from streaming.driver.batches import SparkBatches
-from streaming.driver.job import _read_to_the_end
 from streaming.driver.pipeline import Pipeline
 from streaming.errors import JobError
 from streaming.rows import EVENTS, SUBSCRIPTIONS

@@ -114,6 +114,7 @@ PUBLISHED = Published(
     size_bytes=1_000,
     partitions=1,
     errors={"Produce NOT_LEADER_FOR_PARTITION": 2},
+    taken=None,
     matched=1_000_000.0,
     encoded_s=0.25,
     sent=1_000_000.1,

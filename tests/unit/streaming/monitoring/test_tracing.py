@@ -74,6 +74,7 @@ PUBLISHED = Published(
     size_bytes=100,
     partitions=1,
     errors={},
+    taken=None,
     matched=NOON + 0.75,
     encoded_s=0.01,
     sent=NOON + 0.8,

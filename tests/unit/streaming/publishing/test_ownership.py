@@ -125,9 +125,9 @@ def test_a_hundred_topics_that_are_deleted_at_once_do_not_end_the_job(broker: Br
     p = WithoutSpark(state(), SETTINGS, one, slots, topics, NAMES, careful=False)
     documents = [{"subscriber": subscriber, "pattern": {"x": [1]}} for subscriber in subscribers]
     for rows in ([change(n, f"id{n}", document) for n, document in enumerate(documents)], [event(0, {"x": 1})]):
-        p(Frame.of(rows, 1_000, slots.stage), 0)  # type: ignore[arg-type]  # a double
+        p(Frame.of(rows, 1_000, slots.stage), 0)
     broker.delete([NAMES.delivery_topic(subscriber) for subscriber in subscribers])
     broker.deleted.clear()
-    p(Frame.of([event(1, {"x": 1})], 1, slots.stage), 0)  # type: ignore[arg-type]  # a double
+    p(Frame.of([event(1, {"x": 1})], 1, slots.stage), 0)
     made = sorted(record.topic for record in broker.read() if record.topic != "status")
     assert made == (sorted(map(NAMES.delivery_topic, subscribers)) if create else ["dead"] * 100)

@@ -1,0 +1,101 @@
+"""Run epochs within Spark's callback: Spark plans a batch of its source, and its rows are read by the epochs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import DataFrame
+
+from streaming.driver.batches import ASK_EVERY_S, SparkBatches
+from streaming.driver.pipeline import Pipeline
+from streaming.driver.runs.epoch_run import EpochPlan
+from streaming.kafka.ends import TopicEnds
+from streaming.publishing.contract import TopicPartition
+from streaming.rows import Source, SourcePartition
+
+SPARK_PLANS_EVERY_S = 10.0
+PARTITIONS_EVERY_S = 1.0  # how often it looks for added ones
+SECONDS, IDLE_SECONDS = 2.0, 4.0  # of an open epoch; the longer one after some without records
+IDLE_AFTER = 2  # such epochs
+TURN_S = 0.001  # for whoever wants to stop between two epochs
+
+
+class EpochBatches(SparkBatches):
+    """Spark's callback: runs epochs for some seconds, then lets Spark plan its next batch.
+
+    While nothing was read behind that plan, Spark would find nothing to plan, so it goes on. Epochs are open, unless
+    `bounded` gives the most events and changes of each.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        topics: Mapping[Source, str],
+        ends: TopicEnds,
+        planned: Callable[[int], Mapping[TopicPartition, int]],
+        bounded: Mapping[Source, int] | None,
+    ) -> None:
+        super().__init__(pipeline)
+        self._topics = {topic: source for source, topic in topics.items()}
+        self._ends, self._planned, self._bounded = ends, planned, bounded
+        self._number = 0  # of epochs
+        self._idle = 0  # epochs without records, since the last one that had some
+        self._looked_s = 0.0  # monotonic: for added partitions
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        planned = self._by_source(self._planned(number))
+        until = time.monotonic() + SPARK_PLANS_EVERY_S
+        while True:
+            self._epoch()
+            if self._finished:
+                return
+            positions = self._pipeline.state.positions
+            if time.monotonic() > until and any(positions.get(at, 0) > end for at, end in planned.items()):
+                return
+            time.sleep(TURN_S)
+
+    def _epoch(self) -> None:
+        self._look_for_partitions()
+        plan = self._open() if self._bounded is None else self._up_to_the_end(self._bounded)
+        if plan is None:
+            time.sleep(ASK_EVERY_S)
+        else:
+            before = self._pipeline.state.positions
+            self._take(plan, self._number)
+            self._number += 1
+            self._idle = 0 if self._pipeline.state.positions != before else self._idle + 1
+            self._pipeline.state.looked_at = {**self._pipeline.state.looked_at, **(plan.ends or {})}
+        with self._turn:
+            if not self._finished:
+                self._rest()
+
+    def _open(self) -> EpochPlan:
+        return EpochPlan(SECONDS if self._idle < IDLE_AFTER else IDLE_SECONDS)
+
+    def _up_to_the_end(self, most: Mapping[Source, int]) -> EpochPlan | None:
+        """A bounded epoch of what is there now; None if that is nothing."""
+        positions, looked_at = self._pipeline.state.positions, self._pipeline.state.looked_at
+        behind = {
+            at: end
+            for at, end in self._by_source(self._ends() or {}).items()
+            if end > max(positions.get(at, 0), looked_at.get(at, 0))
+        }
+        if not behind:
+            return None
+        share = {source: max(1, n // sum(of == source for of, _ in positions)) for source, n in most.items()}
+        ends = {at: min(end, positions.get(at, 0) + share[at[0]]) for at, end in behind.items()}
+        return EpochPlan(0.0, ends)
+
+    def _look_for_partitions(self) -> None:
+        """Added partitions are read from their first record on."""
+        now = time.monotonic()
+        if now < self._looked_s + PARTITIONS_EVERY_S:
+            return
+        self._looked_s, state = now, self._pipeline.state
+        there = self._by_source(self._ends() or {})
+        if added := dict.fromkeys(there.keys() - state.positions.keys(), 0):
+            state.positions = {**state.positions, **added}
+
+    def _by_source(self, offsets: Mapping[TopicPartition, int]) -> dict[SourcePartition, int]:
+        return {(self._topics[topic], partition): offset for (topic, partition), offset in offsets.items()}

@@ -1,0 +1,259 @@
+"""Give one batch to tasks, again and again until it is done."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from matchers.contract.tables import Int64
+from streaming.documents import records
+from streaming.driver.attempts import RetryDeadline
+from streaming.driver.isolation import Isolation, WorkersLost, workers_lost
+from streaming.driver.limits.quotas import Wants, wants
+from streaming.driver.pipeline import Pipeline
+from streaming.errors import BrokerUnreachable, ExecutorLost, Unsettled, of_worker
+from streaming.log import logger
+from streaming.monitoring.reporting import Report
+from streaming.publishing.contract import TopicPartition
+from streaming.rows import (
+    EVENTS,
+    PACKED,
+    ConsumerRecord,
+    DeadLetter,
+    LookedAt,
+    Published,
+    ReadProgress,
+    Refusal,
+    Row,
+    SlotReport,
+    Source,
+    unpacked,
+)
+from streaming.worker.epoch import Epoch
+from streaming.worker.matching import Work
+from streaming.worker.publication import Publication
+from streaming.worker.shards import ORDER, SHIPPED
+
+log = logger("sluice.batch")
+
+# Made once: Spark would parse a text anew for every batch.
+OUTPUT = from_arrow_schema(PACKED)
+BETWEEN = from_arrow_schema(SHIPPED)
+
+Batch = TypeVar("Batch")
+
+
+@dataclass(frozen=True)
+class BatchRun(ABC, Generic[Batch]):
+    """Give one batch to tasks, and count in its report. `exact`: the timestamps are as Kafka has them."""
+
+    pipeline: Pipeline
+    number: int
+    report: Report
+    exact: bool = False
+
+    @abstractmethod
+    def tasks(self, batch: Batch) -> int:
+        """The number of tasks, each with its slot, for this batch."""
+
+    @abstractmethod
+    def frame(self, batch: Batch, n: int) -> DataFrame:
+        """What n tasks get of Spark."""
+
+    @abstractmethod
+    def epoch(self, batch: Batch, n: int) -> Epoch | None:
+        """What n tasks read themselves."""
+
+    @abstractmethod
+    def events(self, batch: Batch) -> Batch:
+        """The same without the changes."""
+
+    @abstractmethod
+    def partitions(self) -> Iterable[TopicPartition]:
+        """All partitions that the batch has."""
+
+    @abstractmethod
+    def places(self, batch: Batch) -> Int64:
+        """The places of the rows, as `Isolation` takes them, found without a worker. Raises Misread."""
+
+    @abstractmethod
+    def only(self, batch: Batch, places: Int64) -> Batch:
+        """The rows in these places, which are contiguous."""
+
+    @abstractmethod
+    def records(self, batch: Batch) -> Iterator[tuple[Source, ConsumerRecord]]:
+        """The records, read by the driver. Raises Misread unless the timestamps are exact."""
+
+    def pieces(self, batch: Batch) -> Iterator[Sequence[Row]]:
+        """The workers' rows, piece by piece. Consume each before the next."""
+        return self.isolation().pieces(batch, self.pipeline.careful)
+
+    def isolation(self) -> Isolation[Batch, Row]:
+        return Isolation(self._published, self._measured, self.only, self._aside)
+
+    def _published(self, batch: Batch) -> list[Row]:
+        """Publish a batch, again and again, until no task lacks a topic, and none was fenced; returns the other rows of
+        the workers. What was published meanwhile is dropped from the batch by its offsets.
+
+        Raises Misread unless the timestamps are exact; WorkersLost, JobError, or our own error.
+        """
+        n = self.tasks(batch)
+        done: list[Row] = []
+        wanted: Wants = Counter()  # at the last attempt
+        deadline = RetryDeadline()
+        while True:
+            before = self.pipeline.state.positions
+            try:
+                before_it, wanted = wanted, self._wanted(batch, n)
+                self.pipeline.delivery_quota.count(before_it - wanted)  # that was published meanwhile
+                publication = self.pipeline.slots.work(
+                    n,
+                    self.pipeline.state.version,
+                    self.pipeline.missing_topics.topics(),
+                    self.pipeline.outputs.unusual(),
+                    self.pipeline.delivery_quota.of(wanted),
+                    self.exact,
+                )
+                rows = self._stage(batch, n, publication)
+            except Exception as error:
+                self.pipeline.reached(self.pipeline.slots.settle(self._own(), self.partitions()))
+                self.report.counts["unreported"] += sum(self.pipeline.state.positions.values()) - sum(before.values())
+                if not isinstance(error, Unsettled) or deadline.ends(self.pipeline.state.positions != before):
+                    raise
+                log.warning("a task could not publish, trying again", reason=str(error))
+                self.report.counts["transactions_aborted"] += not isinstance(error, ExecutorLost)
+                deadline.pause()
+                continue
+            missing = self.took(rows)
+            if not missing:
+                self.pipeline.delivery_quota.count(wanted)
+                self._looked_at(rows)
+                return done + [row for row in rows if not isinstance(row, SlotReport | Published | LookedAt)]
+            if deadline.ends(self.pipeline.state.positions != before):
+                raise BrokerUnreachable(f"{min(missing)} was made, but tasks do not find it")
+            done += _progress_of_events(rows)  # the rest comes again
+            deadline.pause()
+            self.pipeline.outputs.refresh()
+            self.pipeline.missing_topics.add(self.pipeline.outputs.missing(missing))
+
+    def took(self, rows: Sequence[Row]) -> set[str]:
+        """Take note of what tasks have published; returns the topics that they lack."""
+        reports = [row for row in rows if isinstance(row, SlotReport)]
+        self.pipeline.slots.take(reports)
+        for row in rows:
+            if isinstance(row, Published):
+                self.report.add_task(row)
+                self.pipeline.state.seen = self.pipeline.state.seen.plus(row.met, row.attributes, row.batches)
+        reached = {(self.pipeline.names.events, row.partition): row.offset + 1 for row in _progress_of_events(rows)}
+        self.pipeline.slots.committed(reached)
+        self.pipeline.reached(reached)
+        return {topic for report in reports for topic in report.missing}
+
+    def _looked_at(self, rows: Sequence[Row]) -> None:
+        if looked := {(row.source, row.partition): row.offset for row in rows if isinstance(row, LookedAt)}:
+            self.pipeline.state.looked_at = {**self.pipeline.state.looked_at, **looked}  # as in `Pipeline.reached`
+
+    def _wanted(self, batch: Batch, n: int) -> Wants:
+        """The deliveries that subscribers would get without a quota; not counted where there is none."""
+        if not self.pipeline.delivery_quota.most:
+            return Counter()
+        return wants(self._stage(self.events(batch), n, None))
+
+    def _own(self) -> list[tuple[str, int]]:
+        """The partitions whose offsets the driver commits."""
+        topic = self.pipeline.names.subscriptions
+        return [(topic, partition) for partition in self.pipeline.state.subscription_offsets()]
+
+    def _stage(self, batch: Batch, n: int, publication: Publication | None) -> list[Row]:
+        """The rows of at most n tasks, which publish, or count deliveries without a publication."""
+        self._begin("prepare")
+        with self.report.stage("prepare"):
+            epoch = self.epoch(batch, n)
+            works = [
+                replace(work, publication=publication, epoch=epoch)
+                for work in self.pipeline.state.work(self.pipeline.settings, self.report.false_positives)
+            ]
+        self._begin("match")
+        self._describe("match and publish" if publication else "count deliveries")
+        with self.report.stage("match"):
+            try:
+                return unpacked(self._in_time(_answers(self.frame(batch, n), works, n)))
+            except (PySparkException, Py4JJavaError) as error:
+                cause = self.cause(error)
+                self.report.counts["workers_lost"] += isinstance(cause, WorkersLost | ExecutorLost)
+                raise cause from error
+
+    def cause(self, error: Exception) -> Exception:
+        """Why a job of Spark failed."""
+        return of_worker(str(error)) or workers_lost(str(error)) or error
+
+    def _in_time(self, answers: DataFrame) -> pa.Table:
+        """The answers of tasks. Raises WorkersLost if they take too long, and what Spark raises."""
+        if self.pipeline.time_limit is None:
+            return answers.toArrow()
+        with self.pipeline.time_limit.watched() as cancelled:
+            try:
+                return answers.toArrow()
+            except (PySparkException, Py4JJavaError) as error:
+                if not cancelled.is_set():
+                    raise
+                self.report.counts["workers_lost"] += 1
+                self.report.counts["workers_hung"] += 1
+                raise WorkersLost("workers did not answer in time, and were killed", again=True) from error
+
+    def _measured(self, batch: Batch) -> Int64:
+        self._begin("measure")
+        self._describe("measure")
+        with self.report.stage("measure"):
+            return self.places(batch)
+
+    def _aside(self, batch: Batch, reason: str) -> list[Row]:
+        """The dead letter of a row that kills workers. Raises Misread."""
+        detail = f"no worker survives it ({reason})"
+        rows: list[Row] = []
+        for source, record in self.records(batch):
+            if source == EVENTS:
+                rows.append(DeadLetter(record, records.POISON_EVENT, detail))
+            else:
+                rows.append(Refusal(record, record.key.decode(errors="replace") if record.key else None, detail))
+            rows.append(
+                ReadProgress(
+                    source=source,
+                    partition=record.partition,
+                    offset=record.offset,
+                    records=1,
+                    size_bytes=0,
+                    timestamp_ms=None,
+                )
+            )
+        return rows
+
+    def _begin(self, stage: str) -> None:
+        self.pipeline.observer.doing(self.number, stage)
+
+    def _describe(self, job: str) -> None:
+        self.pipeline.describe(f"batch {self.number}: {job}")
+
+
+def _answers(batch: DataFrame, works: Sequence[Work], n: int) -> DataFrame:
+    """The packed rows of n tasks: those that match the batch, or those that get what the tasks of shards match."""
+    first, *others = works
+    if not others:
+        return batch.mapInArrow(first, OUTPUT)
+    shards = reduce(lambda one, other: one.union(other), (batch.mapInArrow(work.ship, BETWEEN) for work in works))
+    together = shards.repartition(n, "source", "partition").sortWithinPartitions(*ORDER)
+    return together.mapInArrow(replace(first, parts=()).publish, OUTPUT)
+
+
+def _progress_of_events(rows: Iterable[Row]) -> list[ReadProgress]:
+    return [row for row in rows if isinstance(row, ReadProgress) and row.source == EVENTS]

@@ -1,0 +1,143 @@
+"""Give one epoch to tasks: an open one, which ends by time, or a bounded one, which ends at offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from matchers.contract.tables import Int64
+from streaming.driver import sources
+from streaming.driver.isolation import ranges
+from streaming.driver.runs.batch_run import BatchRun
+from streaming.publishing.connection.client import Client
+from streaming.publishing.contract import TopicPartition
+from streaming.reading.contract import Position
+from streaming.reading.fetcher import Fetcher
+from streaming.rows import EVENTS, ConsumerRecord, Row, Source, SourcePartition, consumer_records
+from streaming.worker.epoch import Epoch
+
+EVENTS_PER_TASK_S = 40_000.0  # that are worth one task more
+CHANGES_AFTER_S = 0.1
+# What a transaction costs broker and task, and for each partition that it writes to. A task spends a share of a core at
+# most, as far as these pauses allow.
+TRANSACTION_S, PARTITION_S, SHARE = 0.004, 0.000_1, 0.2
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25
+MOST_EVENTS, EVENTS_PER_PARTITION = 10_000, 25  # of a transaction; for each partition that it writes to
+MOST_ISOLATED = 10_000  # records of a partition, in a search for those that kill workers
+POLL_S = 0.5
+
+
+class EpochPlan(NamedTuple):
+    """An epoch that is to come."""
+
+    seconds: float  # of an open one, at most
+    ends: Mapping[SourcePartition, int] | None = None  # of a bounded one: the offsets to stop before
+
+
+@dataclass(frozen=True)
+class EpochReading:
+    """What epochs read, and the limits."""
+
+    spark: SparkSession
+    topics: Mapping[Source, str]
+    client: Callable[[], Client]  # a new one, for the driver's own fetchers
+    most_events: int  # of a transaction, and of a bounded epoch
+    most_changes: int
+
+    _seeds: dict[int, DataFrame] = field(default_factory=dict, init=False)
+
+    def seeds(self, n: int) -> DataFrame:
+        """A row for each of n tasks."""
+        if n not in self._seeds:
+            self._seeds[n] = self.spark.range(0, n, 1, n).toDF("id")
+        return self._seeds[n]
+
+
+@dataclass(frozen=True)
+class EpochRun(BatchRun[EpochPlan]):
+    """A batch is an epoch. What precedes its ends is read from the positions of the state on."""
+
+    exact: bool = True
+    reading: EpochReading = field(kw_only=True)
+
+    def pieces(self, batch: EpochPlan) -> Iterator[Sequence[Row]]:
+        return self.isolation().pieces(batch, self.pipeline.careful and batch.ends is not None)
+
+    def tasks(self, batch: EpochPlan) -> int:
+        last, partitions = self.pipeline.last, sum(source == EVENTS for source, _ in self.pipeline.state.positions)
+        rate = last.events / max(0.001, last.ended - last.start) if last is not None else 0.0
+        return max(1, min(self.pipeline.tasks, partitions, 1 + int(rate // EVENTS_PER_TASK_S)))
+
+    def frame(self, batch: EpochPlan, n: int) -> DataFrame:
+        return self.reading.seeds(n)
+
+    def epoch(self, batch: EpochPlan, n: int) -> Epoch:
+        pipeline, last = self.pipeline, self.pipeline.last
+        written = last.partitions if last is not None else 0
+        most = min(self.reading.most_events, max(MOST_EVENTS, EVENTS_PER_PARTITION * written))
+        return Epoch(
+            tasks=n,
+            topics=self.reading.topics,
+            ends=batch.ends,
+            seconds=batch.seconds,
+            changes_after_s=CHANGES_AFTER_S,
+            pause_s=min(max(SHORTEST_PAUSE_S, (TRANSACTION_S + PARTITION_S * written) / SHARE), LONGEST_PAUSE_S),
+            most_events=sources.events_per_batch(most, pipeline.state),
+            most_changes=self.reading.most_changes,
+        )
+
+    def events(self, batch: EpochPlan) -> EpochPlan:
+        assert batch.ends is not None, "what is counted before it is published has an end"
+        return batch._replace(ends={at: end for at, end in batch.ends.items() if at[0] == EVENTS})
+
+    def partitions(self) -> Iterable[TopicPartition]:
+        return [(self.reading.topics[source], p) for source, p in self.pipeline.state.positions]
+
+    def places(self, batch: EpochPlan) -> Int64:
+        """Of an open epoch: of the records that are there now, up to MOST_ISOLATED offsets of each partition."""
+        places = [np.empty((0, 4), np.int64)]
+        for rows in self._read(batch):
+            lengths = [pc.fill_null(pc.binary_length(rows[name]), 0) for name in ("key", "value")]
+            columns = [*(rows[name] for name in ("source", "partition", "offset")), pc.add(*lengths)]
+            places.append(np.column_stack([np.asarray(column).astype(np.int64) for column in columns]))
+        found = np.concatenate(places)
+        return found[np.lexsort(found.T[::-1])]
+
+    def only(self, batch: EpochPlan, places: Int64) -> EpochPlan:
+        return batch._replace(ends={(Source(source), p): last + 1 for source, p, _, last in ranges(places)})
+
+    def records(self, batch: EpochPlan) -> Iterator[tuple[Source, ConsumerRecord]]:
+        for rows in self._read(batch):
+            yield from zip(map(Source, rows["source"].to_pylist()), consumer_records(rows), strict=True)
+
+    def _read(self, batch: EpochPlan) -> Iterator[pa.RecordBatch]:
+        """The records, read by the driver."""
+        positions, topics = self.pipeline.state.positions, self.reading.topics
+        ends = batch.ends
+        if ends is None:
+            ends = {at: position + MOST_ISOLATED for at, position in positions.items()}
+        begins = {at: positions.get(at, 0) for at, end in ends.items() if positions.get(at, 0) < end}
+        fetcher = Fetcher(
+            self.reading.client(),
+            {topic: source for source, topic in topics.items()},
+            {(topics[source], p): Position(offset) for (source, p), offset in begins.items()},
+            ends={(topics[source], p): ends[source, p] for source, p in begins},
+        )
+        with closing(fetcher):
+            while not fetcher.is_done():
+                read = fetcher.poll(POLL_S)
+                if read is not None:
+                    yield read.rows
+                elif (
+                    batch.ends is None
+                    and fetcher.log_ends.keys() >= fetcher.positions.keys()
+                    and not fetcher.is_behind()
+                ):
+                    return

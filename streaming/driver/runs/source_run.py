@@ -1,0 +1,120 @@
+"""Give a batch of Spark's source to tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+
+import numpy as np
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from matchers.contract.tables import Int64
+from streaming.driver.isolation import ranges
+from streaming.driver.runs.batch_run import BatchRun
+from streaming.driver.runs.rereading import Misread, misread
+from streaming.log import logger
+from streaming.publishing.contract import TopicPartition
+from streaming.rows import (
+    EVENTS,
+    SPARK_IS_RIGHT_FROM_MS,
+    ConsumerRecord,
+    MisreadTimes,
+    Row,
+    Source,
+    SourcePartition,
+    consumer_records,
+)
+
+log = logger("sluice.batch")
+
+BEYOND_SPARK = "a record has one beyond those that Spark knows"
+OF_ANOTHER_CALENDAR = "a record has one that Spark takes for another calendar's or zone's"
+SMALL_TASK_ROWS = 2_000  # that are worth one task more
+ROWS_PER_PARTITION = 25  # likewise, for each partition that each task writes to
+
+
+@dataclass(frozen=True)
+class SourceRun(BatchRun[DataFrame]):
+    """A batch of Spark's source. Spark distorts some timestamps: then the driver reads the batch again."""
+
+    # The partitions of both topics that a batch reads, by its number.
+    planned: Callable[[int], Iterable[TopicPartition]] = lambda number: ()
+    # The rows of a batch, by its number, from some positions on, without Spark (`rereading.Rereading`).
+    reread: Callable[[int, Mapping[SourcePartition, int]], Iterable[pa.Table]] | None = None
+
+    def pieces(self, batch: DataFrame) -> Iterator[Sequence[Row]]:
+        try:
+            yield from super().pieces(batch)
+        except Misread as reason:
+            if self.reread is None:
+                raise
+            fields = {"batch": self.number, "reason": str(reason)}
+            log.warning("Spark cannot read all timestamps, so the driver reads the batch", **fields)
+            isolation = replace(self, exact=True).isolation()
+            for table in self.reread(self.number, dict(self.pipeline.state.positions)):
+                yield from isolation.pieces(batch.sparkSession.createDataFrame(table), careful=False)
+
+    def tasks(self, batch: DataFrame) -> int:
+        """As many as for a batch like the last one.
+
+        Every slot has records for nearly every partition, and the broker works about 0.2 ms for each partition of a
+        transaction. With a thousand topics that is more than a task of 10,000 events.
+        """
+        last = self.pipeline.last
+        if self.exact or last is None:
+            return 1
+        return min(self.pipeline.tasks, 1 + last.rows // max(SMALL_TASK_ROWS, ROWS_PER_PARTITION * last.partitions))
+
+    def frame(self, batch: DataFrame, n: int) -> DataFrame:
+        return batch.coalesce(n)
+
+    def epoch(self, batch: DataFrame, n: int) -> None:
+        return None
+
+    def events(self, batch: DataFrame) -> DataFrame:
+        return batch.filter(f"source = {EVENTS:d}")
+
+    def partitions(self) -> Iterable[TopicPartition]:
+        return self.planned(self.number)
+
+    def places(self, batch: DataFrame) -> Int64:
+        size = reduce(lambda a, b: a + b, (f.coalesce(f.length(name), f.lit(0)) for name in ("key", "value")))
+        try:
+            table = batch.select("source", "partition", "offset", size.cast("long").alias("bytes")).toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            if misread(str(error)):
+                raise Misread(BEYOND_SPARK) from error
+            raise
+        positions = self.pipeline.state.positions
+        places = np.column_stack([table[name].to_numpy().astype(np.int64) for name in table.column_names])
+        places = places[[offset >= positions.get((s, p), 0) for s, p, offset, _ in places.tolist()]]
+        return places[np.lexsort(places.T[::-1])]
+
+    def only(self, batch: DataFrame, places: Int64) -> DataFrame:
+        among = (
+            (f.col("source") == source) & (f.col("partition") == partition) & f.col("offset").between(first, last)
+            for source, partition, first, last in ranges(places)
+        )
+        return batch.filter(reduce(or_, among, f.lit(False)))
+
+    def records(self, batch: DataFrame) -> Iterator[tuple[Source, ConsumerRecord]]:
+        for table in batch.toArrow().to_batches():
+            for source, record in zip(table["source"].to_pylist(), consumer_records(table), strict=True):
+                if not self.exact and record.timestamp_ms < SPARK_IS_RIGHT_FROM_MS:
+                    raise Misread(OF_ANOTHER_CALENDAR)
+                yield Source(source), record
+
+    def took(self, rows: Sequence[Row]) -> set[str]:
+        missing = super().took(rows)
+        if not self.exact and any(isinstance(row, MisreadTimes) for row in rows):
+            raise Misread(OF_ANOTHER_CALENDAR)
+        return missing
+
+    def cause(self, error: Exception) -> Exception:
+        return Misread(BEYOND_SPARK) if not self.exact and misread(str(error)) else super().cause(error)

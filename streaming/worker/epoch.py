@@ -1,0 +1,183 @@
+"""Read the records of a task without Spark: fetch from the task's partitions again and again, until the epoch ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from streaming.publishing.connection.client import Client
+from streaming.reading import warm_up
+from streaming.reading.contract import Position
+from streaming.reading.fetcher import Fetcher
+from streaming.rows import EVENTS, SUBSCRIPTIONS, RowKind, Source, SourcePartition
+from streaming.worker.settings import TaskSettings
+
+MOST_BYTES = 32 << 20  # of the events of a transaction; a single answer of a broker may have more
+LONGEST_POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What the tasks of one Spark job read: task i of n the partitions p of the events topic with p mod n = i, and
+    task 0 the changes, which it passes on after its last events.
+
+    Without `ends` it ends after `seconds`, or earlier if there are changes, or if a task cannot publish. Every task
+    fetches the changes too, to notice them. A bounded epoch reads the partitions of `ends` up to those offsets.
+    """
+
+    tasks: int
+    topics: Mapping[Source, str]
+    ends: Mapping[SourcePartition, int] | None = None
+    seconds: float = 2.0
+    changes_after_s: float = 0.1  # so soon it ends at the earliest
+    pause_s: float = 0.02  # between two transactions of a task, unless so many events wait:
+    most_events: int = 10_000  # of a transaction
+    most_changes: int = 20_000
+
+    def records(self, settings: TaskSettings, positions: Mapping[SourcePartition, int]) -> Iterator[pa.RecordBatch]:
+        """The records (rows.INPUT) from the positions on. Those of a batch are of one topic, and become a transaction.
+
+        Raises JobError.
+        """
+        number = _task() % self.tasks
+        mine = {at: offset for at, offset in positions.items() if self._is_of(number, at)}
+        if not mine:
+            return
+        if self.ends is not None:
+            mine = {at: offset for at, offset in mine.items() if offset < self.ends.get(at, 0)}
+        with self._fetching(settings, mine) as fetcher:
+            yield from self._bounded(fetcher) if self.ends is not None else self._until_it_ends(fetcher, number)
+
+    def looked_at(self, settings: TaskSettings) -> Iterator[Mapping[str, Any]]:
+        """LOOKED rows, once all `records` are done."""
+        if self.ends is None:
+            number, sources = _task() % self.tasks, {topic: source for source, topic in self.topics.items()}
+            for (topic, partition), position in _fetcher(*_address(settings)).positions.items():
+                at = sources[topic], partition
+                if at[0] == EVENTS or number == 0:
+                    yield {"kind": RowKind.LOOKED, "source": at[0], "partition": partition, "offset": position.offset}
+
+    def _is_of(self, number: int, at: SourcePartition) -> bool:
+        if at[0] == SUBSCRIPTIONS:
+            return number == 0 or self.ends is None
+        return at[1] % self.tasks == number
+
+    @contextmanager
+    def _fetching(self, settings: TaskSettings, positions: Mapping[SourcePartition, int]) -> Iterator[Fetcher]:
+        """The fetcher of this process, which goes on where the last epoch has ended, if it can."""
+        fetcher = _fetcher(*_address(settings))
+        ends = {(self.topics[source], p): offset for (source, p), offset in (self.ends or {}).items()}
+        try:
+            fetcher.assign(
+                {topic: source for source, topic in self.topics.items()},
+                {(self.topics[source], p): Position(offset) for (source, p), offset in positions.items()},
+                ends,
+            )
+            yield fetcher
+        except Exception:
+            _fetcher.cache_clear()
+            fetcher.close()
+            raise
+
+    def _bounded(self, fetcher: Fetcher) -> Iterator[pa.RecordBatch]:
+        while not fetcher.is_done():
+            read = fetcher.poll(LONGEST_POLL_S)
+            for rows in () if read is None else _by_source(read.rows):
+                yield from _pieces(rows, self.most_events)
+
+    def _until_it_ends(self, fetcher: Fetcher, number: int) -> Iterator[pa.RecordBatch]:
+        """While more is waiting, a transaction gathers up to `most_events` from several answers for as long as the
+        pause lasts. So it has the more events the more it costs."""
+        began = time.monotonic()
+        until, due = began + self.seconds, 0.0
+        events, changes = Gathered(), Gathered()
+        while True:
+            if not fetcher.is_behind():  # a broker would answer for each event
+                _sleep(min(due, until) - time.monotonic())
+            now = time.monotonic()
+            read = fetcher.poll(max(0.0, min(until, due if events.rows else until) - now))
+            for rows in () if read is None else _by_source(read.rows):
+                (changes if rows["source"][0].as_py() == SUBSCRIPTIONS else events).add(rows)
+            if changes.rows:
+                until = min(until, began + self.changes_after_s)
+            now = time.monotonic()
+            is_over = now >= until or changes.rows >= self.most_changes
+            is_full = events.rows >= self.most_events or events.bytes >= MOST_BYTES
+            if events.rows and (is_full or is_over or now >= due):
+                due = now + self.pause_s
+                yield from events.taken(self.most_events)
+                is_over |= time.monotonic() >= until
+            if is_over:
+                break
+        if number == 0:
+            left = self.most_changes
+            for rows in changes.taken(self.most_events):
+                yield rows[:left]
+                if (left := left - len(rows)) <= 0:
+                    break
+
+
+@dataclass
+class Gathered:
+    """Batches of one topic that wait to be passed on."""
+
+    rows: int = 0
+    bytes: int = 0
+    _batches: list[pa.RecordBatch] = field(default_factory=list)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self._batches.append(rows)
+        self.rows += len(rows)
+        self.bytes += rows.nbytes
+
+    def taken(self, most: int) -> Iterator[pa.RecordBatch]:
+        """All of them, cut to at most so many rows; none is left."""
+        batches, self._batches, self.rows, self.bytes = self._batches, [], 0, 0
+        if batches:
+            yield from _pieces(batches[0] if len(batches) == 1 else pa.concat_batches(batches), most)
+
+
+def warm(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Load the kernels that read records in this process, and return nothing."""
+    for _ in batches:
+        pass
+    warm_up.compile()
+    return iter(())
+
+
+def _pieces(rows: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    return (rows[begin : begin + most] for begin in range(0, len(rows), most))
+
+
+def _by_source(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    sources = np.unique(np.asarray(rows["source"])).tolist()
+    return (rows if len(sources) == 1 else rows.filter(pc.equal(rows["source"], source)) for source in sources)
+
+
+def _sleep(seconds: float) -> None:
+    if seconds > 0:
+        time.sleep(seconds)
+
+
+def _task() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
+
+
+def _address(settings: TaskSettings) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return settings.bootstrap_servers, tuple(settings.options.items())
+
+
+@lru_cache(1)
+def _fetcher(bootstrap_servers: str, options: tuple[tuple[str, str], ...]) -> Fetcher:
+    """The fetcher of this process: on the connections of its slots nothing may wait."""
+    return Fetcher(Client(bootstrap_servers, dict(options)), {}, {})

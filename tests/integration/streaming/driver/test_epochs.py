@@ -1,0 +1,94 @@
+"""Tasks that read the records themselves: a job without batches of Spark delivers each event once, whatever dies."""
+
+from __future__ import annotations
+
+import json
+import signal
+import urllib.request
+from collections import Counter
+
+import orjson
+from confluent_kafka import Producer
+
+from rig.processes import kill
+from streaming.kafka.topics import Topics
+from tests.integration.conftest import CommandLine
+from tests.integration.running import Job, job, lines, records, subscription
+from tests.support.patience import PATIENCE_S
+
+DAEMON = "\0streaming.worker.daemon\0"
+DIRECT = ("-s", "events.reading=direct")
+
+
+def write(kafka: str, topic: str, begin: int, end: int, **client: str) -> None:
+    """Events of two partitions, in a transaction."""
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": f"{topic}.writer", **client})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    for n in range(begin, end):
+        producer.produce(topic, json.dumps({"n": n}).encode(), partition=n % 2)
+    producer.commit_transaction(PATIENCE_S)
+
+
+def numbers(kafka: str, topic: str) -> Counter[int]:
+    return Counter(orjson.loads(record.value)["n"] for record in records(kafka, topic))
+
+
+def status(running: Job) -> dict[str, object]:
+    (url,) = {line["monitoring"] for line in running.lines if line["event"] == "running"}
+    with urllib.request.urlopen(f"{url}/status.json", timeout=PATIENCE_S) as answer:
+        found: dict[str, object] = json.loads(answer.read())
+    return found
+
+
+def test_events_are_delivered_once_while_workers_and_the_job_are_killed(sluice: CommandLine, kafka: str) -> None:
+    events, to = f"{sluice.name}.events", f"{sluice.name}.to.alice"
+    sluice("topics", "create", "--partitions", "2")
+    with job(sluice, *DIRECT) as running:
+        running.running()
+        sluice("subscribe", "--wait", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+        write(kafka, events, 0, 1_000)
+        running.until("done", lambda: running.total("events") == 1_000)
+        # Behind the last events are the ends of transactions, which hold none.
+        running.until("at the end", lambda: {lag["records"] for lag in status(running)["lag"]} == {0})  # type: ignore[attr-defined]
+        for begin in (1_000, 2_000):
+            kill([one for one in running.processes() if DAEMON in one.command])
+            write(kafka, events, begin, begin + 1_000)
+            running.until("delivered", lambda end=begin + 1_000: len(numbers(kafka, to)) == end)
+        sluice("unsubscribe", "a", "--wait")
+        write(kafka, events, 3_000, 3_010)
+        running.until("done with what nobody gets", lambda: running.total("events") >= 1_010)
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == 0
+    assert numbers(kafka, to) == Counter(range(3_000))
+    with job(sluice, *DIRECT, fresh=True) as running:
+        running.running()
+        sluice("subscribe", "--wait", stdin=lines(subscription("b", "bob", n=[{"exists": True}])))
+        write(kafka, events, 4_000, 5_000)
+        topics = Topics(kafka, {})
+        running.until("publishing", lambda: any(high for _, _, high in topics.offsets(f"{sluice.name}.to.bob")))
+        running.process.send_signal(signal.SIGKILL)
+        running.ended()
+    write(kafka, events, 5_000, 6_000)
+    with job(sluice) as running:  # both ways of reading go on from the same offsets
+        running.running()
+        running.until("delivered", lambda: len(numbers(kafka, f"{sluice.name}.to.bob")) == 2_000)
+    assert numbers(kafka, f"{sluice.name}.to.bob") == Counter(range(4_000, 6_000))
+    assert numbers(kafka, to) == Counter(range(3_000))
+
+
+def test_quotas_and_shards_have_bounded_epochs(sluice: CommandLine, kafka: str) -> None:
+    sluice("topics", "create", "--partitions", "2")
+    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+    flags = ("-s", "quotas.deliveries_per_second=10", "-s", "quotas.over=drop", "-s", "matching.shards=2")
+    with job(sluice, *DIRECT, *flags) as running:
+        running.running()
+        sluice("subscribe", "--wait", stdin=lines(subscription("b", "bob", n=[{"exists": True}])))
+        producer = Producer({"bootstrap.servers": kafka})
+        for n in range(40):  # two seconds, twenty events each
+            at_ms = 1_700_000_000_000 + 1_000 * (n % 2)
+            producer.produce(f"{sluice.name}.events", json.dumps({"n": n}).encode(), partition=0, timestamp=at_ms)
+        assert producer.flush(PATIENCE_S) == 0
+        running.until("done", lambda: running.total("events") == 40)
+        assert running.total("over_quota") == 40
+    assert numbers(kafka, f"{sluice.name}.to.alice") == numbers(kafka, f"{sluice.name}.to.bob") == Counter(range(20))

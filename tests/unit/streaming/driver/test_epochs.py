@@ -1,0 +1,346 @@
+"""The driver runs epochs, whose tasks read their records themselves: nothing is lost or twice, whatever ends them.
+
+Connections to brokers, requests and answers are real; Spark, slots, sockets, brokers and the clock are not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from streaming.driver import attempts, epoch_batches
+from streaming.driver.epoch_batches import EpochBatches
+from streaming.driver.limits.quotas import DeliveryQuota
+from streaming.driver.runs import epoch_run
+from streaming.driver.runs.epoch_run import EpochPlan, EpochReading, EpochRun
+from streaming.publishing.connection.client import Client
+from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, SourcePartition
+from streaming.worker import epoch as reading
+from streaming.worker import matching
+from streaming.worker.compiling import compile_changes
+from streaming.worker.matches import EventMatching, Matches
+from tests.support.doubles.fetch_brokers import FetchBrokers, Log
+from tests.support.doubles.spark_double import Tasks
+from tests.support.doubles.stage import ALICE, BOB, NAMES, ListSink, Reports, headers_of, pipeline, published, slots_of
+from tests.support.doubles.wire import HOSTS, PORT, Wire
+
+TOPICS = {EVENTS: NAMES.events, SUBSCRIPTIONS: NAMES.subscriptions}
+ADDRESS = ",".join(f"{host}:{PORT}" for host in HOSTS.values())
+A, B, C = (EVENTS, 0), (EVENTS, 1), (SUBSCRIPTIONS, 0)
+SHORT, LONG = EpochPlan(1.0), EpochPlan(60.0)
+
+
+class Died(BaseException):
+    """A worker did."""
+
+
+class Stage:
+    """A pipeline of epochs over two partitions of events and one of changes."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, absent: set[str] | None = None) -> None:
+        self.brokers, self.sink = FetchBrokers(), ListSink()
+        self.logs = {A: Log(0), B: Log(1), C: Log(0)}
+        self.brokers.partition_logs |= {(TOPICS[source], p): log for (source, p), log in self.logs.items()}
+        Wire(self.brokers).install(patch)
+        for module in (reading, epoch_batches, attempts):
+            patch.setattr(module, "time", self.brokers)
+        self.pipeline = pipeline(self.sink, absent)
+        self.pipeline.state.positions = dict.fromkeys(self.logs, 0)
+        self.slots = slots_of(self.pipeline)
+        self.reports = Reports()
+        self.pipeline.observer = self.reports
+        self.tasks_of_jobs: list[int] = []
+        limits = {"most_events": 100_000, "most_changes": 20_000}
+        spark: Any = SimpleNamespace(range=self._seeds)
+        self.pipeline.run = partial(
+            EpochRun, reading=EpochReading(spark, TOPICS, lambda: Client(ADDRESS, {}), **limits)
+        )
+        patch.setattr(reading, "_address", lambda settings: (ADDRESS, ()))
+
+    def _seeds(self, begin: int, end: int, step: int, n: int) -> Any:
+        return SimpleNamespace(toDF=lambda name: Tasks([list] * n, self._run))
+
+    def _run(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        self.tasks_of_jobs.append(len(tasks))
+        try:
+            return self.slots.stage(tasks)
+        except Died as died:
+            raise PySparkException("java.io.EOFException") from died
+
+    def event(self, at: SourcePartition, *values: Any) -> None:
+        log = self.logs[at]
+        found = [ConsumerRecord(0, log.end + n, 1_000, None, json.dumps(v).encode()) for n, v in enumerate(values)]
+        log.append(found)
+
+    def change(self, id: str, document: Mapping[str, Any] | None) -> None:
+        value = None if document is None else json.dumps({"id": id, **document}).encode()
+        self.logs[C].append([ConsumerRecord(0, self.logs[C].end, 1_000, id.encode(), value)])
+
+    def step(self, plan: EpochPlan = SHORT) -> list[str]:
+        """Run an epoch; the deliveries, statuses and dead letters, as "topic id" with the id of the event."""
+        before = len(self.sink.transactions)
+        self.pipeline(plan, 0)
+        return self.seen(before)
+
+    def seen(self, before: int = 0) -> list[str]:
+        sent = [record for records, _ in self.sink.transactions[before:] for record in records]
+        return [f"{r.topic} {headers_of(r).get('ce_id', r.key or b'').decode()}" for r in sent]
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    reading._fetcher.cache_clear()
+    yield Stage(monkeypatch)
+    if reading._fetcher.cache_info().currsize:
+        reading._fetcher(ADDRESS, ()).close()
+        reading._fetcher.cache_clear()
+
+
+def poison(patch: pytest.MonkeyPatch, *values: bytes) -> None:
+    """These events kill whoever matches them."""
+    match = EventMatching.__call__
+
+    def deadly(self: EventMatching, rows: pa.RecordBatch) -> Matches:
+        if {*values} & {*rows["value"].to_pylist()}:
+            raise Died
+        return match(self, rows)
+
+    patch.setattr(EventMatching, "__call__", deadly)
+
+
+def test_events_meet_the_state_before_the_changes_of_their_epoch(stage: Stage) -> None:
+    stage.change("a", ALICE)
+    stage.event(A, {"x": 1})
+    assert stage.step(LONG) == ["status a"]
+    stage.event(B, {"x": 1}, {"x": 2})
+    assert stage.step() == ["to.alice events-1-0"]
+    assert stage.pipeline.state.positions == {A: 1, B: 2, C: 1}
+    assert [report.events for report in stage.reports.seen] == [1, 2]
+
+
+def test_a_change_ends_an_epoch_whatever_its_length(stage: Stage) -> None:
+    began = stage.brokers.now
+    stage.change("a", ALICE)
+    stage.step(LONG)
+    assert stage.brokers.now - began < 1.0
+
+
+def test_partitions_are_dealt_to_as_many_tasks_as_events_come(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.pipeline.tasks = 2
+    stage.change("b", BOB)
+    stage.step(LONG)
+    monkeypatch.setattr(epoch_run, "EVENTS_PER_TASK_S", 1e-9)
+    stage.event(A, {"x": 1})
+    stage.event(B, {"x": 1})
+    assert sorted(stage.step()) == ["to.bob events-0-0", "to.bob events-1-0"]
+    stage.event(A, {"x": 1})
+    stage.event(B, {"x": 1})
+    assert sorted(stage.step()) == ["to.bob events-0-1", "to.bob events-1-1"]
+    assert stage.tasks_of_jobs == [1, 1, 2]
+
+
+def test_after_a_death_the_epoch_comes_again_and_what_was_committed_does_not(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.change("b", BOB)
+    stage.step(LONG)
+    deaths = iter([True, False])
+    match = EventMatching.__call__
+
+    def dies_once(self: EventMatching, rows: pa.RecordBatch) -> Matches:
+        if b'{"x": 2}' in rows["value"].to_pylist() and next(deaths):
+            raise Died
+        return match(self, rows)
+
+    monkeypatch.setattr(EventMatching, "__call__", dies_once)
+    monkeypatch.setattr(epoch_run, "MOST_EVENTS", 1)
+    stage.event(A, {"x": 1})
+    stage.event(A, {"x": 2})
+    assert stage.step() == ["to.bob events-0-0", "to.bob events-0-1"]
+    assert stage.reports.seen[-1].counts["workers_lost"] == 1
+    assert stage.reports.seen[-1].counts["unreported"] == 1
+
+
+def test_events_that_kill_every_worker_are_set_aside(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.change("b", BOB)
+    stage.step(LONG)
+    poison(monkeypatch, b'{"x": 13}', b'{"x": 26}')
+    stage.event(A, *({"x": n} for n in range(20)))
+    stage.event(B, *({"x": n} for n in range(20, 40)))
+    seen = stage.step()
+    assert len(seen) == 40
+    assert len(set(seen)) == 39  # two dead letters, and each other event once
+    letters = [one for one in published(stage.sink) if one.topic == "dead"]
+    assert sorted(letter.value or b"" for letter in letters) == [b'{"x": 13}', b'{"x": 26}']
+    assert stage.pipeline.state.positions == {A: 20, B: 20, C: 1}
+    stage.event(A, {"x": 1})
+    assert stage.step() == ["to.bob events-0-20"]
+
+
+def test_a_change_that_kills_every_worker_is_refused(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deadly(changes: Any) -> Any:
+        if b"bad" in changes.keys:
+            raise Died
+        return compile_changes(changes)
+
+    monkeypatch.setattr(matching, "compile_changes", deadly)
+    for id in ("a", "bad", "b"):
+        stage.change(id, BOB)
+    assert sorted(stage.step(LONG)) == ["dead bad", "status a", "status b", "status bad"]
+    assert len(stage.pipeline.state.snapshot) == 2
+
+
+def test_without_a_topic_the_epoch_ends_and_the_rest_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading._fetcher.cache_clear()
+    absent = {"to.alice"}
+    stage = Stage(monkeypatch, absent)
+    outputs: Any = stage.pipeline.outputs
+
+    def made(topics: Any) -> set[str]:
+        absent.clear()
+        return set()
+
+    outputs.missing = made
+    stage.change("a", ALICE)
+    stage.change("b", BOB)
+    stage.step(LONG)
+    absent.add("to.alice")
+    monkeypatch.setattr(epoch_run, "MOST_EVENTS", 1)
+    stage.event(A, {"x": 2}, {"x": 1}, {"x": 3})
+    assert stage.step() == ["to.bob events-0-0", "to.alice events-0-1", "to.bob events-0-1", "to.bob events-0-2"]
+    reading._fetcher(ADDRESS, ()).close()
+    reading._fetcher.cache_clear()
+
+
+def batches(stage: Stage, ends: Mapping[Any, int] | None = None, **options: Any) -> EpochBatches:
+    def now() -> dict[tuple[str, int], int]:
+        return {(TOPICS[source], p): log.end for (source, p), log in stage.logs.items()}
+
+    told: Any = now
+    given: dict[str, Any] = {"planned": lambda number: now() if ends is None else ends, "bounded": None, **options}
+    return EpochBatches(stage.pipeline, TOPICS, told, **given)
+
+
+def call(callback: EpochBatches) -> None:
+    spark: Any = None
+    callback(spark, 0)
+
+
+def test_it_goes_on_until_there_is_something_behind_what_spark_has_planned(stage: Stage) -> None:
+    callback = batches(stage)
+    stage.change("b", BOB)
+    stage.event(A, {"x": 1})
+    later = iter([12.0, 13.0])
+    began, due = stage.brokers.now, next(later)
+
+    def on_fetch() -> None:
+        nonlocal due
+        if stage.brokers.now - began > due:
+            due = next(later, 1e9)
+            stage.event(A, {"x": 1})
+
+    stage.brokers.on_fetch = on_fetch
+    call(callback)
+    assert 12.0 < stage.brokers.now - began < 13.0 + 2 * epoch_batches.IDLE_SECONDS
+    assert stage.seen().count("to.bob events-0-1") == 1
+    assert max(report.number for report in stage.reports.seen) >= 2  # epochs have numbers of their own
+
+
+def test_it_lets_spark_plan_now_and_then_while_events_come(stage: Stage) -> None:
+    callback = batches(stage)
+    stage.change("b", BOB)
+    stage.brokers.on_fetch = lambda: stage.event(A, {"x": 1})
+    began = stage.brokers.now
+    call(callback)
+    assert 10.0 <= stage.brokers.now - began < 10.0 + 2 * epoch_batches.SECONDS
+
+
+def test_with_a_quota_the_deliveries_of_a_bounded_epoch_are_counted_first(stage: Stage) -> None:
+    stage.change("b", BOB)
+    stage.step(LONG)
+    stage.pipeline.delivery_quota = DeliveryQuota(2, drop=True)
+    stage.event(A, *({"x": n} for n in range(5)))
+    callback = batches(stage, bounded={EVENTS: 100, SUBSCRIPTIONS: 100})
+    callback._epoch()
+    callback._epoch()  # there is nothing more
+    assert stage.seen()[1:] == ["to.bob events-0-0", "to.bob events-0-1"]
+    assert stage.pipeline.state.looked_at[A] == 5
+
+
+def test_a_bounded_epoch_has_no_more_than_allowed(stage: Stage) -> None:
+    stage.event(A, *({"x": n} for n in range(5)))
+    stage.event(B, {"x": 1})
+    callback = batches(stage, bounded={EVENTS: 4, SUBSCRIPTIONS: 1})
+    for expected in ({A: 2, B: 1}, {A: 4, B: 1}, {A: 5, B: 1}):
+        callback._epoch()
+        assert stage.pipeline.state.positions == expected | {C: 0}
+
+
+def test_offsets_without_records_do_not_begin_a_bounded_epoch_again_and_again(stage: Stage) -> None:
+    from tests.support.doubles.fetched_batches import marker
+
+    stage.logs[A].append_bytes(marker(0, 1, commit=True), 0, 1)
+    callback = batches(stage, bounded={EVENTS: 4, SUBSCRIPTIONS: 1})
+    for _ in range(3):
+        callback._epoch()
+    assert len(stage.tasks_of_jobs) == 1
+
+
+def test_added_partitions_are_read_from_their_first_record_on(stage: Stage) -> None:
+    del stage.pipeline.state.positions[B]
+    stage.change("b", BOB)
+    stage.event(B, {"x": 1})
+    callback = batches(stage)
+    callback._epoch()
+    callback._epoch()
+    assert stage.pipeline.state.positions == {A: 0, B: 1, C: 1}
+
+
+def test_a_stop_takes_effect_between_two_epochs(stage: Stage) -> None:
+    callback = batches(stage)
+    epochs = 0
+
+    def on_fetch() -> None:
+        nonlocal epochs
+        epochs += 1
+        callback._finished = epochs >= 3
+
+    stage.brokers.on_fetch = on_fetch
+    call(callback)
+    assert epochs <= 3 + 2 * epoch_batches.IDLE_SECONDS / 0.5
+    with pytest.raises(InterruptedError):
+        call(callback)
+
+
+def test_the_driver_measures_what_there_is_now(stage: Stage) -> None:
+    stage.event(A, {"x": 1}, {"x": 2})
+    stage.change("b", BOB)
+    report: Any = None
+    run: Any = stage.pipeline.run(stage.pipeline, 0, report)
+    size = len(b'{"x": 1}')
+    places = run.places(SHORT)
+    assert places[:2].tolist() == [[EVENTS, 0, 0, size], [EVENTS, 0, 1, size]]
+    assert places[2, :3].tolist() == [SUBSCRIPTIONS, 0, 0]
+    assert run.only(SHORT, places[1:]).ends == {A: 2, C: 1}
+    assert run.places(run.only(SHORT, places[:1])).tolist() == places[:1].tolist()
+    assert run.places(run.only(SHORT, places[:0])).dtype == np.int64
+
+
+def test_the_more_partitions_a_transaction_writes_to_the_longer_is_the_pause(stage: Stage) -> None:
+    report: Any = None
+
+    def epoch_of(partitions: int) -> Any:
+        stage.pipeline.last = SimpleNamespace(partitions=partitions, events=1, start=0.0, ended=1.0)  # type: ignore[assignment]
+        run: Any = stage.pipeline.run(stage.pipeline, 0, report)
+        return run.epoch(SHORT, 1)
+
+    assert epoch_of(1).pause_s < epoch_of(50).pause_s < epoch_of(1_000).pause_s == epoch_run.LONGEST_PAUSE_S
+    assert epoch_of(1).most_events == epoch_run.MOST_EVENTS < epoch_of(1_000).most_events
