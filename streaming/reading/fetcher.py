@@ -381,7 +381,7 @@ class Fetcher:
         for node, session in list(self._sessions.items()):
             if session.is_asked:
                 self._client.disconnect(node)
-                del self._sessions[node]
+                self._sessions[node] = FetchSession(session.id)
 
     async def _close_sessions(self) -> None:
         attempt = Attempt(time.monotonic() + CLOSING_S)

@@ -25,8 +25,9 @@ _LAST_EPOCH = (1 << 31) - 1
 class FetchSession:
     """The session with one broker. At most one request is on its way."""
 
-    def __init__(self) -> None:
-        self.id = 0
+    def __init__(self, before: int = 0) -> None:
+        """`before` is the id of a session that the first request closes."""
+        self.id = before
         self.positions: dict[TopicPartition, Position] = {}  # those of the last request
         self.is_asked = False  # a request is on its way, or its answer was not looked at
         self.retry_at = 0.0  # monotonic s

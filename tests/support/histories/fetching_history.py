@@ -48,7 +48,7 @@ class _History:
         self.brokers.partition_logs |= self.logs
         self.expected: dict[TopicPartition, list[int]] = {at: [] for at in self.at}
         self.read: dict[TopicPartition, list[int]] = {at: [] for at in self.at}
-        self.deleted = dict.fromkeys(self.at, 0)
+        self.assigned = self.at
         self.wire = Wire(self.brokers)
         self.wire.install(patch)
         self.wire.spoil = self._spoil
@@ -62,7 +62,7 @@ class _History:
         r = self._r
         at = r.choice(self.at)
         log = self.logs[at]
-        match r.randrange(9):
+        match r.randrange(11):
             case 0 | 1 | 2:
                 self._append(at, log)
             case 3:
@@ -77,6 +77,8 @@ class _History:
                     self.brokers.sessions.clear()
                 for session in self.brokers.sessions.values():
                     session.epoch += 1
+            case 7 | 8:
+                self.assign(r.sample(self.at, r.randint(1, len(self.at))))
             case _:
                 self.poll()
 
@@ -107,15 +109,25 @@ class _History:
         for source, record in zip(item.rows["source"].to_pylist(), consumer_records(item.rows), strict=True):
             assert record.value == b"%d" % record.offset
             self.read["events" if source == EVENTS else "changes", record.partition].append(record.offset)
-        for at in self.at:
+        for at in self.assigned:
             position = self.fetcher.positions[at].offset
             assert self.read[at] == [offset for offset in self.expected[at] if offset < position]
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """Go on with these. Some are read again from an earlier record on, as after a task that died."""
+        for at in self.at:
+            if self.read[at] and self._r.random() < 0.3:
+                del self.read[at][self._r.randrange(len(self.read[at])) :]
+        self.assigned = partitions
+        begins = {at: self.read[at][-1] + 1 if self.read[at] else 0 for at in partitions}
+        self.fetcher.assign(SOURCES, {at: Position(offset) for at, offset in begins.items()})
 
     def finish(self) -> None:
         """Without further faults all records are read."""
         self.wire.spoil = whole
         for log in self.logs.values():
             log.errors, log.leader, log.preferred = {}, max(log.leader, 0), -1
+        self.assign(self.at)
         for _ in range(MOST_POLLS):
             if self.read == self.expected:
                 break

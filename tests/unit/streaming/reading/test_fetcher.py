@@ -133,6 +133,31 @@ def test_a_partition_with_much_to_read_does_not_starve_others(stage: Stage, open
     assert len(stage.read(fetcher, 23 - 7)[A]) == 16
 
 
+def test_what_was_read_ahead_is_dropped_for_other_positions_and_kept_for_the_same(stage: Stage) -> None:
+    stage.logs[A].append(records(3, 4, 5), "lz4")
+    fetcher = stage.fetcher(A, piece_bytes=1)  # record by record
+    assert stage.read(fetcher, 4) == {A: [0, 1, 2, 3]}
+    fetcher.assign(SOURCES, fetcher.positions)
+    asked = len(stage.brokers.requests)
+    assert stage.read(fetcher, 1) == {A: [4]}
+    assert len(stage.brokers.requests) == asked
+    fetcher.assign(SOURCES, {A: Position(1), B: Position(2)})
+    assert stage.read(fetcher, 6) == {A: [1, 2, 3, 4, 5], B: [2]}
+    fetcher.assign(SOURCES, {A: Position(0)}, {A: 2})
+    assert stage.read(fetcher, 2) == {A: [0, 1]}
+    assert fetcher.is_done()
+
+
+def test_an_answer_to_a_dropped_request_is_not_read(stage: Stage) -> None:
+    fetcher = stage.fetcher(A, B)
+    fetcher.poll(0.0)  # does not wait for the answers
+    assert any(session.is_asked for session in fetcher._sessions.values())
+    fetcher.assign(SOURCES, {A: Position(2)})
+    assert stage.read(fetcher, 1) == {A: [2]}
+    assert fetcher.poll(WAIT_S) is None
+    assert fetcher.errors == {}
+
+
 @pytest.mark.parametrize("what", ["forgotten", "another epoch"])
 def test_a_session_that_the_broker_does_not_know_is_opened_again(stage: Stage, what: str) -> None:
     fetcher = stage.fetcher(A)
