@@ -26,6 +26,7 @@ def main() -> int:
     arguments.add_argument("--cluster", action="store_true", help="on a Spark cluster of its own")
     arguments.add_argument("--replicated", action="store_true", help="three brokers, with three replicas of all topics")
     arguments.add_argument("--compacted", action="store_true", help="a compacted topic of events")
+    arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the job")
     arguments.add_argument("--json", type=Path, help="a file for the outcome")
     arguments.add_argument("--picture", type=Path, help="a file for the picture")
     given = arguments.parse_args()
@@ -41,7 +42,8 @@ def main() -> int:
 
     tell(f"seed {seed}")
     try:
-        with System(LOAD, {"matching.algorithm": "scan"}, given.cluster, given.replicated, given.compacted) as system:
+        more = {"matching.algorithm": "scan", **dict(setting.split("=", 1) for setting in given.set)}
+        with System(LOAD, more, given.cluster, given.replicated, given.compacted) as system:
             tell("the job runs")
             kinds, left_out = possible(asked, system)
             for kind, reason in left_out.items():
