@@ -67,6 +67,10 @@ class SlotMachine(RuleBasedStateMachine):
         self.of().batch(which, most, again, rows, order, faults)
 
     @precondition(lambda self: self.of().sleeping)
+    @rule(which=few, most=st.integers(1, 4), rows=st.integers(1, 4), bounded=st.booleans(), faults=faults)
+    def epoch(self, which: int, most: int, rows: int, bounded: bool, faults: list[Fault]) -> None:
+        self.of().epoch(which, most, rows, bounded, faults)
+
     @rule(which=few, faults=faults)
     def wake(self, which: int, faults: list[Fault]) -> None:
         self.of().wake(which, faults)

@@ -20,6 +20,8 @@ from matchers.index.snapshot import Snapshot
 from streaming.driver import assembly, attempts
 from streaming.driver import pipeline as pipeline_module
 from streaming.driver.pipeline import Pipeline
+from streaming.driver.runs import epoch_run
+from streaming.driver.runs.epoch_run import EpochPlan, EpochReading, EpochRun
 from streaming.driver.runs.source_run import SourceRun
 from streaming.driver.slots import Slots
 from streaming.errors import Fenced, JobError, Unsettled
@@ -28,13 +30,14 @@ from streaming.monitoring import reporting
 from streaming.publishing.connection.client import Client
 from streaming.publishing.encode import record_batches
 from streaming.publishing.ownership import Owner
-from streaming.rows import SourcePartition
+from streaming.rows import Source, SourcePartition
 from streaming.state.first_load import Slice
 from streaming.state.restore import Restored
 from streaming.state.store import Store
-from streaming.worker import publishing
+from streaming.worker import epoch, publishing
 from tests.support.doubles.brokers import LATE, Brokers
-from tests.support.doubles.spark_double import Frame, FrameRun, WithoutSpark, traceback_of
+from tests.support.doubles.log_fetcher import LogFetcher
+from tests.support.doubles.spark_double import Frame, FrameRun, Tasks, WithoutSpark, traceback_of
 from tests.support.doubles.stage import NAMES, AtOnce, Value
 from tests.support.histories.actors import ENDED, PARKED, Actor, Actors, Dead
 from tests.support.histories.histories import SUBSCRIBERS, Fault, Ledger
@@ -140,6 +143,11 @@ class SlotHistory(Ledger):
         patch.setattr(attempts, "time", self.broker)
         patch.setattr(reporting, "time", self.broker)
         patch.setattr(publishing, "TaskContext", SimpleNamespace(get=self._context))
+        patch.setattr(EpochRun, "tasks", lambda run, plan: min(run.pipeline.tasks, len(self.world.topics) - 1))
+        patch.setattr(epoch, "time", self.broker)
+        patch.setattr(epoch, "TaskContext", SimpleNamespace(get=self._context))
+        patch.setattr(epoch, "_fetcher", _Fetchers(self))
+        patch.setattr(epoch_run, "Fetcher", partial(LogFetcher, self.world.topics, 3, self.broker.sleep))
         patch.setattr(publishing, "_client", lambda servers, options: Client(servers, dict(options)))  # each its own
 
     # Steps
@@ -198,6 +206,38 @@ class SlotHistory(Ledger):
 
         one.then = done
         self._run(one, lambda: pipeline(frame, 0), faults)
+
+    def epoch(
+        self, which: int = 0, most: int = 4, rows: int = 100, bounded: bool = False, faults: Sequence[Fault] = ()
+    ) -> None:
+        """An epoch of what is there, or of at most so many new rows of each partition; `rows` in a transaction."""
+        one = self._idle(which)
+        if one is None:
+            return
+        assert one.pipeline is not None
+        pipeline, topics = one.pipeline, self.world.topics
+        positions = {**dict.fromkeys(topics, 0), **pipeline.state.positions}
+        pipeline.state.positions = positions
+        spark: Any = SimpleNamespace(
+            range=lambda begin, end, step, n: SimpleNamespace(toDF=lambda name: Tasks([list] * n, self._stage))
+        )
+        names = {source: self.world.names.source(source) for source in Source}
+        client: Any = None
+        reading = EpochReading(spark, names, client, most_events=rows, most_changes=most)
+        pipeline.run = partial(EpochRun, reading=reading)
+        ends = {at: min(len(log), positions[at] + most) for at, log in topics.items()}
+        bounded |= self.empty.shards > 1
+
+        def done() -> None:
+            self.broker.sleep(0.0)  # what is decided happens
+            for at, end in ends.items() if bounded else ():
+                assert pipeline.state.positions[at] >= end, "an epoch is not done"
+            assert all(self.world.committed.get(at, 0) >= to for at, to in pipeline.state.positions.items())
+            self.compare(pipeline.state)
+            self.seen["a bounded epoch" if bounded else "an epoch"] += 1
+
+        one.then = done
+        self._run(one, lambda: pipeline(EpochPlan(1.0, ends if bounded else None), 0), faults)
 
     def wake(self, which: int = 0, faults: Sequence[Fault] = ()) -> None:
         """A driver that sleeps goes on."""
@@ -496,6 +536,21 @@ class _Topics:
         return dict.fromkeys(partitions, 0)
 
 
+class _Fetchers:
+    """The fetcher of each task: a worker has one task at a time."""
+
+    def __init__(self, history: SlotHistory) -> None:
+        self._history = history
+        self._of: dict[int, LogFetcher] = {}
+
+    def __call__(self, *_: object) -> LogFetcher:
+        actor = self._history._actors.running
+        logs, sleep = self._history.world.topics, self._history.broker.sleep
+        return self._of.setdefault(id(actor), LogFetcher(logs, 3, sleep))
+
+    def cache_clear(self) -> None: ...
+
+
 def _said(error: BaseException) -> str:
     """As Spark says it."""
     if isinstance(error, Dead):
@@ -517,9 +572,13 @@ def at_random(history: SlotHistory, seed: int, steps: int) -> None:
     def batch() -> None:
         history.batch(r.randrange(3), r.randint(1, 4), r.randrange(3), r.randint(1, 4), r.randrange(24), faults())
 
+    def epoch() -> None:
+        history.epoch(r.randrange(3), r.randint(1, 4), r.randint(1, 4), r.random() < 0.3, faults())
+
     ways: list[Callable[[], None]] = [
         *[write] * 5,
-        *[batch] * 8,
+        *[batch] * 5,
+        *[epoch] * 5,
         *[lambda: history.start(r.randint(1, MOST_TASKS), r.random() < 0.5, faults())] * 2,
         *[lambda: history.wake(r.randrange(3), faults())] * 3,
         *[lambda: history.wake_task(r.randrange(3), faults())] * 3,
