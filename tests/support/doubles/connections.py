@@ -28,7 +28,7 @@ KAFKA = {1: (3, 0), 2: (4, 0)}
 
 
 def install(patch: pytest.MonkeyPatch, brokers: Brokers) -> None:
-    patch.setattr(client, "NetworkSelector", partial(Loop, brokers))
+    patch.setattr(client, "_Loop", partial(Loop, brokers))
     patch.setattr(client, "_Manager", partial(Connections, brokers))
     for module in (client, slot, producer, ownership):
         patch.setattr(module, "time", brokers)
