@@ -14,15 +14,14 @@ from streaming.kafka.ends import TopicEnds
 from streaming.publishing.contract import TopicPartition
 from streaming.rows import Source, SourcePartition
 
-SPARK_PLANS_EVERY_S = 10.0
+SPARK_PLANS_EVERY_S = 60.0  # it takes some tenths of a second, in which nothing is read
 PARTITIONS_EVERY_S = 1.0  # how often it looks for added ones
-SECONDS, IDLE_SECONDS = 2.0, 4.0  # of an open epoch; the longer one after some without records
-IDLE_AFTER = 2  # such epochs
+SECONDS = 4.0  # of an open epoch; between two there is a gap of some 50 ms
 TURN_S = 0.001  # for whoever wants to stop between two epochs
 
 
 class EpochBatches(SparkBatches):
-    """Spark's callback: runs epochs for some seconds, then lets Spark plan its next batch.
+    """Spark's callback: runs epochs for a minute, then lets Spark plan its next batch.
 
     While nothing was read behind that plan, Spark would find nothing to plan, so it goes on. Epochs are open, unless
     `bounded` gives the most events and changes of each.
@@ -40,7 +39,6 @@ class EpochBatches(SparkBatches):
         self._topics = {topic: source for source, topic in topics.items()}
         self._ends, self._planned, self._bounded = ends, planned, bounded
         self._number = 0  # of epochs
-        self._idle = 0  # epochs without records, since the last one that had some
         self._looked_s = 0.0  # monotonic: for added partitions
 
     def __call__(self, batch: DataFrame, number: int) -> None:
@@ -57,21 +55,16 @@ class EpochBatches(SparkBatches):
 
     def _epoch(self) -> None:
         self._look_for_partitions()
-        plan = self._open() if self._bounded is None else self._up_to_the_end(self._bounded)
+        plan = EpochPlan(SECONDS) if self._bounded is None else self._up_to_the_end(self._bounded)
         if plan is None:
             time.sleep(ASK_EVERY_S)
         else:
-            before = self._pipeline.state.positions
             self._take(plan, self._number)
             self._number += 1
-            self._idle = 0 if self._pipeline.state.positions != before else self._idle + 1
             self._pipeline.state.looked_at = {**self._pipeline.state.looked_at, **(plan.ends or {})}
         with self._turn:
             if not self._finished:
                 self._rest()
-
-    def _open(self) -> EpochPlan:
-        return EpochPlan(SECONDS if self._idle < IDLE_AFTER else IDLE_SECONDS)
 
     def _up_to_the_end(self, most: Mapping[Source, int]) -> EpochPlan | None:
         """A bounded epoch of what is there now; None if that is nothing."""

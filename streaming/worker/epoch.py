@@ -37,7 +37,7 @@ class Epoch:
     tasks: int
     topics: Mapping[Source, str]
     ends: Mapping[SourcePartition, int] | None = None
-    seconds: float = 2.0
+    seconds: float = 4.0
     changes_after_s: float = 0.1  # so soon it ends at the earliest
     pause_s: float = 0.02  # between two transactions of a task, unless so many events wait:
     most_events: int = 10_000  # of a transaction

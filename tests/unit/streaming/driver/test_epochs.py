@@ -238,7 +238,7 @@ def test_it_goes_on_until_there_is_something_behind_what_spark_has_planned(stage
     callback = batches(stage)
     stage.change("b", BOB)
     stage.event(A, {"x": 1})
-    later = iter([12.0, 13.0])
+    later = iter([62.0, 63.0])
     began, due = stage.brokers.now, next(later)
 
     def on_fetch() -> None:
@@ -249,12 +249,13 @@ def test_it_goes_on_until_there_is_something_behind_what_spark_has_planned(stage
 
     stage.brokers.on_fetch = on_fetch
     call(callback)
-    assert 12.0 < stage.brokers.now - began < 13.0 + 2 * epoch_batches.IDLE_SECONDS
+    assert 62.0 < stage.brokers.now - began < 63.0 + 2 * epoch_batches.SECONDS
     assert stage.seen().count("to.bob events-0-1") == 1
     assert max(report.number for report in stage.reports.seen) >= 2  # epochs have numbers of their own
 
 
-def test_it_lets_spark_plan_now_and_then_while_events_come(stage: Stage) -> None:
+def test_it_lets_spark_plan_now_and_then_while_events_come(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epoch_batches, "SPARK_PLANS_EVERY_S", 10.0)
     callback = batches(stage)
     stage.change("b", BOB)
     stage.brokers.on_fetch = lambda: stage.event(A, {"x": 1})
@@ -315,7 +316,7 @@ def test_a_stop_takes_effect_between_two_epochs(stage: Stage) -> None:
 
     stage.brokers.on_fetch = on_fetch
     call(callback)
-    assert epochs <= 3 + 2 * epoch_batches.IDLE_SECONDS / 0.5
+    assert epochs <= 3 + 2 * epoch_batches.SECONDS / 0.5
     with pytest.raises(InterruptedError):
         call(callback)
 
