@@ -36,11 +36,11 @@ from streaming.state.restore import Restored
 from streaming.state.store import Store
 from streaming.worker import epoch, publishing
 from tests.support.doubles.brokers import LATE, Brokers
-from tests.support.doubles.log_fetcher import LogFetcher
 from tests.support.doubles.spark_double import Frame, FrameRun, Tasks, WithoutSpark, traceback_of
 from tests.support.doubles.stage import NAMES, AtOnce, Value
 from tests.support.histories.actors import ENDED, PARKED, Actor, Actors, Dead
 from tests.support.histories.histories import SUBSCRIBERS, Fault, Ledger
+from tests.support.histories.log_fetcher import LogFetcher
 
 # What can happen at a request. To a task: it is slow and the others go on; it seems lost, and Spark tries it again. To
 # a task and a driver: the process dies, or sleeps until the history wakes it; the connection is lost and with it the
