@@ -60,11 +60,15 @@ class Epoch:
     def looked_at(self, settings: TaskSettings) -> Iterator[Mapping[str, Any]]:
         """LOOKED rows, once all `records` are done."""
         if self.ends is None:
-            number, sources = _task() % self.tasks, {topic: source for source, topic in self.topics.items()}
+            number, sources = _task() % self.tasks, self._sources
             for (topic, partition), position in _fetcher(*_address(settings)).positions.items():
                 at = sources[topic], partition
                 if at[0] == EVENTS or number == 0:
                     yield {"kind": RowKind.LOOKED, "source": at[0], "partition": partition, "offset": position.offset}
+
+    @property
+    def _sources(self) -> dict[str, Source]:
+        return {topic: source for source, topic in self.topics.items()}
 
     def _is_of(self, number: int, at: SourcePartition) -> bool:
         if at[0] == SUBSCRIPTIONS:
@@ -78,7 +82,7 @@ class Epoch:
         ends = {(self.topics[source], p): offset for (source, p), offset in (self.ends or {}).items()}
         try:
             fetcher.assign(
-                {topic: source for source, topic in self.topics.items()},
+                self._sources,
                 {(self.topics[source], p): Position(offset) for (source, p), offset in positions.items()},
                 ends,
             )
@@ -118,12 +122,17 @@ class Epoch:
                 is_over |= time.monotonic() >= until
             if is_over:
                 break
-        if number == 0:
-            left = self.most_changes
-            for rows in changes.taken(self.most_events):
-                yield rows[:left]
-                if (left := left - len(rows)) <= 0:
-                    break
+        if number == 0 and changes.rows:
+            yield from self._changes(fetcher, next(changes.taken(changes.rows)))
+
+    def _changes(self, fetcher: Fetcher, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """As many changes as may be passed on. The fetcher goes back to the others."""
+        yield from _pieces(rows[: self.most_changes], self.most_events)
+        left, topic = rows[self.most_changes :], self.topics[SUBSCRIPTIONS]
+        partition, offset = np.asarray(left["partition"]), np.asarray(left["offset"])
+        back = {(topic, p): Position(int(offset[partition == p].min())) for p in np.unique(partition).tolist()}
+        if back:
+            fetcher.assign(self._sources, {**fetcher.positions, **back})
 
 
 @dataclass

@@ -159,6 +159,8 @@ def test_no_more_changes_are_passed_on_than_allowed_and_the_others_come_next(sta
     stage.positions = {A: 3, B: 3, C: 0}
     epoch = Epoch(1, TOPICS, seconds=10.0, most_changes=2)
     assert stage.read(epoch) == [(C, [0, 1])]
+    looked = {(row["source"], row["partition"]): row["offset"] for row in epoch.looked_at(SETTINGS)}
+    assert looked == {A: 3, B: 3, C: 2}
     assert stage.read(epoch) == [(C, [2])]
 
 
