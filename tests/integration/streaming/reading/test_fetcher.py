@@ -264,9 +264,12 @@ def test_it_goes_on_after_the_death_of_a_broker() -> None:
                 while len(values) < int(value) + 1:
                     if (item := reader.poll(1.0)) is not None:
                         values += item.rows["value"].to_pylist()
-                reader.poll(0.1)  # a long poll is on its way
                 if value == b"0":
-                    broker.kill()
+                    death = threading.Timer(0.5, broker.kill)
+                    death.start()
+                    while not reader.errors:  # a long poll is on its way
+                        assert reader.poll(5.0) is None
+                    death.join()
                     broker.restart()
         assert values == [b"0", b"1"]
         assert reader.errors["Fetch NETWORK_EXCEPTION"]
