@@ -209,18 +209,18 @@ class JobRun:
     ) -> None:
         """Process batches until told to stop. Raises what ends the job."""
         state = pipeline.state
+        is_direct = assembly.is_direct(self.settings)
         batches, most = make_batches(), self._events_per_batch(state)
         with ThreadPoolExecutor(1) as warmer, batches.held():
-            warming = warmer.submit(
-                _warm, spark, pipeline, reading=assembly.is_direct(self.settings)
-            )  # while Spark plans the query
+            # While Spark plans the query.
+            warming = warmer.submit(_warm, spark, pipeline, reading=is_direct)
             query = self._query(spark, batches, begins, most)
             warming.result()
         monitor.enter(RUNNING)
         log.info("running", **self._facts(state, url))
         self.running(monitor)
         while query.isActive and not self.stop.wait(0.1):
-            monitor.beat(partial(progress, query, spark, reads=not assembly.is_direct(self.settings)))
+            monitor.beat(partial(progress, query, spark, reads=not is_direct))
             watch.check()
             if (pending_index := state.pending_index) is not None and pending_index.done():
                 pending_index.result()  # raises if there is none
@@ -231,7 +231,7 @@ class JobRun:
         monitor.enter(STOPPING)
         try:
             batches.end(query, by_request=self.stop.is_set())
-        except (OffsetsBeyondEnd, TopicMissing):  # a task may notice first that a topic was made again
+        except (OffsetsBeyondEnd, TopicMissing):  # a replaced topic may end a task before the watch detects it
             with suppress(BrokerUnreachable):
                 watch.look()
             watch.check()
@@ -243,13 +243,14 @@ class JobRun:
         """Start Spark's query, with at most so many events per batch."""
         _forget(spark, self.spark_checkpoint)
         settings, topics = self.settings, assembly.source_topics(self.settings)
+        caps = {settings.events.topic: most, settings.subscriptions.topic: settings.subscriptions.max_per_batch}
+        if assembly.is_direct(settings):
+            caps = {}  # Spark's plan only shows which records exist
         stream = sources.event_and_change_stream(
             spark,
             kafka=_source_options(settings),
             starts={topic: of_source(begins, source) for source, topic in topics.items()},
-            caps={}
-            if assembly.is_direct(settings)  # Spark's plan only has to show what there is
-            else {settings.events.topic: most, settings.subscriptions.topic: settings.subscriptions.max_per_batch},
+            caps=caps,
         )
         return (
             stream.writeStream.queryName(settings.query.name)

@@ -26,7 +26,7 @@ CLIENT = {
     "metadata.recovery.strategy": "none",
     "reconnect.backoff.max.ms": 1_000,
 }
-# Only a new list of brokers tells an admin client that the controller it waits for is gone. Its default is 5 minutes.
+# An admin client waits for a lost controller until it refreshes its list of brokers: by default every 5 minutes.
 ADMIN_CLIENT = {"topic.metadata.refresh.interval.ms": 2_000}
 WAITS_S = (0.5, 1.0, 3.0, 6.0)  # for an answer; between them we hear why there is none
 MAX_PER_REQUEST = 1_000

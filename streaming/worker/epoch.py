@@ -27,8 +27,8 @@ LONGEST_POLL_S = 0.5
 
 @dataclass(frozen=True)
 class Epoch:
-    """What the tasks of one Spark job read: task i of n the partitions p of the events topic with p mod n = i, and
-    task 0 the changes, which it passes on after its last events.
+    """The reading of one Spark job. Task i of n reads the partitions p of the events topic with p mod n = i. Task 0
+    also passes on the changes, after its last events.
 
     Without `ends` it ends after `seconds`, or earlier if there are changes, or if a task cannot publish. Every task
     fetches the changes too, to notice them. A bounded epoch reads the partitions of `ends` up to those offsets.

@@ -68,15 +68,15 @@ class BatchRun(ABC, Generic[Batch]):
 
     @abstractmethod
     def frame(self, batch: Batch, n: int) -> DataFrame:
-        """What n tasks get of Spark."""
+        """The DataFrame whose partitions start n tasks."""
 
     @abstractmethod
     def epoch(self, batch: Batch, n: int) -> Epoch | None:
-        """What n tasks read themselves."""
+        """The epoch that n tasks read themselves; None if the frame has their rows."""
 
     @abstractmethod
     def events(self, batch: Batch) -> Batch:
-        """The same without the changes."""
+        """The batch without its changes."""
 
     @abstractmethod
     def partitions(self) -> Iterable[TopicPartition]:

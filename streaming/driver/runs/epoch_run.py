@@ -43,7 +43,7 @@ class EpochPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class EpochReading:
-    """What epochs read, and the limits."""
+    """The topics that epochs read, and the limits of an epoch."""
 
     spark: SparkSession
     topics: Mapping[Source, str]
@@ -101,7 +101,7 @@ class EpochRun(BatchRun[EpochPlan]):
         return [(self.reading.topics[source], p) for source, p in self.pipeline.state.positions]
 
     def places(self, batch: EpochPlan) -> Int64:
-        """Of an open epoch: of the records that are there now, up to MOST_ISOLATED offsets of each partition."""
+        """The places of the records; an open epoch has those of the next MOST_ISOLATED offsets per partition."""
         places = [np.empty((0, 4), np.int64)]
         for rows in self._read(batch):
             lengths = [pc.fill_null(pc.binary_length(rows[name]), 0) for name in ("key", "value")]

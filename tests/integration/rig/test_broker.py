@@ -99,9 +99,8 @@ def test_of_three_nodes_one_may_end_and_two_end_all(tmp_path: Path) -> None:
             (gone,) = [server for server in servers.split(",") if server in said]
             assert len(servers.split(",")) == 3
             left = ",".join(server for server in servers.split(",") if server != gone)
-            clients = [
-                Topics(left, {}) for _ in range(20)
-            ]  # for some seconds some hear that the lost one is the controller
+            # For some seconds the brokers name the lost one as the controller to some clients.
+            clients = [Topics(left, {}) for _ in range(20)]
             with ThreadPoolExecutor(len(clients)) as at_once:
                 assert list(at_once.map(lambda client: client.counts(["missing"]), clients)) == [{}] * len(clients)
             assert clients[0].create([Topic("made", replication_factor=2)]) == {}
