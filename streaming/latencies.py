@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import ceil, exp, floor, log
 
 import numpy as np
@@ -101,22 +101,18 @@ def credible(timestamps_ms: Float64, now_s: float) -> NDArray[np.bool_]:
     return (late_ms <= OLDEST_MS) & (late_ms >= -NEWEST_MS)
 
 
-def by_stage(timestamps_ms: Sequence[int] | Int64, times: Mapping[str, float]) -> dict[str, Latencies]:
-    """Latencies of one batch's delivered events, without those whose timestamps are not credible.
+def by_stage(timestamps_ms: Sequence[int] | Int64, taken: float, ended: Sequence[float]) -> dict[str, Latencies]:
+    """Latencies of a transaction's delivered events, without those whose timestamps are not credible.
 
-    `times` are seconds since the epoch: "start", when the batch began or the task had read the events, and the end of
-    the stages "match", "publish", "commit". An event waits from its own timestamp to that start; the rest all share.
+    `taken` is when the batch began, or the task had read the events, and `ended` are the ends of the stages "match",
+    "publish" and "commit" (epoch s). An event waits from its own timestamp until it is taken; the rest all share.
     """
     latencies = {stage: Latencies() for stage in (*STAGES, TOTAL)}
-    shared = {
-        "match": times["match"] - times["start"],
-        "publish": times["publish"] - times["match"],
-        "commit": times["commit"] - times["publish"],
-    }
+    shared = {stage: end - begin for stage, (begin, end) in zip(STAGES[1:], pairwise((taken, *ended)), strict=True)}
     timestamps = np.array(timestamps_ms, np.float64)
-    timestamps = timestamps[credible(timestamps, times["start"])]
-    for stage, end in (("wait", "start"), (TOTAL, "commit")):
-        latencies[stage].extend(np.maximum(0.0, times[end] * 1000 - timestamps))
+    timestamps = timestamps[credible(timestamps, taken)]
+    for stage, end in (("wait", taken), (TOTAL, ended[-1])):
+        latencies[stage].extend(np.maximum(0.0, end * 1000 - timestamps))
     if len(timestamps):
         for stage, seconds in shared.items():
             latencies[stage].add(seconds * 1000, len(timestamps))

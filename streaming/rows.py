@@ -6,7 +6,9 @@ A worker builds columns. The driver makes an object of each row, once (`unpacked
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from matchers.contract.tables import Int64
+from streaming.latencies import Latencies
 
 
 class Source(IntEnum):
@@ -157,29 +160,70 @@ class DeliveryCounts(NamedTuple):
     counts: Int64  # [S]
 
 
-class Published(NamedTuple):
-    """A transaction that a task has committed: the deliveries and dead letters of some events, and their offsets."""
+class CommitTimes(NamedTuple):
+    """When a task had matched the events of a transaction, sent its records, and committed it (epoch s)."""
 
-    met: int  # events that could be read, and met subscriptions
-    attributes: int  # of all these, as far as subscriptions name them
-    batches: int  # the sum, over all these, of how many were matched at once
-    events: int  # that subscriptions match
-    matches: int
-    deliveries: int
-    over_quota: int  # whatever became of them
-    dead_letters: Mapping[str, int]  # by reason
-    aborted: int  # attempts before
-    size_bytes: int  # of the record batches
-    partitions: int  # that they are for
-    errors: Mapping[str, int]  # passing ones, by name
-    taken: float | None  # epoch s, when the task had read the events; None: Spark did, and the batch began then
-    matched: float  # epoch s, the end of matching
-    encoded_s: float  # the time that encoding took
-    sent: float  # epoch s
+    matched: float
+    sent: float
     committed: float
-    timestamps_ms: Int64  # [events]: of those that subscriptions match
-    trace_contexts: Sequence[Mapping[str, str]]  # of the first of them
+
+
+@dataclass
+class Published:
+    """What a task has committed: the deliveries and dead letters of some events, and their offsets."""
+
+    met: int = 0  # events that could be read, and met subscriptions
+    attributes: int = 0  # of all these, as far as subscriptions name them
+    batches: int = 0  # the sum, over all these, of how many were matched at once
+    events: int = 0  # that subscriptions match
+    matches: int = 0
+    deliveries: int = 0
+    over_quota: int = 0  # whatever became of them
+    aborted: int = 0  # attempts at transactions
+    size_bytes: int = 0  # of the record batches
+    encoded_s: float = 0.0  # the time that encoding took
+    partitions: int = 0  # that a transaction has records for, at most
+    dead_letters: Counter[str] = field(default_factory=Counter)  # by reason
+    errors: Counter[str] = field(default_factory=Counter)  # passing ones, by name
+    latencies: dict[str, Latencies] = field(default_factory=dict)  # by stage, of the events that subscriptions match
+    transactions: list[CommitTimes] = field(default_factory=list)
+    trace_contexts: list[Mapping[str, str]] = field(default_factory=list)  # of the first events
     executor: str = ""  # Spark's id of the task's executor
+
+    def add(self, later: Published) -> None:
+        """Add what the same task has committed later."""
+        self.met += later.met
+        self.attributes += later.attributes
+        self.batches += later.batches
+        self.events += later.events
+        self.matches += later.matches
+        self.deliveries += later.deliveries
+        self.over_quota += later.over_quota
+        self.aborted += later.aborted
+        self.size_bytes += later.size_bytes
+        self.encoded_s += later.encoded_s
+        self.partitions = max(self.partitions, later.partitions)
+        self.dead_letters.update(later.dead_letters)
+        self.errors.update(later.errors)
+        for stage, latencies in later.latencies.items():
+            self.latencies.setdefault(stage, Latencies()).update(latencies)
+        self.transactions += later.transactions
+        self.trace_contexts += later.trace_contexts
+        self.executor = later.executor
+
+    def to_json(self) -> bytes:
+        return orjson.dumps(self, default=tuple, option=orjson.OPT_NON_STR_KEYS)  # a named tuple is not known to it
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Published:
+        facts = orjson.loads(text)
+        latencies = {
+            stage: Latencies({int(bucket): n for bucket, n in of["counts"].items()}, of["max_ms"], of["sum_ms"])
+            for stage, of in facts.pop("latencies").items()
+        }
+        transactions = list(map(CommitTimes._make, facts.pop("transactions")))
+        dead_letters, errors = Counter(facts.pop("dead_letters")), Counter(facts.pop("errors"))
+        return cls(**facts, dead_letters=dead_letters, errors=errors, latencies=latencies, transactions=transactions)
 
 
 class SlotReport(NamedTuple):
@@ -273,8 +317,7 @@ def _delivery_counts(rows: pa.RecordBatch) -> Iterator[Row]:
 
 
 def _published(rows: pa.RecordBatch) -> Iterator[Row]:
-    for facts, timestamps in zip(rows["value"].to_pylist(), rows["counts"].to_pylist(), strict=True):
-        yield Published(**orjson.loads(facts), timestamps_ms=np.frombuffer(timestamps, np.int64))
+    return map(Published.from_json, rows["value"].to_pylist())
 
 
 def _slots(rows: pa.RecordBatch) -> Iterator[Row]:

@@ -50,6 +50,8 @@ TUNING = {
     "spark.sql.streaming.pollingDelay": "5ms",
     # 40 ms off every small Python stage.
     "spark.python.unix.domain.socket.enabled": "true",
+    # With it the workers of DataFrames would not be those of RDDs, and each would load everything for itself.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # Otherwise every DataFrame call walks the Python stack.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Arrow hands a worker up to this many rows at once.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from streaming.documents.records import OF_EVENTS
 from streaming.documents.trace_context import TRACED_EVENTS
-from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
+from streaming.latencies import STAGES, TOTAL, Latencies
 from streaming.monitoring.metrics import COUNTED
 from streaming.rows import EVENTS, AcceptedChange, DeadLetter, Published, ReadProgress, Refusal, Row
 
@@ -91,14 +91,13 @@ class Report:
                     self.waited_ms = max(self.waited_ms, self.start * 1000 - row.timestamp_ms)
 
     def add_task(self, published: Published) -> None:
-        """Add a transaction of a task, which is part of the last stage."""
-        sent, committed = published.sent, published.committed
-        parts = (Stage("send", published.matched, sent), Stage("commit", sent, committed))
-        publish = Stage("publish", published.matched, committed, parts=parts)
-        self.stages[-1] = self.stages[-1]._replace(parts=(*self.stages[-1].parts, publish))
-        taken = self.start if published.taken is None else published.taken
-        times = {"start": taken, "match": published.matched, "publish": sent, "commit": committed}
-        for stage, latencies in by_stage(published.timestamps_ms, times).items():
+        """Add what a task has published, which is part of the last stage."""
+        publish = (
+            Stage("publish", matched, committed, parts=(Stage("send", matched, sent), Stage("commit", sent, committed)))
+            for matched, sent, committed in published.transactions
+        )
+        self.stages[-1] = self.stages[-1]._replace(parts=(*self.stages[-1].parts, *publish))
+        for stage, latencies in published.latencies.items():
             self.latencies[stage].update(latencies)
         self.trace_contexts += map(dict, published.trace_contexts[: TRACED_EVENTS - len(self.trace_contexts)])
         self.counts["matched"] += published.events
@@ -107,7 +106,7 @@ class Report:
         self.counts["over_quota"] += published.over_quota
         self.counts["transactions_aborted"] += published.aborted
         self.counts["undecodable"] += sum(published.dead_letters.get(reason, 0) for reason in OF_EVENTS)
-        self.counts["slot_transactions"] += 1
+        self.counts["slot_transactions"] += len(published.transactions)
         self.counts["published_bytes"] += published.size_bytes
         self.partitions = max(self.partitions, published.partitions)
         self.dead_letters.update(published.dead_letters)

@@ -32,6 +32,7 @@ from streaming.rows import (
     PAUSED,
     SPARK_IS_RIGHT_FROM_MS,
     SUBSCRIPTIONS,
+    ReadProgress,
     RowKind,
     Source,
     SourcePartition,
@@ -76,10 +77,10 @@ def _settle() -> None:
         gc.freeze()
 
 
-def _packed(rows: pa.RecordBatch) -> pa.RecordBatch:
+def _packed(rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_batch(rows)
+    with pa.ipc.new_stream(sink, OUTPUT) as stream:
+        stream.write_batch(pa.RecordBatch.from_pylist(list(rows), schema=OUTPUT))
     return pa.RecordBatch.from_pydict({"rows": [sink.getvalue().to_pybytes()]}, schema=PACKED)
 
 
@@ -108,8 +109,13 @@ class Work:
     epoch: Epoch | None = None
     retired: tuple[str, ...] = ()  # names of remote files that no batch needs any more
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         return self._done(self._matched(batches))
+
+    def packed(self, seeds: Iterable[Any]) -> Iterator[bytes]:
+        """The packed rows of a task that reads its records itself, which the seeds only start."""
+        for batch in self(seeds):
+            yield from batch["rows"].to_pylist()
 
     def ship(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Match a shard; returns the rows of `shards`."""
@@ -122,7 +128,7 @@ class Work:
         _bound(self.settings.memory_mb)
         return self._done(MatchedRows(rows, matches, None) for rows, matches in united(batches))
 
-    def _matched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
+    def _matched(self, batches: Iterable[Any]) -> Iterator[MatchedRows]:
         _bound(self.settings.memory_mb)
         forget_files(self.retired)
         parts, plan = opened(tuple(handle for handle, _ in self.parts), self.shard)
@@ -144,7 +150,7 @@ class Work:
                 changes = fresh.filter(pc.equal(fresh["source"], SUBSCRIPTIONS))
                 yield MatchedRows(changes, Matches.none(len(changes)), taken)
 
-    def _read(self, seeds: Iterable[pa.RecordBatch], epoch: Epoch) -> Iterator[pa.RecordBatch]:
+    def _read(self, seeds: Iterable[Any], epoch: Epoch) -> Iterator[pa.RecordBatch]:
         """The records that the task reads itself. Spark's rows only start it."""
         for _ in seeds:
             pass
@@ -153,17 +159,21 @@ class Work:
     def _done(self, matched: Iterable[MatchedRows]) -> Iterator[pa.RecordBatch]:
         task = Task.of(self.settings, self.publication, self.false_positives) if self.publication else DeliveryCounter()
         is_whole = True
+        read = Progress()
         for rows, matches, taken in matched:
             if rows["source"][0].as_py() == SUBSCRIPTIONS:
-                yield _packed(_table([*_compile(rows), *_progress(rows)]))
+                yield _packed(_compile(rows))
+                read.add(rows)
                 continue
             done, answers = task.publish(rows, matches.bounded(self.settings.max_matches), taken)
-            yield _packed(_table([*answers, *_progress(rows[:done])]))
+            if answers:
+                yield _packed(answers)
+            read.add(rows[:done])
             if self.epoch is not None and self.publication is not None and done < len(rows):
                 is_whole = False
                 break  # what follows comes again
         looked_at = self.epoch.looked_at(self.settings) if self.epoch is not None and is_whole else ()
-        yield _packed(_table([*task.report(), *looked_at]))
+        yield _packed([*read.rows(), *task.report(), *looked_at])
         _settle()
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -224,24 +234,40 @@ def _outcomes(rows: pa.RecordBatch, compiled: CompiledChanges) -> Iterator[dict[
     yield {"kind": RowKind.SEGMENT, "source": SUBSCRIPTIONS, "value": packing.as_bytes(compiled.segment)}
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=OUTPUT)
+class Progress:
+    """What a task has read."""
 
+    def __init__(self) -> None:
+        self._of: dict[SourcePartition, ReadProgress] = {}
+        self._is_misread = False
 
-def _progress(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    now = time.time()
-    places, of = _places(rows)
-    offset, timestamp = np.asarray(rows["offset"]), np.asarray(rows["timestamp"])
-    key_bytes, value_bytes = (np.asarray(pc.fill_null(pc.binary_length(rows[name]), 0)) for name in ("key", "value"))
-    lengths = key_bytes + value_bytes
-    for i, (source, partition) in enumerate(places):
-        mine = of == i
-        at = {"source": source, "partition": partition, "offset": int(offset[mine].max())}
-        size = {"count": int(mine.sum()), "bytes": int(lengths[mine].sum())}
-        times = timestamp[mine]
-        written = times[credible(times.astype(np.float64), now)]
-        yield {"kind": RowKind.PROGRESS, **at, "timestamp": int(written.min()) if len(written) else None, **size}
-        if times.min() < SPARK_IS_RIGHT_FROM_MS:
+    def add(self, rows: pa.RecordBatch) -> None:
+        now = time.time()
+        places, of = _places(rows)
+        offset, timestamp = np.asarray(rows["offset"]), np.asarray(rows["timestamp"])
+        key, value = (np.asarray(pc.fill_null(pc.binary_length(rows[name]), 0)) for name in ("key", "value"))
+        lengths = key + value
+        for i, place in enumerate(places):
+            mine = of == i
+            times = timestamp[mine]
+            self._is_misread |= bool(times.min() < SPARK_IS_RIGHT_FROM_MS)
+            written = times[credible(times.astype(np.float64), now)]
+            before = self._of.get(place, ReadProgress(*place, 0, 0, 0, None))
+            oldest = (int(written.min()) if len(written) else None, before.timestamp_ms)
+            self._of[place] = ReadProgress(
+                *place,
+                offset=max(before.offset, int(offset[mine].max())),
+                records=before.records + int(mine.sum()),
+                size_bytes=before.size_bytes + int(lengths[mine].sum()),
+                timestamp_ms=min((ms for ms in oldest if ms is not None), default=None),
+            )
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """PROGRESS rows, and a MISREAD row if Spark may have misread a timestamp."""
+        for source, partition, offset, records, size_bytes, timestamp_ms in self._of.values():
+            at = {"source": source, "partition": partition, "offset": offset, "timestamp": timestamp_ms}
+            yield {"kind": RowKind.PROGRESS, **at, "count": records, "bytes": size_bytes}
+        if self._is_misread:
             yield {"kind": RowKind.MISREAD}
 
 

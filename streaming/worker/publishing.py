@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
+from streaming.documents.trace_context import TRACED_EVENTS
 from streaming.errors import ExecutorLost, TopicMissing, Unsettled
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Committed, Slot
-from streaming.rows import SPARK_IS_RIGHT_FROM_MS, RowKind
+from streaming.rows import SPARK_IS_RIGHT_FROM_MS, Published, RowKind
 from streaming.worker.matches import MATCHES_AT_ONCE, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
@@ -37,6 +38,7 @@ class Task:
     _stopped: bool = field(default=False, init=False)
     _missing: set[str] = field(default_factory=set, init=False)
     _refused: dict[str, str] = field(default_factory=dict, init=False)  # by topic
+    _published: Published = field(default_factory=Published, init=False)
 
     @classmethod
     def of(cls, settings: TaskSettings, publication: Publication, false_positives: float) -> Task:
@@ -56,31 +58,35 @@ class Task:
         self._left = dict(self.publication.quota.left)
 
     def report(self) -> list[Mapping[str, Any]]:
-        """The SLOT row of this task."""
+        """The SLOT row of this task, and its PUBLISHED row, if it has committed anything."""
         facts = {
             "slot": self.number,
             "producer_id": self._producer.id,
             "epoch": self._producer.epoch,
             "missing": sorted(self._missing),
         }
-        return [{"kind": RowKind.SLOT, "value": orjson.dumps(facts)}]
+        published = {"kind": RowKind.PUBLISHED, "value": self._published.to_json()}
+        return [
+            *([published] if self._published.transactions else []),
+            {"kind": RowKind.SLOT, "value": orjson.dumps(facts)},
+        ]
 
     def publish(
         self, rows: pa.RecordBatch, matches: Matches, taken: float | None = None
     ) -> tuple[int, list[Mapping[str, Any]]]:
-        """Publish the events' deliveries and dead letters; returns the number of rows done and PUBLISHED rows. `taken`
-        is when the task had read the events (epoch s), unless Spark did.
+        """Publish the events' deliveries and dead letters; returns the number of rows done, and a MISREAD row if a
+        timestamp is wrong. `taken` is when the task had read the events (epoch s), unless Spark did.
 
         At the first row that it cannot do, because a topic is missing or a timestamp wrong, the task stops: what comes
         later must not overtake. Raises JobError.
         """
         matched = time.time()
-        published: list[Mapping[str, Any]] = []
+        taken = self.publication.began if taken is None else taken
+        if self._stopped:
+            return 0, []
         if not self.publication.exact and pc.min(rows["timestamp"]).as_py() < SPARK_IS_RIGHT_FROM_MS:
             self._stopped = True
-            published.append({"kind": RowKind.MISREAD})
-        if self._stopped:
-            return 0, published
+            return 0, [{"kind": RowKind.MISREAD}]
         batch = MatchedBatch(
             self.settings, self.publication, self.client, self.false_positives, rows, matches, self._left
         )
@@ -89,9 +95,10 @@ class Task:
             committed = self._committed(transaction)
             if committed is None:
                 self._stopped = True
-                return begin, published
-            published.append(transaction.row(taken, matched, committed))
-        return len(rows), published
+                return begin, []
+            traced = TRACED_EVENTS - len(self._published.trace_contexts)
+            self._published.add(transaction.published(taken, matched, committed, traced))
+        return len(rows), []
 
     def _committed(self, transaction: Transaction) -> Committed | None:
         """Commit the transaction; None if topics are missing. Topics that are gone, or for which the broker refuses

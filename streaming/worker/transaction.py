@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from itertools import islice
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from matchers.contract.tables import Int64
@@ -19,6 +18,7 @@ from streaming.documents import records
 from streaming.documents.records import Origin, Record
 from streaming.documents.trace_context import TRACED_EVENTS, trace_context
 from streaming.errors import BrokerUnreachable
+from streaming.latencies import by_stage
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import ProducerEpoch, RecordBatches, TopicPartition
 from streaming.publishing.encode import record_batches
@@ -29,7 +29,7 @@ from streaming.publishing.encode.interner import Interner
 from streaming.publishing.encode.partitioner import partition_of, partitions_of
 from streaming.publishing.encode.record_batches import Format, events_keys, subscribers_keys
 from streaming.publishing.slot import Committed
-from streaming.rows import RowKind, consumer_records
+from streaming.rows import CommitTimes, Published, consumer_records
 from streaming.worker.executor import executor
 from streaming.worker.matches import Matches
 from streaming.worker.publication import Publication
@@ -67,7 +67,7 @@ class Transaction:
     """The deliveries and dead letters of the rows begin .. end of a batch, and the offsets that they reach.
 
     It groups and measures the deliveries at once. `compose` decides about them, `pieces` encodes them for the slot, and
-    `row` tells the driver what became of them. If the slot aborts, `compose` and `pieces` are called again.
+    `published` tells what became of them. If the slot aborts, `compose` and `pieces` are called again.
     """
 
     batch: MatchedBatch
@@ -163,35 +163,33 @@ class Transaction:
         yield from record_batches.of_records_in_pieces(letters, form)
         self.partitions = int(np.count_nonzero(form.sequence))
 
-    def row(self, taken: float | None, matched: float, committed: Committed) -> Mapping[str, Any]:
-        """The PUBLISHED row. `taken` is when the task had read the events, unless Spark did; `matched`, when matching
-        ended (epoch s)."""
+    def published(self, taken: float, matched: float, committed: Committed, traced: int) -> Published:
+        """What it has published, with at most `traced` trace contexts. The events were read, or their batch began, when
+        they were `taken`, and they were `matched` then (epoch s)."""
         matches, rows = self.batch.matches, slice(self.begin, self.end)
         total = matches.total[rows]
         delivered = np.flatnonzero(total) + self.begin
-        facts = {
-            "met": int(np.count_nonzero(matches.at_once[rows])),
-            "attributes": int(matches.attributes[rows].sum()),
-            "batches": int(matches.at_once[rows].sum()),
-            "events": len(delivered),
-            "matches": int(total.sum()),
-            "deliveries": len(self._good),
-            "over_quota": int(self._over.sum()),
-            "dead_letters": self.dead_letters,
-            "aborted": self.aborted,
-            "size_bytes": committed.bytes,
-            "partitions": self.partitions,
-            "errors": committed.errors,
-            "taken": taken,
-            "matched": matched,
-            "encoded_s": self.encoded_s,
-            "sent": committed.sent_at,
-            "committed": committed.committed_at,
-            "executor": executor(),
-            "trace_contexts": list(self.batch.trace_contexts(delivered[:TRACED_EVENTS].tolist())),
-        }
+        times = CommitTimes(matched, committed.sent_at, committed.committed_at)
         timestamps: Int64 = self.batch.columns.timestamp[delivered]
-        return {"kind": RowKind.PUBLISHED, "value": orjson.dumps(facts), "counts": timestamps.tobytes()}
+        return Published(
+            met=int(np.count_nonzero(matches.at_once[rows])),
+            attributes=int(matches.attributes[rows].sum()),
+            batches=int(matches.at_once[rows].sum()),
+            events=len(delivered),
+            matches=int(total.sum()),
+            deliveries=len(self._good),
+            over_quota=int(self._over.sum()),
+            aborted=self.aborted,
+            size_bytes=committed.bytes,
+            encoded_s=self.encoded_s,
+            partitions=self.partitions,
+            dead_letters=self.dead_letters,
+            errors=Counter(committed.errors),
+            latencies=by_stage(timestamps, taken, times),
+            transactions=[times],
+            trace_contexts=list(islice(self.batch.trace_contexts(delivered[:TRACED_EVENTS].tolist()), traced)),
+            executor=executor(),
+        )
 
     def _over_quota(self) -> Bools:
         """[D]: the deliveries that subscribers may not get, the last ones of each partition."""

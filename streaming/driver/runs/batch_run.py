@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Generic, TypeVar
@@ -67,8 +67,8 @@ class BatchRun(ABC, Generic[Batch]):
         """The number of tasks, each with its slot, for this batch."""
 
     @abstractmethod
-    def frame(self, batch: Batch, n: int) -> DataFrame:
-        """The DataFrame whose partitions start n tasks."""
+    def job(self, batch: Batch, works: Sequence[Work], n: int) -> Callable[[], pa.Table]:
+        """Start the Spark job of n tasks, and wait for their packed rows. There is a work for each shard."""
 
     @abstractmethod
     def epoch(self, batch: Batch, n: int) -> Epoch | None:
@@ -119,6 +119,7 @@ class BatchRun(ABC, Generic[Batch]):
                 publication = self.pipeline.slots.work(
                     n,
                     self.pipeline.state.version,
+                    self.report.start,
                     self.pipeline.missing_topics.topics(),
                     self.pipeline.outputs.unusual(),
                     self.pipeline.delivery_quota.of(wanted),
@@ -187,7 +188,7 @@ class BatchRun(ABC, Generic[Batch]):
         self._describe("match and publish" if publication else "count deliveries")
         with self.report.stage("match"):
             try:
-                return unpacked(self._in_time(_answers(self.frame(batch, n), works, n)))
+                return unpacked(self._in_time(self.job(batch, works, n)))
             except (PySparkException, Py4JJavaError) as error:
                 cause = self.cause(error)
                 self.report.counts["workers_lost"] += isinstance(cause, WorkersLost | ExecutorLost)
@@ -197,13 +198,13 @@ class BatchRun(ABC, Generic[Batch]):
         """Why a job of Spark failed."""
         return of_worker(str(error)) or workers_lost(str(error)) or error
 
-    def _in_time(self, answers: DataFrame) -> pa.Table:
-        """The answers of tasks. Raises WorkersLost if they take too long, and what Spark raises."""
+    def _in_time(self, job: Callable[[], pa.Table]) -> pa.Table:
+        """What the job returns. Raises WorkersLost if its tasks take too long, and what Spark raises."""
         if self.pipeline.time_limit is None:
-            return answers.toArrow()
+            return job()
         with self.pipeline.time_limit.watched() as cancelled:
             try:
-                return answers.toArrow()
+                return job()
             except (PySparkException, Py4JJavaError) as error:
                 if not cancelled.is_set():
                     raise
@@ -245,7 +246,7 @@ class BatchRun(ABC, Generic[Batch]):
         self.pipeline.describe(f"batch {self.number}: {job}")
 
 
-def _answers(batch: DataFrame, works: Sequence[Work], n: int) -> DataFrame:
+def answers(batch: DataFrame, works: Sequence[Work], n: int) -> DataFrame:
     """The packed rows of n tasks: those that match the batch, or those that get what the tasks of shards match."""
     first, *others = works
     if not others:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from matchers.contract.tables import Int64
 from streaming.driver.isolation import ranges
-from streaming.driver.runs.batch_run import BatchRun
+from streaming.driver.runs.batch_run import BatchRun, answers
 from streaming.driver.runs.rereading import Misread, misread
 from streaming.log import logger
 from streaming.publishing.contract import TopicPartition
@@ -30,6 +30,7 @@ from streaming.rows import (
     SourcePartition,
     consumer_records,
 )
+from streaming.worker.matching import Work
 
 log = logger("sluice.batch")
 
@@ -71,8 +72,8 @@ class SourceRun(BatchRun[DataFrame]):
             return 1
         return min(self.pipeline.tasks, 1 + last.rows // max(SMALL_TASK_ROWS, ROWS_PER_PARTITION * last.partitions))
 
-    def frame(self, batch: DataFrame, n: int) -> DataFrame:
-        return batch.coalesce(n)
+    def job(self, batch: DataFrame, works: Sequence[Work], n: int) -> Callable[[], pa.Table]:
+        return answers(batch.coalesce(n), works, n).toArrow
 
     def epoch(self, batch: DataFrame, n: int) -> None:
         return None

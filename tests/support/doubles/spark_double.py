@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,41 @@ class Tasks:
     def toArrow(self) -> pa.Table:
         done = self._run(self._tasks)
         return pa.Table.from_batches([batch for batches in done for batch in batches], PACKED)
+
+
+class EpochSession:
+    """A session whose tasks read their records themselves; DataFrames and RDDs only start them."""
+
+    def __init__(self, run: Callable[[Sequence[Callable[[], Any]]], list[Any]]) -> None:
+        self._run = run
+
+    @property
+    def sparkContext(self) -> EpochSession:
+        return self
+
+    def parallelize(self, seeds: Sequence[int], n: int) -> Rdd:
+        return Rdd([list] * n, self._run)
+
+    def range(self, begin: int, end: int, step: int, n: int) -> SimpleNamespace:
+        return SimpleNamespace(toDF=lambda name: Tasks([list] * n, self._run))
+
+
+@dataclass
+class Rdd:
+    """Partitions, each with the task that makes it."""
+
+    tasks: Sequence[Callable[[], Any]]
+    run: Callable[[Sequence[Callable[[], Any]]], list[Any]]
+
+    def mapPartitions(self, work: Callable[[Any], Iterable[bytes]]) -> Rdd:
+        return Rdd([partial(_listed, work, task) for task in self.tasks], self.run)
+
+    def collect(self) -> list[bytes]:
+        return [value for values in self.run(self.tasks) for value in values]
+
+
+def _listed(work: Callable[[Any], Iterable[bytes]], task: Callable[[], Any]) -> list[bytes]:
+    return list(work(task()))
 
 
 class FrameRun(SourceRun):

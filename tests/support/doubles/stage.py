@@ -50,7 +50,7 @@ NAMES = TopicNames("events", "subs", "status", "dead", lambda s: f"to.{s}")
 SETTINGS = TaskSettings(
     query="q", events=NAMES.events, dead_letters=NAMES.dead_letters, rule=DeliveryRule("to."), max_bytes=1_000
 )
-PUBLICATION = Publication(note="", producers=(), version=0)
+PUBLICATION = Publication(note="", producers=(), version=0, began=0.0)
 Result = TypeVar("Result")
 
 
@@ -135,13 +135,14 @@ class Slots:
         self,
         number: int,
         version: int,
+        began: float,
         absent: frozenset[str],
         unusual: Mapping[str, int],
         quota: Quota,
         exact: bool,
     ) -> Publication:
         producers = tuple(self._producers[:number])
-        batch = replace(self.publication, version=version, absent=absent, quota=quota, exact=exact)
+        batch = replace(self.publication, version=version, began=began, absent=absent, quota=quota, exact=exact)
         return replace(batch, producers=producers)
 
     def take(self, reports: Iterable[SlotReport]) -> None:
@@ -230,7 +231,7 @@ def work(
     """The rows of a task that gets these batches of Arrow's. `exact`: their timestamps are as Kafka has them."""
     slots = slots or Slots()
     (work,) = state.work(settings)
-    work = replace(work, publication=slots.work(1, state.version, slots.publication.absent, {}, UNLIMITED, exact))
+    work = replace(work, publication=slots.work(1, state.version, 0.0, slots.publication.absent, {}, UNLIMITED, exact))
     given = [pa.RecordBatch.from_pylist(rows, schema=INPUT) for rows in batches]
     packed = slots.task(0, lambda: list(work(given)))
     rows = unpacked(pa.Table.from_batches(packed, PACKED))

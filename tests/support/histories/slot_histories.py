@@ -36,7 +36,7 @@ from streaming.state.restore import Restored
 from streaming.state.store import Store
 from streaming.worker import epoch, publishing
 from tests.support.doubles.brokers import LATE, Brokers
-from tests.support.doubles.spark_double import Frame, FrameRun, Tasks, WithoutSpark, traceback_of
+from tests.support.doubles.spark_double import EpochSession, Frame, FrameRun, WithoutSpark, traceback_of
 from tests.support.doubles.stage import NAMES, AtOnce, Value
 from tests.support.histories.actors import ENDED, PARKED, Actor, Actors, Dead
 from tests.support.histories.histories import SUBSCRIBERS, Fault, Ledger
@@ -218,9 +218,7 @@ class SlotHistory(Ledger):
         pipeline, topics = one.pipeline, self.world.topics
         positions = {**dict.fromkeys(topics, 0), **pipeline.state.positions}
         pipeline.state.positions = positions
-        spark: Any = SimpleNamespace(
-            range=lambda begin, end, step, n: SimpleNamespace(toDF=lambda name: Tasks([list] * n, self._stage))
-        )
+        spark: Any = EpochSession(self._stage)
         names = {source: self.world.names.source(source) for source in Source}
         client: Any = None
         reading = EpochReading(spark, names, client, most_events=rows, most_changes=most)

@@ -46,12 +46,12 @@ def test_who_holds_latencies_sees_nothing_of_what_they_are_added_to() -> None:
 
 
 def test_events_without_a_credible_time_are_no_latencies() -> None:
-    times = {"start": 1e9, "match": 1e9, "publish": 1e9, "commit": 1e9}
+    at_once = 1e9, (1e9, 1e9, 1e9)
     strange = [-(2**63), -1, 0, int(1e12) - OLDEST_MS - 1, int(1e12) + NEWEST_MS + 1, 2**63 - 1]
-    found = by_stage([*strange, int(1e12) - OLDEST_MS, int(1e12) + NEWEST_MS, int(1e12) - 7], times)
+    found = by_stage([*strange, int(1e12) - OLDEST_MS, int(1e12) + NEWEST_MS, int(1e12) - 7], *at_once)
     assert {stage: sum(found[stage].counts.values()) for stage in found} == dict.fromkeys((*STAGES, TOTAL), 3)
     assert found[TOTAL].max_ms == OLDEST_MS
-    assert by_stage(strange, times)[TOTAL] == Latencies()
+    assert by_stage(strange, *at_once)[TOTAL] == Latencies()
 
 
 def test_nothing_has_no_quantiles() -> None:
@@ -59,8 +59,7 @@ def test_nothing_has_no_quantiles() -> None:
 
 
 def test_stages_account_for_the_whole() -> None:
-    times = {"start": 10.0, "match": 10.2, "publish": 10.25, "commit": 10.3}
-    found = by_stage([9_000, 9_900], times)
+    found = by_stage([9_000, 9_900], 10.0, (10.2, 10.25, 10.3))
     assert found[TOTAL].max_ms == 1_300
     assert round(sum(found[stage].max_ms for stage in STAGES), 6) == 1_300
     assert sum(found["commit"].counts.values()) == 2

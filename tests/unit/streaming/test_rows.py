@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streaming.latencies import by_stage
 from streaming.rows import (
     EVENTS,
     OUTPUT,
@@ -17,11 +20,13 @@ from streaming.rows import (
     PAUSED,
     SUBSCRIPTIONS,
     AcceptedChange,
+    CommitTimes,
     CompiledSegment,
     ConsumerRecord,
     DeadLetter,
     DeliveryCounts,
     MisreadTimes,
+    Published,
     ReadProgress,
     Refusal,
     Row,
@@ -34,6 +39,13 @@ RECORD = ConsumerRecord(3, 17, 1_000, b"k", b"v", HEADERS)
 BARE = ConsumerRecord(0, 0, -1)
 AT = {"partition": 3, "offset": 17, "timestamp": 1_000, "key": b"k", "value": b"v"}
 AT |= {"headers": [{"key": name, "value": value} for name, value in HEADERS]}
+PUBLISHED = Published(
+    deliveries=2,
+    errors=Counter({"Produce NOT_LEADER_FOR_PARTITION": 1}),
+    latencies=by_stage([1_000, 2_000], 3.0, (3.5, 4.0, 4.5)),
+    transactions=[CommitTimes(3.5, 4.0, 4.5)],
+    trace_contexts=[{"traceparent": "00-1-2-01"}],
+)
 COUNTS = np.array([2, 1 << 40])
 NOTHING = {"partition": 0, "offset": 0, "timestamp": -1}
 
@@ -53,6 +65,7 @@ ROWS: list[tuple[dict[str, Any], Row]] = [
         ReadProgress(EVENTS, 1, 9, records=2, size_bytes=5, timestamp_ms=None),
     ),
     ({"kind": RowKind.MISREAD}, MisreadTimes()),
+    ({"kind": RowKind.PUBLISHED, "value": PUBLISHED.to_json()}, PUBLISHED),
     (
         {
             "kind": RowKind.DELIVERY_COUNTS,
@@ -95,6 +108,8 @@ def test_rows_of_all_kinds_come_in_the_order_in_which_they_were_sent(
 
 def _plain(row: Row) -> dict[str, Any]:
     """Its fields, with the headers as a tuple."""
+    if isinstance(row, Published):
+        return asdict(row)
     fields = row._asdict()
     if isinstance(row, DeliveryCounts):
         return fields | {"counts": row.counts.tolist()}

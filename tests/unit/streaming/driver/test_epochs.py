@@ -28,7 +28,7 @@ from streaming.worker import matching
 from streaming.worker.compiling import compile_changes
 from streaming.worker.matches import EventMatching, Matches
 from tests.support.doubles.fetch_brokers import FetchBrokers, Log
-from tests.support.doubles.spark_double import Tasks
+from tests.support.doubles.spark_double import EpochSession
 from tests.support.doubles.stage import ALICE, BOB, NAMES, ListSink, Reports, headers_of, pipeline, published, slots_of
 from tests.support.doubles.wire import HOSTS, PORT, Wire
 
@@ -59,14 +59,11 @@ class Stage:
         self.pipeline.observer = self.reports
         self.tasks_of_jobs: list[int] = []
         limits = {"most_events": 100_000, "most_changes": 20_000}
-        spark: Any = SimpleNamespace(range=self._seeds)
+        spark: Any = EpochSession(self._run)
         self.pipeline.run = partial(
             EpochRun, reading=EpochReading(spark, TOPICS, lambda: Client(ADDRESS, {}), **limits)
         )
         patch.setattr(reading, "_address", lambda settings: (ADDRESS, ()))
-
-    def _seeds(self, begin: int, end: int, step: int, n: int) -> Any:
-        return SimpleNamespace(toDF=lambda name: Tasks([list] * n, self._run))
 
     def _run(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         self.tasks_of_jobs.append(len(tasks))

@@ -9,6 +9,7 @@ import re
 import threading
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.documents.records import REASONS
 from streaming.errors import BrokerUnreachable
-from streaming.latencies import STAGES, TOTAL, Latencies
+from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
 from streaming.monitoring import status, verdicts
 from streaming.monitoring.exposition import BOUNDS_S, Exposition
 from streaming.monitoring.figures import INTERVAL_S, INTERVALS, Figures
@@ -54,7 +55,7 @@ from streaming.monitoring.view import (
 from streaming.monitoring.web import page
 from streaming.monitoring.wording import SHOWN_PARTITIONS, seconds
 from streaming.process.supervision import RestartHistory
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Published, ReadProgress
+from streaming.rows import EVENTS, SUBSCRIPTIONS, CommitTimes, Published, ReadProgress
 from streaming.version import VERSION
 from tests.support.doubles.stage import ALICE, ListSink, Reports, change, event, pipeline, state, step
 
@@ -92,11 +93,13 @@ def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float 
     own = Report(1, 0.0, start=start)
     own.stages.append(Stage("prepare", start, committed))
     own.saw([ReadProgress(EVENTS, 0, n, records=n, size_bytes=10 * n, timestamp_ms=round(1000 * start))])
-    times = {"matched": start, "sent": committed, "committed": committed}
+    times = CommitTimes(matched=start, sent=committed, committed=committed)
     timestamps_ms = np.rint(1000 * committed - np.array(latencies_ms)).astype(np.int64)
-    counts = {"events": n, "matches": 3 * n, "deliveries": 2 * n, "aborted": 0, "dead_letters": {}, "errors": {}}
-    changed: dict[str, Any] = {**times, **counts, "timestamps_ms": timestamps_ms, **more}
-    own.add_task(PUBLISHED._replace(**changed))
+    counts = {"events": n, "matches": 3 * n, "deliveries": 2 * n, "aborted": 0}
+    none = {"dead_letters": Counter[str](), "errors": Counter[str]()}
+    latencies = by_stage(timestamps_ms, start, times)
+    changed: dict[str, Any] = {**counts, **none, "transactions": [times], "latencies": latencies, **more}
+    own.add_task(replace(PUBLISHED, **changed))
     own.fields()
     return own
 
@@ -109,18 +112,14 @@ PUBLISHED = Published(
     matches=5,
     deliveries=4,
     over_quota=0,
-    dead_letters={"undecodable_event": 1},
+    dead_letters=Counter(undecodable_event=1),
     aborted=1,
     size_bytes=1_000,
     partitions=1,
-    errors={"Produce NOT_LEADER_FOR_PARTITION": 2},
-    taken=None,
-    matched=1_000_000.0,
+    errors=Counter({"Produce NOT_LEADER_FOR_PARTITION": 2}),
     encoded_s=0.25,
-    sent=1_000_000.1,
-    committed=1_000_000.2,
-    timestamps_ms=np.array([999_999_000, 999_999_990]),
-    trace_contexts=[],
+    transactions=[CommitTimes(1_000_000.0, 1_000_000.1, 1_000_000.2)],
+    latencies=by_stage([999_999_000, 999_999_990], 999_999.0, (1_000_000.0, 1_000_000.1, 1_000_000.2)),
 )
 
 
@@ -340,11 +339,11 @@ def test_the_pipeline_says_what_became_of_everything() -> None:
 
 
 def test_the_line_of_a_batch_adds_up_what_its_tasks_published() -> None:
-    own = Report(1, 0.0, start=PUBLISHED.matched - 1)
+    own = Report(1, 0.0, start=999_999.0)
     assert "publish_errors" not in own.fields()
     own.stages.append(Stage("match", own.start, own.start + 2))
     for errors in (PUBLISHED.errors, {"EndTxn NOT_COORDINATOR": 1}, PUBLISHED.errors):
-        own.add_task(PUBLISHED._replace(errors=errors))
+        own.add_task(replace(PUBLISHED, errors=Counter(errors)))
     line = own.fields()
     names = ("matched", "matches", "deliveries", "undecodable", "transactions_aborted")
     assert [line[name] for name in names] == [6, 15, 12, 3, 3]

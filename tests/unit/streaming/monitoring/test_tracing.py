@@ -7,13 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Kinds
 
@@ -25,7 +26,7 @@ from streaming.driver.isolation import WorkersLost
 from streaming.monitoring import tracing
 from streaming.monitoring.reporting import CommittedTransaction, Observer, Observers, Report, Stage
 from streaming.monitoring.tracing import Traces
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Published, ReadProgress, Row
+from streaming.rows import EVENTS, SUBSCRIPTIONS, CommitTimes, Published, ReadProgress, Row
 from streaming.version import VERSION
 from tests.support.doubles.collector import Collector, Span, collector
 from tests.support.doubles.stage import ALICE, ListSink, Reports, apply, change, event, pipeline, state, step, work
@@ -69,18 +70,12 @@ PUBLISHED = Published(
     matches=2,
     deliveries=1,
     over_quota=0,
-    dead_letters={"oversize": 2},
+    dead_letters=Counter(oversize=2),
     aborted=3,
     size_bytes=100,
     partitions=1,
-    errors={},
-    taken=None,
-    matched=NOON + 0.75,
     encoded_s=0.01,
-    sent=NOON + 0.8,
-    committed=NOON + 0.85,
-    timestamps_ms=np.array([round(1000 * (NOON - 2))] * 2),
-    trace_contexts=[],
+    transactions=[CommitTimes(NOON + 0.75, NOON + 0.8, NOON + 0.85)],
 )
 
 
@@ -110,7 +105,7 @@ def of(rows: list[Row]) -> Report:
     own.saw(rows)
     for row in rows:
         if isinstance(row, Published):
-            own.add_task(row._replace(matched=NOON, sent=NOON, committed=NOON))
+            own.add_task(replace(row, transactions=[CommitTimes(NOON, NOON, NOON)] * len(row.transactions)))
     return own
 
 

@@ -84,7 +84,7 @@ def test_rows_that_were_committed_before_are_dropped() -> None:
     rows = work(s, [event(4, {"x": 1}), event(5, b"{"), change(1, "a", ALICE)], slots=Slots(sink))
     (letter,) = published(sink)
     assert dict(letter.headers)["sluice_origin_offset"] == b"5"
-    assert [type(row) for row in rows] == [Published, ReadProgress, SlotReport]
+    assert [type(row) for row in rows] == [ReadProgress, Published, SlotReport]
     assert [(row.offset, row.records) for row in rows if isinstance(row, ReadProgress)] == [(5, 1)]
 
 
@@ -410,7 +410,7 @@ def test_events_without_a_credible_time_do_not_say_how_long_events_wait() -> Non
 )
 def test_a_worker_says_which_timestamps_spark_may_have_misread(timestamp: int, misread: bool) -> None:
     rows = work(state(), [event(0, {}, timestamp=10**12), event(1, {}, timestamp=timestamp)], exact=False)
-    found = [MisreadTimes] if misread else [Published, ReadProgress]
+    found = [MisreadTimes] if misread else [ReadProgress, Published]
     assert [type(r) for r in rows if not isinstance(r, SlotReport)] == found
 
 

@@ -52,7 +52,7 @@ def subscribed() -> State:
 
 
 def counts(rows: Sequence[Row]) -> list[tuple[int, Mapping[str, int]]]:
-    """Deliveries and dead letters of each transaction."""
+    """Deliveries and dead letters of each task."""
     return [(row.deliveries, row.dead_letters) for row in rows if isinstance(row, Published)]
 
 
@@ -110,7 +110,7 @@ def test_numbers_of_partitions_are_sent_when_they_change() -> None:
     usual: Mapping[str, int] = {}
     some, other = {"to.alice": 3}, {"to.alice": 4}
     unusual = [
-        slots.work(1, 0, frozenset(), counts, UNLIMITED, exact=False).unusual
+        slots.work(1, 0, 0.0, frozenset(), counts, UNLIMITED, exact=False).unusual
         for counts in (usual, some, some, other, usual)
     ]
     assert unusual == [None, sent[0], sent[0], sent[1], None]
@@ -142,8 +142,8 @@ def test_a_topic_that_the_broker_refuses_is_composed_again_with_dead_letters() -
     sink = ListSink()
     rows = work(subscribed(), [event(0, {"x": 1})], [event(1, {"x": 1})], slots=Slots(sink, refusing={"to.alice"}))
     assert [record.topic for record in published(sink)] == ["dead", "to.bob"] * 2
-    assert counts(rows) == [(1, {"topic_refused": 1})] * 2
-    assert [row.aborted for row in rows if isinstance(row, Published)] == [1, 0]
+    assert counts(rows) == [(2, {"topic_refused": 2})]
+    assert [(row.aborted, len(row.transactions)) for row in rows if isinstance(row, Published)] == [(1, 2)]
     assert report(rows).epoch == 3
 
 
