@@ -254,6 +254,12 @@ def of_source(positions: Mapping[SourcePartition, int], source: Source) -> dict[
     return {p: offset for (s, p), offset in sorted(positions.items()) if s == source}
 
 
+def by_source(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of each topic that has any, those of the events first."""
+    sources = np.unique(np.asarray(rows["source"])).tolist()
+    return (rows if len(sources) == 1 else rows.filter(pc.equal(rows["source"], source)) for source in sources)
+
+
 def unpacked(table: pa.Table) -> list[Row]:
     """The rows that workers packed, in order."""
     rows: list[Row] = []

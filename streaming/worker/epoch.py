@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from streaming.publishing.connection.client import Client
 from streaming.reading import warm_up
 from streaming.reading.contract import Position
 from streaming.reading.fetcher import Fetcher
-from streaming.rows import EVENTS, SUBSCRIPTIONS, RowKind, Source, SourcePartition
+from streaming.rows import EVENTS, SUBSCRIPTIONS, RowKind, Source, SourcePartition, by_source
 from streaming.worker.settings import TaskSettings
 
 MOST_BYTES = 32 << 20  # of the events of a transaction; a single answer of a broker may have more
@@ -95,7 +94,7 @@ class Epoch:
     def _bounded(self, fetcher: Fetcher) -> Iterator[pa.RecordBatch]:
         while not fetcher.is_done():
             read = fetcher.poll(LONGEST_POLL_S)
-            for rows in () if read is None else _by_source(read.rows):
+            for rows in () if read is None else by_source(read.rows):
                 yield from _pieces(rows, self.most_events)
 
     def _until_it_ends(self, fetcher: Fetcher, number: int) -> Iterator[pa.RecordBatch]:
@@ -109,7 +108,7 @@ class Epoch:
                 _sleep(min(due, until) - time.monotonic())
             now = time.monotonic()
             read = fetcher.poll(max(0.0, min(until, due if events.rows else until) - now))
-            for rows in () if read is None else _by_source(read.rows):
+            for rows in () if read is None else by_source(read.rows):
                 (changes if rows["source"][0].as_py() == SUBSCRIPTIONS else events).add(rows)
             if changes.rows:
                 until = min(until, began + self.changes_after_s)
@@ -165,11 +164,6 @@ def warm(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _pieces(rows: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
     return (rows[begin : begin + most] for begin in range(0, len(rows), most))
-
-
-def _by_source(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    sources = np.unique(np.asarray(rows["source"])).tolist()
-    return (rows if len(sources) == 1 else rows.filter(pc.equal(rows["source"], source)) for source in sources)
 
 
 def _sleep(seconds: float) -> None:

@@ -36,6 +36,7 @@ from streaming.rows import (
     RowKind,
     Source,
     SourcePartition,
+    by_source,
 )
 from streaming.worker.compiling import ChangeRecords, CompiledChanges, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.counting import DeliveryCounter
@@ -47,6 +48,7 @@ from streaming.worker.settings import TaskSettings
 from streaming.worker.shards import shipped, united
 
 _SOURCE_STRIDE = 1 << 32  # more than there are partitions
+_NEVER = np.iinfo(np.int64).max
 
 FREEZE_AFTER_TASKS = (2, 8, 64)  # tasks of a worker
 
@@ -140,28 +142,29 @@ class Work:
             false_positives=self.false_positives,
             max_event_bytes=self.settings.max_event_bytes,
         )
-        for batch in batches if self.epoch is None else self._read(batches, self.epoch):
+        for rows in self._rows(batches):
             taken = None if self.epoch is None else time.time()
-            fresh = batch.filter(self._fresh(batch))
-            events = fresh.filter(pc.equal(fresh["source"], EVENTS))
-            if len(events):
-                yield MatchedRows(events, matching(events), taken)
-            if not self.shard and len(events) < len(fresh):
-                changes = fresh.filter(pc.equal(fresh["source"], SUBSCRIPTIONS))
-                yield MatchedRows(changes, Matches.none(len(changes)), taken)
+            if _source(rows) == EVENTS:
+                yield MatchedRows(rows, matching(rows), taken)
+            elif not self.shard:
+                yield MatchedRows(rows, Matches.none(len(rows)), taken)
 
-    def _read(self, seeds: Iterable[Any], epoch: Epoch) -> Iterator[pa.RecordBatch]:
-        """The records that the task reads itself. Spark's rows only start it."""
-        for _ in seeds:
+    def _rows(self, batches: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+        """The new rows, those of each topic apart. If the task reads them itself, Spark's only start it."""
+        if self.epoch is None:
+            for batch in batches:
+                yield from by_source(batch.filter(self._fresh(batch)))
+            return
+        for _ in batches:
             pass
-        return epoch.records(self.settings, self.positions)
+        yield from self.epoch.records(self.settings, self.positions)
 
     def _done(self, matched: Iterable[MatchedRows]) -> Iterator[pa.RecordBatch]:
         task = Task.of(self.settings, self.publication, self.false_positives) if self.publication else DeliveryCounter()
         is_whole = True
         read = Progress()
         for rows, matches, taken in matched:
-            if rows["source"][0].as_py() == SUBSCRIPTIONS:
+            if _source(rows) == SUBSCRIPTIONS:
                 yield _packed(_compile(rows))
                 read.add(rows)
                 continue
@@ -178,8 +181,8 @@ class Work:
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """A mask of the rows that were not committed before."""
-        places, of = _places(batch)
-        begin = np.array([self.positions.get(place, 0) for place in places], np.int64)
+        distinct, of = np.unique(_places(batch), return_inverse=True)
+        begin = np.array([self.positions.get(_place(number), 0) for number in distinct.tolist()], np.int64)
         return pa.array(np.asarray(batch["offset"]) >= begin[of])
 
 
@@ -242,24 +245,31 @@ class Progress:
         self._is_misread = False
 
     def add(self, rows: pa.RecordBatch) -> None:
-        now = time.time()
-        places, of = _places(rows)
-        offset, timestamp = np.asarray(rows["offset"]), np.asarray(rows["timestamp"])
+        """Add rows, of which those of a partition mostly follow each other: one run of them after the other."""
+        if not len(rows):
+            return
+        places, timestamp = _places(rows), np.asarray(rows["timestamp"])
+        begins = np.flatnonzero(np.diff(places, prepend=-1))
         key, value = (np.asarray(pc.fill_null(pc.binary_length(rows[name]), 0)) for name in ("key", "value"))
-        lengths = key + value
-        for i, place in enumerate(places):
-            mine = of == i
-            times = timestamp[mine]
-            self._is_misread |= bool(times.min() < SPARK_IS_RIGHT_FROM_MS)
-            written = times[credible(times.astype(np.float64), now)]
+        written = np.where(credible(timestamp.astype(np.float64), time.time()), timestamp, _NEVER)
+        runs = (
+            places[begins],
+            np.maximum.reduceat(np.asarray(rows["offset"]), begins),
+            np.diff(begins, append=len(rows)),
+            np.add.reduceat(key + value, begins, dtype=np.int64),
+            np.minimum.reduceat(written, begins),
+        )
+        self._is_misread |= bool(timestamp.min() < SPARK_IS_RIGHT_FROM_MS)
+        for number, offset, records, size_bytes, oldest in zip(*(run.tolist() for run in runs), strict=True):
+            place = _place(number)
             before = self._of.get(place, ReadProgress(*place, 0, 0, 0, None))
-            oldest = (int(written.min()) if len(written) else None, before.timestamp_ms)
+            oldest = oldest if before.timestamp_ms is None else min(oldest, before.timestamp_ms)
             self._of[place] = ReadProgress(
                 *place,
-                offset=max(before.offset, int(offset[mine].max())),
-                records=before.records + int(mine.sum()),
-                size_bytes=before.size_bytes + int(lengths[mine].sum()),
-                timestamp_ms=min((ms for ms in oldest if ms is not None), default=None),
+                offset=max(before.offset, offset),
+                records=before.records + records,
+                size_bytes=before.size_bytes + size_bytes,
+                timestamp_ms=None if oldest == _NEVER else oldest,
             )
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -271,8 +281,17 @@ class Progress:
             yield {"kind": RowKind.MISREAD}
 
 
-def _places(rows: pa.RecordBatch) -> tuple[list[SourcePartition], Int64]:
-    """The distinct (source, partition), and the index of each row's."""
-    keys = np.asarray(rows["source"]).astype(np.int64) * _SOURCE_STRIDE + np.asarray(rows["partition"])
-    distinct, of = np.unique(keys, return_inverse=True)
-    return [(Source(place // _SOURCE_STRIDE), place % _SOURCE_STRIDE) for place in distinct.tolist()], of
+def _source(rows: pa.RecordBatch) -> int:
+    """The source of rows that are of one."""
+    source: int = rows["source"][0].as_py()
+    return source
+
+
+def _places(rows: pa.RecordBatch) -> Int64:
+    """A number for the (source, partition) of each row."""
+    numbers: Int64 = np.asarray(rows["source"]).astype(np.int64) * _SOURCE_STRIDE + np.asarray(rows["partition"])
+    return numbers
+
+
+def _place(number: int) -> SourcePartition:
+    return Source(number // _SOURCE_STRIDE), number % _SOURCE_STRIDE

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from matchers.contract.tables import Int64, offsets_of
 from matchers.index.texts import Texts
-from streaming.rows import INPUT, Source
+from streaming.rows import INPUT, by_source
 from streaming.worker.buffers import bytes_of
 from streaming.worker.matches import MATCHES_AT_ONCE, Matched, Matches
 
@@ -83,9 +83,8 @@ def united(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, 
 
 
 def _by_topic(rows: pa.Table) -> Iterator[tuple[pa.RecordBatch, Matches]]:
-    for source in Source:
-        of_source = rows.filter(pc.equal(rows["source"], source)).combine_chunks()
-        yield from map(_united, of_source.to_batches())
+    for batch in rows.to_batches():
+        yield from map(_united, by_source(batch))
 
 
 def _united(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Matches]:

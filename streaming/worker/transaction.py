@@ -56,8 +56,9 @@ class MatchedBatch:
 
     def trace_contexts(self, rows: Sequence[int]) -> Iterator[Mapping[str, str]]:
         """The trace contexts of these rows that have any."""
-        for row in rows:
-            headers = {header["key"]: header["value"] for header in self.rows["headers"][row].as_py() or ()}
+        lists = self.rows["headers"]
+        for row in rows if len(lists.flatten()) else ():
+            headers = {header["key"]: header["value"] for header in lists[row].as_py() or ()}
             if context := trace_context(headers):
                 yield context
 
