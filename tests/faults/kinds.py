@@ -13,6 +13,7 @@ from random import Random
 
 from rig.job import JobProcess
 from rig.processes import Process, ProcessTree, ended, kill, of_pid
+from rig.usage import taken
 from streaming.errors import JobError
 from streaming.publishing.connection.client import Client
 from streaming.publishing.fencing import slot_name
@@ -34,6 +35,7 @@ SPOILED = 3  # files
 ALGORITHMS = ("scan", "counting", "tiles", "auto")
 NO_QUOTA, AMPLE_QUOTA = "0", "1000000"  # deliveries/s
 ENDS_HANGING_WITHIN_S = 240.0
+LOOKS_S = 1.0  # for the worker that works most
 BROKER_PAUSE_S = (3.0, 38.0)  # the controller misses a broker after 9 s
 # Of records. In microseconds the first, the fourth and the fifth are beyond 64 bits; -1 is how Kafka says "none"; then
 # the first millisecond of 10000, and the last before the Gregorian calendar.
@@ -71,8 +73,9 @@ def worker(system: System, r: Random) -> float:
 
 
 def hang(system: System, r: Random) -> float:
-    """A Python worker stands still for ever, until the job has killed it."""
-    hanging = r.choice(_running(system).workers)
+    """A Python worker stands still for ever, until the job has killed it: the busiest, since a job with fewer tasks
+    than workers would not miss an idle one."""
+    hanging = _busiest(_running(system).workers)
     hanging.send(signal.SIGSTOP)
     try:
         system.job.wait_for("rid of a worker that hangs", lambda: not hanging.alive(), ENDS_HANGING_WITHIN_S)
@@ -431,6 +434,13 @@ def _proxied(system: System, what: Callable[[Proxy], None], for_s: float) -> flo
     finally:
         system.proxy.pass_on()
     return time.monotonic() - began if for_s else 0.0
+
+
+def _busiest(workers: Sequence[Process]) -> Process:
+    before = [taken([worker.pid], full=False).cpu_s for worker in workers]
+    time.sleep(LOOKS_S)
+    worked = [taken([worker.pid], full=False).cpu_s - spent for worker, spent in zip(workers, before, strict=True)]
+    return workers[worked.index(max(worked))]
 
 
 def _running(system: System) -> ProcessTree:
