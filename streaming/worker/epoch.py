@@ -22,6 +22,7 @@ from streaming.worker.settings import TaskSettings
 
 MOST_BYTES = 32 << 20  # of the events of a transaction; a single answer of a broker may have more
 LONGEST_POLL_S = 0.5
+LONGEST_PAUSE_S = 0.015
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,6 @@ class Epoch:
     ends: Mapping[SourcePartition, int] | None = None
     seconds: float = 4.0
     changes_after_s: float = 0.1  # so soon it ends at the earliest
-    pause_s: float = 0.02  # between two transactions of a task, unless so many events wait:
     most_events: int = 10_000  # of a transaction
     most_changes: int = 20_000
 
@@ -98,8 +98,8 @@ class Epoch:
                 yield from _pieces(rows, self.most_events)
 
     def _until_it_ends(self, fetcher: Fetcher, number: int) -> Iterator[pa.RecordBatch]:
-        """While more is waiting, a transaction gathers up to `most_events` from several answers for as long as the
-        pause lasts. So it has the more events the more it costs."""
+        """After a transaction the task pauses for as long as that took, at most LONGEST_PAUSE_S, unless `most_events`
+        wait. What comes meanwhile is gathered, so a transaction has the more events the more there is to do."""
         began = time.monotonic()
         until, due = began + self.seconds, 0.0
         events, changes = Gathered(), Gathered()
@@ -116,9 +116,10 @@ class Epoch:
             is_over = now >= until or changes.rows >= self.most_changes
             is_full = events.rows >= self.most_events or events.bytes >= MOST_BYTES
             if events.rows and (is_full or is_over or now >= due):
-                due = now + self.pause_s
                 yield from events.taken(self.most_events)
-                is_over |= time.monotonic() >= until
+                done = time.monotonic()
+                due = done + min(done - now, LONGEST_PAUSE_S)
+                is_over |= done >= until
             if is_over:
                 break
         if number == 0 and changes.rows:

@@ -27,10 +27,6 @@ from streaming.worker.matching import Work
 
 EVENTS_PER_TASK_S = 40_000.0  # that are worth one task more
 CHANGES_AFTER_S = 0.1
-# What a transaction costs broker and task, and for each partition that it writes to. A task spends a share of a core at
-# most, as far as these pauses allow.
-TRANSACTION_S, PARTITION_S, SHARE = 0.004, 0.000_1, 0.2
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25
 MOST_EVENTS, EVENTS_PER_PARTITION = 10_000, 25  # of a transaction; for each partition that it writes to
 MOST_ISOLATED = 10_000  # records of a partition, in a search for those that kill workers
 POLL_S = 0.5
@@ -94,7 +90,6 @@ class EpochRun(BatchRun[EpochPlan]):
             ends=batch.ends,
             seconds=batch.seconds,
             changes_after_s=CHANGES_AFTER_S,
-            pause_s=min(max(SHORTEST_PAUSE_S, (TRANSACTION_S + PARTITION_S * written) / SHARE), LONGEST_PAUSE_S),
             most_events=sources.events_per_batch(most, pipeline.state),
             most_changes=self.reading.most_changes,
         )

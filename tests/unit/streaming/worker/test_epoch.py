@@ -17,7 +17,7 @@ import pytest
 from streaming.errors import BrokerUnreachable, Unreadable
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, RowKind, SourcePartition
 from streaming.worker import epoch as module
-from streaming.worker.epoch import Epoch
+from streaming.worker.epoch import LONGEST_PAUSE_S, Epoch
 from streaming.worker.settings import TaskSettings
 from tests.support.doubles.fetch_brokers import FetchBrokers, Log
 from tests.support.doubles.wire import HOSTS, PORT, Wire
@@ -60,8 +60,8 @@ class Stage:
 
         self.brokers.on_fetch = on_fetch
 
-    def read(self, epoch: Epoch, most: int | None = None) -> Read:
-        """Read an epoch, or its first batches, and move on."""
+    def read(self, epoch: Epoch, most: int | None = None, takes_s: float = 0.0) -> Read:
+        """Read an epoch, or its first batches, and move on. Each takes so long."""
         found: Read = []
         for rows in islice(epoch.records(SETTINGS, self.positions), most):
             of = np.asarray(rows["source"]) * 100 + np.asarray(rows["partition"])
@@ -70,6 +70,7 @@ class Stage:
                 offsets = np.asarray(rows["offset"])[of == at[0] * 100 + at[1]].tolist()
                 found.append((at, offsets))
                 self.positions[at] = offsets[-1] + 1
+            self.brokers.sleep(takes_s)
         return found
 
 
@@ -164,7 +165,7 @@ def test_no_more_changes_are_passed_on_than_allowed_and_the_others_come_next(sta
     assert stage.read(epoch) == [(C, [2])]
 
 
-def test_transactions_pause_so_that_each_has_the_more_events(stage: Stage) -> None:
+def test_a_transaction_has_the_more_events_the_longer_it_takes(stage: Stage) -> None:
     stage.positions = {A: 3, B: 3, C: 3}
     appended = iter(range(3, 1_000))
 
@@ -173,13 +174,14 @@ def test_transactions_pause_so_that_each_has_the_more_events(stage: Stage) -> No
 
     stage.brokers.on_fetch = append
     batches = {}
-    for pause_s in (0.01, 0.25):
+    for takes_s in (0.01, 0.1, 10.0):
         begin = stage.positions[A]
-        read = stage.read(Epoch(1, TOPICS, seconds=2.0, pause_s=pause_s))
-        batches[pause_s] = len(read)
+        read = stage.read(Epoch(1, TOPICS, seconds=2.0), takes_s=takes_s)
+        batches[takes_s] = len(read)
         assert all_of(read)[A] == list(range(begin, stage.positions[A]))
-    assert batches[0.25] <= 2.0 / 0.25 + 2
-    assert batches[0.01] > 3 * batches[0.25]
+    assert 1.8 < batches[0.01] * (0.01 + 0.01) < 2.2
+    assert 1.8 < batches[0.1] * (0.1 + LONGEST_PAUSE_S) < 2.2
+    assert batches[10.0] == 1
 
 
 def test_after_an_error_the_next_epoch_begins_anew(stage: Stage) -> None:
