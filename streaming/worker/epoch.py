@@ -38,7 +38,7 @@ class Epoch:
     topics: Mapping[Source, str]
     ends: Mapping[SourcePartition, int] | None = None
     seconds: float = 4.0
-    changes_after_s: float = 0.1  # so soon it ends at the earliest
+    changes_after_s: float = 0.075  # so soon it ends at the earliest
     most_events: int = 10_000  # of a transaction
     most_changes: int = 20_000
 

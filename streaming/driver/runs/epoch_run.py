@@ -26,7 +26,6 @@ from streaming.worker.epoch import Epoch
 from streaming.worker.matching import Work
 
 EVENTS_PER_TASK_S = 40_000.0  # that are worth one task more
-CHANGES_AFTER_S = 0.1
 MOST_EVENTS, EVENTS_PER_PARTITION = 10_000, 25  # of a transaction; for each partition that it writes to
 MOST_ISOLATED = 10_000  # records of a partition, in a search for those that kill workers
 POLL_S = 0.5
@@ -89,7 +88,6 @@ class EpochRun(BatchRun[EpochPlan]):
             topics=self.reading.topics,
             ends=batch.ends,
             seconds=batch.seconds,
-            changes_after_s=CHANGES_AFTER_S,
             most_events=sources.events_per_batch(most, pipeline.state),
             most_changes=self.reading.most_changes,
         )
