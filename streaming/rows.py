@@ -180,6 +180,7 @@ class Published:
     deliveries: int = 0
     over_quota: int = 0  # whatever became of them
     aborted: int = 0  # attempts at transactions
+    commits: int = 0  # transactions
     size_bytes: int = 0  # of the record batches
     encoded_s: float = 0.0  # the time that encoding took
     partitions: int = 0  # that a transaction has records for, at most
@@ -200,6 +201,7 @@ class Published:
         self.deliveries += later.deliveries
         self.over_quota += later.over_quota
         self.aborted += later.aborted
+        self.commits += later.commits
         self.size_bytes += later.size_bytes
         self.encoded_s += later.encoded_s
         self.partitions = max(self.partitions, later.partitions)
@@ -210,6 +212,12 @@ class Published:
         self.transactions += later.transactions
         self.trace_contexts += later.trace_contexts
         self.executor = later.executor
+
+    def copy(self) -> Published:
+        """One that can be added to."""
+        other = Published()
+        other.add(self)
+        return other
 
     def to_json(self) -> bytes:
         return orjson.dumps(self, default=tuple, option=orjson.OPT_NON_STR_KEYS)  # a named tuple is not known to it

@@ -93,7 +93,7 @@ class Pipeline:
         try:
             for rows in self.run(self, number, report).pieces(batch):
                 report.saw(rows)
-                self._look_for_gaps(rows)
+                self.look_for_gaps(rows)
                 if (published := self.take(rows, number)) is not None:
                     report.add(published)
                 self.observer.progressed()
@@ -142,7 +142,7 @@ class Pipeline:
         if deleted := self.deleted.count():
             self.observer.deleted(deleted)
 
-    def _look_for_gaps(self, rows: Sequence[Row]) -> None:
+    def look_for_gaps(self, rows: Sequence[Row]) -> None:
         """Look for gaps among the offsets of the events in these rows."""
         records: Counter[int] = Counter()
         last: dict[int, int] = {}

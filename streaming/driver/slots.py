@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from streaming.progress import noted
+from streaming.publishing.connection.requests import CommittedOffset
 from streaming.publishing.contract import Offsets, ProducerEpoch, TopicPartition
-from streaming.publishing.ownership import Owner
-from streaming.rows import SlotReport
+from streaming.publishing.ownership import Owner, of_task
+from streaming.rows import Row, SlotReport
 from streaming.worker.publication import Publication, Quota
 
 
@@ -26,11 +28,12 @@ class Slots:
     _broadcast: Callable[[Any], Any] = field(init=False)
     _unusual: Mapping[str, int] = field(default_factory=dict, init=False)  # as the tasks know them
     _sent: Any = field(default=None, init=False)  # the broadcast of that, if there are any
+    _job: int = field(default=0, init=False)  # the number of the last one
 
-    def fence_all(self, least: int = 0) -> Offsets:
+    def fence_all(self, least: int = 0) -> Mapping[TopicPartition, CommittedOffset]:
         """Fence all slots that were ever used, and at least so many; returns what is committed then."""
-        self._producers, offsets = self.owner.fence_slots(self.partitions, least)
-        return offsets
+        self._producers, committed = self.owner.fence_slots(self.partitions, least)
+        return committed
 
     def open(self, number: int, broadcast: Callable[[Any], Any]) -> None:
         """Let `number` tasks publish, which see what `broadcast` returns. If they are more than ever, that is noted in
@@ -47,8 +50,9 @@ class Slots:
         """Commit offsets again. Raises Fenced if another job has taken over."""
         self.owner.claim(partitions)
 
-    def settle(self, own: Iterable[TopicPartition], read: Iterable[TopicPartition]) -> Offsets:
-        """After a task failed: claim, fence all, claim; returns what is committed.
+    def settle(self, own: Iterable[TopicPartition], read: Iterable[TopicPartition]) -> tuple[Offsets, list[Row]]:
+        """After a task failed: claim, fence all, claim; returns what is committed, and what the tasks of the last job
+        have noted beside it.
 
         `own` are partitions whose offsets no slot commits. `read` are those of the batch: a slot may have committed
         offsets of one that was added since the start. The first claim fails if another job has taken over, whose slots
@@ -56,10 +60,12 @@ class Slots:
         """
         self.partitions = sorted({*self.partitions, *read})
         self.claim(own)
-        offsets = self.fence_all()
+        committed = self.fence_all()
+        offsets = {at: offset for at, (offset, _) in committed.items()}
         self.owner.moved(offsets)
         self.claim(own)
-        return offsets
+        notes = ((partition, offset, of_task(text)) for (_, partition), (offset, text) in committed.items())
+        return offsets, noted((one for one in notes if one[2]), self._job)
 
     def work(
         self,
@@ -80,7 +86,9 @@ class Slots:
             if self._sent is not None:
                 self._sent.destroy()
             self._unusual, self._sent = unusual, self._broadcast(unusual) if unusual else None
+        self._job += 1
         return Publication(
+            job=self._job,
             note=self.owner.note,
             producers=tuple(self._producers[:number]),
             version=version,
@@ -92,7 +100,8 @@ class Slots:
         )
 
     def take(self, reports: Iterable[SlotReport]) -> None:
-        """Take the producers that tasks left."""
+        """Take the producers that tasks left. What the last job has done is known then."""
+        self._job += 1
         for report in reports:
             self._producers[report.slot] = ProducerEpoch(report.producer_id, report.epoch)
 

@@ -41,7 +41,7 @@ def workers(spark: SparkSession, state: State, settings: TaskSettings, *, readin
     # None of the rows is new, so none is published.
     connect = replace(
         match,
-        publication=Publication(note="", producers=(NO_PRODUCER,) * n, version=0, began=0.0),
+        publication=Publication(note="", producers=(NO_PRODUCER,) * n, version=0, job=0, began=0.0),
         positions=dict.fromkeys([(source, NOWHERE) for source in Source], 1),
     )
     rows.mapInArrow(connect, OUTPUT).toArrow()

@@ -56,12 +56,6 @@ COUNTED = (
         "Aborted attempts at a transaction.",
     ),
     JobMetric(
-        "unreported",
-        "events of lost tasks",
-        "sluice_events_unreported",
-        "Events committed by tasks that were lost before they reported, by offsets: no other counter has them.",
-    ),
-    JobMetric(
         "deleted_unread",
         "events deleted unread",
         "sluice_events_deleted_unread",

@@ -106,7 +106,7 @@ class Report:
         self.counts["over_quota"] += published.over_quota
         self.counts["transactions_aborted"] += published.aborted
         self.counts["undecodable"] += sum(published.dead_letters.get(reason, 0) for reason in OF_EVENTS)
-        self.counts["slot_transactions"] += len(published.transactions)
+        self.counts["slot_transactions"] += published.commits
         self.counts["published_bytes"] += published.size_bytes
         self.partitions = max(self.partitions, published.partitions)
         self.dead_letters.update(published.dead_letters)

@@ -1,10 +1,12 @@
 """Decide who may publish for a query: one process claims its offsets; one that was replaced commits nothing more.
 
 The metadata of each committed offset names the process that committed it, and how many slots the query has ever used.
-In a first start, which publishes statuses before it has offsets to commit, it says so, and the offset does not count:
+In a first start, which publishes statuses before it has offsets to commit, it says so, and the offset does not count.
+Tasks add what they have done (`streaming.progress`):
 
     3f0c1a 4
     3f0c1a 4 starting
+    3f0c1a 4 {"job":17,...}
 
 What a claim, a fence and a lost answer lead to is a state machine of four states (docs/design.md, "Ownership").
 """
@@ -105,7 +107,9 @@ class Owner:
                 if attempt + 1 == CLAIMS:
                     raise
 
-    def fence_slots(self, partitions: Sequence[TopicPartition], least: int = 0) -> tuple[list[ProducerEpoch], Offsets]:
+    def fence_slots(
+        self, partitions: Sequence[TopicPartition], least: int = 0
+    ) -> tuple[list[ProducerEpoch], Mapping[TopicPartition, CommittedOffset]]:
         """Fence all slots that were ever used, and at least so many; returns their producers, and then the committed
         offsets of these partitions."""
         # The number is committed before the first transaction of a slot, so it can be read while some are open.
@@ -114,8 +118,7 @@ class Owner:
         self.slots = max([least, self.slots, *(int(number) for number in numbers if number.isdigit())])
         slots = [Slot(self._client, slot_name(self.query, number), self.query) for number in range(self.slots)]
         producers = fence_all(self._client, slots)
-        offsets = committed_offsets(self._client, self.query, partitions)
-        return producers, {at: offset for at, (offset, _) in offsets.items()}
+        return producers, committed_offsets(self._client, self.query, partitions)
 
     def moved(self, offsets: Offsets) -> None:
         """Take note of offsets that slots have committed."""
@@ -184,6 +187,12 @@ class Owner:
 def is_starting(note: str) -> bool:
     """Whether the offset with this metadata does not count."""
     return note.endswith(f" {STARTING}")
+
+
+def of_task(note: str) -> str:
+    """What a task has added to a note, or ""."""
+    _, _, added = note.rpartition(" ")
+    return added if added.startswith("{") else ""
 
 
 def _owned(committed: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, CommittedOffset]:

@@ -89,7 +89,8 @@ class Slot:
     ) -> Committed:
         """Commit all record batches together with the offsets. Without either, nothing is sent and nothing changes.
 
-        The next piece is taken from the iterable while the last one is on its way; `destinations` may grow until then.
+        The next piece is taken from the iterable while the last one is on its way. `destinations` may grow until then,
+        and `notes` until there is none.
         The records bear the producer, and their sequences begin at 0 in each transaction. `notes` become the metadata
         of the offsets.
 

@@ -19,22 +19,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from matchers.contract.tables import Int32, Int64
+from matchers.contract.tables import Int32
 from streaming.codecs import open_codec
 from streaming.documents.subscriptions import Refused
 from streaming.index import packing
 from streaming.index.parts import PartHandle, forget_files, opened
-from streaming.latencies import credible
+from streaming.progress import Progress, place, places
 from streaming.rows import (
     EVENTS,
     OUTPUT,
     PACKED,
     PAUSED,
-    SPARK_IS_RIGHT_FROM_MS,
     SUBSCRIPTIONS,
-    ReadProgress,
     RowKind,
-    Source,
     SourcePartition,
     by_source,
 )
@@ -46,9 +43,6 @@ from streaming.worker.publication import Publication
 from streaming.worker.publishing import Task
 from streaming.worker.settings import TaskSettings
 from streaming.worker.shards import shipped, united
-
-_SOURCE_STRIDE = 1 << 32  # more than there are partitions
-_NEVER = np.iinfo(np.int64).max
 
 FREEZE_AFTER_TASKS = (2, 8, 64)  # tasks of a worker
 
@@ -162,27 +156,26 @@ class Work:
     def _done(self, matched: Iterable[MatchedRows]) -> Iterator[pa.RecordBatch]:
         task = Task.of(self.settings, self.publication, self.false_positives) if self.publication else DeliveryCounter()
         is_whole = True
-        read = Progress()
+        changes = Progress()
         for rows, matches, taken in matched:
             if _source(rows) == SUBSCRIPTIONS:
                 yield _packed(_compile(rows))
-                read.add(rows)
+                changes.add(rows)
                 continue
             done, answers = task.publish(rows, matches.bounded(self.settings.max_matches), taken)
             if answers:
                 yield _packed(answers)
-            read.add(rows[:done])
             if self.epoch is not None and self.publication is not None and done < len(rows):
                 is_whole = False
                 break  # what follows comes again
         looked_at = self.epoch.looked_at(self.settings) if self.epoch is not None and is_whole else ()
-        yield _packed([*read.rows(), *task.report(), *looked_at])
+        yield _packed([*changes.rows(), *task.report(), *looked_at])
         _settle()
 
     def _fresh(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """A mask of the rows that were not committed before."""
-        distinct, of = np.unique(_places(batch), return_inverse=True)
-        begin = np.array([self.positions.get(_place(number), 0) for number in distinct.tolist()], np.int64)
+        distinct, of = np.unique(places(batch), return_inverse=True)
+        begin = np.array([self.positions.get(place(number), 0) for number in distinct.tolist()], np.int64)
         return pa.array(np.asarray(batch["offset"]) >= begin[of])
 
 
@@ -237,61 +230,7 @@ def _outcomes(rows: pa.RecordBatch, compiled: CompiledChanges) -> Iterator[dict[
     yield {"kind": RowKind.SEGMENT, "source": SUBSCRIPTIONS, "value": packing.as_bytes(compiled.segment)}
 
 
-class Progress:
-    """What a task has read."""
-
-    def __init__(self) -> None:
-        self._of: dict[SourcePartition, ReadProgress] = {}
-        self._is_misread = False
-
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows, of which those of a partition mostly follow each other: one run of them after the other."""
-        if not len(rows):
-            return
-        places, timestamp = _places(rows), np.asarray(rows["timestamp"])
-        begins = np.flatnonzero(np.diff(places, prepend=-1))
-        key, value = (np.asarray(pc.fill_null(pc.binary_length(rows[name]), 0)) for name in ("key", "value"))
-        written = np.where(credible(timestamp.astype(np.float64), time.time()), timestamp, _NEVER)
-        runs = (
-            places[begins],
-            np.maximum.reduceat(np.asarray(rows["offset"]), begins),
-            np.diff(begins, append=len(rows)),
-            np.add.reduceat(key + value, begins, dtype=np.int64),
-            np.minimum.reduceat(written, begins),
-        )
-        self._is_misread |= bool(timestamp.min() < SPARK_IS_RIGHT_FROM_MS)
-        for number, offset, records, size_bytes, oldest in zip(*(run.tolist() for run in runs), strict=True):
-            place = _place(number)
-            before = self._of.get(place, ReadProgress(*place, 0, 0, 0, None))
-            oldest = oldest if before.timestamp_ms is None else min(oldest, before.timestamp_ms)
-            self._of[place] = ReadProgress(
-                *place,
-                offset=max(before.offset, offset),
-                records=before.records + records,
-                size_bytes=before.size_bytes + size_bytes,
-                timestamp_ms=None if oldest == _NEVER else oldest,
-            )
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """PROGRESS rows, and a MISREAD row if Spark may have misread a timestamp."""
-        for source, partition, offset, records, size_bytes, timestamp_ms in self._of.values():
-            at = {"source": source, "partition": partition, "offset": offset, "timestamp": timestamp_ms}
-            yield {"kind": RowKind.PROGRESS, **at, "count": records, "bytes": size_bytes}
-        if self._is_misread:
-            yield {"kind": RowKind.MISREAD}
-
-
 def _source(rows: pa.RecordBatch) -> int:
     """The source of rows that are of one."""
     source: int = rows["source"][0].as_py()
     return source
-
-
-def _places(rows: pa.RecordBatch) -> Int64:
-    """A number for the (source, partition) of each row."""
-    numbers: Int64 = np.asarray(rows["source"]).astype(np.int64) * _SOURCE_STRIDE + np.asarray(rows["partition"])
-    return numbers
-
-
-def _place(number: int) -> SourcePartition:
-    return Source(number // _SOURCE_STRIDE), number % _SOURCE_STRIDE

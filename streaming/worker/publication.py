@@ -27,6 +27,7 @@ class Publication:
     note: str  # metadata of the offsets
     producers: tuple[ProducerEpoch, ...]  # of the slots
     version: int  # of the state that events are matched against
+    job: int  # its number among those of this driver
     began: float  # epoch s: when the driver began with the batch
     # A broadcast of the topics with another number of partitions than usual, as the driver knows them; None if there is
     # no such topic. Tasks do not go by what they know themselves: the partition of an event's deliveries must not

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -15,11 +15,12 @@ from pyspark import TaskContext
 
 from streaming.documents.trace_context import TRACED_EVENTS
 from streaming.errors import ExecutorLost, TopicMissing, Unsettled
+from streaming.progress import Progress, note
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted
+from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted, RecordBatches, TopicPartition
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Committed, Slot
-from streaming.rows import SPARK_IS_RIGHT_FROM_MS, Published, RowKind
+from streaming.rows import EVENTS, SPARK_IS_RIGHT_FROM_MS, Published, RowKind
 from streaming.worker.matches import MATCHES_AT_ONCE, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
@@ -38,6 +39,7 @@ class Task:
     _stopped: bool = field(default=False, init=False)
     _missing: set[str] = field(default_factory=set, init=False)
     _refused: dict[str, str] = field(default_factory=dict, init=False)  # by topic
+    _read: Progress = field(default_factory=Progress, init=False)
     _published: Published = field(default_factory=Published, init=False)
 
     @classmethod
@@ -58,7 +60,8 @@ class Task:
         self._left = dict(self.publication.quota.left)
 
     def report(self) -> list[Mapping[str, Any]]:
-        """The SLOT row of this task, and its PUBLISHED row, if it has committed anything."""
+        """The PROGRESS rows of the events that this task has committed, its PUBLISHED row if there are any, and its
+        SLOT row."""
         facts = {
             "slot": self.number,
             "producer_id": self._producer.id,
@@ -67,7 +70,8 @@ class Task:
         }
         published = {"kind": RowKind.PUBLISHED, "value": self._published.to_json()}
         return [
-            *([published] if self._published.transactions else []),
+            *self._read.rows(),
+            *([published] if self._published.commits else []),
             {"kind": RowKind.SLOT, "value": orjson.dumps(facts)},
         ]
 
@@ -92,28 +96,32 @@ class Task:
         )
         for begin, end in matches.slices(MATCHES_AT_ONCE):
             transaction = Transaction(batch, begin, end)
-            committed = self._committed(transaction)
+            read = self._read.copy()
+            read.add(rows[begin:end])
+            committed = self._committed(transaction, read)
             if committed is None:
                 self._stopped = True
                 return begin, []
+            self._read = read
             traced = TRACED_EVENTS - len(self._published.trace_contexts)
             self._published.add(transaction.published(taken, matched, committed, traced))
         return len(rows), []
 
-    def _committed(self, transaction: Transaction) -> Committed | None:
-        """Commit the transaction; None if topics are missing. Topics that are gone, or for which the broker refuses
-        records, show only while it is sent: then it is composed again."""
+    def _committed(self, transaction: Transaction, read: Progress) -> Committed | None:
+        """Commit the transaction, with which so much is `read`; None if topics are missing. Topics that are gone, or
+        for which the broker refuses records, show only while it is sent: then it is composed again."""
         while True:
             self._missing |= transaction.compose(self._refused)
             if self._missing:
                 return None
+            notes: dict[TopicPartition, str] = {}
             try:
                 committed = self._slot.publish(
                     self._producer,
-                    transaction.pieces(self._producer),
+                    self._pieces(transaction, read, notes),
                     transaction.destinations,
                     transaction.offsets,
-                    dict.fromkeys(transaction.offsets, self.publication.note),
+                    notes,
                 )
             except Aborted as aborted:
                 self._producer = aborted.producer
@@ -126,6 +134,17 @@ class Task:
             else:
                 self._producer = committed.producer
                 return committed
+
+    def _pieces(
+        self, transaction: Transaction, read: Progress, notes: dict[TopicPartition, str]
+    ) -> Iterator[RecordBatches]:
+        """The pieces of a transaction; behind the last of them, the notes that are to be committed with it."""
+        yield from transaction.pieces(self._producer)
+        published = self._published.copy()
+        published.add(transaction.counts())
+        for topic, partition in transaction.offsets:
+            text = note(self.publication.job, self.number, read.of[EVENTS, partition], published)
+            notes[topic, partition] = f"{self.publication.note} {text}"
 
 
 @lru_cache(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 
@@ -164,32 +164,39 @@ class Transaction:
         yield from record_batches.of_records_in_pieces(letters, form)
         self.partitions = int(np.count_nonzero(form.sequence))
 
-    def published(self, taken: float, matched: float, committed: Committed, traced: int) -> Published:
-        """What it has published, with at most `traced` trace contexts. The events were read, or their batch began, when
-        they were `taken`, and they were `matched` then (epoch s)."""
+    def counts(self) -> Published:
+        """What is known once all pieces are made: how many deliveries, dead letters and so on."""
         matches, rows = self.batch.matches, slice(self.begin, self.end)
         total = matches.total[rows]
-        delivered = np.flatnonzero(total) + self.begin
-        times = CommitTimes(matched, committed.sent_at, committed.committed_at)
-        timestamps: Int64 = self.batch.columns.timestamp[delivered]
         return Published(
             met=int(np.count_nonzero(matches.at_once[rows])),
             attributes=int(matches.attributes[rows].sum()),
             batches=int(matches.at_once[rows].sum()),
-            events=len(delivered),
+            events=int(np.count_nonzero(total)),
             matches=int(total.sum()),
             deliveries=len(self._good),
             over_quota=int(self._over.sum()),
             aborted=self.aborted,
-            size_bytes=committed.bytes,
-            encoded_s=self.encoded_s,
+            commits=1,
             partitions=self.partitions,
             dead_letters=self.dead_letters,
+            executor=executor(),
+        )
+
+    def published(self, taken: float, matched: float, committed: Committed, traced: int) -> Published:
+        """What it has published, with at most `traced` trace contexts. The events were read, or their batch began, when
+        they were `taken`, and they were `matched` then (epoch s)."""
+        delivered = np.flatnonzero(self.batch.matches.total[self.begin : self.end]) + self.begin
+        times = CommitTimes(matched, committed.sent_at, committed.committed_at)
+        timestamps: Int64 = self.batch.columns.timestamp[delivered]
+        return replace(
+            self.counts(),
+            size_bytes=committed.bytes,
+            encoded_s=self.encoded_s,
             errors=Counter(committed.errors),
             latencies=by_stage(timestamps, taken, times),
             transactions=[times],
             trace_contexts=list(islice(self.batch.trace_contexts(delivered[:TRACED_EVENTS].tolist()), traced)),
-            executor=executor(),
         )
 
     def _over_quota(self) -> Bools:

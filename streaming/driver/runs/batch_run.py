@@ -127,8 +127,13 @@ class BatchRun(ABC, Generic[Batch]):
                 )
                 rows = self._stage(batch, n, publication)
             except Exception as error:
-                self.pipeline.reached(self.pipeline.slots.settle(self._own(), self.partitions()))
-                self.report.counts["unreported"] += sum(self.pipeline.state.positions.values()) - sum(before.values())
+                offsets, rows = self.pipeline.slots.settle(self._own(), self.partitions())
+                self.pipeline.reached(offsets)
+                self.took(rows)
+                done += _progress_of_events(rows)  # nobody else may see these rows
+                self.report.saw(done)
+                self.pipeline.look_for_gaps(done)
+                done = []
                 if not isinstance(error, Unsettled) or deadline.ends(self.pipeline.state.positions != before):
                     raise
                 log.warning("a task could not publish, trying again", reason=str(error))

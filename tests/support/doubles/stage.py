@@ -24,9 +24,11 @@ from streaming.driver.batch_order import in_order
 from streaming.driver.composition import TopicNames
 from streaming.driver.pipeline import Pipeline
 from streaming.monitoring.reporting import Observer, Report
+from streaming.progress import noted
 from streaming.publishing.connection.options import Options
 from streaming.publishing.contract import Aborted, Notes, Offsets, ProducerEpoch, RecordBatches, TopicPartition
 from streaming.publishing.delivery import DeliveryRule
+from streaming.publishing.ownership import of_task
 from streaming.publishing.slot import Committed
 from streaming.rows import (
     EVENTS,
@@ -50,7 +52,7 @@ NAMES = TopicNames("events", "subs", "status", "dead", lambda s: f"to.{s}")
 SETTINGS = TaskSettings(
     query="q", events=NAMES.events, dead_letters=NAMES.dead_letters, rule=DeliveryRule("to."), max_bytes=1_000
 )
-PUBLICATION = Publication(note="", producers=(), version=0, began=0.0)
+PUBLICATION = Publication(note="", producers=(), version=0, job=0, began=0.0)
 Result = TypeVar("Result")
 
 
@@ -128,6 +130,8 @@ class Slots:
     _producers: list[ProducerEpoch] = field(default_factory=lambda: [ProducerEpoch(7 + slot, 0) for slot in range(3)])
     _epochs: dict[int, int] = field(default_factory=dict)  # the newest of each producer id
     _offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    _notes: dict[TopicPartition, str] = field(default_factory=dict)
+    _job: int = 0
 
     # For the driver
 
@@ -141,8 +145,11 @@ class Slots:
         quota: Quota,
         exact: bool,
     ) -> Publication:
+        self._job += 1
         producers = tuple(self._producers[:number])
-        batch = replace(self.publication, version=version, began=began, absent=absent, quota=quota, exact=exact)
+        batch = replace(
+            self.publication, job=self._job, version=version, began=began, absent=absent, quota=quota, exact=exact
+        )
         return replace(batch, producers=producers)
 
     def take(self, reports: Iterable[SlotReport]) -> None:
@@ -152,9 +159,10 @@ class Slots:
     def committed(self, offsets: Offsets) -> None:
         assert offsets.items() <= self._offsets.items()
 
-    def settle(self, own: Iterable[TopicPartition], read: Iterable[TopicPartition]) -> Offsets:
+    def settle(self, own: Iterable[TopicPartition], read: Iterable[TopicPartition]) -> tuple[Offsets, list[Row]]:
         self._producers = [producer._replace(epoch=self._epochs.get(producer.id, 0)) for producer in self._producers]
-        return self._offsets
+        notes = ((at[1], self._offsets[at], of_task(text)) for at, text in self._notes.items())
+        return self._offsets, noted(notes, self._job)
 
     # For tasks
 
@@ -180,6 +188,7 @@ class Slots:
         except Aborted as aborted:
             raise Aborted(str(aborted), following) from aborted
         self._offsets |= offsets
+        self._notes |= notes
         return Committed(following, sent, committed, bytes=0, records=len(records), errors={})
 
     def task(self, number: int, work: Callable[[], Result]) -> Result:

@@ -30,14 +30,14 @@ from streaming.monitoring import reporting
 from streaming.publishing.connection.client import Client
 from streaming.publishing.encode import record_batches
 from streaming.publishing.ownership import Owner
-from streaming.rows import Source, SourcePartition
+from streaming.rows import EVENTS, Source, SourcePartition, of_source
 from streaming.state.first_load import Slice
 from streaming.state.restore import Restored
 from streaming.state.store import Store
 from streaming.worker import epoch, publishing
 from tests.support.doubles.brokers import LATE, Brokers
 from tests.support.doubles.spark_double import EpochSession, Frame, FrameRun, WithoutSpark, traceback_of
-from tests.support.doubles.stage import NAMES, AtOnce, Value
+from tests.support.doubles.stage import NAMES, AtOnce, Reports, Value
 from tests.support.histories.actors import ENDED, PARKED, Actor, Actors, Dead
 from tests.support.histories.histories import SUBSCRIBERS, Fault, Ledger
 from tests.support.histories.log_fetcher import LogFetcher
@@ -196,9 +196,11 @@ class SlotHistory(Ledger):
         topics = [(self.world.names.source(source), p) for source, p in partitions]
         pipeline.run = partial(FrameRun, planned=lambda number: topics)
         ends = {at: rows[-1]["offset"] + 1 for at, rows in partitions.items() if rows}
+        all_counted = self._all_counted(pipeline)
 
         def done() -> None:
             self.broker.sleep(0.0)  # what is decided happens
+            all_counted()
             for at, end in ends.items():
                 assert pipeline.state.positions.get(at, 0) >= end, "a batch is not done"
             assert all(self.world.committed.get(at, 0) >= to for at, to in pipeline.state.positions.items())
@@ -225,9 +227,11 @@ class SlotHistory(Ledger):
         pipeline.run = partial(EpochRun, reading=reading)
         ends = {at: min(len(log), positions[at] + most) for at, log in topics.items()}
         bounded |= self.empty.shards > 1
+        all_counted = self._all_counted(pipeline)
 
         def done() -> None:
             self.broker.sleep(0.0)  # what is decided happens
+            all_counted()
             for at, end in ends.items() if bounded else ():
                 assert pipeline.state.positions[at] >= end, "an epoch is not done"
             assert all(self.world.committed.get(at, 0) >= to for at, to in pipeline.state.positions.items())
@@ -236,6 +240,19 @@ class SlotHistory(Ledger):
 
         one.then = done
         self._run(one, lambda: pipeline(EpochPlan(1.0, ends if bounded else None), 0), faults)
+
+    def _all_counted(self, pipeline: Pipeline) -> Callable[[], None]:
+        """A check, for after the next batch, that each event that it has passed is in its report, whatever died."""
+        reports = Reports()
+        pipeline.observer = reports
+        before = of_source(pipeline.state.positions, EVENTS)
+
+        def check() -> None:
+            after = of_source(pipeline.state.positions, EVENTS)
+            passed = sum(to - before.get(p, 0) for p, to in after.items())
+            assert sum(report.events for report in reports.seen) == passed, "an event is not counted, or twice"
+
+        return check
 
     def wake(self, which: int = 0, faults: Sequence[Fault] = ()) -> None:
         """A driver that sleeps goes on."""

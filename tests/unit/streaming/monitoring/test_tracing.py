@@ -63,6 +63,7 @@ def rows(events: int, changes: int) -> list[Row]:
 
 
 PUBLISHED = Published(
+    commits=1,
     met=3,
     attributes=12,
     batches=9,
@@ -194,7 +195,6 @@ def test_the_root_says_what_the_batch_did(receiver: Collector) -> None:
         "sluice.workers_lost": 1,
         "sluice.workers_hung": 0,
         "sluice.transactions_aborted": 3,
-        "sluice.unreported": 0,
         "sluice.deleted_unread": 0,
         "sluice.slot_transactions": 1,
         "sluice.published_bytes": 100,
