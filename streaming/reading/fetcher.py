@@ -104,11 +104,13 @@ class Fetcher:
         positions: Mapping[TopicPartition, Position],
         ends: Mapping[TopicPartition, int] = MappingProxyType({}),
     ) -> None:
-        """Go on with other partitions, positions or ends. What was read ahead is kept where nothing changes."""
-        offsets = {at: position.offset for at, position in positions.items()}
-        here = {at: position.offset for at, position in self.positions.items()}
-        if self._error is None and (offsets, ends) == (here, self._ends):
+        """Go on with other partitions, positions or ends. Where nothing changes, what was read ahead is kept; where an
+        offset does not change, the leader epoch of its position is."""
+        here = {at: one for at, one in self.positions.items() if at in positions and positions[at].offset == one.offset}
+        is_same = here.keys() == positions.keys() == self.positions.keys() and ends == self._ends
+        if is_same and self._error is None:
             return
+        positions = {**positions, **here}
         self._client.run(self._drop_requests)
         self._sources, self._ends = sources, ends
         self.positions, self._next = dict(positions), dict(positions)

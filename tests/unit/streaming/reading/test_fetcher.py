@@ -238,9 +238,13 @@ def test_a_position_beyond_the_end_is_an_error(stage: Stage) -> None:
         stage.read(stage.fetcher(A, begin=7), 1)
 
 
-def test_a_log_that_lost_what_was_read_is_an_error(stage: Stage) -> None:
+@pytest.mark.parametrize("with_another", [False, True])
+def test_a_log_that_lost_what_was_read_is_an_error(stage: Stage, with_another: bool) -> None:
+    """Also if the fetcher was told meanwhile to go on from the same offset, and with another partition."""
     fetcher = stage.fetcher(A)
     stage.read(fetcher, 3)
+    if with_another:
+        fetcher.assign(SOURCES, {A: Position(3), B: Position(3)})
     stage.logs[A].truncate(2)
     stage.logs[A].append(records(2, 3, 4))
     with pytest.raises(OffsetsBeyondEnd, match="others from offset 2 on: an unclean leader election lost records"):
