@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from matchers.contract.tables import Int64
 from streaming.latencies import credible
 from streaming.rows import (
+    COUNTS,
     EVENTS,
     SPARK_IS_RIGHT_FROM_MS,
     Published,
@@ -88,7 +89,7 @@ class Progress:
 def note(job: int, slot: int, read: ReadProgress, published: Published) -> str:
     """The note beside an offset of a task in this slot and job, as the driver numbers those whose tasks publish. It has
     no space."""
-    counts = {name: value for name in _NOTED if (value := getattr(published, name))}
+    counts = {name: value for name in (*COUNTS, "dead_letters", "executor") if (value := getattr(published, name))}
     facts = {"job": job, "slot": slot, "read": read[3:], "published": counts}
     return orjson.dumps(facts, default=tuple).decode().replace(" ", "")
 
@@ -107,12 +108,6 @@ def noted(committed: Iterable[tuple[int, int, str]], job: int) -> list[Row]:
         published = Published(**counts | {"dead_letters": Counter(counts.get("dead_letters", {}))})
         of_slot[facts["slot"]] = max(published, of_slot.get(facts["slot"], published), key=lambda one: one.commits)
     return [*rows, *of_slot.values()]
-
-
-_NOTED = (
-    *("met", "attributes", "batches", "events", "matches", "deliveries", "over_quota", "aborted", "commits"),
-    *("partitions", "dead_letters", "executor"),
-)
 
 
 def places(rows: pa.RecordBatch) -> Int64:

@@ -168,6 +168,12 @@ class CommitTimes(NamedTuple):
     committed: float
 
 
+COUNTS = (
+    *("met", "attributes", "batches", "events", "matches", "deliveries", "over_quota", "aborted", "commits"),
+    "partitions",
+)
+
+
 @dataclass
 class Published:
     """What a task has committed: the deliveries and dead letters of some events, and their offsets."""
@@ -213,11 +219,10 @@ class Published:
         self.trace_contexts += later.trace_contexts
         self.executor = later.executor
 
-    def copy(self) -> Published:
-        """One that can be added to."""
-        other = Published()
-        other.add(self)
-        return other
+    def counts(self) -> Published:
+        """The counts alone that are known before a commit, to be added to."""
+        counts = {name: getattr(self, name) for name in COUNTS}
+        return Published(**counts, dead_letters=Counter(self.dead_letters), executor=self.executor)
 
     def to_json(self) -> bytes:
         return orjson.dumps(self, default=tuple, option=orjson.OPT_NON_STR_KEYS)  # a named tuple is not known to it

@@ -28,7 +28,7 @@ class Slots:
     _broadcast: Callable[[Any], Any] = field(init=False)
     _unusual: Mapping[str, int] = field(default_factory=dict, init=False)  # as the tasks know them
     _sent: Any = field(default=None, init=False)  # the broadcast of that, if there are any
-    _job: int = field(default=0, init=False)  # the number of the last one
+    _job: int = field(default=0, init=False)  # the number of the job at work; between two of them, of none
 
     def fence_all(self, least: int = 0) -> Mapping[TopicPartition, CommittedOffset]:
         """Fence all slots that were ever used, and at least so many; returns what is committed then."""
