@@ -61,12 +61,15 @@ class LoggedProcess:
             )
 
     def kill(self) -> None:
-        """Kill all its processes with signal 9."""
-        mine = below(self.pid)
+        """Kill all its processes with signal 9, those too that are started meanwhile."""
+        left = below(self.pid)
         self._process.kill()
         self._process.wait()
-        kill(mine)
-        ended(mine, STOP_TIMEOUT_S)
+        while left := [*left, *below(self.pid)]:
+            kill(left)
+            if not ended(left, STOP_TIMEOUT_S):
+                break
+            left = []
 
     def exit_code(self) -> int | None:
         return self._process.poll()
