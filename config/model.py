@@ -83,7 +83,7 @@ class Events(Section):
     starting: Literal["earliest", "latest"] = "earliest"
     """The place where a first start begins to read: the oldest event, or the end of the topic."""
     reading: Literal["source", "direct"] = "source"
-    """What reads the records: Spark's source, batch by batch, or the tasks themselves, without waiting for Spark."""
+    """Where tasks get the records: from Spark's source, batch by batch, or from Kafka directly."""
     max_per_batch: Annotated[int, Field(gt=0)] = 100_000
     """Most events of a batch; of a transaction, with reading = "direct"."""
     max_bytes: Annotated[int, Field(gt=0)] = 1_000_000

@@ -1,8 +1,7 @@
-"""What a task has read and published so far: in the rows of its report, and in the notes beside the offsets that it
-commits.
+"""Count the records that a task reads, and note its counts beside the offsets that it commits.
 
-A note is committed together with the offset of its partition. So the driver finds there what a task has done that died
-before it could report. It is one line of JSON:
+A note is committed together with the offset of its partition. If a task dies before it reports, the driver takes its
+counts from the notes. A note is one line of JSON:
 
     {"job":17,"slot":0,"read":[1200,326400,1700000000000],"published":{"events":1180,"deliveries":1204}}
 """
@@ -38,7 +37,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class Progress:
-    """What a task has read."""
+    """Counts the records that a task has read, by partition."""
 
     def __init__(self) -> None:
         self.of: dict[SourcePartition, ReadProgress] = {}
@@ -95,8 +94,8 @@ def note(job: int, slot: int, read: ReadProgress, published: Published) -> str:
 
 
 def noted(committed: Iterable[tuple[int, int, str]], job: int) -> list[Row]:
-    """What the tasks of a job have done, by (partition of the events, committed offset, note): what they have read, and
-    counts of what they have published, as far as these are known before a commit."""
+    """Read the notes of a job: a ReadProgress per partition, and per slot a Published with the counts that are known
+    before a commit. Each committed offset is (partition of the events, offset, note)."""
     rows: list[Row] = []
     of_slot: dict[int, Published] = {}
     for partition, offset, text in committed:

@@ -176,7 +176,7 @@ COUNTS = (
 
 @dataclass
 class Published:
-    """What a task has committed: the deliveries and dead letters of some events, and their offsets."""
+    """Counts and latencies of the transactions that a task has committed."""
 
     met: int = 0  # events that could be read, and met subscriptions
     attributes: int = 0  # of all these, as far as subscriptions name them

@@ -190,7 +190,7 @@ def is_starting(note: str) -> bool:
 
 
 def of_task(note: str) -> str:
-    """What a task has added to a note, or ""."""
+    """The part of a note that a task has added, or ""."""
     _, _, added = note.rpartition(" ")
     return added if added.startswith("{") else ""
 

@@ -141,7 +141,7 @@ class Task:
         """The pieces of a transaction; behind the last of them, the notes that are to be committed with it."""
         yield from transaction.pieces(self._producer)
         published = self._published.counts()
-        published.add(transaction.counts())
+        published.add(transaction.counts)
         for topic, partition in transaction.offsets:
             text = note(self.publication.job, self.number, read.of[EVENTS, partition], published)
             notes[topic, partition] = f"{self.publication.note} {text}"

@@ -79,7 +79,7 @@ class Transaction:
     # Results of the last attempt.
     dead_letters: Counter[str] = field(default_factory=Counter, init=False)  # by reason
     encoded_s: float = field(default=0.0, init=False)
-    partitions: int = field(default=0, init=False)
+    counts: Published = field(default_factory=Published, init=False)  # complete once all pieces are made
 
     def __post_init__(self) -> None:
         batch, settings = self.batch, self.batch.settings
@@ -162,10 +162,9 @@ class Transaction:
             yield batches
         letters = ((letter, self._letter_destination(letter)) for letter in self._letters())
         yield from record_batches.of_records_in_pieces(letters, form)
-        self.partitions = int(np.count_nonzero(form.sequence))
+        self.counts = self._counted(int(np.count_nonzero(form.sequence)))
 
-    def counts(self) -> Published:
-        """What is known once all pieces are made: how many deliveries, dead letters and so on."""
+    def _counted(self, partitions: int) -> Published:
         matches, rows = self.batch.matches, slice(self.begin, self.end)
         total = matches.total[rows]
         return Published(
@@ -178,19 +177,19 @@ class Transaction:
             over_quota=int(self._over.sum()),
             aborted=self.aborted,
             commits=1,
-            partitions=self.partitions,
+            partitions=partitions,
             dead_letters=self.dead_letters,
             executor=executor(),
         )
 
     def published(self, taken: float, matched: float, committed: Committed, traced: int) -> Published:
-        """What it has published, with at most `traced` trace contexts. The events were read, or their batch began, when
-        they were `taken`, and they were `matched` then (epoch s)."""
+        """Counts, times and latencies of the committed transaction, with at most `traced` trace contexts. `taken` is
+        when the events were read, or their batch began; `matched`, when matching ended (epoch s)."""
         delivered = np.flatnonzero(self.batch.matches.total[self.begin : self.end]) + self.begin
         times = CommitTimes(matched, committed.sent_at, committed.committed_at)
         timestamps: Int64 = self.batch.columns.timestamp[delivered]
         return replace(
-            self.counts(),
+            self.counts,
             size_bytes=committed.bytes,
             encoded_s=self.encoded_s,
             errors=Counter(committed.errors),

@@ -73,8 +73,8 @@ def worker(system: System, r: Random) -> float:
 
 
 def hang(system: System, r: Random) -> float:
-    """A Python worker stands still for ever, until the job has killed it: the busiest, since a job with fewer tasks
-    than workers would not miss an idle one."""
+    """SIGSTOP the busiest Python worker, and wait until the job has killed it. If there are fewer tasks than workers,
+    an idle worker may never get a task."""
     hanging = _busiest(_running(system).workers)
     hanging.send(signal.SIGSTOP)
     try:

@@ -204,7 +204,7 @@ class BatchRun(ABC, Generic[Batch]):
         return of_worker(str(error)) or workers_lost(str(error)) or error
 
     def _in_time(self, job: Callable[[], pa.Table]) -> pa.Table:
-        """What the job returns. Raises WorkersLost if its tasks take too long, and what Spark raises."""
+        """Run the job and return its rows. Raises WorkersLost if its tasks take too long, or the error of Spark."""
         if self.pipeline.time_limit is None:
             return job()
         with self.pipeline.time_limit.watched() as cancelled:

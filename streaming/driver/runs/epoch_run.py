@@ -51,7 +51,7 @@ class EpochReading:
     _seeds: dict[int, RDD[int]] = field(default_factory=dict, init=False)
 
     def seeds(self, n: int) -> RDD[int]:
-        """What starts n tasks."""
+        """An RDD of n partitions: a job on it has n tasks."""
         if n not in self._seeds:
             self._seeds[n] = self.spark.sparkContext.parallelize(range(n), n)
         return self._seeds[n]

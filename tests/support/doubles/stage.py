@@ -153,6 +153,7 @@ class Slots:
         return replace(batch, producers=producers)
 
     def take(self, reports: Iterable[SlotReport]) -> None:
+        self._job += 1
         for report in reports:
             self._producers[report.slot] = ProducerEpoch(report.producer_id, report.epoch)
 

@@ -1,4 +1,4 @@
-"""What a task has read and published can be read from the notes beside its offsets."""
+"""Notes beside committed offsets give the counts of tasks that died."""
 
 from __future__ import annotations
 
