@@ -148,7 +148,7 @@ class LookedAt(NamedTuple):
 
 
 class MisreadTimes(NamedTuple):
-    """Some records have timestamps that are wrong if Spark read them (`rereading`)."""
+    """Some records have timestamps that are wrong if Spark read them."""
 
 
 class DeliveryCounts(NamedTuple):

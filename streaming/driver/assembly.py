@@ -30,7 +30,6 @@ from streaming.driver.limits.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.driver.limits.time_limit import TaggedJobs, TimeLimit
 from streaming.driver.pipeline import BatchPieces, Pipeline
 from streaming.driver.runs.epoch_run import EpochReading, EpochRun
-from streaming.driver.runs.rereading import Rereading
 from streaming.driver.runs.source_run import SourceRun
 from streaming.driver.slots import Slots
 from streaming.errors import JobError
@@ -221,7 +220,7 @@ def pipeline(
     spark: SparkSession,
     *,
     observer: Observer,
-    planned: Callable[[int], Mapping[tuple[str, int], int]],
+    planned: Callable[[int], Mapping[SourcePartition, int]],
 ) -> Pipeline:
     """The pipeline; `planned` gives the offsets at which a batch ends, by its number."""
     quotas, context = settings.quotas, spark.sparkContext
@@ -250,19 +249,19 @@ def pipeline(
 
 
 def _run(
-    settings: Settings, spark: SparkSession, planned: Callable[[int], Mapping[tuple[str, int], int]]
+    settings: Settings, spark: SparkSession, planned: Callable[[int], Mapping[SourcePartition, int]]
 ) -> Callable[[Pipeline, int, Report], BatchPieces]:
-    topics, kafka = source_topics(settings), settings.kafka
-    if not is_direct(settings):
-        return partial(SourceRun, planned=planned, reread=Rereading(Cluster.of(settings), topics, planned))
+    kafka = settings.kafka
     reading = EpochReading(
         spark=spark,
-        topics=topics,
+        topics=source_topics(settings),
         client=partial(Client, kafka.bootstrap_servers, kafka.client),
         most_events=settings.events.max_per_batch,
         most_changes=settings.subscriptions.max_per_batch,
     )
-    return partial(EpochRun, reading=reading)
+    if is_direct(settings):
+        return partial(EpochRun, reading=reading)
+    return partial(SourceRun, planned=planned, reading=reading)
 
 
 def is_direct(settings: Settings) -> bool:
@@ -271,7 +270,7 @@ def is_direct(settings: Settings) -> bool:
 
 
 def batches(
-    settings: Settings, pipeline: Pipeline, ends: TopicEnds, planned: Callable[[int], Mapping[tuple[str, int], int]]
+    settings: Settings, pipeline: Pipeline, ends: TopicEnds, planned: Callable[[int], Mapping[SourcePartition, int]]
 ) -> SparkBatches:
     """Spark's callback."""
     if not is_direct(settings):

@@ -32,7 +32,7 @@ class EpochBatches(SparkBatches):
         pipeline: Pipeline,
         topics: Mapping[Source, str],
         ends: TopicEnds,
-        planned: Callable[[int], Mapping[TopicPartition, int]],
+        planned: Callable[[int], Mapping[SourcePartition, int]],
         bounded: Mapping[Source, int] | None,
     ) -> None:
         super().__init__(pipeline)
@@ -42,7 +42,7 @@ class EpochBatches(SparkBatches):
         self._looked_s = 0.0  # monotonic: for added partitions
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        planned = self._by_source(self._planned(number))
+        planned = self._planned(number)
         until = time.monotonic() + SPARK_PLANS_EVERY_S
         while True:
             self._epoch()

@@ -110,7 +110,7 @@ class JobRun:
                     state = assembly.state(settings, restored, store, background, context, pending_index)
                     monitor.enter(STARTING, state)
                     observer = Observers(assembly.observer(settings, monitor, last), ProgressToSupervisor(self.past))
-                    planned = partial(sources.planned, spark, self.spark_checkpoint)
+                    planned = partial(sources.planned, spark, self.spark_checkpoint, assembly.source_topics(settings))
                     pipeline = assembly.pipeline(
                         settings, names, state, slots, topics, spark, observer=observer, planned=planned
                     )

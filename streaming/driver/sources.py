@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from streaming.errors import JobError
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Source
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
 from streaming.state.state import State
 
 TUNING = {
@@ -79,8 +79,10 @@ def event_and_change_stream(
     return streams[0].unionByName(streams[1])
 
 
-def planned(spark: SparkSession, checkpoint: str, number: int) -> dict[tuple[str, int], int]:
-    """The end offsets of a batch by topic and partition, which Spark records before it starts the batch."""
+def planned(
+    spark: SparkSession, checkpoint: str, topics: Mapping[Source, str], number: int
+) -> dict[SourcePartition, int]:
+    """The end offsets of a batch, which Spark records before it starts the batch."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets/{number}")
     file = path.getFileSystem(spark._jsc.hadoopConfiguration()).open(path)
@@ -90,7 +92,8 @@ def planned(spark: SparkSession, checkpoint: str, number: int) -> dict[tuple[str
         file.close()
     _, _, *of_sources = text.splitlines()  # after a version and what Spark says of the batch
     plans = [json.loads(line) for line in of_sources if line != "-"]
-    return {(topic, int(p)): end for ends in plans for topic, by_p in ends.items() for p, end in by_p.items()}
+    ends = {topic: by_partition for plan in plans for topic, by_partition in plan.items()}
+    return {(source, int(p)): end for source, topic in topics.items() for p, end in ends.get(topic, {}).items()}
 
 
 def _rows(records: DataFrame, source: Source) -> DataFrame:

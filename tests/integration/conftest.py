@@ -157,6 +157,12 @@ def sluice(kafka: str, name: str, tmp_path: Path) -> CommandLine:
     return CommandLine(kafka, name, tmp_path)
 
 
+@pytest.fixture(params=["direct", "source"])
+def each_reading(sluice: CommandLine, request: pytest.FixtureRequest) -> None:
+    """The job reads its topics in both ways, one after the other."""
+    sluice.environment["SLUICE_EVENTS__READING"] = request.param
+
+
 def _say(request: pytest.FixtureRequest, what: str) -> None:
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:

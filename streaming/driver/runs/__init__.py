@@ -5,6 +5,5 @@ batches.
 
 batch_run.py   gives one batch to tasks, whatever it is
 source_run.py  a batch of Spark's source, whose rows Spark passes to the tasks
-rereading.py   such a batch with timestamps that Spark cannot read
 epoch_run.py   an epoch, whose records the tasks read themselves
 """

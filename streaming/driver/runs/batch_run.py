@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -55,12 +55,13 @@ Batch = TypeVar("Batch")
 
 @dataclass(frozen=True)
 class BatchRun(ABC, Generic[Batch]):
-    """Give one batch to tasks, and count in its report. `exact`: the timestamps are as Kafka has them."""
+    """Give one batch to tasks, and count in its report."""
+
+    exact: ClassVar[bool]  # the timestamps are as Kafka has them
 
     pipeline: Pipeline
     number: int
     report: Report
-    exact: bool = False
 
     @abstractmethod
     def tasks(self, batch: Batch) -> int:

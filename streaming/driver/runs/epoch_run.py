@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -61,8 +61,9 @@ class EpochReading:
 class EpochRun(BatchRun[EpochPlan]):
     """A batch is an epoch. What precedes its ends is read from the positions of the state on."""
 
-    exact: bool = True
-    reading: EpochReading = field(kw_only=True)
+    exact: ClassVar[bool] = True
+
+    reading: EpochReading
 
     def pieces(self, batch: EpochPlan) -> Iterator[Sequence[Row]]:
         return self.isolation().pieces(batch, self.pipeline.careful and batch.ends is not None)

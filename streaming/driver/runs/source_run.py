@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from matchers.contract.tables import Int64
-from streaming.driver.isolation import ranges
+from streaming.driver.isolation import RAISED, ranges
 from streaming.driver.runs.batch_run import BatchRun, answers
-from streaming.driver.runs.rereading import Misread, misread
+from streaming.driver.runs.epoch_run import EpochPlan, EpochReading, EpochRun
 from streaming.log import logger
 from streaming.publishing.contract import TopicPartition
 from streaming.rows import (
@@ -40,26 +41,32 @@ SMALL_TASK_ROWS = 2_000  # that are worth one task more
 ROWS_PER_PARTITION = 25  # likewise, for each partition that each task writes to
 
 
+class Misread(Exception):
+    """Raised for a batch with timestamps that Spark cannot represent, or misrepresents."""
+
+
 @dataclass(frozen=True)
 class SourceRun(BatchRun[DataFrame]):
-    """A batch of Spark's source. Spark distorts some timestamps: then the driver reads the batch again."""
+    """A batch of Spark's source. Spark distorts some timestamps: then a bounded epoch reads the batch.
 
-    # The partitions of both topics that a batch reads, by its number.
-    planned: Callable[[int], Iterable[TopicPartition]] = lambda number: ()
-    # The rows of a batch, by its number, from some positions on, without Spark (`rereading.Rereading`).
-    reread: Callable[[int, Mapping[SourcePartition, int]], Iterable[pa.Table]] | None = None
+    Spark keeps a timestamp in microseconds, so it fails on a record whose milliseconds are too many for that, whatever
+    is asked of the record. What is before 1582 it takes for a date of the Julian calendar. Kafka keeps any 64 bits, and
+    whoever may write one such record must not stop the job.
+    """
+
+    exact: ClassVar[bool] = False
+
+    planned: Callable[[int], Mapping[SourcePartition, int]]  # the ends of a batch, by its number
+    reading: EpochReading
 
     def pieces(self, batch: DataFrame) -> Iterator[Sequence[Row]]:
         try:
             yield from super().pieces(batch)
         except Misread as reason:
-            if self.reread is None:
-                raise
             fields = {"batch": self.number, "reason": str(reason)}
-            log.warning("Spark cannot read all timestamps, so the driver reads the batch", **fields)
-            isolation = replace(self, exact=True).isolation()
-            for table in self.reread(self.number, dict(self.pipeline.state.positions)):
-                yield from isolation.pieces(batch.sparkSession.createDataFrame(table), careful=False)
+            log.warning("Spark cannot read all timestamps, so the tasks read the batch", **fields)
+            epoch = EpochRun(self.pipeline, self.number, self.report, self.reading)
+            yield from epoch.pieces(EpochPlan(0.0, self.planned(self.number)))
 
     def tasks(self, batch: DataFrame) -> int:
         """As many as for a batch like the last one.
@@ -68,7 +75,7 @@ class SourceRun(BatchRun[DataFrame]):
         transaction. With a thousand topics that is more than a task of 10,000 events.
         """
         last = self.pipeline.last
-        if self.exact or last is None:
+        if last is None:
             return 1
         return min(self.pipeline.tasks, 1 + last.rows // max(SMALL_TASK_ROWS, ROWS_PER_PARTITION * last.partitions))
 
@@ -82,14 +89,14 @@ class SourceRun(BatchRun[DataFrame]):
         return batch.filter(f"source = {EVENTS:d}")
 
     def partitions(self) -> Iterable[TopicPartition]:
-        return self.planned(self.number)
+        return [(self.reading.topics[source], p) for source, p in self.planned(self.number)]
 
     def places(self, batch: DataFrame) -> Int64:
         size = reduce(lambda a, b: a + b, (f.coalesce(f.length(name), f.lit(0)) for name in ("key", "value")))
         try:
             table = batch.select("source", "partition", "offset", size.cast("long").alias("bytes")).toArrow()
         except (PySparkException, Py4JJavaError) as error:
-            if misread(str(error)):
+            if _is_misread(error):
                 raise Misread(BEYOND_SPARK) from error
             raise
         positions = self.pipeline.state.positions
@@ -107,15 +114,20 @@ class SourceRun(BatchRun[DataFrame]):
     def records(self, batch: DataFrame) -> Iterator[tuple[Source, ConsumerRecord]]:
         for table in batch.toArrow().to_batches():
             for source, record in zip(table["source"].to_pylist(), consumer_records(table), strict=True):
-                if not self.exact and record.timestamp_ms < SPARK_IS_RIGHT_FROM_MS:
+                if record.timestamp_ms < SPARK_IS_RIGHT_FROM_MS:
                     raise Misread(OF_ANOTHER_CALENDAR)
                 yield Source(source), record
 
     def took(self, rows: Sequence[Row]) -> set[str]:
         missing = super().took(rows)
-        if not self.exact and any(isinstance(row, MisreadTimes) for row in rows):
+        if any(isinstance(row, MisreadTimes) for row in rows):
             raise Misread(OF_ANOTHER_CALENDAR)
         return missing
 
     def cause(self, error: Exception) -> Exception:
-        return Misread(BEYOND_SPARK) if not self.exact and misread(str(error)) else super().cause(error)
+        return Misread(BEYOND_SPARK) if _is_misread(error) else super().cause(error)
+
+
+def _is_misread(error: Exception) -> bool:
+    """Whether a failed job of Spark says that it could not represent a timestamp."""
+    return "java.lang.ArithmeticException" in str(error) and RAISED not in str(error)

@@ -157,8 +157,12 @@ def _listed(work: Callable[[Any], Iterable[bytes]], task: Callable[[], Any]) -> 
     return list(work(task()))
 
 
+@dataclass(frozen=True)
 class FrameRun(SourceRun):
     """Without Spark's functions."""
+
+    planned: Callable[[int], Mapping[SourcePartition, int]] = lambda number: {}
+    reading: Any = None
 
     def places(self, batch: Any) -> Any:
         left = [place for place in batch.places() if place[2] >= self.pipeline.state.positions.get(place[:2], 0)]

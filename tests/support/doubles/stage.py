@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -46,7 +45,7 @@ from streaming.worker import epoch, publishing
 from streaming.worker.compiling import ChangeRecords
 from streaming.worker.publication import UNLIMITED, Publication, Quota
 from streaming.worker.settings import TaskSettings
-from tests.support.doubles.spark_double import Frame, FrameRun, WithoutSpark, traceback_of
+from tests.support.doubles.spark_double import Frame, WithoutSpark, traceback_of
 
 NAMES = TopicNames("events", "subs", "status", "dead", lambda s: f"to.{s}")
 SETTINGS = TaskSettings(
@@ -318,7 +317,6 @@ def step(p: Pipeline, *rows: dict[str, Any], most: int = 1_000_000) -> list[Reco
     sink = sink_of(p)
     before = len(sink.transactions)
     frame: Any = Frame.of(rows, most, slots_of(p).stage)
-    p.run = partial(FrameRun, reread=lambda number, positions: [frame.toArrow()])
     p(frame, 0)
     return [record for records, _ in sink.transactions[before:] for record in records]
 

@@ -193,9 +193,8 @@ class SlotHistory(Ledger):
         Random(order).shuffle(places)
         frame: Any = Frame(partitions, places, rows, self._stage)
         pipeline = one.pipeline
-        topics = [(self.world.names.source(source), p) for source, p in partitions]
-        pipeline.run = partial(FrameRun, planned=lambda number: topics)
-        ends = {at: rows[-1]["offset"] + 1 for at, rows in partitions.items() if rows}
+        ends = {at: rows[-1]["offset"] + 1 if rows else 0 for at, rows in partitions.items()}
+        pipeline.run = partial(FrameRun, planned=lambda number: ends, reading=self._reading(0, 0))
         all_counted = self._all_counted(pipeline)
 
         def done() -> None:
@@ -220,11 +219,7 @@ class SlotHistory(Ledger):
         pipeline, topics = one.pipeline, self.world.topics
         positions = {**dict.fromkeys(topics, 0), **pipeline.state.positions}
         pipeline.state.positions = positions
-        spark: Any = EpochSession(self._stage)
-        names = {source: self.world.names.source(source) for source in Source}
-        client: Any = None
-        reading = EpochReading(spark, names, client, most_events=rows, most_changes=most)
-        pipeline.run = partial(EpochRun, reading=reading)
+        pipeline.run = partial(EpochRun, reading=self._reading(rows, most))
         ends = {at: min(len(log), positions[at] + most) for at, log in topics.items()}
         bounded |= self.empty.shards > 1
         all_counted = self._all_counted(pipeline)
@@ -240,6 +235,12 @@ class SlotHistory(Ledger):
 
         one.then = done
         self._run(one, lambda: pipeline(EpochPlan(1.0, ends if bounded else None), 0), faults)
+
+    def _reading(self, most_events: int, most_changes: int) -> EpochReading:
+        spark: Any = EpochSession(self._stage)
+        names = {source: self.world.names.source(source) for source in Source}
+        client: Any = None
+        return EpochReading(spark, names, client, most_events, most_changes)
 
     def _all_counted(self, pipeline: Pipeline) -> Callable[[], None]:
         """A check, for after the next batch, that each event that it has passed is in its report, whatever died."""

@@ -15,6 +15,8 @@ from tests.integration.conftest import CommandLine
 from tests.integration.running import job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
+pytestmark = pytest.mark.usefixtures("each_reading")
+
 GOOD_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 # (timestamp in ms, ce_time). librdkafka takes 0 for now, so 1 stands for it.
 STRANGE: list[tuple[int, bytes | None]] = [

@@ -217,13 +217,15 @@ def test_without_a_topic_the_epoch_ends_and_the_rest_comes_again(monkeypatch: py
     reading._fetcher.cache_clear()
 
 
-def batches(stage: Stage, ends: Mapping[Any, int] | None = None, **options: Any) -> EpochBatches:
+def batches(stage: Stage, **options: Any) -> EpochBatches:
     def now() -> dict[tuple[str, int], int]:
         return {(TOPICS[source], p): log.end for (source, p), log in stage.logs.items()}
 
+    def planned(number: int) -> Mapping[SourcePartition, int]:
+        return {at: log.end for at, log in stage.logs.items()}
+
     told: Any = now
-    given: dict[str, Any] = {"planned": lambda number: now() if ends is None else ends, "bounded": None, **options}
-    return EpochBatches(stage.pipeline, TOPICS, told, **given)
+    return EpochBatches(stage.pipeline, TOPICS, told, **{"planned": planned, "bounded": None, **options})
 
 
 def call(callback: EpochBatches) -> None:
