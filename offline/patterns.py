@@ -110,15 +110,17 @@ def _joined(a: Any, b: Any) -> Any:
     if isinstance(a, dict) and isinstance(b, dict):
         return _merged(a, b)
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b) == 1:
-        left, right = _bounds(a[0]), _bounds(b[0])
-        if len(left) == len(right) == 2 and {left[0][0], right[0][0]} == {"<", ">"}:
-            return [{"numeric": left + right}]
+        (operator, left), (same, right) = _bounds(a[0]), _bounds(b[0])
+        if operator == same and len(left) == len(right) == 2 and {left[0][0], right[0][0]} == {"<", ">"}:
+            return [{operator: left + right}]
         return [{"$and": [*_conjuncts(a[0]), *_conjuncts(b[0])]}]
     return None
 
 
-def _bounds(entry: Any) -> list[Any]:
-    return list(entry["numeric"]) if isinstance(entry, dict) and "numeric" in entry else []
+def _bounds(entry: Any) -> tuple[str, list[Any]]:
+    """The operator and its bounds, if it has any."""
+    operator = next(iter(entry)) if isinstance(entry, dict) else ""
+    return operator, list(entry[operator]) if operator in ("numeric", "text", "time") else []
 
 
 def _conjuncts(entry: Any) -> list[Any]:

@@ -20,6 +20,7 @@ from offline.sql_grammar import (
     Like,
     Literal,
     Logic,
+    Moment,
     Negation,
     Node,
     TranslationError,
@@ -104,16 +105,16 @@ def _compared(symbol: str, left: Field | Literal, right: Field | Literal) -> Tru
 
 def _entries(symbol: str, value: Any) -> list[Any]:
     """Entries for values of the same type that compare so."""
-    if symbol == "=":
+    if symbol == "=" and not isinstance(value, Moment):
         return [value]
     if isinstance(value, bool):
         if symbol != "!=":
             raise TranslationError(f"true and false have no order here ({symbol})")
         return [not value]
     if isinstance(value, str):
-        if symbol != "!=":
-            raise TranslationError(f"{symbol} {value!r}: texts have no order here; =, IN and LIKE can be translated")
-        return [text_but(value)]
+        return [text_but(value) if symbol == "!=" else {"text": [symbol, value]}]
+    if isinstance(value, Moment):
+        return [{"time": [s, value.text]} for s in (("<", ">") if symbol == "!=" else (symbol,))]
     return [{"numeric": [s, value]} for s in (("<", ">") if symbol == "!=" else (symbol,))]
 
 

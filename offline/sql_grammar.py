@@ -4,7 +4,7 @@ or:      and (OR and)*                          in CESQL, AND, OR and XOR are of
 and:     not (AND not)*
 not:     NOT not | test                         in CESQL, NOT binds tighter than = and the like
 test:    value (= | <> | < | ...) value | value [NOT] IN (value, ...) | value [NOT] LIKE text | ...
-value:   field | text | number | TRUE | FALSE | NULL | (or)
+value:   field | text | number | TIMESTAMP text | TRUE | FALSE | NULL | (or)
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
+from matchers.language import times
 from matchers.language.model import Path
 from matchers.language.operators import show
 from matchers.language.parsing import MAX_DEPTH, RESERVED
@@ -32,8 +33,15 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """A time of RFC 3339."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Literal:
-    value: str | float | int | bool | None
+    value: str | float | int | bool | Moment | None
 
 
 @dataclass(frozen=True)
@@ -287,6 +295,8 @@ class _ConditionParser:
             node = Literal(self._text())
         elif word := self._take_word("TRUE", "FALSE", "NULL"):
             node = Literal({"TRUE": True, "FALSE": False, "NULL": None}[word])
+        elif self._dialect.is_sql and token.word == "TIMESTAMP" and self._tokens[self._next + 1].kind == "text":
+            node = self._moment()
         elif self._take_word("EXISTS"):
             node = self._exists()
         else:
@@ -301,6 +311,19 @@ class _ConditionParser:
             self._fail("EXISTS asks a table; for a field write x IS NOT NULL")
         field = self._field()
         return FieldExists(field)
+
+    def _moment(self) -> Literal:
+        self._advance()
+        token = self._token
+        text = self._text().strip()
+        moment = re.sub(r"^(\S{10})\s+", r"\1T", text)
+        moment = re.sub(r"\s*([+-]\d\d)$", r"\1:00", moment)
+        if times.since_epoch(moment) is None:
+            raise TranslationError(
+                f"position {token.at}: a TIMESTAMP needs a date, a time and its zone, such as "
+                f"'2026-01-01 00:00:00+00:00', not {show(text)}"
+            )
+        return Literal(Moment(moment))
 
     def _number(self, sign: str) -> Literal:
         text = sign + self._advance().text

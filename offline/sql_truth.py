@@ -10,7 +10,7 @@ from matchers.errors import PatternError
 from matchers.language.model import View
 from matchers.language.parsing import parse
 from offline.patterns import ALWAYS, NEVER, Pattern, all_of, at, one_of
-from offline.sql_grammar import Field, Like, Literal, Logic, Negation, Node, TranslationError
+from offline.sql_grammar import Field, Like, Literal, Logic, Moment, Negation, Node, TranslationError
 
 MOST_XOR_ENTRIES = 1_000  # entries of lists: each XOR writes both its sides twice
 
@@ -42,7 +42,8 @@ def met(operand: Field | Literal, entries: list[Any]) -> Pattern | None:
         pattern = parse({"x": entries})
     except PatternError as error:
         raise TranslationError(str(error)) from None
-    return ALWAYS if pattern.holds(View({("x",): operand.value}, {}, {})) else NEVER
+    value = operand.value.text if isinstance(operand.value, Moment) else operand.value
+    return ALWAYS if pattern.holds(View({("x",): value}, {}, {})) else NEVER
 
 
 def text_but(entry: Any) -> dict[str, Any]:

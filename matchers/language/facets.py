@@ -8,8 +8,8 @@ bytes: in the order of the types, numbers in theirs, texts in that of their UTF-
 
 A region of it is a list of half-open byte ranges. Exactly `k` is [k, k 00), every text that starts with `p` is
 [05 p, successor(05 p)), any value at all is [01, 06), and "anything but" is what is left of that. The other facets
-are the same line with texts changed first: reversed, case folded, both, or read as an IP address, as a number that is
-written there, or counted.
+are the same line with texts changed first: reversed, case folded, both, or read as an IP address, as a number or a time
+that is written there, or counted.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from math import inf, isfinite, nextafter
 from typing import TypeVar, cast
 
+from matchers.language import times
 from matchers.language.model import Absent, Constraint, Interval, Range, Region, Scalar
 
 NUMBER = "number"
@@ -31,11 +32,13 @@ FOLDED_REVERSED = "folded-reversed"
 ADDRESS = "address"
 LENGTH = "length"
 WRITTEN_NUMBER = "written-number"
+TIME = "time"
 
 ABSENT_TOKEN = b"\x00"
 ANY = (b"\x01", b"\x06")
 ANY_OR_ABSENT = (ABSENT_TOKEN, b"\x06")
 NUMBERS_AND_TEXTS = (b"\x04", b"\x06")
+TEXTS_END = b"\x06"
 _NUMBER_TAG = b"\x04"
 _TEXT_TAG = b"\x05"
 _SIGN = 1 << 63
@@ -114,6 +117,7 @@ PLACE: dict[str, Callable[[Scalar], bytes]] = {
     ADDRESS: _changed(lambda text: address(text) or b""),
     LENGTH: _changed(lambda text: number_token(len(text))[1:]),
     WRITTEN_NUMBER: _changed(_written_place),
+    TIME: _changed(lambda text: times.place(text) or b""),
 }
 
 
@@ -124,6 +128,13 @@ def exactly(key: bytes) -> Range:
 def starting_with(key: bytes) -> Range:
     """All bytes with this prefix. Neither a tag nor UTF-8 has a byte FF, so the last byte can be raised."""
     return key, key[:-1] + bytes([key[-1] + 1])
+
+
+def between(low: bytes, low_closed: bool, high: bytes, high_closed: bool) -> tuple[Range, ...]:
+    """All bytes between two bounds as one range, or as none where nothing lies between."""
+    low += b"" if low_closed else b"\x00"
+    high += b"\x00" if high_closed else b""
+    return ((low, high),) if low < high else ()
 
 
 def as_tokens(intervals: Iterable[Interval]) -> list[Range]:

@@ -10,7 +10,7 @@ from ipaddress import IPv4Network, IPv6Network
 from math import inf
 from typing import TypeGuard
 
-from matchers.language import expressions, facets
+from matchers.language import expressions, facets, times
 from matchers.language.automaton import automaton
 from matchers.language.expressions import Alternation
 from matchers.language.facets import (
@@ -23,6 +23,8 @@ from matchers.language.facets import (
     NUMBER,
     PLACE,
     REVERSED,
+    TEXTS_END,
+    TIME,
     TOKEN,
     WRITTEN_NUMBER,
 )
@@ -294,6 +296,77 @@ class NumericText:
 
     def __str__(self) -> str:
         return f"a number as a text, {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class TextOrder:
+    """A text between two bounds, in the order of code points."""
+
+    low: str
+    low_closed: bool
+    high: str | None  # None: there is no upper bound
+    high_closed: bool
+
+    def holds(self, value: Scalar) -> bool:
+        if not isinstance(value, str):
+            return False
+        above = value >= self.low if self.low_closed else value > self.low
+        return above and (self.high is None or (value <= self.high if self.high_closed else value < self.high))
+
+    def constraint(self) -> Constraint:
+        high = TEXTS_END if self.high is None else facets.token(self.high)
+        high_closed = self.high is not None and self.high_closed
+        return Constraint({TOKEN: facets.between(facets.token(self.low), self.low_closed, high, high_closed)})
+
+    def __str__(self) -> str:
+        low = f"{'>=' if self.low_closed else '>'} {show(self.low)}" if self.low or not self.low_closed else ""
+        high = f"{'<=' if self.high_closed else '<'} {show(self.high)}" if self.high is not None else ""
+        return f"a text {' and '.join(filter(None, (low, high)))}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A text that is a time of RFC 3339 between two bounds, which are such texts too."""
+
+    low: str | None  # None: there is no lower bound
+    low_closed: bool
+    high: str | None
+    high_closed: bool
+
+    def holds(self, value: Scalar) -> bool:
+        at = times.place(value) if isinstance(value, str) else None
+        return at is not None and any(low <= at < high for low, high in self._between())
+
+    def constraint(self) -> Constraint:
+        return Constraint({TIME: [(b"\x05" + low, b"\x05" + high) for low, high in self._between()]})
+
+    def _between(self) -> Sequence[Range]:
+        low, high = (times.place(bound) if bound is not None else None for bound in (self.low, self.high))
+        high_closed = self.high_closed and high is not None
+        return facets.between(low or times.FIRST, self.low_closed, high or times.END, high_closed)
+
+    def __str__(self) -> str:
+        low = f"{'not before' if self.low_closed else 'after'} {self.low}" if self.low is not None else ""
+        high = f"{'not after' if self.high_closed else 'before'} {self.high}" if self.high is not None else ""
+        return f"a time {' and '.join(filter(None, (low, high)))}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeNumber:
+    """A number that is a time between two bounds, in a unit since 1970."""
+
+    unit: str
+    time: Time
+    number: Numeric  # the doubles between the bounds
+
+    def holds(self, value: Scalar) -> bool:
+        return self.number.holds(value)
+
+    def constraint(self) -> Constraint:
+        return self.number.constraint()
+
+    def __str__(self) -> str:
+        return f"{self.time}, in {self.unit} since 1970"
 
 
 def _intervals(numeric: Numeric) -> Sequence[Interval]:

@@ -13,7 +13,7 @@ from math import inf, isfinite, nextafter
 from typing import Any
 
 from matchers.errors import PatternError, known
-from matchers.language import expressions
+from matchers.language import expressions, times
 from matchers.language.comparison import SYMBOLS, Order
 from matchers.language.expressions import ExpressionError
 from matchers.language.model import Compared, Contains, OneOf, Operator, Part, Path, Pattern, Predicate, Scalar
@@ -31,12 +31,17 @@ from matchers.language.operators import (
     Regex,
     Suffix,
     TextLength,
+    TextOrder,
+    Time,
+    TimeNumber,
     Wildcard,
     is_number,
     show,
 )
 
 MAX_DEPTH = 32  # levels of nested objects, $or and $and
+MAX_TIME = 100  # characters of a bound
+PER_SECOND = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}  # of times as numbers
 RESERVED = ("$and", "$nor", "$not", "$or")  # two are operators, two are what others would try; no field is called so
 
 _Refused = Callable[[str], PatternError]  # of a reason
@@ -81,12 +86,22 @@ def _check_list(name: str, node: Mapping[Any, Any], path: Path) -> None:
     """Refuse an operator whose list was forgotten: a field of that name would never match."""
     operator = next(iter(node))
     if len(node) == 1 and (operator in OPERATORS or operator in OF_SEVERAL):
+        if operator in FIELDS_TOO and not _takes(operator, node[operator]):
+            return
         field, right = show(name), show(node)
         raise PatternError(
             path,
             f"an operator stands in a list: {{{field}: [{right}]}}; for a nested field that is called {operator} write "
             f'{{{field}: {{"$or": [{{{show(operator)}: [...]}}]}}}}',
         )
+
+
+def _takes(operator: str, argument: Any) -> bool:
+    try:
+        OPERATORS[operator](argument)
+    except OperatorError:
+        return False
+    return True
 
 
 def _one_of(key: str, node: Any, path: Path, depth: int) -> OneOf:
@@ -302,6 +317,68 @@ def _between(argument: Any) -> Numeric:
     return Numeric(_number(argument[0]), True, _number(argument[1]), True)
 
 
+def _text_order(argument: Any) -> TextOrder:
+    low, low_closed, high, high_closed = _texts_between("text", argument, _text, ("a", "n"))
+    return TextOrder(low or "", low_closed, high, high_closed)
+
+
+def _time(argument: Any) -> Time | TimeNumber:
+    """Bounds, for texts; or an object with a unit and bounds, for numbers since 1970."""
+    if not isinstance(argument, Mapping):
+        return _times_between("time", argument)
+    if len(argument) != 1 or (unit := next(iter(argument))) not in PER_SECOND:
+        raise OperatorError(
+            f'time takes bounds, or for numbers a unit and bounds, such as {{"milliseconds": [">=", '
+            f'"2026-01-01T00:00:00Z"]}}; units are {", ".join(PER_SECOND)}; not {show(argument)}'
+        )
+    time = _times_between(f"time {unit}", argument[unit])
+    return TimeNumber(unit, time, _doubles(time, PER_SECOND[unit]))
+
+
+def _times_between(operator: str, argument: Any) -> Time:
+    return Time(*_texts_between(operator, argument, _instant, ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z")))
+
+
+def _texts_between(
+    operator: str, argument: Any, read: Callable[[str, Any], str], examples: tuple[str, str]
+) -> tuple[str | None, bool, str | None, bool]:
+    """The lower and the upper bound, if there is any, each with whether it is part of the range."""
+    if not isinstance(argument, list) or len(argument) not in (2, 4):
+        low, high = map(show, examples)
+        raise OperatorError(f'{operator} takes [">=", {low}] or [">=", {low}, "<", {high}], not {show(argument)}')
+    ends: dict[str, tuple[str, bool]] = {}
+    for symbol, bound in _bounds(operator, argument):
+        value = read(operator, bound)
+        ends |= {side: (value, symbol != side) for side in "<>" if symbol[0] in (side, "=")}
+    return *ends.get(">", (None, True)), *ends.get("<", (None, True))
+
+
+def _instant(operator: str, argument: Any) -> str:
+    text = _text(operator, argument)
+    if len(text) > MAX_TIME:
+        raise OperatorError(f"{operator} takes times of at most {MAX_TIME} characters, not of {len(text)}")
+    if times.since_epoch(text) is None:
+        raise OperatorError(
+            f"{operator} takes times of RFC 3339, with a zone and without leap seconds, such as "
+            f'"2026-01-01T05:30:00.25+05:30" or "2026-01-01T00:00:00Z", not {show(text)}'
+        )
+    return text
+
+
+def _doubles(time: Time, per_second: int) -> Numeric:
+    """The doubles between the bounds, which may lie between two doubles."""
+    low, high = -inf, inf
+    if time.low is not None and (since := times.since_epoch(time.low)) is not None:
+        low = float(since * per_second)
+        while not (since * per_second <= low if time.low_closed else since * per_second < low):
+            low = nextafter(low, inf)
+    if time.high is not None and (since := times.since_epoch(time.high)) is not None:
+        high = float(since * per_second)
+        while not (high <= since * per_second if time.high_closed else high < since * per_second):
+            high = nextafter(high, -inf)
+    return Numeric(low, True, high, True)
+
+
 def _text(operator: str, argument: Any) -> str:
     if not isinstance(argument, str):
         raise OperatorError(f"{operator} takes a text, not {show(argument)}")
@@ -431,9 +508,12 @@ OPERATORS: dict[str, Callable[[Any], Operator]] = {
     "exists": _exists,
     "numeric": _numeric,
     "numeric-text": lambda argument: NumericText(_numeric(argument, "numeric-text")),
+    "text": _text_order,
     "text-length": lambda argument: TextLength(_numeric(argument, "text-length")),
+    "time": _time,
 }
 
+FIELDS_TOO = ("text", "time")  # names of operators that fields often have: {"message": {"text": ["hello"]}}
 COMPARE_FIELD = "compare-field"
 # What is about more than one value, and how.
 OF_SEVERAL = {
@@ -474,5 +554,9 @@ EQUIVALENTS: dict[str, str] = {
     **dict.fromkeys(("length", "len", "size", "strlen", "char-length"), 'write {"text-length": ["<=", 10]}'),
     **dict.fromkeys(("null", "is-null"), "write null itself"),
     **dict.fromkeys(("ignore-case", "iequals", "equals-ignoring-case"), 'write {"equals-ignore-case": "a"}'),
+    **dict.fromkeys(
+        ("after", "before", "since", "until", "date", "datetime", "timestamp"),
+        'for times write {"time": [">=", "2026-01-01T00:00:00Z"]}',
+    ),
     **dict.fromkeys(("ip", "subnet", "ip-address"), 'write {"cidr": "10.0.0.0/8"}'),
 }

@@ -16,7 +16,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, MAX_GROWTH, MAX_RANGES, MAX_SINGLE
-from matchers.language.parsing import EXCLUDED, MAX_DEPTH, OF_SEVERAL, OPERATORS, RESERVED
+from matchers.language.parsing import (
+    EXCLUDED,
+    FIELDS_TOO,
+    MAX_DEPTH,
+    MAX_TIME,
+    OF_SEVERAL,
+    OPERATORS,
+    PER_SECOND,
+    RESERVED,
+)
 from streaming.documents.subscriptions import MAX_ID_LENGTH, SUBSCRIBER
 
 Schema = dict[str, Any]
@@ -160,6 +169,58 @@ _EXCLUDED = _one_key(
     [*OPERATORS, "$and"], {name: f"anything-but-{name}" for name in EXCLUDED} | {"$and": "$and-of-one"}
 )
 
+_LOWER: Schema = {"title": "Lower bound", "enum": [">", ">="]}
+_UPPER: Schema = {"title": "Upper bound", "enum": ["<", "<="]}
+
+
+def _sequence(*items: Schema) -> Schema:
+    return {"prefixItems": list(items), "minItems": len(items), "items": False}
+
+
+def _relations(to: Schema) -> list[Schema]:
+    """The forms of one or two bounds, each of which is of this schema."""
+    return [
+        _sequence({"title": "Relation", "enum": ["<", "<=", ">", ">=", "="]}, to),
+        _sequence(_LOWER, to, _UPPER, to),
+        _sequence(_UPPER, to, _LOWER, to),
+    ]
+
+
+_BOUNDS: Schema = {
+    "examples": [[">", 100], ["<=", 200], [">", 100, "<=", 200], ["<", 5, ">=", 0], ["=", 301.8]],
+    "type": "array",
+    "oneOf": _relations({"title": "Number", "type": "number"}),
+}
+
+_OTHER_FIELD: Schema = {
+    "title": "Other field",
+    "description": "Its name, or the names on the way to it from the top of the event.",
+    "examples": ["price", ["quote", "price"]],
+    "type": ["string", "array"],
+    "items": {"type": "string", "not": {"enum": list(RESERVED)}},
+    "minItems": 1,
+    "maxItems": MAX_DEPTH,
+    "not": {"enum": list(RESERVED)},
+}
+
+_HOUR_AND_MINUTE = "([01][0-9]|2[0-3]):[0-5][0-9]"
+_INSTANT: Schema = {
+    "title": "Time",
+    "type": "string",
+    "format": "date-time",
+    "pattern": (
+        rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[Tt]{_HOUR_AND_MINUTE}:[0-5][0-9](\.[0-9]+)?([Zz]|[+-]{_HOUR_AND_MINUTE})$"
+    ),
+    "maxLength": MAX_TIME,
+}
+
+_CONTAINS: Schema = {
+    "examples": [["a", "b"], ["a", {"prefix": "b"}]],
+    "type": "array",
+    "items": _ref("condition"),
+    "minItems": 1,
+}
+
 _STRUCTURE: dict[str, Schema] = {
     "pattern": {
         "title": "Pattern",
@@ -193,7 +254,10 @@ _STRUCTURE: dict[str, Schema] = {
             "type": "object",
             "minProperties": 1,
             "maxProperties": 1,
-            "propertyNames": {"enum": [*OPERATORS, *OF_SEVERAL]},
+            "anyOf": [
+                {"propertyNames": {"enum": [name for name in (*OPERATORS, *OF_SEVERAL) if name not in FIELDS_TOO]}},
+                *({"properties": {name: _ref(name)}, "required": [name]} for name in FIELDS_TOO),
+            ],
         },
     },
     "$or": {
@@ -232,6 +296,12 @@ _STRUCTURE: dict[str, Schema] = {
         "type": [*_SCALARS, "object"],
         **_one_key([*OPERATORS, "$and"], {"$and": "$and-of-one"}),
     },
+    "time-bounds": {
+        "title": "Bounds of time",
+        "description": "One or two bounds, as those of numeric, or one =.",
+        "type": "array",
+        "oneOf": _relations(_INSTANT),
+    },
     "excluded": {
         "title": "Excluded",
         "description": "A value or an operator; some operators take a list here.",
@@ -239,47 +309,6 @@ _STRUCTURE: dict[str, Schema] = {
         "type": [*_SCALARS, "object"],
         **_EXCLUDED,
     },
-}
-
-_LOWER: Schema = {"title": "Lower bound", "enum": [">", ">="]}
-_UPPER: Schema = {"title": "Upper bound", "enum": ["<", "<="]}
-
-
-def _sequence(*items: Schema) -> Schema:
-    return {"prefixItems": list(items), "minItems": len(items), "items": False}
-
-
-def _relations(to: Schema) -> list[Schema]:
-    """The forms of one or two bounds, each of which is of this schema."""
-    return [
-        _sequence({"title": "Relation", "enum": ["<", "<=", ">", ">=", "="]}, to),
-        _sequence(_LOWER, to, _UPPER, to),
-        _sequence(_UPPER, to, _LOWER, to),
-    ]
-
-
-_BOUNDS: Schema = {
-    "examples": [[">", 100], ["<=", 200], [">", 100, "<=", 200], ["<", 5, ">=", 0], ["=", 301.8]],
-    "type": "array",
-    "oneOf": _relations({"title": "Number", "type": "number"}),
-}
-
-_OTHER_FIELD: Schema = {
-    "title": "Other field",
-    "description": "Its name, or the names on the way to it from the top of the event.",
-    "examples": ["price", ["quote", "price"]],
-    "type": ["string", "array"],
-    "items": {"type": "string", "not": {"enum": list(RESERVED)}},
-    "minItems": 1,
-    "maxItems": MAX_DEPTH,
-    "not": {"enum": list(RESERVED)},
-}
-
-_CONTAINS: Schema = {
-    "examples": [["a", "b"], ["a", {"prefix": "b"}]],
-    "type": "array",
-    "items": _ref("condition"),
-    "minItems": 1,
 }
 
 # What each operator takes, with an example of every form.
@@ -368,9 +397,30 @@ _ARGUMENTS: dict[str, Schema] = {
         "description": "A text that is a number, in the spelling of JSON, within bounds as those of numeric.",
         **_BOUNDS,
     },
+    "text": {
+        "description": "A text within bounds as those of numeric, in the order of code points.",
+        "examples": [[">=", "a"], ["<", "n"], [">=", "a", "<", "n"], ["<=", "z", ">", ""], ["=", "IBM"]],
+        "type": "array",
+        "oneOf": _relations({"title": "Text", "type": "string"}),
+    },
     "text-length": {
         "description": "A text whose number of characters (code points) lies within bounds as those of numeric.",
         **_BOUNDS,
+    },
+    "time": {
+        "description": (
+            "A text that is a time of RFC 3339 within bounds, which are such times with a zone. With a unit: a number "
+            "that counts these units since 1970."
+        ),
+        "examples": [
+            [">=", "2026-01-01T00:00:00Z"],
+            [">=", "2026-01-01T00:00:00Z", "<", "2026-02-01T00:00:00+01:00"],
+            {"milliseconds": [">=", "2026-01-01T00:00:00.001Z"]},
+        ],
+        "type": ["array", "object"],
+        "if": {"type": "array"},
+        "then": _ref("time-bounds"),
+        **_one_key(list(PER_SECOND), dict.fromkeys(PER_SECOND, "time-bounds")),
     },
     "compare-field": {
         "description": (

@@ -89,6 +89,8 @@ def test_the_truth_table() -> None:
         "wildcard *": {"wildcard": "*"},
         "text-length = 1": {"text-length": ["=", 1]},
         "numeric-text > 0": {"numeric-text": [">", 0]},
+        'text >= "2"': {"text": [">=", "2"]},
+        "time >= 1970": {"time": [">=", "1970-01-01T00:00:00Z"]},
         "cidr 0.0.0.0/0": {"cidr": "0.0.0.0/0"},
         "anything-but 5": {"anything-but": 5},
         'anything-but suffix "5"': {"anything-but": {"suffix": "5"}},
@@ -101,7 +103,7 @@ def test_the_truth_table() -> None:
     negated: dict[str, dict[str, Any]] = {"$not 5": {"$not": {"x": [5]}}}
     patterns = [negated.get(c) or {"x": [entries[c] if c in entries else json.loads(c)]} for c in columns]
     table = rows("| event's")
-    assert len(table) == 12
+    assert len(table) == 13
     for value, *cells in table:
         for event in [{}] if value == "absent" else [{"x": json.loads(text)} for text in in_backticks(value)]:
             event["y"] = 5

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from matchers import PatternError
 from matchers.language.lowering import lower
-from matchers.language.parsing import parse
-from tests.support.generators.workloads import EVENT_NUMBERS, FIELDS, NETWORKS, NUMBERS, REGEXES, TEXTS
+from matchers.language.parsing import PER_SECOND, parse
+from tests.support.generators.workloads import EVENT_NUMBERS, FIELDS, NETWORKS, NUMBERS, REGEXES, TEXTS, TIMES
 
 Document = dict[str, Any]
 
@@ -91,15 +91,18 @@ def wildcards(draw: st.DrawFn) -> str:
 ignoring_case = operator("equals-ignore-case", texts)
 ends = choice(texts, ignoring_case)
 SYMBOLS = ("<", "<=", ">", ">=", "=")
-lower_bounds = st.tuples(st.sampled_from([">", ">="]), numbers)
-upper_bounds = st.tuples(st.sampled_from(["<", "<="]), numbers)
-bounds = choice(
-    lower_bounds,
-    upper_bounds,
-    st.tuples(st.just("="), numbers),
-    st.builds(tuple.__add__, lower_bounds, upper_bounds),
-    st.builds(tuple.__add__, upper_bounds, lower_bounds),
-)
+
+
+def between(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    """Bounds as those of numeric."""
+    lower = st.tuples(st.sampled_from([">", ">="]), values)
+    upper = st.tuples(st.sampled_from(["<", "<="]), values)
+    both = st.builds(tuple.__add__, lower, upper), st.builds(tuple.__add__, upper, lower)
+    return choice(lower, upper, st.tuples(st.just("="), values), *both).map(list)
+
+
+bounds = between(numbers)
+times = st.sampled_from(TIMES)
 excluded = choice(
     *[one_or_several(scalars)] * 2,
     operator("prefix", one_or_several(ends)),
@@ -111,7 +114,7 @@ excluded = choice(
 )
 conditions: st.SearchStrategy[Any] = choice(
     *[scalars] * 2,
-    *[operator("numeric", bounds.map(list))] * 2,
+    *[operator("numeric", bounds)] * 2,
     *[operator("anything-but", excluded)] * 2,
     operator("between", st.lists(numbers, min_size=2, max_size=2)),
     operator("exists", st.booleans()),
@@ -120,8 +123,12 @@ conditions: st.SearchStrategy[Any] = choice(
     operator("suffix", ends),
     operator("wildcard", choice(wildcards(), operator("equals-ignore-case", wildcards()))),
     operator("regex", st.sampled_from(REGEXES)),
-    operator("text-length", bounds.map(list)),
-    operator("numeric-text", bounds.map(list)),
+    operator("text", between(texts)),
+    operator("text-length", bounds),
+    operator(
+        "time", choice(between(times), st.sampled_from([*PER_SECOND]).flatmap(lambda u: operator(u, between(times))))
+    ),
+    operator("numeric-text", bounds),
     operator("cidr", st.sampled_from(NETWORKS)),
     operator("$and", st.deferred(lambda: st.lists(conditions, min_size=1, max_size=3))),
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 from matchers import PatternError
 from matchers.language.lowering import lower
-from matchers.language.parsing import parse
+from matchers.language.parsing import PER_SECOND, parse
 
 nan, inf = float("nan"), float("inf")
 
@@ -55,11 +55,23 @@ TEXTS = [
         "abcdefgh\x00",
         "ABCDEFGHI",
     ),
+    *(
+        "2026-01-01T00:00:00Z",
+        "2026-01-01t05:30:00.000+05:30",
+        "2025-12-31T23:59:60Z",
+        "2026-01-01T00:00:00.0000000001Z",
+    ),
+    *("0000-03-01T00:00:00-00:01", "2026-02-29T00:00:00Z"),
     *("10.1.2.3", "10.2.0.0", "010.1.2.3", "::1", "::ffff:10.1.2.3", "2001:DB8::1", "2001:db8:8000::", "fe80::1%eth0"),
 ]
 NUMBERS = [0, 0.0, -0.0, 1, 1.0, -1, 2, 1.5, -1.5, 2**53, 2**53 + 2, -(2**53), 1e308, -1e308, 5e-324, 1e-9, 0.1, 10**15]
+NUMBERS += [1767225600, 1767225600000]  # the first second of 2026, in two units
 EVENT_NUMBERS = [*NUMBERS, 2**53 + 1, 10**400, -(10**400), nan, inf, -inf, 0.1 + 0.2, 12345678901234567890]
 FIELDS = ["x", "y", "x.y", "é"]
+TIMES = [
+    *("2026-01-01T00:00:00Z", "2025-12-31T18:30:00-05:30", "2025-12-31T23:59:59.999999999999Z", "0000-03-01T00:00:00Z"),
+    *("2026-01-01T00:00:00.0000000001Z", "1970-01-01T00:00:01.5Z", "9999-12-31T23:59:59.9Z"),
+]
 REGEXES = [
     "a.*",
     "(a|b)+",
@@ -91,13 +103,19 @@ def literal(r: Random) -> Any:
     return r.choice(kinds)(r)
 
 
-def bounds(r: Random) -> Any:
-    low, high = [r.choice([">", ">="]), number(r)], [r.choice(["<", "<="]), number(r)]
-    return r.choice([low, high, low + high, high + low, ["=", number(r)]])
+def between(r: Random, value: Callable[[Random], Any]) -> list[Any]:
+    """Bounds as those of numeric."""
+    low, high = [r.choice([">", ">="]), value(r)], [r.choice(["<", "<="]), value(r)]
+    return r.choice([low, high, low + high, high + low, ["=", value(r)]])
+
+
+def time(r: Random) -> Any:
+    bounds = between(r, lambda r: r.choice(TIMES))
+    return {"time": bounds if r.random() < 0.6 else {r.choice([*PER_SECOND]): bounds}}
 
 
 def numeric(r: Random) -> Any:
-    return {"numeric": bounds(r)}
+    return {"numeric": between(r, number)}
 
 
 def ignoring_case(r: Random) -> Any:
@@ -138,8 +156,10 @@ ENTRIES: list[Callable[[Random], Any]] = [
     lambda r: {"suffix": end(r)},
     lambda r: {"wildcard": wildcard(r)},
     lambda r: {"regex": r.choice(REGEXES)},
-    lambda r: {"text-length": bounds(r)},
-    lambda r: {"numeric-text": bounds(r)},
+    lambda r: {"text": between(r, text)},
+    lambda r: {"text-length": between(r, number)},
+    time,
+    lambda r: {"numeric-text": between(r, number)},
     lambda r: {"cidr": r.choice(NETWORKS)},
     lambda r: {"$and": [r.choice(ENTRIES)(r) for _ in range(r.randint(1, 3))]},
 ]
