@@ -38,7 +38,8 @@ BESIDE_MATCHERS: tuple[type, ...] = (
     *(Part, Segment, SubscriptionTable, EventBatch, Texts, Vocabulary, Cuts),
     *(operators.Equals, operators.Numeric, operators.Prefix, operators.Suffix, operators.EqualsIgnoreCase),
     *(operators.Wildcard, operators.AnythingBut, operators.Exists, operators.Cidr, operators.AllOf),
-    *(operators.Not, operators.TextLength, operators.NumericText, operators.Regex, Contains, Compared, Order),
+    *(operators.Not, operators.TextLength, operators.NumericText, operators.Regex, operators.TextOrder),
+    *(operators.Time, operators.TimeNumber, Contains, Compared, Order),
 )
 PLAIN = "biuf"  # kinds of arrays: truth values, integers and floats; records consist of these
 
