@@ -30,6 +30,7 @@ from matchers.index.texts import Texts
 from matchers.index.vocabulary import Vocabulary
 from matchers.language import operators
 from matchers.language.comparison import Order
+from matchers.language.geography import Within
 from matchers.language.model import ABSENT, Compared, Contains
 
 Arrayed = dict[str, NDArray[Any]]
@@ -39,7 +40,7 @@ BESIDE_MATCHERS: tuple[type, ...] = (
     *(operators.Equals, operators.Numeric, operators.Prefix, operators.Suffix, operators.EqualsIgnoreCase),
     *(operators.Wildcard, operators.AnythingBut, operators.Exists, operators.Cidr, operators.AllOf),
     *(operators.Not, operators.TextLength, operators.NumericText, operators.Regex, operators.TextOrder),
-    *(operators.Time, operators.TimeNumber, Contains, Compared, Order),
+    *(operators.Time, operators.TimeNumber, Contains, Compared, Order, Within),
 )
 PLAIN = "biuf"  # kinds of arrays: truth values, integers and floats; records consist of these
 

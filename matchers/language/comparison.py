@@ -34,9 +34,10 @@ class Order:
         met = _equal(places) if self.symbol == "=" else _ordered(self.symbol, places)
         return lambda value: met(_place(value))
 
-    def constraint(self) -> Constraint:
+    def constraints(self) -> tuple[Constraint, Constraint]:
         """The ranges in which both values lie if they compare so."""
-        return Constraint({TOKEN: (facets.ANY if self.symbol == "=" else facets.NUMBERS_AND_TEXTS,)})
+        of_each = Constraint({TOKEN: (facets.ANY if self.symbol == "=" else facets.NUMBERS_AND_TEXTS,)})
+        return of_each, of_each
 
     def __str__(self) -> str:
         return self.symbol

@@ -150,10 +150,10 @@ def _constraints(
     elif isinstance(condition, Contains):
         yield path, Constraint(_necessary(condition, choices), (condition,))
     else:
-        of_each = condition.relation.constraint() if condition.is_wanted else Constraint({})
-        yield path, Constraint(of_each.regions, (condition,))
+        of_value, of_other = condition.relation.constraints() if condition.is_wanted else (Constraint({}),) * 2
+        yield path, Constraint(of_value.regions, (condition,))
         if choices.leave_free(condition):
-            yield condition.other, of_each
+            yield condition.other, of_other
 
 
 def _necessary(contains: Contains, choices: _Choices) -> Mapping[str, Region]:

@@ -94,11 +94,11 @@ class Contains:
 
 
 class Relation(Protocol):
-    """A comparison of a value with others: it makes the test, and tells in which ranges a value can pass it."""
+    """A comparison of a value with others: it makes the test, and tells in which ranges values and others can pass."""
 
     def against(self, others: Iterable[Scalar]) -> Callable[[Scalar], bool]: ...
 
-    def constraint(self) -> Constraint: ...
+    def constraints(self) -> tuple[Constraint, Constraint]: ...
 
 
 @dataclass(frozen=True, slots=True)

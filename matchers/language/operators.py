@@ -10,9 +10,7 @@ from ipaddress import IPv4Network, IPv6Network
 from math import inf
 from typing import TypeGuard
 
-from matchers.language import expressions, facets, times
-from matchers.language.automaton import automaton
-from matchers.language.expressions import Alternation
+from matchers.language import facets, times
 from matchers.language.facets import (
     ADDRESS,
     ANY,
@@ -29,6 +27,9 @@ from matchers.language.facets import (
     WRITTEN_NUMBER,
 )
 from matchers.language.model import Absent, Constraint, Interval, Operator, Range, Region, Scalar
+from matchers.language.regex import expressions
+from matchers.language.regex.automaton import automaton
+from matchers.language.regex.expressions import Alternation
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from math import inf, isfinite, nextafter
 from typing import Any
 
 from matchers.errors import PatternError, known
-from matchers.language import expressions, times
+from matchers.language import times
 from matchers.language.comparison import SYMBOLS, Order
-from matchers.language.expressions import ExpressionError
+from matchers.language.geography import Within
 from matchers.language.model import Compared, Contains, OneOf, Operator, Part, Path, Pattern, Predicate, Scalar
 from matchers.language.negation import negated
 from matchers.language.operators import (
@@ -38,6 +38,8 @@ from matchers.language.operators import (
     is_number,
     show,
 )
+from matchers.language.regex import expressions
+from matchers.language.regex.expressions import ExpressionError
 
 MAX_DEPTH = 32  # levels of nested objects, $or and $and
 MAX_TIME = 100  # characters of a bound
@@ -179,6 +181,9 @@ def _parts_of_several(entry: Mapping[str, Any], path: Path) -> Iterator[Predicat
     if name == COMPARE_FIELD:
         yield from _compared(argument, path)
         return
+    if name == GEO_DISTANCE:
+        yield _within(argument, path)
+        return
     if not isinstance(argument, list) or not argument:
         raise OperatorError(f'{name} takes a list such as ["a", {{"prefix": "b"}}], not {show(argument)}')
     operators = tuple(_condition(condition, 0) for condition in argument)
@@ -194,24 +199,42 @@ def _compared(argument: Any, path: Path) -> Iterator[Compared]:
     if not isinstance(argument, list) or len(argument) not in (2, 4):
         raise OperatorError(f'{COMPARE_FIELD} takes [">", "y"] or [">", "y", "<=", "z"], not {show(argument)}')
     for symbol, other in _bounds(COMPARE_FIELD, argument):
-        yield Compared(path, Order(symbol), _other(other, path))
+        yield Compared(path, Order(symbol), _other(COMPARE_FIELD, other, path))
 
 
-def _other(argument: Any, path: Path) -> Path:
+def _within(argument: Any, path: Path) -> Compared:
+    if not isinstance(argument, Mapping) or argument.keys() != {"longitude", "from", "metres"}:
+        raise OperatorError(
+            f"{GEO_DISTANCE} stands in a latitude's list and takes the field of the longitude, a place and metres: "
+            f'{{"longitude": "lon", "from": [48.2, 16.4], "metres": 5000}}, not {show(argument)}'
+        )
+    place = argument["from"]
+    if not isinstance(place, list) or len(place) != 2:
+        raise OperatorError(f"{GEO_DISTANCE} takes a latitude and a longitude to measure from, not {show(place)}")
+    latitude, longitude, metres = map(_number, (*place, argument["metres"]))
+    if abs(latitude) > 90 or abs(longitude) > 180 or metres < 0:
+        raise OperatorError(
+            f"{GEO_DISTANCE} takes latitudes from -90 to 90, longitudes from -180 to 180 and no metres below 0, "
+            f"not {show(argument)}"
+        )
+    return Compared(path, Within(latitude, longitude, metres), _other(GEO_DISTANCE, argument["longitude"], path))
+
+
+def _other(operator: str, argument: Any, path: Path) -> Path:
     """The path of the field with which the one at `path` is compared."""
     names = argument if isinstance(argument, list) else [argument]
     if not names or len(names) > MAX_DEPTH or not all(isinstance(name, str) for name in names):
         raise OperatorError(
-            f"{COMPARE_FIELD} takes the name of a field, or for a nested one the list of all names on the way to it "
+            f"{operator} takes the name of a field, or for a nested one the list of all names on the way to it "
             f'from the top of the event, such as ["quote", "price"], not {show(argument)}'
         )
     if half := next((name for name in names if not _is_whole(name)), None):
-        raise OperatorError(f"{COMPARE_FIELD} takes names without unpaired surrogates, not {half!a}")
+        raise OperatorError(f"{operator} takes names without unpaired surrogates, not {half!a}")
     if reserved := next((name for name in names if name in RESERVED), None):
-        raise OperatorError(f"{COMPARE_FIELD} takes the names of fields, and none is called {reserved}")
+        raise OperatorError(f"{operator} takes the names of fields, and none is called {reserved}")
     if tuple(names[: len(path)]) == path[: len(names)]:
         raise OperatorError(
-            f"{COMPARE_FIELD} takes another field that has a value where this one has one, not {show(argument)}"
+            f"{operator} takes another field that has a value where this one has one, not {show(argument)}"
         )
     return tuple(names)
 
@@ -514,11 +537,11 @@ OPERATORS: dict[str, Callable[[Any], Operator]] = {
 }
 
 FIELDS_TOO = ("text", "time")  # names of operators that fields often have: {"message": {"text": ["hello"]}}
-COMPARE_FIELD = "compare-field"
+COMPARE_FIELD, GEO_DISTANCE = "compare-field", "geo-distance"
 # What is about more than one value, and how.
 OF_SEVERAL = {
     **dict.fromkeys(("contains-all", "contains-exactly", "contains-none"), "is about the whole array"),
-    COMPARE_FIELD: "is about two fields",
+    **dict.fromkeys((COMPARE_FIELD, GEO_DISTANCE), "is about two fields"),
 }
 _MAY_BE_OF_SEVERAL = frozenset((*OF_SEVERAL, "$and"))
 
@@ -557,6 +580,10 @@ EQUIVALENTS: dict[str, str] = {
     **dict.fromkeys(
         ("after", "before", "since", "until", "date", "datetime", "timestamp"),
         'for times write {"time": [">=", "2026-01-01T00:00:00Z"]}',
+    ),
+    **dict.fromkeys(
+        ("geo", "near", "within", "distance", "geo-radius"),
+        'in the list of a latitude write {"geo-distance": {"longitude": "lon", "from": [48.2, 16.4], "metres": 5000}}',
     ),
     **dict.fromkeys(("ip", "subnet", "ip-address"), 'write {"cidr": "10.0.0.0/8"}'),
 }

@@ -431,6 +431,30 @@ _ARGUMENTS: dict[str, Schema] = {
         "type": "array",
         "oneOf": _relations(_OTHER_FIELD),
     },
+    "geo-distance": {
+        "description": (
+            "A latitude that, with the longitude in another field, is at most so many metres from a place, on a sphere."
+        ),
+        "examples": [
+            {"longitude": "lon", "from": [48.2, 16.4], "metres": 5000},
+            {"longitude": ["position", "lon"], "from": [-90, 180], "metres": 0.5},
+        ],
+        "type": "object",
+        "properties": {
+            "longitude": _OTHER_FIELD,
+            "from": {
+                "title": "Place",
+                "type": "array",
+                **_sequence(
+                    {"title": "Latitude", "type": "number", "minimum": -90, "maximum": 90},
+                    {"title": "Longitude", "type": "number", "minimum": -180, "maximum": 180},
+                ),
+            },
+            "metres": {"title": "Metres", "type": "number", "minimum": 0},
+        },
+        "required": ["longitude", "from", "metres"],
+        "additionalProperties": False,
+    },
     "contains-all": {
         "description": "An array that has a value for each of these conditions.",
         **_CONTAINS,

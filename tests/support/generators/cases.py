@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 nan, inf = float("nan"), float("inf")
+NEAR_VIENNA = {"longitude": "y", "from": [48.2082, 16.3738], "metres": 56_000}
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
     ("no conditions", {}, {}, True),
@@ -551,6 +552,38 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
         {"x": 3, "y": [None, 2]},
         True,
     ),
+    *(
+        (f"a position, {what}", {"x": [{"geo-distance": NEAR_VIENNA}]}, event, expected)
+        for what, event, expected in (
+            ("Bratislava", {"x": 48.1486, "y": 17.1077}, True),
+            ("Brno", {"x": 49.1951, "y": 16.6068}, False),
+            ("within the box, but not the circle", {"x": 48.6, "y": 17.0}, False),
+            ("the place itself", {"x": 48.2082, "y": 16.3738}, True),
+            ("without a longitude", {"x": 48.2082}, False),
+            ("a text", {"x": "48.2082", "y": 16.3738}, False),
+            ("a longitude beyond 180", {"x": 48.2082, "y": 376.3738}, False),
+            ("the nearest of several longitudes", {"x": 48.2, "y": [100, 16.5, -100]}, True),
+            ("one of several latitudes", {"x": [0, 48.2], "y": 16.5}, True),
+        )
+    ),
+    (
+        "a position beyond the meridian of 180 degrees",
+        {"x": [{"geo-distance": {"longitude": "y", "from": [0, 179.9], "metres": 30_000}}]},
+        {"x": 0.1, "y": -179.9},
+        True,
+    ),
+    (
+        "a position beyond the pole",
+        {"x": [{"geo-distance": {"longitude": ["y", "x"], "from": [89.9, 0], "metres": 30_000}}]},
+        {"x": 89.9, "y": {"x": 180}},
+        True,
+    ),
+    (
+        "a position that is not near",
+        {"x": [{"exists": True}], "$not": {"x": [{"geo-distance": NEAR_VIENNA}]}},
+        {"x": 49.1951, "y": 16.6068},
+        True,
+    ),
     ("fields of one element", {"x": {"x": [{"compare-field": [">", ["x", "y"]]}]}}, {"x": [{"x": 2, "y": 1}]}, True),
     (
         "fields of two elements",
@@ -672,6 +705,18 @@ REFUSED: list[tuple[Any, str]] = [
     ({"x": [{"contains-all": [{"compare-field": ["=", "y"]}]}]}, "compare-field is about two fields"),
     ({"x": {"compare-field": ["=", "y"]}}, 'an operator stands in a list: {"x": [{"compare-field": ["=", "y"]}]}'),
     ({"x": [{"greater-than-field": "y"}]}, 'for another field of the event write {"compare-field": [">", "y"]}'),
+    (
+        {"x": [{"geo-distance": 5}]},
+        "geo-distance stands in a latitude's list and takes the field of the longitude, a place",
+    ),
+    ({"x": [{"geo-distance": {**NEAR_VIENNA, "km": 5}}]}, "geo-distance stands in a latitude's list"),
+    ({"x": [{"geo-distance": {**NEAR_VIENNA, "from": 5}}]}, "takes a latitude and a longitude to measure from, not 5"),
+    ({"x": [{"geo-distance": {**NEAR_VIENNA, "from": [91, 0]}}]}, "takes latitudes from -90 to 90, longitudes from"),
+    ({"x": [{"geo-distance": {**NEAR_VIENNA, "metres": -1}}]}, "and no metres below 0"),
+    ({"x": [{"geo-distance": {**NEAR_VIENNA, "metres": "5"}}]}, '"5" is not a number'),
+    ({"x": [{"geo-distance": {**NEAR_VIENNA, "longitude": "x"}}]}, "geo-distance takes another field"),
+    ({"x": [{"anything-but": {"geo-distance": NEAR_VIENNA}}]}, "geo-distance is about two fields, so it stands in a"),
+    ({"x": [{"near": 5}]}, "in the list of a latitude write"),
     ({"x": [{"size": 5}]}, "unknown operator 'size'; write {\"text-length\""),
     ({"x": [{"$and": []}]}, "$and takes a list"),
     ({"x": [{"$and": [{"prefix": 5}]}]}, "prefix takes a text, not 5"),

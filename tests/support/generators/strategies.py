@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from matchers import PatternError
 from matchers.language.lowering import lower
 from matchers.language.parsing import PER_SECOND, parse
-from tests.support.generators.workloads import EVENT_NUMBERS, FIELDS, NETWORKS, NUMBERS, REGEXES, TEXTS, TIMES
+from tests.support.generators.workloads import (
+    EVENT_NUMBERS,
+    FIELDS,
+    METRES,
+    NETWORKS,
+    NUMBERS,
+    PLACES,
+    REGEXES,
+    TEXTS,
+    TIMES,
+)
 
 Document = dict[str, Any]
 
@@ -144,7 +154,9 @@ compared = operator(
         st.tuples(st.sampled_from([">", ">="]), other_fields, st.sampled_from(["<", "<="]), other_fields),
     ).map(list),
 )
-of_several = choice(of_array, compared)
+places = st.sampled_from(PLACES).map(list)
+near = st.fixed_dictionaries({"longitude": other_fields, "from": places, "metres": st.sampled_from(METRES)})
+of_several = choice(of_array, compared, operator("geo-distance", near))
 entries = choice(
     *[conditions] * 8,
     *[of_several] * 2,

@@ -65,6 +65,7 @@ TEXTS = [
     *("10.1.2.3", "10.2.0.0", "010.1.2.3", "::1", "::ffff:10.1.2.3", "2001:DB8::1", "2001:db8:8000::", "fe80::1%eth0"),
 ]
 NUMBERS = [0, 0.0, -0.0, 1, 1.0, -1, 2, 1.5, -1.5, 2**53, 2**53 + 2, -(2**53), 1e308, -1e308, 5e-324, 1e-9, 0.1, 10**15]
+NUMBERS += [90, 180, -180]
 NUMBERS += [1767225600, 1767225600000]  # the first second of 2026, in two units
 EVENT_NUMBERS = [*NUMBERS, 2**53 + 1, 10**400, -(10**400), nan, inf, -inf, 0.1 + 0.2, 12345678901234567890]
 FIELDS = ["x", "y", "x.y", "é"]
@@ -72,6 +73,8 @@ TIMES = [
     *("2026-01-01T00:00:00Z", "2025-12-31T18:30:00-05:30", "2025-12-31T23:59:59.999999999999Z", "0000-03-01T00:00:00Z"),
     *("2026-01-01T00:00:00.0000000001Z", "1970-01-01T00:00:01.5Z", "9999-12-31T23:59:59.9Z"),
 ]
+PLACES = [(0, 0), (1.5, -1), (90, 0), (-89.5, 180), (-1, -179.5), (0.1, 179)]  # latitude, longitude
+METRES = [0, 1e-9, 60_000, 160_000, 350_000, 10_000_000, 20_015_100, 1e308]
 REGEXES = [
     "a.*",
     "(a|b)+",
@@ -188,6 +191,9 @@ def compared(r: Random) -> Any:
     def other() -> Any:
         return r.choice(FIELDS) if r.random() < 0.5 else r.sample(FIELDS, r.randint(1, 3))
 
+    if r.random() < 0.3:
+        place, metres = r.choice(PLACES), r.choice(METRES)
+        return {"geo-distance": {"longitude": other(), "from": [*place], "metres": metres}}
     one = [r.choice(["<", "<=", ">", ">=", "="]), other()]
     return {"compare-field": one if r.random() < 0.7 else [">", other(), r.choice(["<", "<="]), other()]}
 

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from matchers.language.automaton import Automaton, automaton
-from matchers.language.expressions import ExpressionError, literal, parse
+from matchers.language.regex.automaton import Automaton, automaton
+from matchers.language.regex.expressions import ExpressionError, literal, parse
 from tests.support.generators.workloads import TEXTS
 
 ALPHABET = "ab1_\n é"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from matchers.language.expressions import Alternation, Character, InOrder, Node, Repeat, Test, parse
+from matchers.language.regex.expressions import Alternation, Character, InOrder, Node, Repeat, Test, parse
 
 _KEPT_STEPS = 1_000  # of an automaton
 _ACCEPTS = -1
