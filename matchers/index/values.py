@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,7 +211,7 @@ def read_events(events: Sequence[Event | bytes], fields: Fields) -> tuple[Values
     ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
     begins = np.concatenate(([0], ends[:-1]))
     values, left = read_json_values(np.frombuffer(b"".join(texts), np.uint8), begins, ends, fields)
-    return spliced(values, left, read_documents([_parsed(events[e]) for e in left.tolist()], fields)), whole
+    return joined(values, left, read_documents([_parsed(events[e]) for e in left.tolist()], fields)), whole
 
 
 def document(event: Event | bytes) -> Event:
@@ -234,17 +234,30 @@ def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) ->
     return Values.of(found, m, text, several), hard.nonzero()[0]
 
 
-def spliced(values: Values, at: Int64, others: Values) -> Values:
-    """`values` with its events `at`, which must be empty, taken from `others` in order."""
+def without(values: Values, paths: NDArray[np.bool_]) -> Values:
+    """Without the values of these fields ([paths])."""
+    dropped = paths[values.path]
+    if not dropped.any():
+        return values
+    event = np.repeat(np.arange(len(values)), np.diff(values.offsets))[~dropped]
+    return replace(
+        values,
+        offsets=offsets_of(np.bincount(event, minlength=len(values))),
+        **{name: getattr(values, name)[~dropped] for name in ("path", "kind", "number", "start", "length")},
+    )
+
+
+def joined(values: Values, at: Int64, others: Values) -> Values:
+    """`values`, whose events `at` have those of `others` too, in order."""
     if not len(at):
         return values
     event = np.repeat(np.arange(len(values)), np.diff(values.offsets))
     other_event = np.repeat(at, np.diff(others.offsets))
     order = np.argsort(np.concatenate((event, other_event)), kind="stable")
     counts = np.diff(values.offsets)
-    counts[at] = np.diff(others.offsets)
+    counts[at] += np.diff(others.offsets)
     several = values.several.copy()
-    several[at] = others.several
+    several[at] |= others.several
 
     def together(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
         return np.concatenate((a, b))[order]

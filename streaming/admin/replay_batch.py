@@ -30,7 +30,7 @@ from streaming.publishing.encode.record_batches import (
     subscribers_keys,
 )
 from streaming.worker.compiling import ChangeRecords, compile_changes
-from streaming.worker.matches import EventMatching
+from streaming.worker.events.matches import EventMatching
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -70,6 +70,7 @@ class ReplayMatching:
             removed=snapshot.removed,
             plan=FieldPlan.of(snapshot.parts),
             decode=open_codec(settings.events.codec, RegistrySettings.of(where.url, where.options)),
+            topic=settings.events.topic,
             false_positives=0.0,
             max_event_bytes=settings.events.max_bytes,
         )

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from streaming.documents.records import NO_TIMESTAMP
 from streaming.rows import RowKind
-from streaming.worker.matches import Matches
+from streaming.worker.events.matches import Matches
 from streaming.worker.transaction import SUBSCRIBERS
 
 

@@ -38,7 +38,7 @@ from streaming.rows import (
 from streaming.worker.compiling import ChangeRecords, CompiledChanges, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.counting import DeliveryCounter
 from streaming.worker.epoch import Epoch
-from streaming.worker.matches import EventMatching, Matches
+from streaming.worker.events.matches import EventMatching, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.publishing import Task
 from streaming.worker.settings import TaskSettings
@@ -133,6 +133,7 @@ class Work:
             removed=[gone for _, gone in self.parts],
             plan=plan,
             decode=open_codec(self.settings.codec, self.settings.registry),
+            topic=self.settings.events,
             false_positives=self.false_positives,
             max_event_bytes=self.settings.max_event_bytes,
         )

@@ -21,7 +21,7 @@ from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted, RecordBatches
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Committed, Slot
 from streaming.rows import EVENTS, SPARK_IS_RIGHT_FROM_MS, Published, RowKind
-from streaming.worker.matches import MATCHES_AT_ONCE, Matches
+from streaming.worker.events.matches import MATCHES_AT_ONCE, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
 from streaming.worker.transaction import MatchedBatch, Transaction

@@ -22,7 +22,7 @@ from matchers.contract.tables import Int64, offsets_of
 from matchers.index.texts import Texts
 from streaming.rows import INPUT, by_source
 from streaming.worker.buffers import bytes_of
-from streaming.worker.matches import MATCHES_AT_ONCE, Matched, Matches
+from streaming.worker.events.matches import MATCHES_AT_ONCE, Matched, Matches
 
 ORDER = ("source", "partition", "offset", "shard")
 

@@ -30,8 +30,8 @@ from streaming.publishing.encode.partitioner import partition_of, partitions_of
 from streaming.publishing.encode.record_batches import Format, events_keys, subscribers_keys
 from streaming.publishing.slot import Committed
 from streaming.rows import CommitTimes, Published, consumer_records
+from streaming.worker.events.matches import Matches
 from streaming.worker.executor import executor
-from streaming.worker.matches import Matches
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
 

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from matchers import Index, MatchingError
 from matchers.index.fields import Fields
 from matchers.index.kernels.json import DEPTH
-from matchers.index.values import Values, document, read_documents, read_events, read_json_values, spliced
+from matchers.index.values import Values, document, joined, read_documents, read_events, read_json_values
 from matchers.language.model import Path
 from matchers.language.nesting import MAX_LEVELS
 from matchers.library import FEW_EVENTS
 from streaming.codecs import decode_event
 from streaming.rows import HEADERS
-from streaming.worker.reading import read_events as read_job_events
+from streaming.worker.events.reading import read_events as read_job_events
 from tests.support.generators.strategies import json_events
 
 pytestmark = pytest.mark.kernels
@@ -239,7 +239,7 @@ def test_the_library_and_the_job_take_the_same_bytes_for_events(events: list[byt
     """And read the same from these; alone, in a batch, and whole."""
     fields = Fields.of(PATHS)
     rows = pa.record_batch({"value": pa.array(events, pa.binary()), "headers": pa.array([None] * len(events), HEADERS)})
-    job = read_job_events(rows, fields, decode_event)
+    job = read_job_events(rows, fields, decode_event, "events")
     index = Index.build({"s": {"x": [{"suffix": "a"}], "y": [{"prefix": "a"}]}})
     for number, event in enumerate(events):
         if number in job.undecodable:
@@ -267,7 +267,7 @@ def test_events_that_another_reader_took_are_put_in_their_places() -> None:
     documents: list[dict[str, Any]] = [{"x": "a"}, {"x": [{"y": 1}, {"y": "b\n"}]}, {}, {"x": ["c", None]}]
     values, hard = read([json.dumps(d).encode() for d in documents], paths)
     assert hard == [1]
-    whole = spliced(values, np.array(hard), read_documents([documents[1]], Fields.of(paths)))
+    whole = joined(values, np.array(hard), read_documents([documents[1]], Fields.of(paths)))
     expected = read_documents(documents, Fields.of(paths))
     assert [held(whole, e) for e in range(4)] == [held(expected, e) for e in range(4)]
     assert whole.several.tolist() == [False, True, False, True]

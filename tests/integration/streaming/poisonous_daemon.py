@@ -6,7 +6,8 @@ from typing import Any
 
 from pyspark.daemon import manager
 
-from streaming.worker import daemon, matches, matching
+from streaming.worker import daemon, matching
+from streaming.worker.events import matches
 
 
 def deadly(read: Any, column: Any) -> Any:

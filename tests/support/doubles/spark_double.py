@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from streaming.driver.isolation import ranges
 from streaming.driver.pipeline import BatchPieces, Pipeline
+from streaming.driver.runs.batch_run import BatchRun
 from streaming.driver.runs.source_run import SourceRun
 from streaming.monitoring.reporting import Report
-from streaming.rows import INPUT, PACKED, SourcePartition
+from streaming.rows import INPUT, PACKED, Row, SourcePartition
 from streaming.worker.shards import SHIPPED
 
 Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
@@ -161,8 +162,13 @@ def _listed(work: Callable[[Any], Iterable[bytes]], task: Callable[[], Any]) -> 
 class FrameRun(SourceRun):
     """Without Spark's functions."""
 
+    exact: ClassVar[bool] = True  # the timestamps, which Spark has not read
+
     planned: Callable[[int], Mapping[SourcePartition, int]] = lambda number: {}
     reading: Any = None
+
+    def took(self, rows: Sequence[Row]) -> set[str]:
+        return BatchRun.took(self, rows)
 
     def places(self, batch: Any) -> Any:
         left = [place for place in batch.places() if place[2] >= self.pipeline.state.positions.get(place[:2], 0)]

@@ -29,7 +29,7 @@ from matchers.language.parsing import parse
 from streaming.codecs import Undecodable, decode_event
 from streaming.documents.subscriptions import Refused, read_change
 from streaming.worker.compiling import compile_changes
-from streaming.worker.reading import read_events
+from streaming.worker.events.reading import read_events
 from tests.support.doubles.stage import changes
 from tests.support.generators import workloads
 from tests.support.histories import fetched_history, fetching_history, spoiled_answers, spoiled_state
@@ -154,7 +154,7 @@ def workers(r: Random) -> None:
     parts = Snapshot().update(compiled.segment).parts
     schema = {"value": pa.array(events, pa.binary()), "headers": pa.array([None] * len(events), pa.list_(pa.null()))}
     asked = FieldPlan.of(parts)
-    reading = read_events(pa.record_batch(schema), asked.fields, decode_event)
+    reading = read_events(pa.record_batch(schema), asked.fields, decode_event, "events")
     found: list[set[str]] = [set() for _ in events]
     for part, encoder in zip(parts, asked.encoders, strict=True):
         encoded, several = encoder.encode(reading.values), reading.values.several

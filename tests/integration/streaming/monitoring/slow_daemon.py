@@ -5,7 +5,8 @@ from typing import Any
 
 from pyspark.daemon import manager
 
-from streaming.worker import daemon, matches
+from streaming.worker import daemon
+from streaming.worker.events import matches
 
 PAUSE_S = 2.0
 

@@ -16,7 +16,7 @@ from matchers.language.operators import Wildcard
 from streaming.codecs import CODECS, Undecodable
 from streaming.documents.subscriptions import MAX_DOCUMENT_BYTES, Refused, read_change
 from streaming.rows import HEADERS
-from streaming.worker.reading import read_events
+from streaming.worker.events.reading import read_events
 from tests.support.doubles.registry import SchemaRegistry
 from tests.support.doubles.schemas import framed, opened, reason
 
@@ -188,7 +188,7 @@ def read_by(codec: str, value: bytes, headers: dict[str, bytes] | None = None, f
         pa.array([[{"key": k, "value": v} for k, v in own.items()] for _, own in rows], HEADERS),
     ]
     batch = pa.RecordBatch.from_arrays(columns, ["value", "headers"])
-    reading = read_events(batch, Fields.of([tuple(field.split("."))]), CODECS[codec](None))
+    reading = read_events(batch, Fields.of([tuple(field.split("."))]), CODECS[codec](None), "events")
     assert 1 not in reading.undecodable
     return reading.undecodable
 

@@ -26,7 +26,7 @@ from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, SourcePartitio
 from streaming.worker import epoch as reading
 from streaming.worker import matching
 from streaming.worker.compiling import compile_changes
-from streaming.worker.matches import EventMatching, Matches
+from streaming.worker.events.matches import EventMatching, Matches
 from tests.support.doubles.fetch_brokers import FetchBrokers, Log
 from tests.support.doubles.spark_double import EpochSession
 from tests.support.doubles.stage import ALICE, BOB, NAMES, ListSink, Reports, headers_of, pipeline, published, slots_of

@@ -14,7 +14,7 @@ import pytest
 from matchers.index.texts import Texts
 from streaming.rows import INPUT
 from streaming.worker import shards
-from streaming.worker.matches import Matched, Matches
+from streaming.worker.events.matches import Matched, Matches
 from tests.support.doubles.stage import ALICE, BOB, ListSink, change, event, headers_of, pipeline, step
 
 pytestmark = pytest.mark.kernels

@@ -17,7 +17,7 @@ from streaming.codecs import Decode
 from streaming.documents import records
 from streaming.index import notes
 from streaming.index.notes import NEVER
-from streaming.worker.reading import read_events
+from streaming.worker.events.reading import read_events
 
 MATCHES_AT_ONCE = 200_000  # in a transaction, or in an Arrow batch, unless they are of one event
 
@@ -96,6 +96,7 @@ class EventMatching:
     removed: Sequence[Int32]  # positions of each part
     plan: FieldPlan
     decode: Decode
+    topic: str
     false_positives: float
     max_event_bytes: int
 
@@ -109,7 +110,7 @@ class EventMatching:
             )
         else:
             held = rows
-        reading = read_events(held, self.plan.fields, self.decode)
+        reading = read_events(held, self.plan.fields, self.decode, self.topic)
         dead = {row: (records.UNDECODABLE_EVENT, reason) for row, reason in reading.undecodable.items()}
         for row in oversize:
             detail = f"{length[row].as_py()} bytes; events.max_bytes is {self.max_event_bytes}"
