@@ -40,8 +40,9 @@ COMMANDS = {  # by module, which is imported on demand; each with the first line
         "top": "Watch a running job: throughput, latency by stage, lag, state, dead letters, restarts. q or Ctrl-C "
         "ends it.",
     },
-    "commands.replay": {
+    "commands.past_events": {
         "replay": "Match past events against one subscription as it is now and deliver each once, while the job runs.",
+        "backtest": "Match the events of the last hour, or of another time, against a pattern before you subscribe.",
     },
     "commands.schema": {
         "schema": "Print the JSON Schema of a subscription, for editors and checks; config/subscription.schema.json is "

@@ -46,6 +46,23 @@ class ReplayBatch(NamedTuple):
     undecodable: int  # events
 
 
+def matching_of(settings: Settings, id: str, document: bytes) -> EventMatching:
+    """The matching of one subscription, which the job would not refuse."""
+    partition, offset = np.zeros(1, np.int32), np.zeros(1, np.int64)  # they do not matter
+    record = ChangeRecords([id.encode()], pa.array([document], pa.binary()), partition, offset)
+    snapshot = Snapshot().update(compile_changes(record).segment)
+    where = settings.schema_registry
+    return EventMatching(
+        parts=snapshot.parts,
+        removed=snapshot.removed,
+        plan=FieldPlan.of(snapshot.parts),
+        decode=open_codec(settings.events.codec, RegistrySettings.of(where.url, where.options)),
+        topic=settings.events.topic,
+        false_positives=0.0,
+        max_event_bytes=settings.events.max_bytes,
+    )
+
+
 @dataclass(frozen=True)
 class ReplayMatching:
     """The matching of one subscription. Its deliveries go to `destinations`, the partitions of one topic."""
@@ -61,19 +78,7 @@ class ReplayMatching:
         cls, settings: Settings, name: str, subscription: Subscription, document: bytes, partitions: int
     ) -> ReplayMatching:
         """For a subscription and its document; its topic has so many partitions."""
-        partition, offset = np.zeros(1, np.int32), np.zeros(1, np.int64)  # they do not matter
-        record = ChangeRecords([subscription.id.encode()], pa.array([document], pa.binary()), partition, offset)
-        snapshot = Snapshot().update(compile_changes(record).segment)
-        where = settings.schema_registry
-        matching = EventMatching(
-            parts=snapshot.parts,
-            removed=snapshot.removed,
-            plan=FieldPlan.of(snapshot.parts),
-            decode=open_codec(settings.events.codec, RegistrySettings.of(where.url, where.options)),
-            topic=settings.events.topic,
-            false_positives=0.0,
-            max_event_bytes=settings.events.max_bytes,
-        )
+        matching = matching_of(settings, subscription.id, document)
         topic = DeliveryRule.of(settings.deliveries).topic(subscription.subscriber)
         return cls(settings, name, subscription.subscriber, [(topic, p) for p in range(partitions)], matching)
 

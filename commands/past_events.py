@@ -1,10 +1,11 @@
-"""The command `replay`: deliver past events again for one subscription."""
+"""The commands `replay` and `backtest`: past events, delivered again or matched with a pattern that nobody has yet."""
 
 from __future__ import annotations
 
 import time
 from typing import Annotated
 
+import orjson
 import typer
 
 from commands.shared.flags import Json, with_settings
@@ -12,7 +13,10 @@ from commands.shared.signals import STOPPED, stop_on_signals
 from commands.shared.terminal import emit, note, progress_of
 from commands.shared.times import moment
 from config import Settings
+from streaming.admin.backtest import run
 from streaming.admin.replay import NAME, opened
+from streaming.documents.subscriptions import Refused, parsed
+from streaming.errors import JobError
 
 app = typer.Typer()
 
@@ -58,3 +62,42 @@ def replay(
     if not summary.finished:
         note(f"stopped; `replay {subscription} --name {summary.name}` resumes it")
     raise typer.Exit(0 if summary.finished else STOPPED)
+
+
+@app.command()
+@with_settings
+def backtest(
+    *,
+    pattern: Annotated[str, typer.Argument(help="""Pattern: '{"symbol": ["IBM"]}'.""")],
+    start: Annotated[
+        str, typer.Option("--from", help="A time with its zone, or how long ago: 90s, 30m, 2h, 7d.")
+    ] = "1h",
+    end: Annotated[
+        str | None, typer.Option("--to", help="End, written like --from; now if left out.", show_default=False)
+    ] = None,
+    examples: Annotated[int, typer.Option(help="Most events to show.", min=0)] = 3,
+    as_json: Json = False,
+    settings: Settings,
+) -> None:
+    """How many of the events in the topic, by the time at which they came, and the first of them.
+
+    It reads the events themselves and disturbs no job. Ctrl-C or SIGTERM ends it with what was read until then.
+    """
+    now_ms = int(time.time() * 1000)
+    from_ms, to_ms = moment("--from", start, now_ms), moment("--to", end, now_ms)
+    if from_ms is None or from_ms >= (now_ms if to_ms is None else to_ms):
+        raise typer.BadParameter(f"--from must be before {'now' if to_ms is None else '--to'}")
+    try:
+        wanted = parsed(pattern.encode())
+    except orjson.JSONDecodeError as error:
+        raise typer.BadParameter(f"the pattern is not JSON: {error}") from None
+    stop = stop_on_signals()
+    with progress_of("offsets") as progress:
+        try:
+            found = run(settings, wanted, from_ms, to_ms, examples, stop, progress)
+        except Refused as reason:
+            raise JobError(str(reason)) from None
+    emit(found, as_json)
+    if not found.finished:
+        note("stopped before the end")
+    raise typer.Exit(0 if found.finished else STOPPED)
