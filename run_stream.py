@@ -59,7 +59,7 @@ COMMANDS = {  # by module, which is imported on demand; each with the first line
         "translate": "Print the conditions of another system as subscriptions, one per line.",
     },
     "commands.topics": {"topics": "Create and list topics."},
-    "commands.subscriptions": {"subscriptions": "List, show, export and import subscriptions."},
+    "commands.subscriptions": {"subscriptions": "List, show, export and apply subscriptions."},
     "commands.dead_letters": {"dlq": "List, show and redrive dead letters."},
     "commands.settings": {"config": "Show the settings."},
     "bench.command": {

@@ -1,4 +1,4 @@
-"""The command `subscriptions`: list, show, export and import the subscriptions in the topic."""
+"""The command `subscriptions`: list, show, export and apply the subscriptions in the topic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from offline.documents import Location, Rejection
 from offline.files import STDIN, InputError, lines, name_of
 from streaming import text_format
 from streaming.admin import subscription_table
-from streaming.admin.import_plan import Import
+from streaming.admin.apply_plan import ApplyPlan
 from streaming.admin.pause import missing
 from streaming.admin.subscription_status import statuses_of
 from streaming.admin.subscription_table import ACTIVE, state
@@ -122,7 +122,7 @@ def export(
     *,
     settings: Settings,
 ) -> None:
-    """Export all subscriptions as JSON lines, byte for byte as in the topic; `subscriptions import` reads them.
+    """Export all subscriptions as JSON lines, byte for byte as in the topic; `subscriptions apply` reads them.
 
     Only line breaks within a document become spaces, and one that leaves its id to the record's key is given it. A file
     is there when it is whole.
@@ -135,32 +135,34 @@ def export(
     note(f"{counted(count, 'subscriptions')} exported")
 
 
-@app.command("import")
+@app.command()
 @with_settings
-def import_file(
+def apply(
     file: Annotated[
         Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)
     ] = None,
     *,
+    prune: Annotated[bool, typer.Option("--prune", help="Withdraw the subscriptions that the file lacks.")] = False,
+    prefix: Annotated[str, typer.Option(help="With --prune: only ids with this prefix.", show_default=False)] = "",
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="If some lines are refused, write the others.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Report what would be written, and write nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, and write nothing.")] = False,
     wait: Wait = False,
     timeout: Timeout = 60,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The summary as JSON; with --wait, after the answers.")
+        bool, typer.Option("--json", help="JSON lines: the plan or the answers, if any, and the summary.")
     ] = False,
     settings: Settings,
 ) -> None:
     """Write the new and changed subscriptions of a file. If one is refused, write none; the exit code is 1.
 
-    What the topic says already is not written again, so the same import may be run twice. It removes nothing. Unlike
-    `subscribe`, which writes line by line as they come, it reads the file to its end first.
+    What the topic says already is not written again, so the same file may be applied twice. It removes nothing without
+    --prune. Unlike `subscribe`, which writes line by line as they come, it reads the file to its end first.
     """
-    plan, refused = Import(), 0
+    if prefix and not prune:
+        raise typer.BadParameter("--prefix says what --prune withdraws; without it nothing is withdrawn")
+    plan, refused = ApplyPlan(prefix if prune else None), 0
     with _kept(file or STDIN) as kept:
         with progress_of("lines checked") as progress:
             for number, line in lines(kept):
@@ -170,17 +172,20 @@ def import_file(
                     refused += 1
                     eprint(str(Rejection(Location(name_of(file or STDIN), "line", number), error.id, str(error))))
                 progress(plan.taken + refused)
-        if refused and not keep_going:
+        if refused and (prune or not keep_going):
+            instead = "--prune needs a file without them" if prune else "--keep-going writes the others"
             raise JobError(
-                f"{refused:,} of {plan.taken + refused:,} lines are refused, so nothing was written; --keep-going "
-                "writes the others"
+                f"{refused:,} of {plan.taken + refused:,} lines are refused, so nothing was written; {instead}"
             )
         plan.compare(subscriptions_topic(settings)(), decisions(settings))
         summary = {**plan.as_data(), "refused": refused, "dry_run": dry_run}
         answered = 0
-        if not dry_run:
+        if dry_run:
+            for id, change in plan.changes():
+                print(orjson.dumps({"id": id, "change": change}).decode() if as_json else f"{change} {plain(id)}")
+        else:
             written = plan.records(lines(kept))
-            answered = changed(settings, written, "subscriptions", Answering(wait, timeout, as_json and wait))
+            answered = changed(settings, written, "changes", Answering(wait, timeout, as_json and wait))
     if as_json:
         print(orjson.dumps(summary).decode())
     else:

@@ -1,4 +1,4 @@
-"""`subscriptions list|get|status|export|import` on a real broker."""
+"""`subscriptions list|get|status|export|apply` on a real broker."""
 
 from __future__ import annotations
 
@@ -132,25 +132,40 @@ def test_an_export_imported_into_an_empty_topic_gives_the_same(
     )
     assert [path.name for path in tmp_path.iterdir()] == ["all.jsonl"]
     sluice("topics", "create", "--set", other)
-    imports = ("subscriptions", "import", str(file), "--json", "--set", other)
-    new = {"new": 5, "changed": 0, "unchanged": 0, "repeated": 0, "refused": 0}
-    assert json.loads(sluice(*imports, "--dry-run")) == new | {"dry_run": True}
-    assert json.loads(sluice(*imports)) == new | {"dry_run": False}
-    again = {"new": 0, "changed": 0, "unchanged": 5, "repeated": 0, "refused": 0, "dry_run": False}
-    assert json.loads(sluice(*imports)) == again
+    applied = ("subscriptions", "apply", str(file), "--json", "--set", other)
+    new = {"new": 5, "changed": 0, "unchanged": 0, "repeated": 0, "withdrawn": 0, "refused": 0}
+    *plan, summary = map(json.loads, sluice(*applied, "--dry-run").splitlines())
+    assert summary == new | {"dry_run": True}
+    assert [one["change"] for one in plan] == ["new"] * 5
+    assert json.loads(sluice(*applied)) == new | {"dry_run": False}
+    again = {"new": 0, "changed": 0, "unchanged": 5, "repeated": 0, "withdrawn": 0, "refused": 0, "dry_run": False}
+    assert json.loads(sluice(*applied)) == again
     topic = f"{settings.query.name}.other"
     found = [m.value() or b"" for m in read(cluster, [topic], follow=False) if m is not None]
     assert sorted(found) == sorted(lines)
 
 
-def test_one_refused_line_stops_an_import_unless_it_is_to_keep_going(sluice: CommandLine, settings: Settings) -> None:
+def test_one_refused_line_stops_it_all_unless_it_is_to_keep_going(sluice: CommandLine, settings: Settings) -> None:
     before = there(settings)
     text = "\n".join(['{"id": "z"', *(document(id)[1].decode() for id in ("new", "b1"))])
-    said = sluice("subscriptions", "import", stdin=text, code=1)
+    said = sluice("subscriptions", "apply", stdin=text, code=1)
     assert "standard input, line 1: not JSON" in said
     assert "error: 1 of 3 lines are refused, so nothing was written; --keep-going writes the others" in said
     assert there(settings) == before
-    assert "1 new, 1 changed, 0 unchanged, 0 repeated, 1 refused" in sluice(
-        "subscriptions", "import", "--keep-going", stdin=text, code=1
+    assert "1 new, 1 changed, 0 unchanged, 0 repeated, 0 withdrawn, 1 refused" in sluice(
+        "subscriptions", "apply", "--keep-going", stdin=text, code=1
     )
     assert there(settings) == before | {b"new": document("new")[1], b"b1": document("b1")[1]}
+
+
+def test_what_a_file_lacks_is_withdrawn_if_asked(sluice: CommandLine, settings: Settings) -> None:
+    apply = ("subscriptions", "apply", "--prune", "--prefix", "b")
+    text = "\n".join(document(id)[1].decode() for id in ("b1", "new"))
+    planned = sluice(*apply, "--dry-run", stdin=text).splitlines()
+    assert planned == ["changed b1", "new new", "withdrawn b2", "withdrawn b3"]
+    assert "--prune needs a file without them" in sluice(*apply, stdin="{", code=1)
+    assert "--prefix says what --prune withdraws" in sluice("subscriptions", "apply", "--prefix", "b", code=2)
+    sluice(*apply, stdin=text)
+    in_force = {id for id, value in there(settings).items() if value is not None}
+    assert in_force == {b"a1", b"a2", b"b1", b"new"}
+    assert sluice(*apply, "--dry-run", stdin=text) == ""

@@ -1,4 +1,4 @@
-"""An import writes the last line of each id, unless the topic already has it."""
+"""A plan writes the last line of each id, unless the topic already has it, and withdraws what the file lacks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streaming.admin.import_plan import Import
+from streaming.admin.apply_plan import ApplyPlan
 from streaming.documents.change_order import Decisions
 from streaming.documents.subscriptions import Refused
 from tests.support.doubles.topic import Record, Topic
@@ -17,19 +17,21 @@ B = {"id": "b", "subscriber": "bob", "pattern": {}}
 NEW_A = A | {"pattern": {"x": [2]}}
 
 
-def imported(documents: list[Any], records: Any) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
+def applied(
+    documents: list[Any], records: Any, prune: str | None = None
+) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
     """(id, document, partition) of what is written, and the counts."""
     lines = [(n, json.dumps(document).encode()) for n, document in enumerate(documents, 1)]
-    plan = Import()
+    plan = ApplyPlan(prune)
     for line in lines:
         plan.take(*line)
     plan.compare(records, Decisions())
-    found = [((key or b"").decode(), json.loads(value or b""), *at) for key, value, *at in plan.records(lines)]
+    found = [((key or b"").decode(), value and json.loads(value), *at) for key, value, *at in plan.records(lines)]
     return found, plan.as_data()
 
 
-def counts(new: int = 0, changed: int = 0, unchanged: int = 0, repeated: int = 0) -> dict[str, int]:
-    return {"new": new, "changed": changed, "unchanged": unchanged, "repeated": repeated}
+def counts(**some: int) -> dict[str, int]:
+    return dict.fromkeys(("new", "changed", "unchanged", "repeated", "withdrawn"), 0) | some
 
 
 @pytest.mark.parametrize(
@@ -46,16 +48,45 @@ def counts(new: int = 0, changed: int = 0, unchanged: int = 0, repeated: int = 0
     ids=["empty", "the same", "another", "withdrawn", "changed back", "refused since", "other order, id in the key"],
 )
 def test_only_what_the_topic_does_not_say_is_written(there: Any, written: Any, message: Any) -> None:
-    assert imported([A, NEW_A, B], Topic(*there)()) == (written, message)
+    assert applied([A, NEW_A, B], Topic(*there)()) == (written, message)
 
 
 def test_a_change_goes_to_the_partition_of_what_it_changes() -> None:
-    assert imported([NEW_A], [None, Record("a", A, partition=3)]) == ([("a", NEW_A, 3)], counts(changed=1))
+    assert applied([NEW_A], [None, Record("a", A, partition=3)]) == ([("a", NEW_A, 3)], counts(changed=1))
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"id": "a"}', json.dumps(A | {"subscriber": "?"}).encode()])
 def test_what_the_job_would_refuse_is_refused(line: bytes) -> None:
-    plan = Import()
+    plan = ApplyPlan()
     with pytest.raises(Refused):
         plan.take(1, line)
     assert plan.as_data() == counts()
+
+
+C = A | {"id": "c"}
+
+
+@pytest.mark.parametrize(
+    ("there", "prune", "withdrawn"),
+    [
+        ([("a", A), ("c", C)], "", [("c", None, 0)]),
+        ([("a", A), ("c", C)], None, []),
+        ([("a", A), ("c", C), ("d", A | {"id": "d"})], "d", [("d", None, 0)]),
+        ([("c", C), ("c", None)], "", []),
+        ([("c", C), ("c", b"{")], "", [("c", None, 0)]),
+        ([("c", b"{")], "", []),
+    ],
+    ids=["lacking", "not asked", "with a prefix", "withdrawn already", "refused since", "never in force"],
+)
+def test_what_the_file_lacks_is_withdrawn_if_asked(there: Any, prune: str | None, withdrawn: list[Any]) -> None:
+    written, _ = applied([A], Topic(*there)(), prune)
+    assert [record for record in written if record[0] != "a"] == withdrawn
+
+
+def test_a_plan_names_each_change() -> None:
+    plan = ApplyPlan("")
+    for number, document in enumerate((NEW_A, B), 1):
+        plan.take(number, json.dumps(document).encode())
+    plan.compare(Topic(("a", A), ("c", C))(), Decisions())
+    assert list(plan.changes()) == [("a", "changed"), ("b", "new"), ("c", "withdrawn")]
+    assert plan.as_data() == counts(new=1, changed=1, withdrawn=1)

@@ -1,8 +1,9 @@
-"""Select the documents that must be written to bring the subscriptions topic to a given content.
+"""Plan the changes that bring the subscriptions topic to the content of a file.
 
-An import takes all lines, then compares them with the topic, then gives the records of those that are new or changed.
-Of an id that several lines have, the last counts. A document is unchanged if it is the same JSON: the order of its keys
-and the space between them do not matter. About 900 bytes of memory for each id.
+A plan takes all lines, then compares them with the topic, then gives the records of those that are new or changed, and
+withdrawals of what the file lacks, if it is asked to prune. Of an id that several lines have, the last counts. A
+document is unchanged if it is the same JSON: the order of its keys and the space between them do not matter. About 900
+bytes of memory for each id.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from streaming.documents.subscriptions import Refused, id_of, read_change
 from streaming.kafka.clients import Writable
 
 
-class Import:
-    def __init__(self) -> None:
+class ApplyPlan:
+    """With `prune`, ids that begin so and that no line has are withdrawn."""
+
+    def __init__(self, prune: str | None = None) -> None:
         self.taken = 0  # lines
         self.unchanged = 0
+        self._prune = None if prune is None else prune.encode()
         self._lines: dict[bytes, tuple[int, bytes]] = {}  # id -> number of its line, what it says
-        self._partitions: dict[bytes, int] = {}  # where the document lies that it changes
+        self._changed: dict[bytes, int] = {}  # id -> the partition of the document that it changes
+        self._withdrawn: dict[bytes, int] = {}
 
     def take(self, number: int, line: bytes) -> None:
         """Take a line of the file. Raises Refused if the job would refuse it."""
@@ -40,23 +45,26 @@ class Import:
             if record is None:
                 continue
             value = record.value()
-            if (id := id_of(record.key(), value)) is None or id not in self._lines:
+            if (id := id_of(record.key(), value)) is None or not (id in self._lines or self._prunes(id)):
                 continue
             meaning = b""
             if value is not None:
                 try:
                     meaning = _said(id, value)
-                    if meaning != self._lines[id][1]:
+                    if id not in self._lines or meaning != self._lines[id][1]:
                         read_change(record.key(), value)
                 except Refused:
                     continue
             last.take(id, *place_of(record), record.timestamp()[1], meaning)
         for id, partition, _, meaning in last:
-            if meaning == self._lines[id][1]:
+            if id not in self._lines:
+                if meaning:
+                    self._withdrawn[id] = partition
+            elif meaning == self._lines[id][1]:
                 del self._lines[id]
                 self.unchanged += 1
             elif meaning:
-                self._partitions[id] = partition
+                self._changed[id] = partition
 
     def records(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Writable]:
         """The records to write, from the same lines. A change goes to the partition of the document that it
@@ -64,19 +72,30 @@ class Import:
         wanted = {number: id for id, (number, _) in self._lines.items()}
         for number, line in lines:
             if (id := wanted.get(number)) is not None:
-                yield id, line, self._partitions.get(id, -1)
+                yield id, line, self._changed.get(id, -1)
+        for id, partition in self._withdrawn.items():
+            yield id, None, partition
 
-    @property
-    def changed(self) -> int:
-        return len(self._partitions)
-
-    @property
-    def new(self) -> int:
-        return len(self._lines) - self.changed
+    def changes(self) -> Iterator[tuple[str, str]]:
+        """(id, what becomes of it), in the order of the lines; then what is withdrawn."""
+        for id in self._lines:
+            yield id.decode(), "changed" if id in self._changed else "new"
+        for id in self._withdrawn:
+            yield id.decode(), "withdrawn"
 
     def as_data(self) -> dict[str, Any]:
+        new = len(self._lines) - len(self._changed)
         repeated = self.taken - len(self._lines) - self.unchanged
-        return {"new": self.new, "changed": self.changed, "unchanged": self.unchanged, "repeated": repeated}
+        return {
+            "new": new,
+            "changed": len(self._changed),
+            "unchanged": self.unchanged,
+            "repeated": repeated,
+            "withdrawn": len(self._withdrawn),
+        }
+
+    def _prunes(self, id: bytes) -> bool:
+        return self._prune is not None and id.startswith(self._prune)
 
 
 def _said(id: bytes, value: bytes) -> bytes:
