@@ -152,16 +152,6 @@ GAUGES = {
     ),
     "spark": (
         JobMetric(
-            "rows_per_s_read",
-            metric="sluice_spark_input_rows_per_second",
-            help="Rows a second that Spark's query read in its last batch.",
-        ),
-        JobMetric(
-            "rows_per_s_done",
-            metric="sluice_spark_processed_rows_per_second",
-            help="Rows a second that Spark's query processed in its last batch.",
-        ),
-        JobMetric(
             "phases_s",
             metric="sluice_spark_phase_seconds",
             help="Phases of the last batch of Spark's query, by Spark's names.",

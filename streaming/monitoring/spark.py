@@ -29,8 +29,6 @@ def progress(query: StreamingQuery, spark: SparkSession, *, reads: bool) -> Spar
         for partition, offset in partitions.items()
     }
     return SparkProgress(
-        _finite(last.inputRowsPerSecond),
-        _finite(last.processedRowsPerSecond),
         {phase: ms / 1000 for phase, ms in last.durationMs.items()},
         ends,
         heap,
@@ -71,7 +69,3 @@ def _mapper(jvm: Any) -> Any:
 def _offsets(value: Any) -> dict[str, dict[str, int]]:
     offsets: dict[str, dict[str, int]] = (json.loads(value) if isinstance(value, str) else value) or {}
     return offsets
-
-
-def _finite(rate: float | None) -> float:
-    return rate if rate is not None and rate == rate and abs(rate) != float("inf") else 0.0

@@ -119,8 +119,6 @@ class Executor:
 class SparkProgress:
     """Spark's progress report on the last batch of the query."""
 
-    rows_per_s_read: float = 0.0
-    rows_per_s_done: float = 0.0
     phases_s: Mapping[str, float] = field(default_factory=dict)  # by Spark's own names
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> first offset not read
     heap_bytes: Mapping[str, int] = field(default_factory=dict)  # of the driver's JVM: used, committed, max

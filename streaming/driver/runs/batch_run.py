@@ -191,7 +191,7 @@ class BatchRun(ABC, Generic[Batch]):
                 for work in self.pipeline.state.work(self.pipeline.settings, self.report.false_positives)
             ]
         self._begin("match")
-        self._describe("match and publish" if publication else "count deliveries")
+        self._describe(f"match and publish{self._last()}" if publication else "count deliveries")
         with self.report.stage("match"):
             try:
                 return unpacked(self._in_time(self.job(batch, works, n)))
@@ -250,6 +250,13 @@ class BatchRun(ABC, Generic[Batch]):
 
     def _describe(self, job: str) -> None:
         self.pipeline.describe(f"batch {self.number}: {job}")
+
+    def _last(self) -> str:
+        """What the last batch was, for Spark's UI, which counts no rows that tasks read themselves."""
+        last = self.pipeline.last
+        return (
+            f"; before it {last.events:,} events, {last.counts['deliveries']:,} deliveries" if last is not None else ""
+        )
 
 
 def answers(batch: DataFrame, works: Sequence[Work], n: int) -> DataFrame:

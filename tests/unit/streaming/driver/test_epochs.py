@@ -123,6 +123,21 @@ def test_events_meet_the_state_before_the_changes_of_their_epoch(stage: Stage) -
     assert [report.events for report in stage.reports.seen] == [1, 2]
 
 
+def test_sparks_ui_tells_what_the_last_batch_was(stage: Stage) -> None:
+    told: list[str] = []
+    stage.pipeline.describe = told.append
+    stage.change("a", ALICE)
+    stage.step(LONG)
+    stage.event(A, {"x": 1}, {"x": 2})
+    stage.step()
+    stage.step()
+    assert told == [
+        "batch 0: match and publish",
+        "batch 0: match and publish; before it 0 events, 0 deliveries",
+        "batch 0: match and publish; before it 2 events, 1 deliveries",
+    ]
+
+
 def test_a_change_ends_an_epoch_whatever_its_length(stage: Stage) -> None:
     began = stage.brokers.now
     stage.change("a", ALICE)

@@ -154,8 +154,6 @@ def test_the_dashboard_shows_all_that_the_job_itself_counts() -> None:
         "sluice_broker_answered_timestamp_seconds",  # readiness has it
         "sluice_executors",  # the panels by executor show how many they are
         "sluice_batch_without_progress_seconds",  # and this
-        "sluice_spark_input_rows_per_second",  # the same as events, by batch
-        "sluice_spark_processed_rows_per_second",
     }
     ours = {name for name in EXPOSED if name.startswith("sluice_") and not name.endswith(("_sum", "_count"))}
     used = {name for panel in PANELS for target in panel["targets"] for name, _ in asked(target["expr"])}

@@ -158,7 +158,7 @@ def busy() -> JobView:
     first.counts["over_quota"] = 2
     made.batch(first)
     made.batch(report(clock.now, (3_000.0,), clock.now + 0.1))
-    made.beat(lambda: SparkProgress(5.0, 6.0, {"addBatch": 0.2}, {("events", 0): 3}, {"used": 1, "max": 2}, EXECUTORS))
+    made.beat(lambda: SparkProgress({"addBatch": 0.2}, {("events", 0): 3}, {"used": 1, "max": 2}, EXECUTORS))
     view = made.view()
     assert view.state is not None
     state = replace(view.state, saved_at=clock.now - 600, unsaved_since=clock.now - 50)
