@@ -151,12 +151,6 @@ GAUGES = {
         ),
     ),
     "spark": (
-        JobMetric(
-            "phases_s",
-            metric="sluice_spark_phase_seconds",
-            help="Phases of the last batch of Spark's query, by Spark's names.",
-            labels=("phase",),
-        ),
         JobMetric("heap_bytes", metric="sluice_jvm_heap_bytes", help="Heap of the driver's JVM.", labels=("area",)),
     ),
     "": (

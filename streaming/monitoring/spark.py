@@ -18,22 +18,14 @@ def progress(query: StreamingQuery, spark: SparkSession, *, reads: bool) -> Spar
     runtime = jvm.java.lang.Runtime.getRuntime()
     committed = runtime.totalMemory()
     heap = {"used": committed - runtime.freeMemory(), "committed": committed, "max": runtime.maxMemory()}
-    last = query.lastProgress
-    executors = _executors(spark)
-    if last is None or not reads:
-        return SparkProgress(heap_bytes=heap, executors=executors)
+    last = query.lastProgress if reads else None
     ends = {
         (topic, int(partition)): int(offset)
-        for source in last.sources
+        for source in (last.sources if last is not None else ())
         for topic, partitions in _offsets(source.endOffset).items()
         for partition, offset in partitions.items()
     }
-    return SparkProgress(
-        {phase: ms / 1000 for phase, ms in last.durationMs.items()},
-        ends,
-        heap,
-        executors,
-    )
+    return SparkProgress(ends, heap, _executors(spark))
 
 
 def _executors(spark: SparkSession) -> tuple[Executor, ...]:

@@ -26,7 +26,7 @@
                     on); null between two batches
     stalled_s       for how long there has been something to read and nothing was committed, while the broker answered
     broker          answered_at (epoch s; null: never), error (null: it answers)
-    spark           phases_s, heap_bytes
+    spark           heap_bytes
     executors       those of Spark that run now: id, host, cores, running, done and failed (tasks since the executor
                     started), deliveries (since the job started)
     resident_bytes  of the processes below the driver: jvm, workers, beside
@@ -109,7 +109,6 @@ def document(view: JobView) -> Document:
         "stalled_s": round(stalled_s(view), 1),
         "broker": {"answered_at": view.broker.answered_at, "error": view.broker.error},
         "spark": {
-            "phases_s": dict(view.progress.phases_s),
             "heap_bytes": dict(view.progress.heap_bytes),
         },
         "executors": [

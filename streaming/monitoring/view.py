@@ -117,9 +117,8 @@ class Executor:
 
 @dataclass(frozen=True)
 class SparkProgress:
-    """Spark's progress report on the last batch of the query."""
+    """What Spark tells of its query and of itself."""
 
-    phases_s: Mapping[str, float] = field(default_factory=dict)  # by Spark's own names
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> first offset not read
     heap_bytes: Mapping[str, int] = field(default_factory=dict)  # of the driver's JVM: used, committed, max
     executors: tuple[Executor, ...] = ()

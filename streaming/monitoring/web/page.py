@@ -25,7 +25,6 @@ from streaming.monitoring.wording import (
     number,
     publish_errors,
     readable,
-    seconds,
     totals,
     unknown_lag,
 )
@@ -100,7 +99,6 @@ def _main(document: Document) -> Element:
         _subscriptions(document),
         _totals(document),
         _job(document),
-        _spark(document),
         _executors(document),
         _warnings(document),
     )
@@ -183,11 +181,6 @@ def _letters(document: Document) -> Element:
     rows = [(reason, number(n)) for reason, n in document["dead_letters"].items()]
     content = (_table((), rows), _note("`run_stream.py dlq list` lists them")) if rows else (_note("none"),)
     return _section("Dead letters, since the start", *content)
-
-
-def _spark(document: Document) -> Element:
-    rows = [(phase, seconds(s)) for phase, s in document["spark"]["phases_s"].items()]
-    return _section("Phases of Spark, last batch", _table((), rows) if rows else _note("none"))
 
 
 def _executors(document: Document) -> Element:

@@ -196,7 +196,7 @@ def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_p
             found = scraped(url)
             behind = sum(value for key, value in found.items() if key[0] == "sluice_lag_records")
             asked = found.get(("sluice_broker_answered_timestamp_seconds",), 0.0) > done_at
-            return found if asked and not behind and ("sluice_spark_phase_seconds", "addBatch") in found else None
+            return found if asked and not behind and ("sluice_jvm_heap_bytes", "used") in found else None
 
         done_at = time.time()
         running.until("settled", settled)

@@ -148,7 +148,7 @@ def test_the_dashboard_shows_all_that_the_job_itself_counts() -> None:
     left_out = {
         "sluice_batches_total",  # the histogram of their durations has it
         "sluice_start_duration_seconds",  # of the last start, in the log
-        "sluice_batch_phase_seconds_total",  # the stages and Spark's phases say where time goes
+        "sluice_batch_phase_seconds_total",  # the stages say where time goes
         "sluice_false_positives_ratio",  # 0 but in the adaptive mode
         "sluice_without_index_seconds",  # 0 but in the first minutes, and the page and /ready say it
         "sluice_broker_answered_timestamp_seconds",  # readiness has it

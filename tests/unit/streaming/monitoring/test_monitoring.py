@@ -158,7 +158,7 @@ def busy() -> JobView:
     first.counts["over_quota"] = 2
     made.batch(first)
     made.batch(report(clock.now, (3_000.0,), clock.now + 0.1))
-    made.beat(lambda: SparkProgress({"addBatch": 0.2}, {("events", 0): 3}, {"used": 1, "max": 2}, EXECUTORS))
+    made.beat(lambda: SparkProgress({("events", 0): 3}, {"used": 1, "max": 2}, EXECUTORS))
     view = made.view()
     assert view.state is not None
     state = replace(view.state, saved_at=clock.now - 600, unsaved_since=clock.now - 50)
@@ -267,7 +267,6 @@ def test_a_bucket_counts_what_lies_below_it_but_for_two_percent(latencies_ms: li
         ("sluice_executors", {(): 2}),
         ("sluice_executor_tasks_total", {("0", "one"): 8, ("12", "two"): 5}),
         ("sluice_executor_deliveries_total", {("0", "one"): 4, ("12", "two"): 0}),
-        ("sluice_spark_phase_seconds", {("addBatch",): 0.2}),
         ("sluice_jvm_heap_bytes", {("used",): 1, ("max",): 2}),
         ("sluice_processes_resident_bytes", {("jvm",): 5}),
     ],
@@ -694,7 +693,7 @@ def views() -> list[Callable[[], JobView]]:
     def hostile() -> JobView:
         trouble = Trouble(1.0, HOSTILE, HOSTILE, {HOSTILE: HOSTILE, "more": object()})
         broker = BrokerEnds({}, None, HOSTILE)
-        progress = SparkProgress(phases_s={HOSTILE: 1.0}, heap_bytes={HOSTILE: 1})
+        progress = SparkProgress(heap_bytes={HOSTILE: 1})
         about = replace(ABOUT, query=HOSTILE, algorithm=HOSTILE)
         return replace(
             busy(), about=about, troubles=(trouble,), lag=(Lag(HOSTILE, 0, 0, 1),), broker=broker, progress=progress
@@ -749,7 +748,7 @@ def test_no_text_from_outside_becomes_a_part_of_the_page(view: Callable[[], JobV
 
 def test_the_page_shows_what_the_status_says() -> None:
     _, found = parsed(busy())
-    for shown in ("orders", "oversize", "ready", "alive", "restarts", "last after exit code -9", "addBatch"):
+    for shown in ("orders", "oversize", "ready", "alive", "restarts", "last after exit code -9"):
         assert shown in found.text
 
 
