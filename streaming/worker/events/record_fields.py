@@ -35,9 +35,9 @@ def document(rows: pa.RecordBatch, row: int, topic: str) -> dict[str, Any]:
     if (timestamp := rows["timestamp"][row].as_py()) != NO_TIMESTAMP:
         found[TIMESTAMP] = timestamp
     found |= dict(_texts([(KEY, rows["key"][row].as_py())]))
-    headers: dict[str, Any] = {}
+    headers: dict[str, list[str | None]] = {}
     for name, text in _texts([(h["key"], h["value"]) for h in rows["headers"][row].as_py() or ()]):
-        headers[name] = [*headers[name], text] if name in headers else [text]
+        headers.setdefault(name, []).append(text)
     return {**found, HEADERS: {name: texts[0] if len(texts) == 1 else texts for name, texts in headers.items()}}
 
 
@@ -62,12 +62,13 @@ class _Column(NamedTuple):
 
 def values(rows: pa.RecordBatch, fields: Fields, topic: str) -> Values:
     """The values of those of these fields that are named, as `document` has them, of all rows at once."""
-    columns = [(position, _column(rows, path, topic)) for position, path in enumerate(fields.paths)]
+    positions = np.flatnonzero(are_beside(fields)).tolist()
+    columns = [(position, _column(rows, fields.paths[position], topic)) for position in positions]
     return _together([(position, column) for position, column in columns if column is not None], len(rows))
 
 
 def _column(rows: pa.RecordBatch, path: Path, topic: str) -> _Column | None:
-    """The values of a field; None of one that lies within the value, or has no value itself."""
+    """The values of a field; None of one that has no value itself, such as all headers."""
     every = np.arange(len(rows))
     if path == (KEY,):
         return _of_texts(every, rows["key"])
