@@ -16,6 +16,7 @@ from streaming.codecs import decode_event
 from streaming.rows import EVENTS, INPUT
 from streaming.worker.events import record_fields
 from streaming.worker.events.reading import read_events
+from streaming.worker.events.record_fields import TEXT
 from tests.support.doubles.stage import apply as applied
 from tests.support.doubles.stage import change, delivered, event, state
 
@@ -44,7 +45,10 @@ def batch(rows: list[Any], values: Sequence[bytes] = ()) -> pa.RecordBatch:
 
 def held(values: Values, row: int) -> list[Any]:
     span = range(values.offsets[row], values.offsets[row + 1])
-    text = [values.text[values.start[v] : values.start[v] + values.length[v]].tobytes() for v in span]
+    text = [
+        values.text[values.start[v] : values.start[v] + values.length[v]].tobytes() if values.kind[v] == TEXT else b""
+        for v in span
+    ]
     columns = (values.path, values.kind, values.number)
     return sorted(zip(*(column[list(span)].tolist() for column in columns), text, strict=True))
 
