@@ -42,7 +42,7 @@ COMMANDS = {  # by module, which is imported on demand; each with the first line
     },
     "commands.past_events": {
         "replay": "Match past events against one subscription as it is now and deliver each once, while the job runs.",
-        "backtest": "Match the events of the last hour, or of another time, against a pattern before you subscribe.",
+        "backtest": "Try a pattern on past events, by default those of the last hour, before you subscribe.",
     },
     "commands.schema": {
         "schema": "Print the JSON Schema of a subscription, for editors and checks; config/subscription.schema.json is "

@@ -43,14 +43,11 @@ def replay(
     """From the first event at or after a time to before the first at or after another. Ctrl-C or SIGTERM stops it, with
     exit code 130; the same --name goes on where it stopped, whatever stopped it.
     """
-    now_ms = int(time.time() * 1000)
-    from_ms, to_ms = moment("--from", start, now_ms), moment("--to", end, now_ms)
+    from_ms, to_ms = _range(start, end)
     if name is None and from_ms is None:
         raise typer.BadParameter("pass --from to start a replay, or --name to resume one")
     if name is not None and not NAME.fullmatch(name):
         raise typer.BadParameter("--name takes 1 to 100 letters, digits, dots, underscores or hyphens")
-    if from_ms is not None and from_ms >= (now_ms if to_ms is None else to_ms):
-        raise typer.BadParameter(f"--from must be before {'now' if to_ms is None else '--to'}")
     stop = stop_on_signals()
     with opened(settings, subscription, from_ms, to_ms, name) as open_replay:
         note(str(open_replay))
@@ -79,14 +76,12 @@ def backtest(
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """How many of the events in the topic, by the time at which they came, and the first of them.
+    """Print how many events match, in all and by time, and the first matches.
 
-    It reads the events themselves and disturbs no job. Ctrl-C or SIGTERM ends it with what was read until then.
+    It only reads the events topic and disturbs no job. Ctrl-C or SIGTERM ends it; it prints the result so far.
     """
-    now_ms = int(time.time() * 1000)
-    from_ms, to_ms = moment("--from", start, now_ms), moment("--to", end, now_ms)
-    if from_ms is None or from_ms >= (now_ms if to_ms is None else to_ms):
-        raise typer.BadParameter(f"--from must be before {'now' if to_ms is None else '--to'}")
+    from_ms, to_ms = _range(start, end)
+    assert from_ms is not None
     try:
         wanted = parsed(pattern.encode())
     except orjson.JSONDecodeError as error:
@@ -101,3 +96,12 @@ def backtest(
     if not found.finished:
         note("stopped before the end")
     raise typer.Exit(0 if found.finished else STOPPED)
+
+
+def _range(start: str | None, end: str | None) -> tuple[int | None, int | None]:
+    """The times of --from and --to, in milliseconds since the epoch. Raises BadParameter if they are out of order."""
+    now_ms = int(time.time() * 1000)
+    from_ms, to_ms = moment("--from", start, now_ms), moment("--to", end, now_ms)
+    if from_ms is not None and from_ms >= (now_ms if to_ms is None else to_ms):
+        raise typer.BadParameter(f"--from must be before {'now' if to_ms is None else '--to'}")
+    return from_ms, to_ms

@@ -83,7 +83,7 @@ class Events(Section):
     starting: Literal["earliest", "latest"] = "earliest"
     """The place where a first start begins to read: the oldest event, or the end of the topic."""
     reading: Literal["source", "direct"] = "source"
-    """Where tasks get the records: from Spark's source, batch by batch, or from Kafka directly."""
+    """Who reads the topics: "source" is Spark, batch by batch, and "direct" the tasks themselves."""
     max_per_batch: Annotated[int, Field(gt=0)] = 100_000
     """Most events of a batch; of a transaction, with reading = "direct"."""
     max_bytes: Annotated[int, Field(gt=0)] = 1_000_000

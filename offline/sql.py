@@ -113,9 +113,8 @@ def _entries(symbol: str, value: Any) -> list[Any]:
         return [not value]
     if isinstance(value, str):
         return [text_but(value) if symbol == "!=" else {"text": [symbol, value]}]
-    if isinstance(value, Moment):
-        return [{"time": [s, value.text]} for s in (("<", ">") if symbol == "!=" else (symbol,))]
-    return [{"numeric": [s, value]} for s in (("<", ">") if symbol == "!=" else (symbol,))]
+    operator, bound = ("time", value.text) if isinstance(value, Moment) else ("numeric", value)
+    return [{operator: [s, bound]} for s in (("<", ">") if symbol == "!=" else (symbol,))]
 
 
 def _fields(left: Field, symbol: str, right: Field) -> Pattern | None:

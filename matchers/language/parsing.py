@@ -389,17 +389,15 @@ def _instant(operator: str, argument: Any) -> str:
 
 
 def _doubles(time: Time, per_second: int) -> Numeric:
-    """The doubles between the bounds, which may lie between two doubles."""
-    low, high = -inf, inf
+    """The doubles between the bounds. The double nearest to a bound lies within if it lies on that side of it."""
+    low, low_closed, high, high_closed = -inf, True, inf, True
     if time.low is not None and (since := times.since_epoch(time.low)) is not None:
-        low = float(since * per_second)
-        while not (since * per_second <= low if time.low_closed else since * per_second < low):
-            low = nextafter(low, inf)
+        low, exact = float(since * per_second), since * per_second
+        low_closed = low > exact or (low == exact and time.low_closed)
     if time.high is not None and (since := times.since_epoch(time.high)) is not None:
-        high = float(since * per_second)
-        while not (high <= since * per_second if time.high_closed else high < since * per_second):
-            high = nextafter(high, -inf)
-    return Numeric(low, True, high, True)
+        high, exact = float(since * per_second), since * per_second
+        high_closed = high < exact or (high == exact and time.high_closed)
+    return Numeric(low, low_closed, high, high_closed)
 
 
 def _text(operator: str, argument: Any) -> str:

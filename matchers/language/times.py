@@ -24,17 +24,19 @@ def place(text: str) -> bytes | None:
     Eight bytes are the second, the others the digits of its fraction without zeros at the end. A leap second, which is
     23:59:60 of UTC, lies behind all fractions of the second before it.
     """
-    seconds, fraction, is_leap = _read(text) or (None, "", False)
-    if seconds is None:
+    read = _read(text)
+    if read is None:
         return None
+    seconds, fraction, is_leap = read
     return (seconds + _OFFSET_S).to_bytes(8, "big") + _LEAP * is_leap + fraction.rstrip("0").encode()
 
 
 def since_epoch(text: str) -> Fraction | None:
     """The seconds from 1970 on, without leap seconds. None for texts that are no time, and within a leap second."""
-    seconds, fraction, is_leap = _read(text) or (None, "", False)
-    if seconds is None or is_leap:
+    read = _read(text)
+    if read is None or read[2]:
         return None
+    seconds, fraction, _ = read
     return seconds - _EPOCH_S + Fraction(int(fraction or "0"), 10 ** len(fraction))
 
 

@@ -58,7 +58,7 @@ class Example:
 
 @dataclass
 class Backtest:
-    """What a pattern has matched among the events of a range."""
+    """Count the events of a range that match a pattern, by time, and keep the first."""
 
     topic: str
     span_ms: Span  # the times that lines are about
@@ -146,7 +146,8 @@ def run(
     try:
         partitions = cluster.topics().required([topic])[topic]
         with closing(cluster.reader()) as consumer:
-            spans = times.between(consumer, topic, partitions, from_ms, to_ms)
+            bounds = times.bounds(consumer, topic, partitions)
+            spans = times.between(consumer, topic, bounds, from_ms, to_ms)
     except KafkaException as error:
         raise translate(error.args[0], f"{topic} cannot be read") from error
     begins = {(topic, p): Position(begin) for p, (begin, end) in spans.items() if begin < end}

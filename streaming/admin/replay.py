@@ -103,7 +103,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
             bounds = times.bounds(consumer, topic, there[topic])
             notes: dict[int, ReplayRange] = {}
             if from_ms is not None:
-                spans = times.between(consumer, topic, there[topic], from_ms, to_ms)
+                spans = times.between(consumer, topic, bounds, from_ms, to_ms)
                 notes = {p: ReplayRange(id, digest, *span) for p, span in spans.items()}
         name = name or _name(id, notes)
         group = f"{settings.query.name}.replay.{name}"

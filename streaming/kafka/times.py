@@ -42,11 +42,13 @@ def first_since(consumer: Consumer, topic: str, partitions: int, at_ms: int) -> 
     return {p.partition: p.offset for p in offsets}
 
 
-def between(consumer: Consumer, topic: str, partitions: int, from_ms: int, to_ms: int | None) -> dict[int, Span]:
-    """The offsets from one time to before another, or to the present end, by partition."""
-    since = first_since(consumer, topic, partitions, from_ms)
-    until = {} if to_ms is None else first_since(consumer, topic, partitions, to_ms)
-    return spans(bounds(consumer, topic, partitions), since, until)
+def between(
+    consumer: Consumer, topic: str, bounds: Mapping[int, Span], from_ms: int, to_ms: int | None
+) -> dict[int, Span]:
+    """The offsets from one time to before another, or to the end of the bounds, by partition."""
+    since = first_since(consumer, topic, len(bounds), from_ms)
+    until = {} if to_ms is None else first_since(consumer, topic, len(bounds), to_ms)
+    return spans(bounds, since, until)
 
 
 def spans(bounds: Mapping[int, Span], since: Mapping[int, int], until: Mapping[int, int]) -> dict[int, Span]:

@@ -252,7 +252,7 @@ class BatchRun(ABC, Generic[Batch]):
         self.pipeline.describe(f"batch {self.number}: {job}")
 
     def _last(self) -> str:
-        """What the last batch was, for Spark's UI, which counts no rows that tasks read themselves."""
+        """The counts of the last batch. Spark's UI shows them in place of its own, which leave out what tasks read."""
         last = self.pipeline.last
         return (
             f"; before it {last.events:,} events, {last.counts['deliveries']:,} deliveries" if last is not None else ""

@@ -129,5 +129,5 @@ class SourceRun(BatchRun[DataFrame]):
 
 
 def _is_misread(error: Exception) -> bool:
-    """Whether a failed job of Spark says that it could not represent a timestamp."""
+    """Whether a Spark job failed because it could not represent a timestamp."""
     return "java.lang.ArithmeticException" in str(error) and RAISED not in str(error)

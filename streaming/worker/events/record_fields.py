@@ -16,11 +16,11 @@ from matchers.index.fields import Fields
 from matchers.index.values import UInt8, Values
 from matchers.language import facets
 from matchers.language.model import Path
+from streaming.documents.records import NO_TIMESTAMP
 from streaming.worker.buffers import bytes_of
 
 KEY, HEADERS, TIMESTAMP, TOPIC, PARTITION = NAMES = "$key", "$headers", "$timestamp", "$topic", "$partition"
 NULL, NUMBER, TEXT = (facets.token(value)[0] for value in (None, 0.0, ""))  # kinds of values
-NO_TIMESTAMP = -1
 
 
 @lru_cache(maxsize=16)

@@ -1,4 +1,4 @@
-"""What a pattern would have matched: counts by time, and examples."""
+"""A backtest counts the events that match by time, and shows the first."""
 
 from __future__ import annotations
 
