@@ -18,6 +18,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from rig.starting import interrupts_held
 from streaming.errors import JobError
 from streaming.process.child import die_with_parent
 from streaming.process.class_archive import ClassArchive
@@ -186,7 +187,7 @@ class EmbeddedBroker:
             how = () if self._member else ("--standalone",)
             id = self._member.cluster_id if self._member else cluster_id()
             self._java("kafka.tools.StorageTool", "format", *how, "-t", id, "-c", str(properties), *self._format)
-        with self.log.open("ab") as log:
+        with self.log.open("ab") as log, interrupts_held():
             self._process = subprocess.Popen(
                 [*self._command(self._archive.used_or_written()), "kafka.Kafka", str(properties)],
                 stdin=subprocess.DEVNULL,

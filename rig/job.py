@@ -15,6 +15,7 @@ import orjson
 
 from rig.child import HOME
 from rig.processes import ProcessTree, below, ended, kill
+from rig.starting import interrupts_held
 from streaming.errors import JobError
 from streaming.process import checkpoint
 from streaming.process.child import die_with_parent
@@ -36,9 +37,14 @@ class LoggedProcess:
         self._name = name
         self._command = command
         self._scratch = scratch or log.parent
+        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -46,10 +52,15 @@ class LoggedProcess:
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._started.pid
+
+    @property
+    def _started(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
 
     def start(self) -> None:
-        with self.log.open("ab") as log:
+        with self.log.open("ab") as log, interrupts_held():
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -62,6 +73,8 @@ class LoggedProcess:
 
     def kill(self) -> None:
         """Kill all its processes with signal 9, those too that are started meanwhile."""
+        if self._process is None:
+            return
         left = below(self.pid)
         self._process.kill()
         self._process.wait()
@@ -72,7 +85,7 @@ class LoggedProcess:
             left = []
 
     def exit_code(self) -> int | None:
-        return self._process.poll()
+        return self._started.poll()
 
     def check(self) -> None:
         """Raises JobError if it has ended; one that is supervised, for good."""
@@ -134,13 +147,13 @@ class JobProcess(LoggedProcess):
         """Ask it to end after the current batch. It is asked once: a second signal would not wait."""
         if not self._asked:
             self._asked = True
-            self._process.terminate()
+            self._started.terminate()
 
     def stopped(self) -> int:
         """Stop it in order; returns its exit code. Raises JobError if it does not end."""
         self.ask_to_stop()
         try:
-            return self._process.wait(STOP_TIMEOUT_S)
+            return self._started.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise JobError(f"the job did not stop within {STOP_TIMEOUT_S:.0f} s:\n{self.last_lines()}") from None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack
 from typing import Any, Self
 
 import orjson
@@ -65,11 +64,12 @@ class Application(LoggedProcess):
     def __enter__(self) -> Self:
         topic = self._place.settings.subscriptions.topic
         self._subscriptions = sum(high for _, _, high in self._place.cluster.topics().offsets(topic))
-        with ExitStack() as stack:
-            stack.push(self.__exit__)
+        try:
             self.start()
             self.wait_for("started", lambda: bool(self._batches()), START_TIMEOUT_S)
-            stack.pop_all()
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def done(self) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,13 +62,16 @@ class Sluice:
     def __enter__(self) -> Sluice:
         topic = self._place.settings.subscriptions.topic
         self._first = {p: high for p, _, high in self._place.cluster.topics().offsets(topic)}
-        with ExitStack() as stack:
-            stack.enter_context(self._job).wait_until_running(START_TIMEOUT_S)
-            self._stack = stack.pop_all()
+        try:
+            self._job.start()
+            self._job.wait_until_running(START_TIMEOUT_S)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self._job.__exit__()
 
     @property
     def pid(self) -> int:
