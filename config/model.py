@@ -82,10 +82,10 @@ class Events(Section):
     """Format of events. The schemas of "avro" and "protobuf" are in a schema registry."""
     starting: Literal["earliest", "latest"] = "earliest"
     """The place where a first start begins to read: the oldest event, or the end of the topic."""
-    reading: Literal["source", "direct"] = "source"
-    """Who reads the topics: "source" is Spark, batch by batch, and "direct" the tasks themselves."""
+    reading: Literal["direct", "source"] = "direct"
+    """Who reads the topics: "direct" is the tasks themselves, and "source" Spark, batch by batch and later."""
     max_per_batch: Annotated[int, Field(gt=0)] = 100_000
-    """Most events of a batch; of a transaction, with reading = "direct"."""
+    """Most events of a transaction; of a batch, with reading = "source"."""
     max_bytes: Annotated[int, Field(gt=0)] = 1_000_000
     """Largest value of an event; larger ones become dead letters."""
 

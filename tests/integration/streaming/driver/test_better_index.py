@@ -52,7 +52,7 @@ def test_every_event_before_during_and_after_the_change_is_delivered_once(
         assert {len(orjson.loads(dict(record.headers)["ce_subscriptionids"])) for record in delivered} == {of}
 
 
-def test_a_start_with_nothing_compiled_says_so_and_has_small_batches_until_the_index_is_in_use(
+def test_a_start_with_nothing_compiled_says_so_and_has_small_batches_of_spark_until_the_index_is_in_use(
     sluice: CommandLine, kafka: str, tmp_path: Path
 ) -> None:
     subscriptions, events, most = 40_000, 12_000, 5_000
@@ -70,7 +70,7 @@ def test_a_start_with_nothing_compiled_says_so_and_has_small_batches_until_the_i
 
     send(0)
     sluice.environment["NUMBA_CACHE_DIR"] = str(tmp_path / "numba")
-    with job(sluice, "-s", "matching.algorithm=sff", fresh=True) as running:
+    with job(sluice, "-s", "matching.algorithm=sff", "-s", "events.reading=source", fresh=True) as running:
         running.until("starting", lambda: said(running, "starting"))
         url = str(said(running, "starting")[0]["monitoring"])
         notes: set[str] = set()

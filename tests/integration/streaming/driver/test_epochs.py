@@ -1,4 +1,4 @@
-"""Tasks that read the records themselves: a job without batches of Spark delivers each event once, whatever dies."""
+"""Epochs, in which tasks read the records themselves: each event is delivered once, whatever dies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tests.integration.running import Job, job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 DAEMON = "\0streaming.worker.daemon\0"
-DIRECT = ("-s", "events.reading=direct")
 
 
 def write(kafka: str, topic: str, begin: int, end: int, **client: str) -> None:
@@ -44,7 +43,7 @@ def status(running: Job) -> dict[str, object]:
 def test_events_are_delivered_once_while_workers_and_the_job_are_killed(sluice: CommandLine, kafka: str) -> None:
     events, to = f"{sluice.name}.events", f"{sluice.name}.to.alice"
     sluice("topics", "create", "--partitions", "2")
-    with job(sluice, *DIRECT) as running:
+    with job(sluice) as running:
         running.running()
         sluice("subscribe", "--wait", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
         write(kafka, events, 0, 1_000)
@@ -61,7 +60,7 @@ def test_events_are_delivered_once_while_workers_and_the_job_are_killed(sluice: 
         running.process.send_signal(signal.SIGTERM)
         assert running.ended() == 0
     assert numbers(kafka, to) == Counter(range(3_000))
-    with job(sluice, *DIRECT, fresh=True) as running:
+    with job(sluice, fresh=True) as running:
         running.running()
         sluice("subscribe", "--wait", stdin=lines(subscription("b", "bob", n=[{"exists": True}])))
         write(kafka, events, 4_000, 5_000)
@@ -70,7 +69,7 @@ def test_events_are_delivered_once_while_workers_and_the_job_are_killed(sluice: 
         running.process.send_signal(signal.SIGKILL)
         running.ended()
     write(kafka, events, 5_000, 6_000)
-    with job(sluice) as running:  # both ways of reading go on from the same offsets
+    with job(sluice, "-s", "events.reading=source") as running:  # both ways go on from the same offsets
         running.running()
         running.until("delivered", lambda: len(numbers(kafka, f"{sluice.name}.to.bob")) == 2_000)
     assert numbers(kafka, f"{sluice.name}.to.bob") == Counter(range(4_000, 6_000))
@@ -81,7 +80,7 @@ def test_quotas_and_shards_have_bounded_epochs(sluice: CommandLine, kafka: str) 
     sluice("topics", "create", "--partitions", "2")
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
     flags = ("-s", "quotas.deliveries_per_second=10", "-s", "quotas.over=drop", "-s", "matching.shards=2")
-    with job(sluice, *DIRECT, *flags) as running:
+    with job(sluice, *flags) as running:
         running.running()
         sluice("subscribe", "--wait", stdin=lines(subscription("b", "bob", n=[{"exists": True}])))
         producer = Producer({"bootstrap.servers": kafka})

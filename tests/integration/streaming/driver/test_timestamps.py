@@ -15,8 +15,6 @@ from tests.integration.conftest import CommandLine
 from tests.integration.running import job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
-pytestmark = pytest.mark.usefixtures("each_reading")
-
 GOOD_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 # (timestamp in ms, ce_time). librdkafka takes 0 for now, so 1 stands for it.
 STRANGE: list[tuple[int, bytes | None]] = [
@@ -110,6 +108,7 @@ def check_changes(sluice: CommandLine, kafka: str, letters: int = 0) -> None:
     ]
 
 
+@pytest.mark.usefixtures("each_reading")
 def test_events_and_changes_of_any_time_that_come_live(sluice: CommandLine, kafka: str, topics: str) -> None:
     """Events are delivered once and in order, also by a replay. Changes are answered."""
     sluice("subscribe", stdin=lines(EVERYTHING))
@@ -153,6 +152,7 @@ def test_changes_of_any_time_at_a_first_start_and_a_poisonous_event_in_a_batch_t
     spoiled = events(0, [GOOD_MS, 2**62, GOOD_MS, -1, GOOD_MS])
     spoiled[1] = (b"k", json.dumps({"n": 1, "text": "POISON"}), 2**62)
     write(kafka, f"{topics}.events", spoiled)
+    sluice.environment["SLUICE_EVENTS__READING"] = "source"
     with job(
         sluice, "-s", "spark.options.spark.python.daemon.module=tests.integration.streaming.poisonous_daemon"
     ) as running:
