@@ -114,6 +114,6 @@ def test_a_state_lacks_its_index_while_kernels_are_compiled_and_until_the_longes
 def test_without_an_index_batches_have_fewer_events_the_more_subscriptions_there_are(
     subscriptions: int, lacks: bool, now: int, events: int
 ) -> None:
-    run = run_of(Settings(events=Events(max_per_batch=100_000)))
+    run = run_of(Settings(events=Events(max_per_batch=100_000, reading="source")))
     state = state_with(subscriptions, "sff" if lacks else "scan")
     assert run._events_per_batch(state, now) == events
