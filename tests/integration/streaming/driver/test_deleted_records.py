@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 import urllib.request
@@ -76,10 +77,12 @@ def topic(sluice: CommandLine) -> str:
     return f"{sluice.name}.events"
 
 
+@pytest.mark.usefixtures("each_reading")
 def test_events_that_are_deleted_before_they_are_read_are_counted_once(
     sluice: CommandLine, kafka: str, topic: str
 ) -> None:
     """While the job runs and while it is down. Offsets that are missing at the ends of transactions are none."""
+    alice = f"{sluice.name}.to.alice"
     write(kafka, topic, 0, 10, **{"transactional.id": f"{topic}.writer"})
     write(kafka, topic, 10, 20)
     with job(sluice) as running:
@@ -89,16 +92,18 @@ def test_events_that_are_deleted_before_they_are_read_are_counted_once(
         write(kafka, topic, 20, 21)
         running.until("done", lambda: running.total("events") == 21)
 
-        running.process.send_signal(signal.SIGSTOP)  # while events come and go
+        os.killpg(running.process.pid, signal.SIGSTOP)  # while events come and go
         try:
             write(kafka, topic, 21, 41)
             delete_records(kafka, topic, 46)
         finally:
-            running.process.send_signal(signal.SIGCONT)
-        running.until("done", lambda: running.total("events") == 26)
+            os.killpg(running.process.pid, signal.SIGCONT)
+        running.until("done", lambda: 40 in numbers(kafka, alice))
         running.until("counted", lambda: metric(running, "sluice_events_deleted_unread_total") > 0)
-        assert lost(running) == [(31, 46, 15)], "the others were read before they were deleted"
-        assert metric(running, "sluice_events_deleted_unread_total") == 15
+        gone = set(range(21, 36)) - set(numbers(kafka, alice))  # an answer of the broker may have been on its way
+        (first, last, offsets), *others = lost(running)
+        assert (list(range(first - 10, last - 10)), offsets, others) == (sorted(gone), len(gone), [])
+        assert metric(running, "sluice_events_deleted_unread_total") == len(gone)
         assert healthy(running) == 200
     write(kafka, topic, 41, 61)
     delete_records(kafka, topic, 66)
@@ -115,7 +120,7 @@ def test_events_that_are_deleted_before_they_are_read_are_counted_once(
         write(kafka, topic, 61, 62)
         running.until("done", lambda: running.total("events") == 1)
         assert lost(running) == [], "it was said already"
-    assert numbers(kafka, f"{sluice.name}.to.alice") == [*range(21), *range(36, 41), *range(56, 62)]
+    assert numbers(kafka, alice) == [n for n in (*range(41), *range(56, 62)) if n not in gone]
 
 
 def test_a_topic_made_again_is_read_from_its_first_record_on(sluice: CommandLine, kafka: str, topic: str) -> None:
