@@ -145,6 +145,7 @@ class LookedAt(NamedTuple):
     source: Source
     partition: int
     offset: int
+    behind: int  # offsets that were there, and are left to read
 
 
 class MisreadTimes(NamedTuple):
@@ -321,7 +322,7 @@ def _progress(rows: pa.RecordBatch) -> Iterator[Row]:
 
 
 def _looked_at(rows: pa.RecordBatch) -> Iterator[Row]:
-    columns = (rows[name].to_pylist() for name in ("partition", "offset"))
+    columns = (rows[name].to_pylist() for name in ("partition", "offset", "count"))
     return map(LookedAt, map(Source, rows["source"].to_pylist()), *columns)
 
 

@@ -55,6 +55,7 @@ class Report:
     partitions: int = 0  # that a task's transaction has records for, at most
     events: int = 0  # among them
     waited_ms: float = 0.0  # the oldest event
+    behind: int = 0  # offsets of events that were there at the end, and not read
     counts: Counter[str] = field(default_factory=no_counts)
     dead_letters: Counter[str] = field(default_factory=Counter)  # by reason
     # Requests of tasks that failed at first, by "request ERROR".

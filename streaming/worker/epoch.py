@@ -59,11 +59,13 @@ class Epoch:
     def looked_at(self, settings: TaskSettings) -> Iterator[Mapping[str, Any]]:
         """LOOKED rows, once all `records` are done."""
         if self.ends is None:
-            number, sources = _task() % self.tasks, self._sources
-            for (topic, partition), position in _fetcher(*_address(settings)).positions.items():
-                at = sources[topic], partition
-                if at[0] == EVENTS or number == 0:
-                    yield {"kind": RowKind.LOOKED, "source": at[0], "partition": partition, "offset": position.offset}
+            number, sources, fetcher = _task() % self.tasks, self._sources, _fetcher(*_address(settings))
+            for at, (offset, *_) in fetcher.positions.items():
+                source, partition = sources[at[0]], at[1]
+                if source == EVENTS or number == 0:
+                    end = fetcher.log_ends[at].last_stable if at in fetcher.log_ends else offset
+                    where = {"source": source, "partition": partition, "offset": offset}
+                    yield {"kind": RowKind.LOOKED, **where, "count": max(0, end - offset)}
 
     @property
     def _sources(self) -> dict[str, Source]:

@@ -26,6 +26,7 @@ def main() -> int:
     arguments.add_argument("--cluster", action="store_true", help="on a Spark cluster of its own")
     arguments.add_argument("--replicated", action="store_true", help="three brokers, with three replicas of all topics")
     arguments.add_argument("--compacted", action="store_true", help="a compacted topic of events")
+    arguments.add_argument("--transactions", type=int, default=2, choices=(1, 2), help="their version on the broker")
     arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the job")
     arguments.add_argument("--json", type=Path, help="a file for the outcome")
     arguments.add_argument("--picture", type=Path, help="a file for the picture")
@@ -36,6 +37,8 @@ def main() -> int:
     asked = given.kinds.split(",") if given.kinds else list(KINDS)
     if unknown := set(asked) - KINDS.keys():
         arguments.error(f"no kind {', '.join(sorted(unknown))}")
+    if given.replicated and given.transactions != 2:
+        arguments.error("--transactions goes with one broker; leave out --replicated")
 
     def tell(text: str) -> None:
         print(f"{time.monotonic() - began:6.0f} s  {text}", flush=True)
@@ -43,7 +46,7 @@ def main() -> int:
     tell(f"seed {seed}")
     try:
         more = {"matching.algorithm": "scan", **dict(setting.split("=", 1) for setting in given.set)}
-        with System(LOAD, more, given.cluster, given.replicated, given.compacted) as system:
+        with System(LOAD, more, given.cluster, given.replicated, given.compacted, given.transactions) as system:
             tell("the job runs")
             kinds, left_out = possible(asked, system)
             for kind, reason in left_out.items():

@@ -59,7 +59,7 @@ class System:
     """`with System(load, flags) as system`: entered when the job runs. Nothing is left of it afterwards.
 
     With `on_cluster` it has a Spark cluster, and with `replicated` three brokers, without a proxy and a disk of theirs.
-    The events topic is `compacted` or not.
+    The events topic is `compacted` or not. A single broker has `transactions` of version 1 or 2.
     """
 
     def __init__(
@@ -69,12 +69,14 @@ class System:
         on_cluster: bool = False,
         replicated: bool = False,
         compacted: bool = False,
+        transactions: int = 2,
     ) -> None:
         self.load = load
         self._flags = flags
         self._on_cluster = on_cluster
         self._replicas = REPLICAS if replicated else 1
         self.compacted = compacted
+        self._transactions = transactions
         self.home = HOME  # of the code
         self.proxy: Proxy | None = None
         self.log_disk: Disk | None = None
@@ -122,7 +124,8 @@ class System:
         direct, proxied = free_port(), free_port()
         proxy = self.proxy = stack.enter_context(Proxy(proxied))
         properties = _listeners(direct, proxied, proxy.port, free_port())
-        broker = EmbeddedBroker(JARS, disk.path / "kafka", port=direct, properties=properties)
+        features = ("--feature", f"transaction.version={self._transactions}")
+        broker = EmbeddedBroker(JARS, disk.path / "kafka", port=direct, properties=properties, format=features)
         return stack.enter_context(broker)
 
     def _replicated(self, stack: ExitStack) -> list[EmbeddedBroker]:

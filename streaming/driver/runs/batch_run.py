@@ -167,7 +167,9 @@ class BatchRun(ABC, Generic[Batch]):
         return {topic for report in reports for topic in report.missing}
 
     def _looked_at(self, rows: Sequence[Row]) -> None:
-        if looked := {(row.source, row.partition): row.offset for row in rows if isinstance(row, LookedAt)}:
+        looked = {(row.source, row.partition): row.offset for row in rows if isinstance(row, LookedAt)}
+        self.report.behind = sum(row.behind for row in rows if isinstance(row, LookedAt) and row.source == EVENTS)
+        if looked:
             self.pipeline.state.looked_at = {**self.pipeline.state.looked_at, **looked}  # as in `Pipeline.reached`
 
     def _wanted(self, batch: Batch, n: int) -> Wants:

@@ -17,6 +17,7 @@ from matchers.contract.tables import Int64
 from streaming.driver import sources
 from streaming.driver.isolation import ranges
 from streaming.driver.runs.batch_run import BatchRun, answers
+from streaming.driver.runs.task_count import EVENTS_PER_PARTITION, TaskCount
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import TopicPartition
 from streaming.reading.contract import Position
@@ -25,8 +26,7 @@ from streaming.rows import EVENTS, PACKED, ConsumerRecord, Row, Source, SourcePa
 from streaming.worker.epoch import Epoch
 from streaming.worker.matching import Work
 
-EVENTS_PER_TASK_S = 40_000.0  # that are worth one task more
-MOST_EVENTS, EVENTS_PER_PARTITION = 10_000, 25  # of a transaction; for each partition that it writes to
+MOST_EVENTS = 10_000  # of a transaction, unless it writes to many partitions
 MOST_ISOLATED = 10_000  # records of a partition, in a search for those that kill workers
 POLL_S = 0.5
 
@@ -48,6 +48,7 @@ class EpochReading:
     most_events: int  # of a transaction, and of a bounded epoch
     most_changes: int
 
+    task_count: TaskCount = field(default_factory=TaskCount, init=False)
     _seeds: dict[int, RDD[int]] = field(default_factory=dict, init=False)
 
     def seeds(self, n: int) -> RDD[int]:
@@ -69,9 +70,8 @@ class EpochRun(BatchRun[EpochPlan]):
         return self.isolation().pieces(batch, self.pipeline.careful and batch.ends is not None)
 
     def tasks(self, batch: EpochPlan) -> int:
-        last, partitions = self.pipeline.last, sum(source == EVENTS for source, _ in self.pipeline.state.positions)
-        rate = last.events / max(0.001, last.ended - last.start) if last is not None else 0.0
-        return max(1, min(self.pipeline.tasks, partitions, 1 + int(rate // EVENTS_PER_TASK_S)))
+        partitions = sum(source == EVENTS for source, _ in self.pipeline.state.positions)
+        return self.reading.task_count.of(self.pipeline.last, min(self.pipeline.tasks, partitions))
 
     def job(self, batch: EpochPlan, works: Sequence[Work], n: int) -> Callable[[], pa.Table]:
         """Without shards it is a job of an RDD, which starts in two thirds of the time of a DataFrame's."""

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from streaming.driver import attempts, epoch_batches
 from streaming.driver.epoch_batches import EpochBatches
 from streaming.driver.limits.quotas import DeliveryQuota
-from streaming.driver.runs import epoch_run
+from streaming.driver.runs import epoch_run, task_count
 from streaming.driver.runs.epoch_run import EpochPlan, EpochReading, EpochRun
 from streaming.publishing.connection.client import Client
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, SourcePartition
@@ -149,7 +149,8 @@ def test_partitions_are_dealt_to_as_many_tasks_as_events_come(stage: Stage, monk
     stage.pipeline.tasks = 2
     stage.change("b", BOB)
     stage.step(LONG)
-    monkeypatch.setattr(epoch_run, "EVENTS_PER_TASK_S", 1e-9)
+    monkeypatch.setattr(task_count, "EVENTS_PER_TASK_S", 1e-9)
+    monkeypatch.setattr(task_count, "EVENTS_PER_PARTITION", 1e-9)
     stage.event(A, {"x": 1})
     stage.event(B, {"x": 1})
     assert sorted(stage.step()) == ["to.bob events-0-0", "to.bob events-1-0"]

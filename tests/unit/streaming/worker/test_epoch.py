@@ -6,6 +6,7 @@ Connections, requests and answers are real; sockets, brokers and the clock are n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
@@ -216,6 +217,15 @@ def test_how_far_a_task_has_looked_includes_offsets_without_records(
     looked = list(epoch.looked_at(SETTINGS))
     assert {(row["source"], row["partition"]): row["offset"] for row in looked} == known
     assert {row["kind"] for row in looked} == {RowKind.LOOKED}
+    assert {row["count"] for row in looked} == {0}
+
+
+def test_a_task_tells_what_is_left_to_read(stage: Stage) -> None:
+    stage.positions = dict.fromkeys(stage.logs, 0)
+    epoch = Epoch(1, TOPICS, {A: 1, B: 3})
+    stage.read(epoch)
+    looked = list(replace(epoch, ends=None).looked_at(SETTINGS))
+    assert {(row["source"], row["partition"]): row["count"] for row in looked} == {A: 2, B: 0}
 
 
 def test_the_records_are_those_of_the_topics(stage: Stage) -> None:
