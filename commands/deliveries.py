@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import shutil
 import sys
-import threading
 import time
-from typing import Annotated, Any
+from itertools import islice
+from typing import Annotated
 
 import orjson
 import typer
 from rich.text import Text
 
+from commands.shared.client import client_of
 from commands.shared.flags import Json, with_settings
 from commands.shared.signals import stop_on_signals
 from commands.shared.terminal import note, out
 from config import Settings
-from streaming.admin.deliveries import Delivery, received
+from streaming.client import Delivery
 
+POLL_S = 0.1
 TAP_STYLES = ("dim", "green", "cyan", "bold", "")  # of a line's parts
 app = typer.Typer()
 
@@ -32,17 +34,10 @@ def consume(
     *,
     settings: Settings,
 ) -> None:
-    stop = stop_on_signals() if follow else threading.Event()
-    seen = 0
-    for message in received(settings, subscriber, follow=follow):
-        if stop.is_set():
-            break
-        if message is None:
-            continue
-        print(_as_json(message) if as_json else _text(message.value()), flush=follow)
-        seen += 1
-        if seen == count:
-            break
+    stop = stop_on_signals() if follow else None
+    with client_of(settings) as client:
+        for delivery in islice(client.deliveries(subscriber, follow=follow, stop=stop), count):
+            print(_as_json(delivery) if as_json else _text(delivery.event), flush=follow)
 
 
 @app.command()
@@ -64,32 +59,29 @@ def tap(
     stop = stop_on_signals()
     ends = None if timeout is None else time.monotonic() + timeout
     seen, late = 0, False
-    deliveries = received(settings, subscriber, follow=True, from_now=not from_beginning)
-    note(f"watching deliveries of {subscriber}; Ctrl-C ends it")
-    for message in deliveries:
-        if stop.is_set() or seen == limit or (late := ends is not None and time.monotonic() > ends):
-            break
-        if message is None:
-            continue
-        delivery = Delivery.of(message)
-        if as_json:
-            print(orjson.dumps(delivery.as_data()).decode(), flush=True)
-        else:
-            width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize  # it may have changed
-            out.print(Text("  ").join(map(Text, delivery.parts(width), TAP_STYLES)))
-            sys.stdout.flush()
-        seen += 1
+    with client_of(settings) as client:
+        deliveries = client.deliveries(subscriber, from_now=not from_beginning)
+        note(f"watching deliveries of {subscriber}; Ctrl-C ends it")
+        while not (stop.is_set() or seen == limit or (late := ends is not None and time.monotonic() > ends)):
+            if (delivery := deliveries.poll(POLL_S)) is None:
+                continue
+            if as_json:
+                print(orjson.dumps(delivery.as_data()).decode(), flush=True)
+            else:
+                width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize  # it may have changed
+                out.print(Text("  ").join(map(Text, delivery.parts(width), TAP_STYLES)))
+                sys.stdout.flush()
+            seen += 1
     raise typer.Exit(1 if late and limit is not None else 0)
 
 
-def _as_json(message: Any) -> str:
-    headers = {k: (v or b"").decode(errors="replace") for k, v in message.headers() or ()}
+def _as_json(delivery: Delivery) -> str:
     document = {
-        "partition": message.partition(),
-        "offset": message.offset(),
-        "key": _text(message.key()),
-        "headers": headers,
-        "value": _text(message.value()),
+        "partition": delivery.partition,
+        "offset": delivery.offset,
+        "key": _text(delivery.key),
+        "headers": {name: (value or b"").decode(errors="replace") for name, value in delivery.headers},
+        "value": _text(delivery.event),
     }
     return orjson.dumps(document).decode()
 

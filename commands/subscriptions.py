@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, BinaryIO
 
 import orjson
 import typer
 
+from commands.shared.client import client_of, report
 from commands.shared.flags import Answering, Ids, Json, Timeout, Wait, with_settings
 from commands.shared.inputs import ids_of
-from commands.shared.records import changed, decisions, reader, subscriptions_topic
 from commands.shared.terminal import counted, emit, eprint, note, out, progress_of
 from config import Settings
 from offline.documents import Location, Rejection
@@ -26,10 +26,8 @@ from offline.files import STDIN, InputError, lines, name_of
 from streaming import text_format
 from streaming.admin import subscription_table
 from streaming.admin.apply_plan import ApplyPlan
-from streaming.admin.pause import missing
-from streaming.admin.subscription_status import statuses_of
 from streaming.admin.subscription_table import ACTIVE, state
-from streaming.admin.subscription_topic import StoredSubscription, last_written, stored_subscriptions
+from streaming.client import NoSubscription
 from streaming.documents.subscriptions import Refused
 from streaming.errors import JobError
 from streaming.text_format import plain
@@ -58,26 +56,20 @@ def list_them(
     Of each id the last document counts that the job does not refuse. It takes about 700 bytes of memory for each id.
     """
     now_ms = int(time.time() * 1000)
-
-    def of_them(document: dict[str, Any]) -> bool:
-        by = subscriber is None or document.get("subscriber") == subscriber
-        return by and (paused is None or document.get("paused", False) is paused)
-
-    subscriptions: Iterator[StoredSubscription] = stored_subscriptions(
-        subscriptions_topic(settings), decisions(settings), prefix, of_them
-    )
-    if paused is False:
-        subscriptions = (each for each in subscriptions if state(each, now_ms) == ACTIVE)
     width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize
     count = 0
-    for subscription in islice(subscriptions, limit):
-        if as_json:
-            print(orjson.dumps(subscription_table.as_data(subscription, now_ms)).decode())
-        else:
-            if not count:
-                print(subscription_table.heading())
-            print(subscription_table.row(subscription, now_ms, width))
-        count += 1
+    with client_of(settings) as client:
+        subscriptions = client.subscriptions(subscriber=subscriber, paused=paused, prefix=prefix)
+        if paused is False:
+            subscriptions = (each for each in subscriptions if state(each, now_ms) == ACTIVE)
+        for subscription in islice(subscriptions, limit):
+            if as_json:
+                print(orjson.dumps(subscription_table.as_data(subscription, now_ms)).decode())
+            else:
+                if not count:
+                    print(subscription_table.heading())
+                print(subscription_table.row(subscription, now_ms, width))
+            count += 1
     note(counted(count, "subscriptions") if count else "no subscriptions")
 
 
@@ -88,11 +80,12 @@ def get(
 ) -> None:
     """Print a subscription's document as it is in the topic; with --json on one line. Exit code 1 if there is none."""
     (id,) = ids_of([id])
-    documents = last_written(subscriptions_topic(settings)(), [id], decisions(settings))
-    if id not in documents or documents[id].value is None:
-        why = missing(id, documents)
-        raise JobError(f"{why} in {settings.subscriptions.topic}; `subscriptions list` shows all ids")
-    print(documents[id].line.decode() if as_json else "\n".join(text_format.pretty(documents[id].value or b"")))
+    with client_of(settings) as client:
+        try:
+            subscription = client.subscription(id)
+        except NoSubscription as error:
+            raise JobError(f"{error}; `subscriptions list` shows all ids") from None
+    print(subscription.line.decode() if as_json else "\n".join(text_format.pretty(subscription.value or b"")))
 
 
 @app.command()
@@ -102,15 +95,14 @@ def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> Non
 
     And whether a later change still waits for an answer. Exit code 1 if one is refused or unknown.
     """
-    wanted = list(dict.fromkeys(ids_of(ids)))
-    statuses = reader(settings, settings.subscriptions.status_topic, "statuses read")()
-    statuses_by_id = statuses_of(statuses, subscriptions_topic(settings)(), wanted)
-    for status in statuses_by_id.values():
+    with client_of(settings) as client:
+        statuses = client.statuses(*ids_of(ids))
+    for status in statuses.values():
         if as_json:
             emit(status, as_json)
         else:
             print(f"{plain(status.id)}: {plain(str(status))}")
-    raise typer.Exit(1 if any(status.refused or not status.known for status in statuses_by_id.values()) else 0)
+    raise typer.Exit(1 if any(status.refused or not status.known for status in statuses.values()) else 0)
 
 
 @app.command()
@@ -128,8 +120,8 @@ def export(
     is there when it is whole.
     """
     count = 0
-    with _written(file) as stream:
-        for subscription in stored_subscriptions(subscriptions_topic(settings), decisions(settings)):
+    with client_of(settings) as client, _written(file) as stream:
+        for subscription in client.subscriptions():
             stream.write(subscription.line + b"\n")
             count += 1
     note(f"{counted(count, 'subscriptions')} exported")
@@ -163,7 +155,7 @@ def apply(
     if prefix and not prune:
         raise typer.BadParameter("--prefix says what --prune withdraws; without it nothing is withdrawn")
     plan, refused = ApplyPlan(prefix if prune else None), 0
-    with _kept(file or STDIN) as kept:
+    with client_of(settings) as client, _kept(file or STDIN) as kept:
         with progress_of("lines checked") as progress:
             for number, line in lines(kept):
                 try:
@@ -177,15 +169,15 @@ def apply(
             raise JobError(
                 f"{refused:,} of {plan.taken + refused:,} lines are refused, so nothing was written; {instead}"
             )
-        plan.compare(subscriptions_topic(settings)(), decisions(settings))
+        client.compare(plan)
         summary = {**plan.as_data(), "refused": refused, "dry_run": dry_run}
         answered = 0
         if dry_run:
             for id, change in plan.changes():
                 print(orjson.dumps({"id": id, "change": change}).decode() if as_json else f"{change} {plain(id)}")
         else:
-            written = plan.records(lines(kept))
-            answered = changed(settings, written, "changes", Answering(wait, timeout, as_json and wait))
+            written = client.write(plan.records(lines(kept)), answers=wait)
+            answered = report(written, "changes", settings, Answering(wait, timeout, as_json and wait))
     if as_json:
         print(orjson.dumps(summary).decode())
     else:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
 
+from commands.shared.client import client_of, report, report_written
 from commands.shared.flags import Answering, Ids, Json, answering, with_flags, with_settings
 from commands.shared.inputs import ids_of, lines_of
-from commands.shared.records import changed, decisions, subscriptions_topic, write
-from commands.shared.terminal import eprint
+from commands.shared.terminal import eprint, progress_of
 from config import Settings
-from streaming.admin.pause import changed as changed_documents
-from streaming.admin.subscription_topic import last_written
+from streaming.client import WrittenChanges
 from streaming.documents.subscriptions import Refused, parsed, read_change
 from streaming.errors import JobError
 from streaming.kafka import clients
+from streaming.kafka.clients import Cluster
 from streaming.text_format import plain
 
 app = typer.Typer()
@@ -38,7 +38,10 @@ def produce(
 ) -> None:
     lines = (line for _, line in lines_of(file))
     values = clients.paced(lines, rate) if rate else lines
-    write(settings, settings.events.topic, ((None, value) for value in values), "events", as_json)
+    topic = settings.events.topic
+    with progress_of(f"events to {topic}") as progress:
+        written = clients.write(Cluster.of(settings), topic, ((None, value) for value in values), progress)
+    report_written(written, "events", topic, as_json)
 
 
 @app.command()
@@ -69,7 +72,9 @@ def subscribe(
     else:
         lines = lines_of(file)
     read = _addressed if answers.wait else _checked
-    _change(settings, (read(where, line) for where, line in lines), "subscriptions", answers)
+    records = (read(where, line) for where, line in lines)
+    with client_of(settings) as client:
+        _end(client.write(records, "subscriptions", answers=answers.wait), "subscriptions", settings, answers)
 
 
 @app.command()
@@ -81,7 +86,8 @@ def unsubscribe(
     answers: Answering,
     settings: Settings,
 ) -> None:
-    _change(settings, ((id.encode(), None) for id in ids_of(ids)), "withdrawals", answers)
+    with client_of(settings) as client:
+        _end(client.unsubscribe(*ids_of(ids)), "withdrawals", settings, answers)
 
 
 @app.command()
@@ -93,7 +99,8 @@ def pause(
     answers: Answering,
     settings: Settings,
 ) -> None:
-    _flag(settings, ids, True, answers)
+    with client_of(settings) as client:
+        _end(client.pause(*ids_of(ids)), "pauses", settings, answers, "already paused")
 
 
 @app.command()
@@ -105,7 +112,8 @@ def resume(
     answers: Answering,
     settings: Settings,
 ) -> None:
-    _flag(settings, ids, False, answers)
+    with client_of(settings) as client:
+        _end(client.resume(*ids_of(ids)), "resumptions", settings, answers, "not paused")
 
 
 def _checked(where: str, line: bytes) -> tuple[bytes, bytes]:
@@ -126,16 +134,8 @@ def _addressed(where: str, line: bytes) -> tuple[bytes, bytes]:
     return (id.encode(), line) if isinstance(id, str) and id else _checked(where, line)
 
 
-def _flag(settings: Settings, values: list[str] | None, pause: bool, answers: Answering) -> None:
-    """Pause or resume."""
-    ids = dict.fromkeys(ids_of(values))
-    subscriptions = last_written(subscriptions_topic(settings)(), ids, decisions(settings))
-    records = changed_documents(subscriptions, ids, pause)
-    for id in (id for id in ids if id not in records):
-        eprint(f"{plain(id)}: {'already paused' if pause else 'not paused'}; nothing was written")
-    _change(settings, records.values(), "pauses" if pause else "resumptions", answers)
-
-
-def _change(settings: Settings, records: Iterable[clients.Writable], what: str, answers: Answering) -> None:
-    """Write the changes and exit, with code 1 if the job refuses one."""
-    raise typer.Exit(1 if changed(settings, records, what, answers) else 0)
+def _end(changes: WrittenChanges, what: str, settings: Settings, answers: Answering, why_not: str = "") -> None:
+    """Report the changes and exit, with code 1 if the job refuses one."""
+    for id in changes.unchanged:
+        eprint(f"{plain(id)}: {why_not}; nothing was written")
+    raise typer.Exit(1 if report(changes, what, settings, answers) else 0)

@@ -14,7 +14,8 @@ every room may use them: `rows` (what travels between driver and workers), `erro
     state       the subscriptions in force: apply changes, compact, save, restore
     monitoring  figures, latencies and health of the job, and their HTTP server
     driver      the job: sources, batches, isolation, quotas, transactions, start and stop
-    admin       the command line's work on topics
+    admin       the client's work on topics
+    client      the Python API: subscribe, read deliveries, look, replay and redrive
     checks      the checks of `doctor`
 
 A room sees only rooms above it in this list, and not all of these: tests/unit/test_architecture.py has the table.

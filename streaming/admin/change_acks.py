@@ -1,7 +1,7 @@
 """Wait until the status topic has answered each written change.
 
-    cluster.topics().offsets(status topic) -> starts        before the first is written
-    clients.write(..., taken=pending.take)              the broker's report tells its partition and offset
+    starts(topics, status topic)                        before the first is written
+    writer.write(..., taken=pending.take)               the broker's report tells its partition and offset
     answers(cluster, starts, pending, timeout_s)        its status names both
 
 The status topic is compacted: a status may be gone, but only when a later change of the same id has one. That one
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ from streaming.documents.messages import place_of
 from streaming.errors import JobError
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
+from streaming.kafka.topics import TIMEOUT_S, Topics
+from streaming.text_format import plain
 
 NAMED = 5  # ids that an error lists
 
@@ -35,9 +38,22 @@ class Unanswered(JobError):
     retry = True
 
 
+class ChangeRefused(JobError):
+    """The job refused changes, or would refuse a document that was therefore not written. `reasons` are by id."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = dict(reasons)
+        some = [f"{plain(id)}: {reason}" for id, reason in zip(reasons, reasons.values(), strict=True)][:NAMED]
+        more = f" and {len(reasons) - NAMED:,} others" if len(reasons) > NAMED else ""
+        super().__init__(f"refused: {'; '.join(some)}{more}")
+
+
 @dataclass(frozen=True)
 class ChangeAck:
-    """The answer to a change: its status or, if `superseded`, that of a later change of the same id."""
+    """The answer to a change: its status or, if `superseded`, that of a later change of the same id.
+
+    `status` is as the job wrote it; docs/reference.md explains its keys.
+    """
 
     id: str
     partition: int  # of the change
@@ -55,6 +71,16 @@ class ChangeAck:
     def refused(self) -> bool:
         return not self.superseded and self.status["status"] == "refused"
 
+    @property
+    def reason(self) -> str:
+        """The reason of the refusal, or ""."""
+        return str(self.status["reason"]) if self.refused else ""
+
+    @property
+    def version(self) -> int:
+        """The version of the subscriptions that includes the change, as deliveries name it."""
+        return int(self.status["version"])
+
     def __str__(self) -> str:
         """Without its id."""
         if self.superseded:
@@ -62,7 +88,7 @@ class ChangeAck:
             elsewhere = f", partition {by['partition']}" if by["partition"] != self.partition else ""
             return f"superseded by a later change, offset {by['offset']}{elsewhere}"
         if self.refused:
-            return f"refused: {self.status['reason']}"
+            return f"refused: {self.reason}"
         events = ", ".join(f"{p}:{offset}" for p, offset in self.status["in_force_from"].items())
         return f"{_WORDS[self.status['status']]} from version {self.status['version']}, events {events}"
 
@@ -111,11 +137,10 @@ class PendingChanges:
         return (id for waiting in self._offsets.values() for id in waiting)
 
 
-def starts(cluster: Cluster, topic: str) -> Starts:
+def starts(topics: Topics, topic: str) -> Starts:
     """The end offsets of a topic. Raises TopicMissing and Forbidden."""
-    topics = cluster.topics()
     topics.required([topic], "there the job would answer; `run_stream.py topics create` makes what it needs")
-    return {(topic, partition): end for partition, _, end in topics.offsets(topic)}
+    return topics.ends([topic], TIMEOUT_S)
 
 
 def answers(cluster: Cluster, starts: Starts, pending: PendingChanges, timeout_s: float) -> Iterator[ChangeAck]:
@@ -123,13 +148,13 @@ def answers(cluster: Cluster, starts: Starts, pending: PendingChanges, timeout_s
     deadline = time.monotonic() + timeout_s
     topics = sorted({topic for topic, _ in starts})
     written = len(pending)
-    records = clients.read(cluster, topics, follow=True, starts=starts)
-    while pending:
-        message = next(records)
-        if message is not None and (value := message.value()) is not None:
-            yield from pending.answered(orjson.loads(value))
-        if pending and time.monotonic() > deadline:
-            raise Unanswered(_unanswered(pending, written, topics, timeout_s))
+    with closing(clients.read(cluster, topics, follow=True, starts=starts)) as records:
+        while pending:
+            message = next(records)
+            if message is not None and (value := message.value()) is not None:
+                yield from pending.answered(orjson.loads(value))
+            if pending and time.monotonic() > deadline:
+                raise Unanswered(_unanswered(pending, written, topics, timeout_s))
 
 
 def _unanswered(pending: PendingChanges, written: int, topics: list[str], timeout_s: float) -> str:
@@ -138,5 +163,5 @@ def _unanswered(pending: PendingChanges, written: int, topics: list[str], timeou
         f"{len(pending):,} of {written:,} changes are not answered after {timeout_s:g} s: "
         f"{', '.join(map(repr, some))}{', ...' if len(pending) > len(some) else ''}. They are written and will be "
         f"answered on {', '.join(topics)} by the next batch of a job that reads them: is it running (`run_stream.py "
-        "run`), with the same topics and brokers? Many changes at once may need a longer --timeout"
+        "run`), with the same topics and brokers? Many changes at once may need a longer timeout"
     )

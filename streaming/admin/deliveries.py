@@ -1,49 +1,20 @@
-"""Read deliveries as a subscriber does, and format them."""
+"""Parse a delivery, and format it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from confluent_kafka import Message
 
 from streaming.documents.messages import headers_of, place_of
-from streaming.documents.records import REPLAY
-from streaming.kafka import clients
-from streaming.kafka.clients import Cluster
-from streaming.publishing.delivery import DeliveryRule
+from streaming.documents.records import REPLAY, Headers
 from streaming.text_format import as_text_or_base64, cut, plain, time_of
-
-if TYPE_CHECKING:
-    from config.model import Settings
 
 MOST_IDS = 40  # characters of a line
 SHORTEST = 20  # characters of an event
-
-
-def received(settings: Settings, subscriber: str, *, follow: bool, from_now: bool = False) -> Iterator[Message | None]:
-    """The deliveries of a subscriber in either layout, up to the present end.
-
-    With `follow` it never ends and yields None whenever nothing has come for a moment. The first offset is settled when
-    this returns. Raises JobError.
-    """
-    rule = DeliveryRule.of(settings.deliveries)
-    cluster = Cluster.of(settings)
-    topic = rule.topic(subscriber)
-    topics = cluster.topics()
-    topics.required(
-        [topic],
-        "`run_stream.py topics create` makes it"
-        if rule.shared
-        else f"the job makes it with the first subscription of {subscriber}, and `subscriptions list` names all "
-        "subscribers; or are deliveries.prefix and deliveries.layout not those of the job?",
-    )
-    starts = {(topic, partition): end for partition, _, end in topics.offsets(topic)} if from_now else None
-    records = clients.read(cluster, [topic], follow=follow, starts=starts)
-    return (record for record in records if record is None or not rule.shared or record.key() == subscriber.encode())
 
 
 @dataclass(frozen=True)
@@ -53,25 +24,34 @@ class Delivery:
     partition: int
     offset: int
     time_ms: int  # when it was written
-    event: bytes | None
-    ids: list[str]
-    version: int | None
-    replay: str | None
+    key: bytes | None
+    event: bytes | None  # as it was published
+    headers: Headers
+    ids: list[str]  # of the subscriber's subscriptions that matched
+    version: int | None  # of the subscriptions that matched
+    replay: str | None  # the name of the replay that made it
     latency_ms: int | None  # from the time that the event says to when this was written
 
     @classmethod
     def of(cls, message: Message) -> Delivery:
-        headers = {name: (value or b"").decode(errors="replace") for name, value in headers_of(message)}
+        every = headers_of(message)
+        headers = {name: (value or b"").decode(errors="replace") for name, value in every}
         written_ms = message.timestamp()[1]
         return cls(
             *place_of(message),
             written_ms,
+            message.key(),
             message.value(),
+            every,
             _ids(headers.get("ce_subscriptionids", "")),
             int(version) if (version := headers.get("ce_matchversion", "")).isdecimal() else None,
             headers.get(REPLAY),
             _since(headers.get("ce_time", ""), written_ms),
         )
+
+    def json(self) -> Any:
+        """The event, if it is JSON. Raises ValueError."""
+        return orjson.loads(self.event or b"")
 
     def parts(self, width: int) -> tuple[str, str, str, str, str]:
         """The parts of a line: time, delay, version or replay, subscriptions, and as much of the event as `width` has

@@ -1,9 +1,11 @@
-"""Producers and consumers of the command line: write records, and read topics to their end."""
+"""Producers and consumers outside of jobs: write records, and read topics to their end."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,65 +45,118 @@ class Cluster:
         return {**CLIENT, "bootstrap.servers": self.bootstrap_servers, **settings, **self.options}
 
     def reader(self, **options: Any) -> Consumer:
-        """A consumer of committed records from assigned partitions, which reports the end of each. It joins no group:
-        librdkafka only requires the name of one.
+        """A consumer of committed records, which reports the end of each partition. Without a `group_id` it joins no
+        group, and reads partitions that are assigned to it: librdkafka only requires a name.
 
         A full queue is looked at again after 10 ms. librdkafka's own 1,000 would hold a reader of one partition to what
         the queue holds, 100,000 records, in a second.
         """
-        config = self.client(
-            group_id="unused",
-            enable_auto_commit=False,
-            fetch_queue_backoff_ms=10,
-            isolation_level="read_committed",
-            enable_partition_eof=True,
-            **options,
-        )
-        return Consumer(config)
+        chosen = {
+            "group_id": "unused",
+            "enable_auto_commit": False,
+            "fetch_queue_backoff_ms": 10,
+            "isolation_level": "read_committed",
+            "enable_partition_eof": True,
+        }
+        return Consumer(self.client(**chosen | options))
+
+
+class RecordWriter:
+    """A producer that is opened once: its first record takes half a second, a later one milliseconds.
+
+    Threads may share it; one call writes at a time.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._topics: Topics | None = None
+        self._producer: Producer | None = None
+
+    def write(
+        self,
+        topic: str,
+        records: Iterable[Writable],
+        progress: Callable[[int], object] = lambda written: None,
+        taken: Callable[[Message], object] = lambda message: None,
+    ) -> int:
+        """Write to a topic, in order within a partition; returns the number once the broker has them all.
+
+        `taken` is called with each record once it has its offset. Raises JobError.
+        """
+        with self._lock:
+            try:
+                return self._write(topic, records, progress, taken)
+            except BaseException:
+                self._end()  # what is left in its queue must not be written later
+                raise
+
+    def close(self) -> None:
+        with self._lock:
+            self._end()
+
+    def _write(
+        self,
+        topic: str,
+        records: Iterable[Writable],
+        progress: Callable[[int], object],
+        taken: Callable[[Message], object],
+    ) -> int:
+        self._topics = self._topics or self._cluster.topics()
+        self._topics.required([topic], "`run_stream.py topics create` makes what the job needs")
+        failed: list[KafkaError] = []
+
+        def delivered(error: Any, message: Message) -> None:
+            if error is not None:
+                failed.append(error)
+            else:
+                taken(message)
+
+        written = 0
+        try:
+            producer = self._opened()
+            for key, value, *rest in records:
+                partition = rest[0] if rest else BY_KEY
+                while True:
+                    try:
+                        producer.produce(topic, value, key, partition, on_delivery=delivered)
+                        break
+                    except BufferError:  # the queue is full: let it send
+                        producer.poll(0.1)
+                producer.poll(0)
+                written += 1
+                progress(written)
+            left = producer.flush(TIMEOUT_S)
+        except KafkaException as error:
+            raise translate(error.args[0], f"records were not taken by {topic}") from error
+        if failed:
+            raise translate(failed[0], f"{left + len(failed)} of {written} records were not taken by {topic}")
+        if left:
+            raise BrokerUnreachable(f"{left} of {written} records were not taken by {topic}: no answer")
+        return written
+
+    def _opened(self) -> Producer:
+        if self._producer is None:
+            options = self._cluster.client(enable_idempotence=True, linger_ms=5, compression_type="lz4")
+            self._producer = Producer(options)
+        return self._producer
+
+    def _end(self) -> None:
+        self._topics = None
+        if (producer := self._producer) is not None:
+            self._producer = None
+            producer.purge()
 
 
 def write(
     cluster: Cluster,
     topic: str,
     records: Iterable[Writable],
-    progress: Callable[[int], None] = lambda written: None,
-    taken: Callable[[Message], None] = lambda message: None,
+    progress: Callable[[int], object] = lambda written: None,
 ) -> int:
-    """Write (key, value) to a topic, in order within a partition; returns the number once the broker has them all.
-
-    `taken` is called with each record once it has its offset.
-    """
-    cluster.topics().required([topic], "`run_stream.py topics create` makes what the job needs")
-    failed: list[KafkaError] = []
-
-    def delivered(error: Any, message: Message) -> None:
-        if error is not None:
-            failed.append(error)
-        else:
-            taken(message)
-
-    producer = Producer(cluster.client(enable_idempotence=True, linger_ms=5, compression_type="lz4"))
-    written = 0
-    try:
-        for key, value, *rest in records:
-            partition = rest[0] if rest else BY_KEY
-            while True:
-                try:
-                    producer.produce(topic, value, key, partition, on_delivery=delivered)
-                    break
-                except BufferError:  # the queue is full: let it send
-                    producer.poll(0.1)
-            producer.poll(0)
-            written += 1
-            progress(written)
-        left = producer.flush(TIMEOUT_S)
-    except KafkaException as error:
-        raise translate(error.args[0], f"records were not taken by {topic}") from error
-    if failed:
-        raise translate(failed[0], f"{left + len(failed)} of {written} records were not taken by {topic}")
-    if left:
-        raise BrokerUnreachable(f"{left} of {written} records were not taken by {topic}: no answer")
-    return written
+    """Write records to a topic once; returns their number. Raises JobError."""
+    with closing(RecordWriter(cluster)) as writer:
+        return writer.write(topic, records, progress)
 
 
 def read(
@@ -112,7 +167,7 @@ def read(
     starts: Mapping[tuple[str, int], int] | None = None,
     settled: bool = False,
     idle_s: float = 0.02,
-) -> Iterator[Message | None]:
+) -> Generator[Message | None, None, None]:
     """Committed records of topics, without a group, from the first or from `starts` (by topic and partition) on.
 
     Ends at the present end; with `follow` it never ends, and yields None whenever nothing came for `idle_s`. The end is

@@ -116,6 +116,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.kafka",
         "streaming.worker",
     ),
+    "streaming.client": (
+        "streaming.codecs",
+        "streaming.documents",
+        "streaming.publishing",
+        "streaming.kafka",
+        "streaming.admin",
+    ),
     "streaming.checks": (
         "streaming.process",
         "streaming.documents",
@@ -459,6 +466,7 @@ SHARED_NAMES = {
     ),
     "a section of the settings is named as what it is about": "Deliveries Events",
     "results and inputs of separate measurements": "Answer Figure Outcome Point Row",
+    "a client is what its users call so, of Kafka's protocol or of the product": "Client",
 }
 
 

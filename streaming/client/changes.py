@@ -1,0 +1,59 @@
+"""Changes that were written, and the job's answers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from streaming.admin import change_acks
+from streaming.admin.change_acks import ChangeAck, ChangeRefused
+from streaming.errors import JobError
+
+if TYPE_CHECKING:
+    from streaming.admin.change_acks import PendingChanges, Starts
+    from streaming.kafka.clients import Cluster
+
+TIMEOUT_S = 60.0
+
+
+class WrittenChanges:
+    """Changes that the subscriptions topic has. A job answers them with its next batch.
+
+    `count` of them were written. `unchanged` has the ids of subscriptions that were so already, and got none.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        starts: Starts | JobError,
+        pending: PendingChanges,
+        count: int,
+        unchanged: tuple[str, ...] = (),
+    ) -> None:
+        self.count = count
+        self.unchanged = unchanged
+        self._cluster, self._starts, self._pending = cluster, starts, pending
+        self._came: list[ChangeAck] = []
+
+    def wait(self, timeout_s: float = TIMEOUT_S) -> list[ChangeAck]:
+        """Wait until the job has answered every change: then each is in force, paused or withdrawn. Events that are
+        published from now on are matched accordingly.
+
+        Returns the answers in the order in which they came. Raises `ChangeRefused` with the reason if the job refused a
+        change, and `Unanswered` if the time is over; the changes stay written, and another `wait` goes on waiting.
+        """
+        acks = list(self.acks(timeout_s))
+        if refused := {ack.id: ack.reason for ack in acks if ack.refused}:
+            raise ChangeRefused(refused)
+        return acks
+
+    def acks(self, timeout_s: float = TIMEOUT_S) -> Iterator[ChangeAck]:
+        """Each answer as it comes, refusals too, until every change is answered. Raises `Unanswered`."""
+        yield from self._came
+        if len(self._came) == self.count:
+            return
+        if isinstance(self._starts, JobError):
+            raise self._starts
+        for ack in change_acks.answers(self._cluster, self._starts, self._pending, timeout_s):
+            self._came.append(ack)
+            yield ack

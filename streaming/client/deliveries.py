@@ -1,0 +1,191 @@
+"""Read a subscriber's deliveries, and commit how far they are done."""
+
+from __future__ import annotations
+
+import time
+from threading import Event
+from typing import TYPE_CHECKING
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from streaming.admin.deliveries import Delivery
+from streaming.documents.messages import place_of
+from streaming.errors import JobError
+from streaming.kafka.errors import is_without_group, translate
+from streaming.kafka.topics import TIMEOUT_S
+
+if TYPE_CHECKING:
+    from streaming.kafka.clients import Cluster
+    from streaming.kafka.topics import Topics
+    from streaming.publishing.delivery import DeliveryRule
+
+POLL_S = 0.1
+_REVOKED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS)
+
+
+class GroupChanged(JobError):
+    """Other members of the group have these partitions now, and get what was not committed."""
+
+    retry = True
+
+
+class Deliveries:
+    """The deliveries of a subscriber, in the order of each partition. Only committed ones are seen.
+
+        with client.deliveries("alice", group="billing") as deliveries:
+            for delivery in deliveries:
+                charge(delivery.json())
+                deliveries.commit()
+
+    What is not committed comes again after a crash, or to another member of the group. One thread at a time may use it;
+    `stop` may be set by any.
+    """
+
+    def __init__(
+        self, consumer: Consumer, topic: str, only_key: bytes | None, group: str | None, follow: bool, stop: Event
+    ) -> None:
+        """Of a topic's records those with `only_key`, if there is one."""
+        self._consumer, self._topic, self._only_key, self._group = consumer, topic, only_key, group
+        self._follow, self._stop = follow, stop
+        self._assigned: set[int] | None = None  # partitions; None: not yet known
+        self._at_end: set[int] = set()
+        self._reached: dict[int, int] = {}  # partition -> offset of the next delivery, if that is not committed
+        self._is_open = True
+
+    @classmethod
+    def opened(
+        cls,
+        cluster: Cluster,
+        topics: Topics,
+        rule: DeliveryRule,
+        subscriber: str,
+        *,
+        group: str | None,
+        follow: bool,
+        from_now: bool,
+        stop: Event,
+    ) -> Deliveries:
+        """Raises JobError. Without a group, the first offset is settled when this returns."""
+        topic = rule.topic(subscriber)
+        partitions = topics.required(
+            [topic],
+            "`run_stream.py topics create` makes it"
+            if rule.shared
+            else f"the job makes it with the first subscription of {subscriber}, and `subscriptions list` names all "
+            "subscribers; or are deliveries.prefix and deliveries.layout not those of the job?",
+        )[topic]
+        options = {"auto_offset_reset": "latest" if from_now else "earliest"}
+        if group is not None:
+            topics.check_group(group)
+            options["group_id"] = group
+        ends = topics.ends([topic], TIMEOUT_S) if from_now and group is None else {}
+        only_key = subscriber.encode() if rule.shared else None
+        deliveries = cls(cluster.reader(**options), topic, only_key, group, follow, stop)
+        if group is not None:
+            deliveries._join()
+        else:
+            deliveries._assign({p: ends.get((topic, p), OFFSET_BEGINNING) for p in range(partitions)})
+        return deliveries
+
+    def __enter__(self) -> Deliveries:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Deliveries:
+        return self
+
+    def __next__(self) -> Delivery:
+        """Raises StopIteration at the present end, unless it is to follow, or once `stop` is set."""
+        while not self._stop.is_set():
+            if (delivery := self.poll(POLL_S)) is not None:
+                return delivery
+            if self.at_end and not self._follow:
+                break
+        raise StopIteration
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the last `poll` found the present end of all partitions that this reader has."""
+        return self._assigned is not None and self._at_end >= self._assigned
+
+    def poll(self, timeout_s: float) -> Delivery | None:
+        """The next delivery, or None if there is none in this time, or at the present end unless it is to follow.
+        Raises JobError."""
+        deadline = time.monotonic() + timeout_s
+        left_s = timeout_s
+        while self._is_open:
+            try:
+                message = self._consumer.poll(max(0.0, left_s))
+            except KafkaException as error:
+                raise translate(error.args[0], f"{self._topic} cannot be read") from error
+            if message is not None and (delivery := self._taken(message)) is not None:
+                return delivery
+            left_s = deadline - time.monotonic()
+            if (message is None and left_s <= 0) or (self.at_end and not self._follow):
+                return None
+        raise ValueError("the deliveries are closed")
+
+    def commit(self) -> None:
+        """Commit all deliveries that were returned: the group goes on behind them.
+
+        Raises `GroupChanged` if another member has got their partitions meanwhile, and other JobErrors.
+        """
+        if self._group is None:
+            raise ValueError("only deliveries that are opened with a group can be committed")
+        offsets = [TopicPartition(self._topic, p, offset) for p, offset in self._reached.items()]
+        if not offsets:
+            return
+        try:
+            committed = self._consumer.commit(offsets=offsets, asynchronous=False) or ()
+            if error := next((tp.error for tp in committed if tp.error is not None), None):
+                raise KafkaException(error)
+        except KafkaException as failed:
+            reason = failed.args[0]
+            if reason.code() in _REVOKED:
+                raise GroupChanged(
+                    f"the group {self._group} has given {self._topic} to other members: {reason.str()}; what was not "
+                    "committed comes again"
+                ) from failed
+            raise translate(reason, f"the group {self._group} cannot commit") from failed
+        self._reached.clear()
+
+    def close(self) -> None:
+        """Leave the group; commits nothing."""
+        if self._is_open:
+            self._is_open = False
+            self._consumer.close()
+
+    def _join(self) -> None:
+        def given(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            self._assigned = (self._assigned or set()) | {p.partition for p in partitions}
+
+        def taken(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            gone = {p.partition for p in partitions}
+            self._assigned = (self._assigned or set()) - gone
+            self._at_end -= gone
+            for partition in gone:
+                self._reached.pop(partition, None)
+
+        self._consumer.subscribe([self._topic], on_assign=given, on_revoke=taken)
+
+    def _assign(self, starts: dict[int, int]) -> None:
+        self._assigned = set(starts)
+        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in starts.items()])
+
+    def _taken(self, message: Message) -> Delivery | None:
+        """The delivery of a message, if it is one of this subscriber."""
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                self._at_end.add(place_of(message)[0])
+            elif not is_without_group(error) and error.code() != KafkaError._MAX_POLL_EXCEEDED:  # it joins again
+                raise translate(error, f"{self._topic} cannot be read")
+            return None
+        partition, offset = place_of(message)
+        self._at_end.discard(partition)
+        self._reached[partition] = offset + 1
+        if self._only_key is not None and message.key() != self._only_key:
+            return None
+        return Delivery.of(message)
