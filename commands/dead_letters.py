@@ -7,21 +7,25 @@ import time
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
 
+from commands.shared.client import client_of
 from commands.shared.flags import Json, with_flags, with_settings
 from commands.shared.terminal import emit, eprint, note
 from commands.shared.times import moment
 from config import Settings
 from streaming.admin import dead_letter_view
-from streaming.admin.dead_letters import UNKNOWN, DeadLetterFilter, DeadLetterPosition, read_letters, redriven_places
+from streaming.admin.dead_letters import UNKNOWN
+from streaming.client import DeadLetterFilter, DeadLetterPosition, StoredDeadLetter
 from streaming.documents import records
 from streaming.errors import JobError
-from streaming.kafka.clients import Cluster
 from streaming.text_format import plain
+
+if TYPE_CHECKING:
+    from streaming.admin.redrive import RedriveOutcome
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -71,20 +75,17 @@ def list_them(
     settings: Settings,
 ) -> None:
     """List the dead letters that were not redriven, two lines each; counts by reason go to standard error."""
-    cluster, topic = Cluster.of(settings), settings.dead_letters.topic
-    done = redriven_places(cluster, topic)
-    letters = (each for each in read_letters(cluster, topic, wanted) if every or each.place not in done)
     counts: Counter[str] = Counter()
     width = shutil.get_terminal_size().columns
-    for letter in islice(letters, limit):
-        redriven = letter.place in done
-        if as_json:
-            print(orjson.dumps(dead_letter_view.as_data(letter, redriven)).decode())
-        else:
-            if not counts:
-                print(dead_letter_view.heading())
-            print(dead_letter_view.row(letter, redriven, width))
-        counts[letter.reason] += 1
+    with client_of(settings) as client:
+        for letter in islice(client.dead_letters(wanted, redriven=every), limit):
+            if as_json:
+                _emit(letter)
+            else:
+                if not counts:
+                    print(dead_letter_view.heading())
+                print(dead_letter_view.row(letter, width))
+            counts[letter.reason] += 1
     note(", ".join(f"{count:,} {reason}" for reason, count in counts.most_common()) or "no dead letters")
 
 
@@ -99,15 +100,15 @@ def show_one(
     settings: Settings,
 ) -> None:
     """Show one dead letter in full: the reason, and the key, headers and value of the original record."""
-    cluster, topic = Cluster.of(settings), settings.dead_letters.topic
-    for letter in read_letters(cluster, topic, DeadLetterFilter(places=_places([place]))):
-        redriven = letter.place in redriven_places(cluster, topic)
-        if as_json:
-            print(orjson.dumps(dead_letter_view.as_data(letter, redriven)).decode())
-        else:
-            print(*dead_letter_view.page(letter, redriven), sep="\n")
-        return
-    raise JobError(f"the topic {topic} has no dead letter at {place}; `dlq list --all` shows all places")
+    with client_of(settings) as client:
+        letter = next(client.dead_letters(DeadLetterFilter(places=_places([place])), redriven=True), None)
+    if letter is None:
+        topic = settings.dead_letters.topic
+        raise JobError(f"the topic {topic} has no dead letter at {place}; `dlq list --all` shows all places")
+    if as_json:
+        _emit(letter)
+    else:
+        print(*dead_letter_view.page(letter), sep="\n")
 
 
 @app.command()
@@ -130,21 +131,24 @@ def redrive(
     A letter that was already redriven is left alone, so after a crash repeat the same command. Exit code 1 if a letter
     was skipped; standard error says which, and why.
     """
-    from streaming.admin.redrive import ALREADY, RedriveSummary, opened  # loads numba, which `list` does without
-
     wanted = replace(wanted, places=_places(places))
     if (wanted == DeadLetterFilter()) is not all_letters:
         raise typer.BadParameter("pass the places of letters, or filters, or --all-letters")
-    summary = RedriveSummary(dry=dry_run)
-    with opened(settings, dry_run) as open_redrive:
-        for outcome in open_redrive.run(wanted):
-            summary.counts[outcome.what] += 1
-            if as_json and outcome.what != ALREADY:
-                emit(outcome, as_json)
-            elif outcome.skipped:
-                eprint(plain(str(outcome)))
+
+    def report(outcome: RedriveOutcome) -> None:
+        if as_json and not outcome.already:
+            emit(outcome, as_json)
+        elif outcome.skipped:
+            eprint(plain(str(outcome)))
+
+    with client_of(settings) as client:
+        summary = client.redrive(wanted, dry_run=dry_run, taken=report)
     emit(summary, as_json)
     raise typer.Exit(0 if summary.complete else 1)
+
+
+def _emit(letter: StoredDeadLetter) -> None:
+    print(orjson.dumps(dead_letter_view.as_data(letter)).decode())
 
 
 def _places(places: list[str] | None) -> frozenset[DeadLetterPosition]:

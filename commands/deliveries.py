@@ -17,6 +17,7 @@ from commands.shared.flags import Json, with_settings
 from commands.shared.signals import stop_on_signals
 from commands.shared.terminal import note, out
 from config import Settings
+from streaming.admin import delivery_view
 from streaming.client import Delivery
 
 POLL_S = 0.1
@@ -69,7 +70,7 @@ def tap(
                 print(orjson.dumps(delivery.as_data()).decode(), flush=True)
             else:
                 width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize  # it may have changed
-                out.print(Text("  ").join(map(Text, delivery.parts(width), TAP_STYLES)))
+                out.print(Text("  ").join(map(Text, delivery_view.parts(delivery, width), TAP_STYLES)))
                 sys.stdout.flush()
             seen += 1
     raise typer.Exit(1 if late and limit is not None else 0)

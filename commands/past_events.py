@@ -8,15 +8,14 @@ from typing import Annotated
 import orjson
 import typer
 
+from commands.shared.client import client_of
 from commands.shared.flags import Json, with_settings
 from commands.shared.signals import STOPPED, stop_on_signals
 from commands.shared.terminal import emit, note, progress_of
 from commands.shared.times import moment
 from config import Settings
-from streaming.admin.backtest import run
-from streaming.admin.replay import NAME, opened
-from streaming.documents.subscriptions import Refused, parsed
-from streaming.errors import JobError
+from streaming.admin.replay import NAME
+from streaming.documents.subscriptions import parsed
 
 app = typer.Typer()
 
@@ -49,10 +48,10 @@ def replay(
     if name is not None and not NAME.fullmatch(name):
         raise typer.BadParameter("--name takes 1 to 100 letters, digits, dots, underscores or hyphens")
     stop = stop_on_signals()
-    with opened(settings, subscription, from_ms, to_ms, name) as open_replay:
-        note(str(open_replay))
-        with progress_of(f"of {open_replay.size:,} offsets", open_replay.size) as progress:
-            summary = open_replay.run(stop, rate, progress)
+    with client_of(settings) as client, client.replay(subscription, from_ms=from_ms, to_ms=to_ms, name=name) as opened:
+        note(str(opened))
+        with progress_of(f"of {opened.size:,} offsets", opened.size) as progress:
+            summary = opened.run(stop, rate, progress)
     note(str(summary))
     if as_json:
         emit(summary, as_json)
@@ -87,11 +86,8 @@ def backtest(
     except orjson.JSONDecodeError as error:
         raise typer.BadParameter(f"the pattern is not JSON: {error}") from None
     stop = stop_on_signals()
-    with progress_of("offsets") as progress:
-        try:
-            found = run(settings, wanted, from_ms, to_ms, examples, stop, progress)
-        except Refused as reason:
-            raise JobError(str(reason)) from None
+    with client_of(settings) as client:
+        found = client.backtest(wanted, from_ms=from_ms, to_ms=to_ms, examples=examples, stop=stop)
     emit(found, as_json)
     if not found.finished:
         note("stopped before the end")

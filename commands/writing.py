@@ -87,7 +87,8 @@ def unsubscribe(
     settings: Settings,
 ) -> None:
     with client_of(settings) as client:
-        _end(client.unsubscribe(*ids_of(ids)), "withdrawals", settings, answers)
+        withdrawals = ((id.encode(), None) for id in ids_of(ids))
+        _end(client.write(withdrawals, "withdrawals", answers=answers.wait), "withdrawals", settings, answers)
 
 
 @app.command()

@@ -20,12 +20,13 @@ from typing import Any
 
 from matchers.errors import known
 from offline.documents import Document, Event, Location, Rejection, latest, nearest, read, subscriptions
-from offline.explain import SubscriptionVerdict, indented, verdict
+from offline.explain import verdict
 from offline.files import InputError, content, name_of
 from offline.match import SubscriberIndex, by_subscriber, words
 from offline.yaml import load
 from streaming.codecs import Undecodable
 from streaming.codecs.depth import checked
+from streaming.documents.verdicts import SubscriptionVerdict, indented
 from streaming.text_format import plain
 
 _64_BITS = range(-(2**63), 2**64)

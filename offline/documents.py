@@ -17,7 +17,7 @@ from streaming.codecs import Undecodable, decode_event
 from streaming.codecs.depth import checked
 from streaming.documents.instants import at
 from streaming.documents.subscriptions import Change, Refused, Subscription, parsed, read_document
-from streaming.text_format import plain, time_of
+from streaming.text_format import plain
 
 Event = dict[str, Any]
 
@@ -51,11 +51,7 @@ class Document:
 
     def idle(self, now: datetime | None) -> str:
         """The reason that it matches nothing, or "". Without a time nothing has expired."""
-        if self.change.paused:
-            return "paused"
-        if now is None or self.subscription.in_force(at(now)):
-            return ""
-        return f"expired {time_of(self.subscription.expires_at_ms or 0)}"
+        return self.change.idle(None if now is None else at(now))
 
 
 @dataclass(frozen=True)

@@ -8,52 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from matchers.language.explanation import Line, as_data, explain
-from matchers.language.parsing import parse
 from offline.documents import Document, Event, Location, Rejection, nearest, read_event
 from offline.files import InputError, content, name_of
-from streaming.text_format import plain
-
-
-@dataclass(frozen=True)
-class SubscriptionVerdict:
-    """Whether a subscription gets an event, line by line."""
-
-    document: Document
-    lines: list[Line]
-    idle: str  # why it does not count, whatever the lines say; else ""
-
-    @property
-    def matches(self) -> bool:
-        return not self.idle and not self.failed
-
-    @property
-    def failed(self) -> list[Line]:
-        return [line for line in self.lines if not line.held]
-
-    @property
-    def near_miss(self) -> bool:
-        """Whether all but one line held."""
-        return not self.idle and len(self.failed) == 1
-
-    @property
-    def who(self) -> str:
-        return f"{plain(self.document.subscription.id)} ({self.document.subscription.subscriber})"
-
-    def __str__(self) -> str:
-        verdict = "matches" if self.matches else self.idle or "does not match"
-        return "\n".join((f"{self.who}: {verdict}", indented(self.lines or ["held     {}: every event"])))
-
-    def as_data(self) -> dict[str, Any]:
-        return {
-            "id": self.document.subscription.id,
-            "subscriber": self.document.subscription.subscriber,
-            "matches": self.matches,
-            "expired": self.idle.startswith("expired"),
-            "paused": self.document.change.paused,
-            "predicates": [as_data(line) for line in self.lines],
-            "near_miss": self.near_miss,
-        }
+from streaming.documents.instants import at
+from streaming.documents.verdicts import SubscriptionVerdict, indented
 
 
 @dataclass(frozen=True)
@@ -85,7 +43,7 @@ def explain_all(documents: Iterable[Document], event: Event, now: datetime) -> E
 
 def verdict(document: Document, event: Event, now: datetime | None = None) -> SubscriptionVerdict:
     """The verdict of one subscription. Without a time, nothing has expired."""
-    return SubscriptionVerdict(document, explain(parse(document.pattern), event), document.idle(now))
+    return SubscriptionVerdict.of(document.change, document.pattern, event, None if now is None else at(now))
 
 
 def select(documents: Mapping[str, Document], id: str | None, subscriber: str | None) -> list[Document]:
@@ -114,7 +72,3 @@ def event_of(argument: str) -> Event:
     if isinstance(event, Rejection):
         raise InputError(f"{event}; it takes one event, a JSON object")
     return event
-
-
-def indented(lines: Iterable[object], by: str = "    ") -> str:
-    return "\n".join(by + part for line in lines for part in str(line).split("\n"))

@@ -1,4 +1,4 @@
-"""Errors that stop the job, with the reason and the remedy. * is `retry`: a later try may succeed.
+"""Errors that stop the job or a client, with the reason and the remedy. * is `retry`: a later try may succeed.
 
 JobError
 +-- BrokerUnreachable *
@@ -20,7 +20,9 @@ JobError
 +-- RegistryUnreachable *
 +-- Aborted *              publishing/contract.py: a transaction
 +-- Unanswered *           admin/change_acks.py
++-- ChangeRefused          admin/change_acks.py
 +-- NoSubscription         admin/pause.py
++-- GroupChanged *         client/deliveries.py
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ import re
 
 
 class JobError(Exception):
-    """The job cannot start or continue. `retry` tells whether another try may succeed later without a change."""
+    """A job, a command or a client cannot go on; the text has the reason and the remedy. `retry` tells whether another
+    try may succeed later without a change."""
 
     retry = False
 

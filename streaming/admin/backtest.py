@@ -132,7 +132,7 @@ def run(
     to_ms: int | None,
     most_examples: int,
     stop: threading.Event,
-    progress: Callable[[int], None],
+    progress: Callable[[int], object],
 ) -> Backtest:
     """Match the events from one time to before another, or to the present end of the topic.
 

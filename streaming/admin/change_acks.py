@@ -69,6 +69,7 @@ class ChangeAck:
 
     @property
     def refused(self) -> bool:
+        """Whether the job refused the change."""
         return not self.superseded and self.status["status"] == "refused"
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from streaming.admin.dead_letters import Letter
+from streaming.admin.dead_letters import StoredDeadLetter
 from streaming.text_format import as_text_or_base64, cut, plain, pretty, time_of
 
 WIDTHS = (10, 20, 21, 6)  # of the columns before the origin
@@ -19,7 +19,7 @@ def heading() -> str:
     return _columns(HEADING)
 
 
-def row(letter: Letter, redriven: bool, width: int) -> str:
+def row(letter: StoredDeadLetter, width: int) -> str:
     """Two lines: its place and its origin; its subscriber and the detail, cut to `width`."""
     where = "-"
     if origin := letter.origin:
@@ -27,11 +27,11 @@ def row(letter: Letter, redriven: bool, width: int) -> str:
         where = f"{cut(origin.topic, max(SHORTEST, width - sum(WIDTHS) - len(at) - 1))} {at}"
     facts = (str(letter.place), time_of(letter.time_ms)[:19], letter.reason, str(letter.attempts), where)
     detail = f"for {letter.subscriber}: {letter.detail}" if letter.subscriber else letter.detail
-    detail = f"(redriven) {detail}" if redriven else detail
+    detail = f"(redriven) {detail}" if letter.redriven else detail
     return f"{_columns(facts)}\n{cut(f'  {plain(detail, quoted=False)}', width)}"
 
 
-def page(letter: Letter, redriven: bool) -> Iterator[str]:
+def page(letter: StoredDeadLetter) -> Iterator[str]:
     """Everything known of a letter, as lines."""
     origin = letter.origin
     facts = {
@@ -43,7 +43,7 @@ def page(letter: Letter, redriven: bool) -> Iterator[str]:
         if origin
         else None,
         "attempts": str(letter.attempts),
-        "redriven": "yes" if redriven else "no",
+        "redriven": "yes" if letter.redriven else "no",
         "subscriber": letter.subscriber,
         "subscriptions": letter.ids,
         "matchversion": None if letter.matchversion is None else str(letter.matchversion),
@@ -62,7 +62,7 @@ def page(letter: Letter, redriven: bool) -> Iterator[str]:
     yield from _value(letter)
 
 
-def as_data(letter: Letter, redriven: bool) -> dict[str, Any]:
+def as_data(letter: StoredDeadLetter) -> dict[str, Any]:
     """A letter as JSON; bytes that are not text are in base64, under a name that says so."""
     origin = letter.origin
     data: dict[str, Any] = {
@@ -72,7 +72,7 @@ def as_data(letter: Letter, redriven: bool) -> dict[str, Any]:
         "detail": letter.detail,
         "origin": origin and origin._asdict(),
         "attempts": letter.attempts,
-        "redriven": redriven,
+        "redriven": letter.redriven,
         "subscriber": letter.subscriber,
         "subscriptionids": letter.ids and orjson.loads(letter.ids),
         "matchversion": letter.matchversion,
@@ -96,7 +96,7 @@ def _short(value: bytes) -> str:
         return f"0x{value.hex()}"
 
 
-def _value(letter: Letter) -> Iterator[str]:
+def _value(letter: StoredDeadLetter) -> Iterator[str]:
     value = letter.value
     if letter.value_left_out:
         yield f"the value, {letter.about['value_bytes']} bytes, was left out"

@@ -8,8 +8,8 @@ partition and says that it was sent again. What is neither was written by somebo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import orjson
@@ -45,7 +45,7 @@ class DeadLetterPosition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Letter:
+class StoredDeadLetter:
     """A dead letter. `key`, `value` and `headers` are those of the original record."""
 
     place: DeadLetterPosition
@@ -62,6 +62,7 @@ class Letter:
     matchversion: int | None = None
     approximate: float = 0.0  # the share of deliveries that may be wrong
     about: Mapping[str, str] = field(default_factory=dict)  # what else it says
+    redriven: bool = False  # whether it was sent again
 
     @property
     def value_left_out(self) -> bool:
@@ -79,7 +80,7 @@ class DeadLetterFilter:
     until_ms: int | None = None  # before that
     places: frozenset[DeadLetterPosition] = frozenset()
 
-    def __call__(self, letter: Letter) -> bool:
+    def __call__(self, letter: StoredDeadLetter) -> bool:
         return (
             (not self.reasons or letter.reason in self.reasons)
             and (self.subscriber is None or letter.subscriber == self.subscriber)
@@ -90,11 +91,14 @@ class DeadLetterFilter:
         )
 
 
-def read_letters(cluster: Cluster, topic: str, wanted: DeadLetterFilter) -> Iterator[Letter]:
-    """The letters in the order of each partition, up to the present end. Raises JobError."""
+def read_letters(
+    cluster: Cluster, topic: str, wanted: DeadLetterFilter, redriven: Collection[DeadLetterPosition]
+) -> Iterator[StoredDeadLetter]:
+    """The letters in the order of each partition, up to the present end; some of them are `redriven`. Raises
+    JobError."""
     for message in clients.read(cluster, [topic], follow=False, settled=True):
         if message is not None and marked(message) is None and wanted(letter := read_letter(message)):
-            yield letter
+            yield replace(letter, redriven=True) if letter.place in redriven else letter
 
 
 def redriven_places(cluster: Cluster, topic: str) -> set[DeadLetterPosition]:
@@ -119,13 +123,13 @@ def marked(message: Message) -> DeadLetterPosition | None:
         return None
 
 
-def read_letter(message: Message) -> Letter:
+def read_letter(message: Message) -> StoredDeadLetter:
     """Parse a record; its reason is "unknown" if `dead_letter` cannot have written it."""
     place, (_, time_ms) = DeadLetterPosition(*place_of(message)), message.timestamp()
     key, value, headers = message.key(), message.value(), headers_of(message)
     try:
         kept, facts = _divided(headers)
-        return Letter(
+        return StoredDeadLetter(
             place,
             time_ms,
             _one_of(REASONS, facts.pop("reason")),
@@ -148,7 +152,7 @@ def read_letter(message: Message) -> Letter:
         )
     except (KeyError, ValueError) as error:
         what = f"the header {_OURS}{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-        return Letter(place, time_ms, UNKNOWN, f"the job did not write it: {what}", key, value, headers)
+        return StoredDeadLetter(place, time_ms, UNKNOWN, f"the job did not write it: {what}", key, value, headers)
 
 
 def _divided(headers: Headers) -> tuple[Headers, dict[str, str]]:

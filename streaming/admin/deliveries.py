@@ -1,4 +1,4 @@
-"""Parse a delivery, and format it."""
+"""Parse a delivery."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from confluent_kafka import Message
 
 from streaming.documents.messages import headers_of, place_of
 from streaming.documents.records import REPLAY, Headers
-from streaming.text_format import as_text_or_base64, cut, plain, time_of
-
-MOST_IDS = 40  # characters of a line
-SHORTEST = 20  # characters of an event
+from streaming.text_format import as_text_or_base64, time_of
 
 
 @dataclass(frozen=True)
@@ -52,17 +49,6 @@ class Delivery:
     def json(self) -> Any:
         """The event, if it is JSON. Raises ValueError."""
         return orjson.loads(self.event or b"")
-
-    def parts(self, width: int) -> tuple[str, str, str, str, str]:
-        """The parts of a line: time, delay, version or replay, subscriptions, and as much of the event as `width` has
-        room for."""
-        late = "-" if self.latency_ms is None else f"{self.latency_ms:,} ms"
-        by = f"version {self.version}" if self.version is not None else f"replay {self.replay}" if self.replay else "-"
-        ids = cut(", ".join(self.ids) or "-", MOST_IDS)
-        facts = (time_of(self.time_ms).split(" ")[-1], f"{late:>9}", plain(by, quoted=False), plain(ids, quoted=False))
-        event = "no value" if self.event is None else self.event.decode(errors="replace")
-        room = width - sum(len(fact) + 2 for fact in facts)
-        return (*facts, cut(plain(event, quoted=False), max(SHORTEST, room)))
 
     def as_data(self) -> dict[str, Any]:
         data = {

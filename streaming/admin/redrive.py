@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, Message
 from streaming.admin.dead_letters import (
     DeadLetterFilter,
     DeadLetterPosition,
-    Letter,
+    StoredDeadLetter,
     marker,
     read_letters,
     redriven_places,
@@ -67,7 +67,13 @@ class RedriveOutcome:
     detail: str = ""
 
     @property
+    def already(self) -> bool:
+        """Whether it was redriven before."""
+        return self.what == ALREADY
+
+    @property
     def skipped(self) -> bool:
+        """Whether it was not sent; `detail` says why."""
         return self.what not in (REDRIVEN, ALREADY)
 
     def as_data(self) -> dict[str, Any]:
@@ -94,6 +100,7 @@ class RedriveSummary:
 
     @property
     def complete(self) -> bool:
+        """Whether no letter was skipped."""
         return not self.as_data()["skipped"]
 
     def __str__(self) -> str:
@@ -148,11 +155,11 @@ class Redrive:
 
     def run(self, wanted: DeadLetterFilter) -> Iterator[RedriveOutcome]:
         """The outcome for each letter, once it is committed. Raises JobError."""
-        waiting: list[Letter] = []
+        waiting: list[StoredDeadLetter] = []
         unseen, size = set(wanted.places), 0
-        for letter in read_letters(self.cluster, self.settings.dead_letters.topic, wanted):
+        for letter in read_letters(self.cluster, self.settings.dead_letters.topic, wanted, self._done):
             unseen.discard(letter.place)
-            if letter.place in self._done:
+            if letter.redriven:
                 yield RedriveOutcome(letter.place, ALREADY)
                 continue
             waiting.append(letter)
@@ -164,7 +171,7 @@ class Redrive:
         for place in sorted(unseen):
             yield RedriveOutcome(place, NO_LETTER, "no such dead letter, or the filters exclude it")
 
-    def _send(self, letters: Sequence[Letter]) -> Iterator[RedriveOutcome]:
+    def _send(self, letters: Sequence[StoredDeadLetter]) -> Iterator[RedriveOutcome]:
         superseded = self._superseded(letters)
         sent = []
         for letter in letters:
@@ -193,7 +200,7 @@ class Redrive:
         for some in (sent[:half], sent[half:]):
             yield from self._commit(some)
 
-    def _again(self, letter: Letter, superseded: set[DeadLetterPosition]) -> Record | RedriveOutcome:
+    def _again(self, letter: StoredDeadLetter, superseded: set[DeadLetterPosition]) -> Record | RedriveOutcome:
         """The record to send for a letter, or the reason for skipping it."""
         settings, place = self.settings, letter.place
         if letter.origin is None:
@@ -209,13 +216,13 @@ class Redrive:
             return RedriveOutcome(place, SUPERSEDED, f"{settings.subscriptions.topic} has a later record of its key")
         return self._as_it_was(letter, letter.origin, settings.subscriptions.topic)
 
-    def _as_it_was(self, letter: Letter, origin: Origin, topic: str) -> Record:
+    def _as_it_was(self, letter: StoredDeadLetter, origin: Origin, topic: str) -> Record:
         partition = origin.partition if 0 <= origin.partition < self.partitions[topic] else -1
         kept = [(name, value) for name, value in letter.headers if name != ATTEMPTS]
         headers = [*kept, (ATTEMPTS, b"%d" % letter.attempts)]
         return Record(topic, letter.key, letter.value, headers, partition)
 
-    def _delivery(self, letter: Letter, origin: Origin) -> Record | RedriveOutcome:
+    def _delivery(self, letter: StoredDeadLetter, origin: Origin) -> Record | RedriveOutcome:
         deliveries, place = self.settings.deliveries, letter.place
         if letter.ids is None and "subscriptions" in letter.about:
             detail = f"they were too many for a letter ({letter.about['subscriptions']}); {_where(origin)}"
@@ -238,7 +245,7 @@ class Redrive:
         partition = rule.partition(origin.partition, self.partitions_of(topic))
         return record._replace(partition=partition)
 
-    def _superseded(self, letters: Sequence[Letter]) -> set[DeadLetterPosition]:
+    def _superseded(self, letters: Sequence[StoredDeadLetter]) -> set[DeadLetterPosition]:
         """The places of refused subscriptions whose key has a later record.
 
         The order of two records counts only within a partition; between partitions their times decide.

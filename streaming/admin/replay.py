@@ -116,9 +116,9 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
             matching = ReplayMatching.of(settings, name, change.subscription, document, there[to])
             replay = Replay(settings, name, change, noted or notes, at, matching, producer)
             if noted:
-                replay.check(id, digest, bounds)
+                replay._check(id, digest, bounds)
             else:
-                replay.begin()
+                replay._begin()
             yield replay
     except KafkaException as error:
         raise translate(error.args[0], "the topics cannot be read") from error
@@ -153,7 +153,7 @@ def _why_none(records: Sequence[Message], id: str, topic: str) -> str:
 
 @dataclass
 class Replay:
-    """An open replay. `at` is the offset reached in each partition of `notes`."""
+    """An open replay of one subscription. `at` is the offset reached in each partition of `notes`."""
 
     settings: Settings
     name: str
@@ -174,6 +174,7 @@ class Replay:
 
     @property
     def done(self) -> int:
+        """The number of these offsets that are done."""
         return sum(self.at[p] - note.start for p, note in self.notes.items())
 
     def __str__(self) -> str:
@@ -184,12 +185,12 @@ class Replay:
             f"{self.done:,} of {self.size:,} offsets of {self.settings.events.topic} done"
         )
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         if not self.notes:
             raise JobError(f"no replay {self.name!r} has begun; pass --from to start one")
         self._publish(None, {p: note.start for p, note in self.notes.items()})
 
-    def check(self, id: str, digest: str, bounds: Mapping[int, Span]) -> None:
+    def _check(self, id: str, digest: str, bounds: Mapping[int, Span]) -> None:
         """Check that a replay that has begun can go on. Raises JobError."""
         begun = next(iter(self.notes.values()))
         if begun.subscription != id:
@@ -206,12 +207,18 @@ class Replay:
                 f"the topic {self.settings.events.topic} is shorter than when the replay {self.name!r} began"
             )
 
-    def run(self, stop: threading.Event, rate: float | None, progress: Callable[[int], None]) -> ReplaySummary:
+    def run(
+        self,
+        stop: threading.Event | None = None,
+        rate: float | None = None,
+        progress: Callable[[int], object] = lambda done: None,
+    ) -> ReplaySummary:
         """Run until it is finished, or `stop` is set and the current transaction committed.
 
         `rate` is the greatest number of events a second; `progress` is called with `done` after each transaction.
         Raises JobError.
         """
+        stop = stop or threading.Event()
         topic, kafka = self.settings.events.topic, self.settings.kafka
         ends = {(topic, p): note.end for p, note in self.notes.items()}
         begins = {(topic, p): Position(at) for p, at in self.at.items() if at < self.notes[p].end}

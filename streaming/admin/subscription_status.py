@@ -16,7 +16,7 @@ from streaming.documents.subscriptions import id_of
 
 @dataclass(frozen=True)
 class SubscriptionStatus:
-    """The status of one id; `status` as the job wrote it."""
+    """The status of one id; `status` as the job wrote it. `str` puts it into words."""
 
     id: str
     status: Mapping[str, Any] | None
@@ -24,10 +24,12 @@ class SubscriptionStatus:
 
     @property
     def known(self) -> bool:
+        """Whether any subscription or status has the id."""
         return self.status is not None or self.waiting is not None
 
     @property
     def refused(self) -> bool:
+        """Whether the job refused its last change."""
         return self.status is not None and self.status["status"] == "refused"
 
     def as_data(self) -> dict[str, Any]:

@@ -22,12 +22,12 @@ _PARTITION_BITS = 20
 
 
 class StoredSubscription(NamedTuple):
-    """The last record of an id and its place."""
+    """A subscription in the topic: the last record of its id, and its place."""
 
     id: str
     partition: int
     offset: int
-    time_ms: int
+    time_ms: int  # when it was written
     value: bytes | None  # None: withdrawn
     change: Change
 

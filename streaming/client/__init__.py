@@ -12,7 +12,11 @@ For: programs, and the command line. May enter: settings, and what the rooms bel
 driver and its state, and the terminal.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from streaming.admin.change_acks import ChangeAck, ChangeRefused, Unanswered
+from streaming.admin.dead_letters import DeadLetterFilter, DeadLetterPosition, StoredDeadLetter
 from streaming.admin.deliveries import Delivery
 from streaming.admin.pause import NoSubscription
 from streaming.admin.subscription_status import SubscriptionStatus
@@ -20,7 +24,14 @@ from streaming.admin.subscription_topic import StoredSubscription
 from streaming.client.changes import WrittenChanges
 from streaming.client.client import Client
 from streaming.client.deliveries import Deliveries, GroupChanged
+from streaming.codecs import Undecodable
+from streaming.documents.verdicts import SubscriptionVerdict
 from streaming.errors import JobError
+
+if TYPE_CHECKING:
+    from streaming.admin.backtest import Backtest
+    from streaming.admin.redrive import RedriveOutcome, RedriveSummary
+    from streaming.admin.replay import Replay, ReplaySummary
 
 __all__ = [
     "Client",
@@ -30,9 +41,34 @@ __all__ = [
     "Delivery",
     "StoredSubscription",
     "SubscriptionStatus",
+    "SubscriptionVerdict",
+    "StoredDeadLetter",
+    "DeadLetterFilter",
+    "DeadLetterPosition",
+    "RedriveOutcome",
+    "RedriveSummary",
+    "Replay",
+    "ReplaySummary",
+    "Backtest",
     "JobError",
     "ChangeRefused",
     "GroupChanged",
     "NoSubscription",
     "Unanswered",
+    "Undecodable",
 ]
+
+# Where numba is needed: its import takes a second, which who only subscribes should not wait for.
+_COMPILED = {
+    "Backtest": "backtest",
+    "RedriveOutcome": "redrive",
+    "RedriveSummary": "redrive",
+    "Replay": "replay",
+    "ReplaySummary": "replay",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _COMPILED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"streaming.admin.{_COMPILED[name]}"), name)

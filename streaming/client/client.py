@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from weakref import WeakSet
 
 from streaming.admin import change_acks, pause
 from streaming.admin.change_acks import ChangeRefused, PendingChanges
+from streaming.admin.dead_letters import DeadLetterFilter, StoredDeadLetter, read_letters, redriven_places
 from streaming.admin.subscription_status import SubscriptionStatus, statuses_of
 from streaming.admin.subscription_topic import (
     Read,
@@ -22,8 +24,11 @@ from streaming.admin.subscription_topic import (
 )
 from streaming.client.changes import WrittenChanges
 from streaming.client.deliveries import Deliveries
+from streaming.codecs import RegistrySettings, open_codec
+from streaming.codecs.depth import checked
 from streaming.documents.change_order import Decisions
 from streaming.documents.subscriptions import Refused, read_change
+from streaming.documents.verdicts import SubscriptionVerdict
 from streaming.errors import Forbidden, JobError, TopicMissing
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster, RecordWriter, Writable
@@ -35,6 +40,12 @@ if TYPE_CHECKING:
 
     from config.model import Settings
     from streaming.admin.apply_plan import ApplyPlan
+    from streaming.admin.backtest import Backtest
+    from streaming.admin.redrive import RedriveOutcome, RedriveSummary
+    from streaming.admin.replay import Replay
+
+
+ALL_DEAD_LETTERS = DeadLetterFilter()
 
 
 class ProgressReport(Protocol):
@@ -71,7 +82,8 @@ class Client:
     """
 
     def __init__(self, settings: Settings, progress: ProgressReport = _silent) -> None:
-        """`settings` are those of the job: `config.load("sluice.toml")`."""
+        """`settings` are those of the job: `config.load("sluice.toml")`. `progress` is called for each long read or
+        write with what it counts; it returns a context manager for a function that takes the number so far."""
         self._settings = settings
         self._progress = progress
         self._opened: _Connections | None = _Connections.of(settings)
@@ -113,7 +125,7 @@ class Client:
         return self.write([_checked(document)], "subscriptions")
 
     def unsubscribe(self, *ids: str) -> WrittenChanges:
-        """Withdraw subscriptions. Their past deliveries stay."""
+        """Withdraw subscriptions. Past deliveries stay in the subscriber's topic."""
         return self.write([_withdrawal(id) for id in ids], "withdrawals")
 
     def pause(self, *ids: str) -> WrittenChanges:
@@ -124,17 +136,20 @@ class Client:
         """Resume paused subscriptions. Raises `NoSubscription`, and writes nothing then."""
         return self._flag(ids, False)
 
-    def write(self, changes: Iterable[Writable], what: str = "changes", *, answers: bool = True) -> WrittenChanges:
+    def write(
+        self, changes: Iterable[Writable], what: str = "changes", *, answers: bool | None = None
+    ) -> WrittenChanges:
         """Write records of the subscriptions topic as they are: (id, document) or (id, None), both in bytes, and a
         partition if it matters. For very many changes, or documents that only the job shall judge.
 
-        Without `answers` nobody can wait for these changes, and they take no memory.
+        If the status topic cannot be read, `wait` raises the error. With `answers=True` this call raises it, and writes
+        nothing; with `answers=False` no `wait` is possible, and a change takes no memory.
         """
         pending = PendingChanges()
-        starts = self._status_ends() if answers else _UNWATCHED
+        starts = _UNWATCHED if answers is False else self._status_ends(required=answers is True)
         topic = self._settings.subscriptions.topic
         with self._progress(f"{what} to {topic}") as progress:
-            taken = pending.take if answers else lambda _: None
+            taken = pending.take if starts is not _UNWATCHED else lambda _: None
             count = self._kafka.writer.write(topic, changes, progress, taken)
         return WrittenChanges(self._kafka.cluster, starts, pending, count)
 
@@ -165,8 +180,8 @@ class Client:
         return stored_subscriptions(self._documents(), self._decisions(), prefix, is_wanted)
 
     def statuses(self, *ids: str) -> dict[str, SubscriptionStatus]:
-        """The last status of each id: in force, paused, withdrawn or refused, and whether a later change waits for the
-        job's answer."""
+        """Look up the last status of each id: in force, paused, withdrawn or refused, and whether a later change waits
+        for the job's answer."""
         statuses = self._reader(self._settings.subscriptions.status_topic, "statuses read")()
         return statuses_of(statuses, self._documents()(), ids)
 
@@ -179,12 +194,11 @@ class Client:
         from_now: bool = False,
         stop: Event | None = None,
     ) -> Deliveries:
-        """Read the deliveries of a subscriber, in either layout: to the present end, or with `follow` on and on, until
-        `stop` is set.
+        """Read the deliveries of a subscriber until `stop` is set or, without `follow`, to the present end.
 
-        Without a `group`, from the first delivery on. With one, from where the group has committed: several processes
-        of the same group divide the partitions among them. `from_now` begins at the present end instead; with a group,
-        only where that has committed nothing.
+        Without a `group` it begins with the first delivery, with one after the last that the group committed; several
+        readers of a group divide the partitions among them. `from_now` begins at the present end instead; with a group,
+        only in partitions of which the group has committed nothing.
         """
         deliveries = Deliveries.opened(
             self._kafka.cluster,
@@ -199,6 +213,88 @@ class Client:
         self._open_deliveries.add(deliveries)
         return deliveries
 
+    def dead_letters(
+        self, wanted: DeadLetterFilter = ALL_DEAD_LETTERS, *, redriven: bool = False
+    ) -> Iterator[StoredDeadLetter]:
+        """The dead letters that pass a filter, in the order of each partition; with `redriven`, also those that were
+        sent again."""
+        cluster, topic = self._kafka.cluster, self._settings.dead_letters.topic
+        letters = read_letters(cluster, topic, wanted, redriven_places(cluster, topic))
+        return (letter for letter in letters if redriven or not letter.redriven)
+
+    def redrive(
+        self,
+        wanted: DeadLetterFilter,
+        *,
+        dry_run: bool = False,
+        taken: Callable[[RedriveOutcome], object] = lambda outcome: None,
+    ) -> RedriveSummary:
+        """Send the dead letters that pass a filter again, each once, however often this is repeated: events and
+        subscriptions to their topics, deliveries to their subscriber.
+
+        `taken` is called with the outcome for each letter. A `dry_run` sends nothing.
+        """
+        from streaming.admin import redrive  # loads numba, as all do that match or publish
+
+        summary = redrive.RedriveSummary(dry=dry_run)
+        with redrive.opened(self._settings, dry_run) as open_redrive:
+            for outcome in open_redrive.run(wanted):
+                summary.counts[outcome.what] += 1
+                taken(outcome)
+        return summary
+
+    @contextmanager
+    def replay(
+        self, id: str, *, from_ms: int | None = None, to_ms: int | None = None, name: str | None = None
+    ) -> Iterator[Replay]:
+        """Open a replay for a `with` block: past events are matched with one subscription as it is now, and each is
+        delivered once. `run` runs it.
+
+        A new one takes the events from `from_ms` to before `to_ms`, in milliseconds since the epoch, or to now. The
+        same `name` goes on where it was stopped or killed; without a name, the subscription and the range make one.
+        """
+        from streaming.admin import replay
+
+        if name is None and from_ms is None:
+            raise ValueError("pass from_ms to begin a replay, or name to go on with one")
+        if name is not None and not replay.NAME.fullmatch(name):
+            raise ValueError("the name of a replay has 1 to 100 letters, digits, dots, underscores or hyphens")
+        with replay.opened(self._settings, id, from_ms, to_ms, name) as open_replay:
+            yield open_replay
+
+    def backtest(
+        self, pattern: Any, *, from_ms: int, to_ms: int | None = None, examples: int = 3, stop: Event | None = None
+    ) -> Backtest:
+        """Try a pattern on past events: count how many match, by time, and return the first of them.
+
+        It takes the events from `from_ms` to before `to_ms`, in milliseconds since the epoch, or to now; `stop` ends it
+        earlier. Nothing is written.
+        """
+        from streaming.admin import backtest
+
+        with self._progress("offsets") as progress:
+            try:
+                return backtest.run(self._settings, pattern, from_ms, to_ms, examples, stop or Event(), progress)
+            except Refused as reason:
+                raise JobError(str(reason)) from None
+
+    def explain(
+        self, event: Mapping[str, Any] | bytes, *, id: str | None = None, subscriber: str | None = None
+    ) -> list[SubscriptionVerdict]:
+        """Explain why an event satisfies subscriptions in the topic, or why not: the one with this id, those of a
+        subscriber, or all. Bytes are decoded as the job decodes them.
+
+        Raises `NoSubscription` for an unknown id, and `Undecodable` for bytes that are no event.
+        """
+        if isinstance(event, bytes):
+            registry = self._settings.schema_registry
+            event = open_codec(self._settings.events.codec, RegistrySettings.of(registry.url, registry.options))(
+                event, {}
+            )
+        event, now_ms = checked(dict(event)), int(1_000 * time.time())
+        chosen = self.subscriptions(subscriber=subscriber) if id is None else [self.subscription(id)]
+        return [SubscriptionVerdict.of(one.change, one.document["pattern"], event, now_ms) for one in chosen]
+
     def _flag(self, ids: Collection[str], is_pause: bool) -> WrittenChanges:
         ids = dict.fromkeys(ids)
         records = pause.changed(last_written(self._documents()(), ids, self._decisions()), ids, is_pause)
@@ -206,12 +302,14 @@ class Client:
         changes.unchanged = tuple(id for id in ids if id not in records)
         return changes
 
-    def _status_ends(self) -> change_acks.Starts | JobError:
-        """The ends of the status topic, or the reason that nobody can wait: who only writes needs no right to read
-        it."""
+    def _status_ends(self, required: bool) -> change_acks.Starts | JobError:
+        """The ends of the status topic or, unless they are required, the reason that there are none: who only writes
+        needs no right to read it."""
         try:
             return change_acks.starts(self._kafka.topics, self._settings.subscriptions.status_topic)
         except (TopicMissing, Forbidden) as error:
+            if required:
+                raise
             return error
 
     @property

@@ -24,7 +24,7 @@ _REVOKED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaEr
 
 
 class GroupChanged(JobError):
-    """Other members of the group have these partitions now, and get what was not committed."""
+    """Other members of the group have these partitions now, and get the uncommitted deliveries."""
 
     retry = True
 
@@ -37,8 +37,9 @@ class Deliveries:
                 charge(delivery.json())
                 deliveries.commit()
 
-    What is not committed comes again after a crash, or to another member of the group. One thread at a time may use it;
-    `stop` may be set by any.
+    Uncommitted deliveries come again after a crash, or to another member of the group. A record that another program
+    wrote to the topic is a delivery without version and subscriptions. One thread at a time may read; any may set the
+    event `stop`.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Deliveries:
         """Of a topic's records those with `only_key`, if there is one."""
         self._consumer, self._topic, self._only_key, self._group = consumer, topic, only_key, group
         self._follow, self._stop = follow, stop
-        self._assigned: set[int] | None = None  # partitions; None: not yet known
+        self._assigned: set[int] | None = None  # partitions; None: not yet or no longer known
         self._at_end: set[int] = set()
         self._reached: dict[int, int] = {}  # partition -> offset of the next delivery, if that is not committed
         self._is_open = True
@@ -128,7 +129,7 @@ class Deliveries:
         raise ValueError("the deliveries are closed")
 
     def commit(self) -> None:
-        """Commit all deliveries that were returned: the group goes on behind them.
+        """Commit all deliveries that were returned: the group goes on after them.
 
         Raises `GroupChanged` if another member has got their partitions meanwhile, and other JobErrors.
         """
@@ -145,8 +146,8 @@ class Deliveries:
             reason = failed.args[0]
             if reason.code() in _REVOKED:
                 raise GroupChanged(
-                    f"the group {self._group} has given {self._topic} to other members: {reason.str()}; what was not "
-                    "committed comes again"
+                    f"the group {self._group} has given {self._topic} to other members: {reason.str()}; uncommitted "
+                    "deliveries come again"
                 ) from failed
             raise translate(reason, f"the group {self._group} cannot commit") from failed
         self._reached.clear()
@@ -163,7 +164,7 @@ class Deliveries:
 
         def taken(consumer: Consumer, partitions: list[TopicPartition]) -> None:
             gone = {p.partition for p in partitions}
-            self._assigned = (self._assigned or set()) - gone
+            self._assigned = (self._assigned or set()) - gone or None  # it gets others, or none, in a moment
             self._at_end -= gone
             for partition in gone:
                 self._reached.pop(partition, None)

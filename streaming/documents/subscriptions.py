@@ -20,7 +20,7 @@ from matchers.errors import known
 from matchers.language.lowering import Conjunction, lower
 from matchers.language.parsing import parse
 from streaming.documents import instants
-from streaming.text_format import cut
+from streaming.text_format import cut, time_of
 
 MAX_ID_LENGTH = 200
 MAX_DOCUMENT_BYTES = 1_000_000
@@ -62,6 +62,14 @@ class Change:
     subscription: Subscription
     conjunctions: list[Conjunction] | None
     paused: bool = False
+
+    def idle(self, now_ms: int | None) -> str:
+        """The reason that it matches nothing, or "". Without a time nothing has expired."""
+        if self.paused:
+            return "paused"
+        if now_ms is None or self.subscription.in_force(now_ms):
+            return ""
+        return f"expired {time_of(self.subscription.expires_at_ms or 0)}"
 
 
 class Refused(ValueError):

@@ -318,6 +318,7 @@ def test_offline_takes_from_the_stream_what_reads_documents_only(module: Path) -
         "streaming.documents.subscriptions",
         "streaming.codecs",
         "streaming.documents.instants",
+        "streaming.documents.verdicts",
         "streaming.text_format",
     )
     taken = [i for i in imports(module) if within(i, "streaming")]

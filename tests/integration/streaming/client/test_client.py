@@ -12,10 +12,20 @@ from typing import Any
 import pytest
 
 from config.model import Settings
-from streaming.client import ChangeRefused, Client, Deliveries, JobError, NoSubscription, Unanswered
+from streaming.client import (
+    ChangeRefused,
+    Client,
+    DeadLetterFilter,
+    Deliveries,
+    JobError,
+    NoSubscription,
+    Unanswered,
+    Undecodable,
+)
+from streaming.errors import TopicMissing
 from streaming.kafka import clients, layout
 from streaming.kafka.clients import Cluster
-from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine, delete
 from tests.integration.running import job
 from tests.support.patience import PATIENCE_S
 
@@ -81,6 +91,61 @@ def test_a_subscription_lives_from_its_first_delivery_to_its_withdrawal(
             client.subscription("s1")
 
 
+def test_past_events_are_tried_explained_and_replayed_and_dead_letters_sent_again(
+    sluice: CommandLine, settings: Settings, client: Client
+) -> None:
+    begin_ms = int(time.time() * 1_000) - 60_000
+    with job(sluice):
+        publish(settings, b'{"x": 1}', b'{"x": 9}', b"none")
+        deadline = time.monotonic() + PATIENCE_S
+        while not (letters := list(client.dead_letters())):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        (letter,) = letters
+        assert (letter.reason, letter.value, letter.redriven) == ("undecodable_event", b"none", False)
+
+        pattern = {"x": [{"numeric": [">", 5]}]}
+        tried = client.backtest(pattern, from_ms=begin_ms)
+        assert (tried.events, tried.matched, tried.unread, tried.finished) == (3, 1, 1, True)
+        assert [example.value for example in tried.examples] == [b'{"x": 9}']
+        with pytest.raises(JobError, match=r'numeric knows .* not "about"'):
+            client.backtest({"x": [{"numeric": ["about", 5]}]}, from_ms=begin_ms)
+
+        client.subscribe("s1", "alice", pattern).wait(PATIENCE_S)
+        assert [(v.id, v.matches) for v in client.explain({"x": 6}, subscriber="alice")] == [("s1", True)]
+        (verdict,) = client.explain(b'{"x": 5}', id="s1")
+        assert not verdict.matches
+        assert [str(line) for line in verdict.failed] == ["not held x: wanted > 5; found 5"]
+        assert client.explain({"x": 6}, id="s1", subscriber="bob") == []
+        with pytest.raises(Undecodable):
+            client.explain(b"none")
+        with pytest.raises(NoSubscription, match="no subscription has the id 's2'"):
+            client.explain({}, id="s2")
+
+        with client.replay("s1", from_ms=begin_ms, name="again") as replay:
+            assert replay.run().delivered == 1
+        with client.replay("s1", name="again") as replay:
+            assert (replay.done, replay.run().delivered) == (replay.size, 0)
+        (delivery,) = client.deliveries("alice", follow=False)
+        assert (delivery.json(), delivery.replay) == ({"x": 9}, "again")
+
+        outcomes: list[Any] = []
+        wanted = DeadLetterFilter(places=frozenset([letter.place]))
+        assert client.redrive(wanted, dry_run=True).counts == {"redriven": 1}
+        assert client.redrive(wanted, taken=outcomes.append).complete
+        assert [(outcome.place, outcome.what) for outcome in outcomes] == [(letter.place, "redriven")]
+        assert letter.place not in [other.place for other in client.dead_letters()]
+        (sent,) = client.dead_letters(wanted, redriven=True)
+        assert sent.redriven
+
+
+def test_a_replay_needs_to_know_what_to_replay(client: Client) -> None:
+    with pytest.raises(ValueError, match="pass from_ms"), client.replay("s1"):
+        pass
+    with pytest.raises(ValueError, match="the name of a replay has"), client.replay("s1", name="a/b"):
+        pass
+
+
 def test_a_refusal_is_an_error_with_the_reason_of_the_job(
     sluice: CommandLine, settings: Settings, client: Client
 ) -> None:
@@ -127,6 +192,16 @@ def kafka_threads() -> set[str]:
             if (task / "comm").read_text().startswith("rdk:"):
                 found.add(task.name)
     return found
+
+
+def test_a_program_that_cannot_read_the_answers_may_write_but_not_wait(settings: Settings, client: Client) -> None:
+    delete(Cluster.of(settings).topics(), settings.subscriptions.status_topic)
+    change = client.subscribe("s1", "alice", {})
+    with pytest.raises(TopicMissing, match="there the job would answer"):
+        change.wait()
+    with pytest.raises(TopicMissing, match="there the job would answer"):
+        client.write([(b"s1", None)], answers=True)
+    assert [s.id for s in client.subscriptions()] == ["s1"]
 
 
 def test_a_closed_client_leaves_no_threads_and_says_that_it_is_closed(settings: Settings) -> None:

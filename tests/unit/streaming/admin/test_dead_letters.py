@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Message
@@ -16,7 +17,7 @@ from streaming.admin.dead_letters import (
     UNKNOWN,
     DeadLetterFilter,
     DeadLetterPosition,
-    Letter,
+    StoredDeadLetter,
     marked,
     marker,
     read_letter,
@@ -52,7 +53,7 @@ def message(record: Record, offset: int = 5, partition: int = 0) -> Message:
     )
 
 
-def letter(record: Record, **where: int) -> Letter:
+def letter(record: Record, **where: int) -> StoredDeadLetter:
     return read_letter(message(record, **where))
 
 
@@ -65,7 +66,7 @@ def test_a_letter_keeps_any_time_of_its_origin(timestamp: int) -> None:
     origin = ORIGIN._replace(timestamp_ms=timestamp)
     found = letter(dead_letter("dead", row(), origin, records.UNDECODABLE_EVENT, "why"))
     assert (found.reason, found.origin) == (records.UNDECODABLE_EVENT, origin)
-    assert json.dumps(dead_letter_view.as_data(found, redriven=False))
+    assert json.dumps(dead_letter_view.as_data(found))
 
 
 names = st.sampled_from(["trace", "sluice_reason", "sluice_headers", "sluice_attempts", "sluice_redriven", "é"])
@@ -197,8 +198,8 @@ def test_what_somebody_else_wrote_is_unknown_and_stays_as_it_is(record: Record, 
     assert found.detail.startswith("the job did not write it: ")
     assert reported in found.detail
     assert (found.key, found.value, found.headers) == (record.key, record.value, record.headers)
-    assert dead_letter_view.as_data(found, False)["reason"] == UNKNOWN
-    assert list(dead_letter_view.page(found, False))
+    assert dead_letter_view.as_data(found)["reason"] == UNKNOWN
+    assert list(dead_letter_view.page(found))
 
 
 def test_a_marker_names_one_letter_and_lies_in_its_partition() -> None:
@@ -209,7 +210,7 @@ def test_a_marker_names_one_letter_and_lies_in_its_partition() -> None:
         assert marked(message(other)) is None
 
 
-LETTER = Letter(DeadLetterPosition(0, 5), 2_000, "oversize", "why", b"k", b"v", [], ORIGIN, 1, "alice")
+LETTER = StoredDeadLetter(DeadLetterPosition(0, 5), 2_000, "oversize", "why", b"k", b"v", [], ORIGIN, 1, "alice")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ LETTER = Letter(DeadLetterPosition(0, 5), 2_000, "oversize", "why", b"k", b"v", 
 )
 def test_a_letter_is_wanted_if_all_that_is_asked_holds_for_it(wanted: DeadLetterFilter, is_wanted: bool) -> None:
     assert wanted(LETTER) is is_wanted
-    nobody = Letter(LETTER.place, 2_000, UNKNOWN, "", None, None, [])
+    nobody = StoredDeadLetter(LETTER.place, 2_000, UNKNOWN, "", None, None, [])
     assert wanted(nobody) is (wanted.reasons | {wanted.subscriber, wanted.origin_topic} == {None} and is_wanted)
 
 
@@ -272,22 +273,22 @@ def test_a_place_is_a_partition_and_an_offset(text: str) -> None:
     ],
 )
 def test_a_value_is_shown_as_json_as_text_or_as_bytes(value: bytes, shown: str) -> None:
-    found = "\n".join(dead_letter_view.page(letter(made(row(value=value))), False))
+    found = "\n".join(dead_letter_view.page(letter(made(row(value=value)))))
     assert found.endswith(f"the value, {len(value):,} bytes:\n{shown}")
 
 
 def test_a_long_value_that_is_no_text_is_shown_in_part_and_one_that_was_left_out_is_not() -> None:
-    *_, last, rest = dead_letter_view.page(letter(made(row(value=b"\0" * 1_000))), False)
+    *_, last, rest = dead_letter_view.page(letter(made(row(value=b"\0" * 1_000))))
     assert last.startswith("000001f0  ")
     assert rest == "and 488 bytes more"
-    *_, reported = dead_letter_view.page(letter(made(row(value=b"v" * MAX_LETTER_BYTES))), False)
+    *_, reported = dead_letter_view.page(letter(made(row(value=b"v" * MAX_LETTER_BYTES))))
     assert reported == "the value, 10000000 bytes, was left out"
 
 
 def test_all_of_a_letter_is_shown_each_fact_on_its_line() -> None:
     own: Headers = [("a", b"1\n\x1b"), ("n", None), ("x", b"\xff")]
     found = letter(made(row(b"\xfe", b"[]", own), records.OVERSIZE, "1001 bytes\n", **DELIVERY, more="other"))
-    lines = list(dead_letter_view.page(found, True))
+    lines = list(dead_letter_view.page(replace(found, redriven=True)))
     assert "\n".join(lines[:14]) == (
         "place          0:5\n"
         "time           1970-01-01 00:00:02.000Z\n"
@@ -310,7 +311,7 @@ def test_all_of_a_letter_is_shown_each_fact_on_its_line() -> None:
 def test_json_has_all_of_a_letter_and_says_which_bytes_are_no_text() -> None:
     own: Headers = [("a", b"1"), ("n", None), ("x", b"\xff")]
     found = letter(made(row(b"\xfe", b"v", own), records.OVERSIZE, **DELIVERY, more="other"))
-    assert json.loads(json.dumps(dead_letter_view.as_data(found, False))) == {
+    assert json.loads(json.dumps(dead_letter_view.as_data(found))) == {
         "place": "0:5",
         "time": "1970-01-01T00:00:02.000Z",
         "reason": "oversize",
@@ -332,8 +333,10 @@ def test_json_has_all_of_a_letter_and_says_which_bytes_are_no_text() -> None:
 @pytest.mark.parametrize("topic", ["events", "a.topic.with.quite.a.long.name"])
 def test_a_row_of_the_list_fits_into_80_columns(reason: str, topic: str) -> None:
     origin = None if reason == UNKNOWN else Origin(topic, 12, 123_456, 10**17)
-    one = Letter(DeadLetterPosition(12, 34_567), 10**12, reason, "why " * 50, b"k", b"v", [], origin, 12, "alice")
-    first, second = dead_letter_view.row(one, True, 80).split("\n")
+    one = StoredDeadLetter(
+        DeadLetterPosition(12, 34_567), 10**12, reason, "why " * 50, b"k", b"v", [], origin, 12, "alice", redriven=True
+    )
+    first, second = dead_letter_view.row(one, 80).split("\n")
     assert max(len(first), len(second), len(dead_letter_view.heading())) <= 80
     assert first.startswith(f"12:34567  2001-09-09 01:46:40 {reason} ")
     assert first.endswith(" -" if origin is None else " 12:123456")

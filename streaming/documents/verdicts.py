@@ -1,0 +1,74 @@
+"""Whether a subscription gets an event, and why, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from matchers.language.explanation import Line, as_data, explain
+from matchers.language.parsing import parse
+from streaming.documents.subscriptions import Change
+from streaming.text_format import plain
+
+
+@dataclass(frozen=True)
+class SubscriptionVerdict:
+    """Whether a subscription gets an event, line by line."""
+
+    change: Change
+    lines: list[Line]
+    idle: str  # why it does not count, whatever the lines say; else ""
+
+    @classmethod
+    def of(cls, change: Change, pattern: Any, event: dict[str, Any], now_ms: int | None = None) -> SubscriptionVerdict:
+        """The verdict on an event. Without a time, nothing has expired."""
+        return cls(change, explain(parse(pattern), event), change.idle(now_ms))
+
+    @property
+    def id(self) -> str:
+        """The id of the subscription."""
+        return self.change.subscription.id
+
+    @property
+    def subscriber(self) -> str:
+        """Its subscriber."""
+        return self.change.subscription.subscriber
+
+    @property
+    def matches(self) -> bool:
+        """Whether the subscriber gets the event."""
+        return not self.idle and not self.failed
+
+    @property
+    def failed(self) -> list[Line]:
+        """The lines that do not hold; `str` says what was wanted and what was found."""
+        return [line for line in self.lines if not line.held]
+
+    @property
+    def near_miss(self) -> bool:
+        """Whether all but one line held."""
+        return not self.idle and len(self.failed) == 1
+
+    @property
+    def who(self) -> str:
+        return f"{plain(self.id)} ({self.subscriber})"
+
+    def __str__(self) -> str:
+        verdict = "matches" if self.matches else self.idle or "does not match"
+        return "\n".join((f"{self.who}: {verdict}", indented(self.lines or ["held     {}: every event"])))
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "subscriber": self.subscriber,
+            "matches": self.matches,
+            "expired": self.idle.startswith("expired"),
+            "paused": self.change.paused,
+            "predicates": [as_data(line) for line in self.lines],
+            "near_miss": self.near_miss,
+        }
+
+
+def indented(lines: Iterable[object], by: str = "    ") -> str:
+    return "\n".join(by + part for line in lines for part in str(line).split("\n"))

@@ -1,0 +1,39 @@
+"""The page of the client: its code runs in order, beside a job, and prints what its comments say."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from streaming.kafka import layout
+from streaming.kafka.clients import Cluster
+from tests.integration.conftest import CommandLine
+from tests.integration.running import job
+from tests.support.documents import blocks, pattern
+
+PAGE = "docs/client.md"
+
+
+def test_the_code_of_the_page_prints_what_it_says(
+    sluice: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in sluice.environment.items():
+        if name.startswith("SLUICE_"):
+            monkeypatch.setenv(name, value)
+    settings = sluice.settings()
+    assert Cluster.of(settings).topics().create(layout.topics(settings, 1, 1)) == {}
+    examples = [block for block in blocks(PAGE, "python") if re.search("^(from|import|with Client)", block)]
+    names: dict[str, object] = {}
+    printed = 0
+    with job(sluice):
+        for block in examples:
+            expected = re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
+            capsys.readouterr()
+            exec(block.replace('"billing"', f'"{sluice.name}.billing"'), names)
+            lines = capsys.readouterr().out.splitlines()
+            assert len(lines) == len(expected), block
+            for line, comment in zip(lines, expected, strict=True):
+                assert re.fullmatch(pattern(comment), line), block
+            printed += len(lines)
+    assert printed == 8

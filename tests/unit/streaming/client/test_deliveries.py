@@ -1,0 +1,184 @@
+"""Deliveries are read to their end or on and on, and committed as far as they were returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from streaming.client.deliveries import Deliveries, GroupChanged
+from streaming.errors import Forbidden, JobError
+from tests.support.doubles.topic import Record
+
+
+class End:
+    """The present end of a partition, or another error in place of a record."""
+
+    def __init__(self, partition: int = 0, code: int = KafkaError._PARTITION_EOF) -> None:
+        self._partition, self._code = partition, code
+
+    def error(self) -> KafkaError:
+        return KafkaError(self._code)
+
+    def partition(self) -> int:
+        return self._partition
+
+    def offset(self) -> int:
+        return 0
+
+
+class Scripted:
+    """A consumer that returns what it was given; a function among it is called, as a rebalance is."""
+
+    def __init__(self, *script: Any) -> None:
+        self.script = list(script)
+        self.commits: list[dict[int, int]] = []
+        self.failure: KafkaError | None = None
+        self.closed = 0
+
+    def subscribe(self, topics: list[str], on_assign: Callable[..., None], on_revoke: Callable[..., None]) -> None:
+        self.on_assign, self.on_revoke = on_assign, on_revoke
+
+    def assign(self, partitions: list[TopicPartition]) -> None: ...
+
+    def poll(self, timeout: float) -> Any:
+        if self.script and callable(self.script[0]):
+            self.script.pop(0)(self)
+            return None
+        return self.script.pop(0) if self.script else None
+
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        assert not asynchronous
+        if self.failure is not None:
+            raise KafkaException(self.failure)
+        self.commits.append({tp.partition: tp.offset for tp in offsets})
+        return offsets
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def given(*partitions: int) -> Callable[[Scripted], None]:
+    return lambda consumer: consumer.on_assign(consumer, [TopicPartition("t", p) for p in partitions])
+
+
+def taken(*partitions: int) -> Callable[[Scripted], None]:
+    return lambda consumer: consumer.on_revoke(consumer, [TopicPartition("t", p) for p in partitions])
+
+
+def record(offset: int, partition: int = 0, key: str = "alice") -> Record:
+    return Record(key, {"n": offset}, partition, offset)
+
+
+def of_group(
+    *script: Any, follow: bool = False, only_key: bytes | None = None, stop: Event | None = None
+) -> tuple[Deliveries, Scripted]:
+    consumer = Scripted(*script)
+    untyped: Any = consumer
+    deliveries = Deliveries(untyped, "t", only_key, "service", follow, stop or Event())
+    deliveries._join()
+    return deliveries, consumer
+
+
+def places(deliveries: Deliveries) -> list[tuple[int, int]]:
+    return [(d.partition, d.offset) for d in deliveries]
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ((given(0), record(0), record(1), End()), [(0, 0), (0, 1)]),
+        ((given(0, 1), record(0), End(0), record(0, 1), End(1)), [(0, 0), (1, 0)]),
+        ((given(0, 1), End(0), record(0), End(1), record(1), End(0)), [(0, 0), (0, 1)]),
+        ((given(0, 1), End(0), taken(0, 1), given(1), record(7, 1), End(1)), [(1, 7)]),
+        ((None, given(), None), []),
+    ],
+    ids=["one partition", "two", "records after an end", "another member takes one", "others have all"],
+)
+def test_a_bounded_reader_ends_at_the_present_end_of_all_its_partitions(
+    script: tuple[Any, ...], expected: list[tuple[int, int]]
+) -> None:
+    deliveries, _ = of_group(*script)
+    assert places(deliveries) == expected
+    assert deliveries.at_end
+
+
+def test_a_reader_that_follows_goes_on_until_it_is_stopped() -> None:
+    stop = Event()
+    deliveries, _ = of_group(given(0), record(0), End(), record(1), End(), follow=True, stop=stop)
+    assert next(deliveries).offset == 0
+    assert next(deliveries).offset == 1
+    assert deliveries.poll(0.0) is None
+    stop.set()
+    assert list(deliveries) == []
+
+
+def test_what_was_returned_is_committed_and_no_more() -> None:
+    deliveries, consumer = of_group(given(0, 1), record(4), record(9, 1), record(5), follow=True)
+    deliveries.commit()
+    assert consumer.commits == []
+    assert next(deliveries).offset == 4
+    deliveries.commit()
+    assert (next(deliveries).offset, next(deliveries).offset) == (9, 5)
+    deliveries.commit()
+    deliveries.commit()
+    assert consumer.commits == [{0: 5}, {0: 6, 1: 10}]
+
+
+def test_records_of_others_in_a_shared_topic_are_passed_over_and_committed() -> None:
+    deliveries, consumer = of_group(
+        given(0), record(0, key="bob"), record(1), record(2, key="bob"), End(), only_key=b"alice"
+    )
+    assert places(deliveries) == [(0, 1)]
+    deliveries.commit()
+    assert consumer.commits == [{0: 3}]
+
+
+def test_a_partition_that_another_member_has_is_not_committed() -> None:
+    deliveries, consumer = of_group(given(0, 1), record(0), record(0, 1), taken(0, 1), given(1), End(1))
+    assert places(deliveries) == [(0, 0), (1, 0)]
+    deliveries.commit()
+    assert consumer.commits == []
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "text"),
+    [
+        (KafkaError.ILLEGAL_GENERATION, GroupChanged, "the group service has given t to other members"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, Forbidden, "the group service cannot commit"),
+    ],
+)
+def test_a_commit_that_fails_says_why_and_may_be_tried_again(code: int, error: type[JobError], text: str) -> None:
+    deliveries, consumer = of_group(given(0), record(0), follow=True)
+    next(deliveries)
+    consumer.failure = KafkaError(code)
+    with pytest.raises(error, match=text):
+        deliveries.commit()
+    consumer.failure = None
+    deliveries.commit()
+    assert consumer.commits == [{0: 1}]
+
+
+def test_an_error_of_the_broker_is_raised_and_a_slow_member_joins_again() -> None:
+    slow = End(code=KafkaError._MAX_POLL_EXCEEDED)
+    deliveries, _ = of_group(given(0), slow, record(0), End(code=KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    assert next(deliveries).offset == 0
+    with pytest.raises(Forbidden, match="t cannot be read"):
+        next(deliveries)
+
+
+def test_without_a_group_nothing_is_committed_and_what_is_closed_stays_closed() -> None:
+    consumer: Any = Scripted(record(0))
+    deliveries = Deliveries(consumer, "t", None, None, False, Event())
+    deliveries._assign({0: 0})
+    with deliveries:
+        next(deliveries)
+        with pytest.raises(ValueError, match="opened with a group"):
+            deliveries.commit()
+    deliveries.close()
+    assert consumer.closed == 1
+    with pytest.raises(ValueError, match="are closed"):
+        deliveries.poll(0.0)
