@@ -1,15 +1,12 @@
-"""Waiting for the job's answers, and what a program may import to do it."""
+"""Waiting for the job's answers."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from commands import HOME
 from streaming.admin import change_acks
 from streaming.admin.change_acks import ChangeAck, ChangeRefused, PendingChanges, Unanswered
 from streaming.client.changes import WrittenChanges
@@ -57,16 +54,11 @@ def test_a_wait_names_what_was_refused_and_why(answers: list[list[ChangeAck]]) -
 
 
 def test_a_long_list_of_refusals_is_cut() -> None:
-    assert str(ChangeRefused({str(n): "no" for n in range(1_005)})).endswith("4: no and 1,000 others")
+    refused = ChangeRefused({str(n): "no" for n in range(1_005)})
+    assert str(refused) == "refused: 0: no; 1: no; 2: no; 3: no; 4: no and 1,000 others"
 
 
 def test_the_reason_that_statuses_cannot_be_read_is_raised_by_wait() -> None:
     with pytest.raises(TopicMissing, match="gone"):
         WrittenChanges(Cluster("", {}), TopicMissing("gone"), PendingChanges(), 1).wait()
     assert WrittenChanges(Cluster("", {}), TopicMissing("gone"), PendingChanges(), 0).wait() == []
-
-
-def test_a_program_that_imports_the_client_loads_neither_spark_nor_a_compiler() -> None:
-    code = "import sys, streaming.client; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=HOME, capture_output=True, text=True, check=True)
-    assert not {"pyspark", "numba", "numpy", "pyarrow", "pandas", "typer", "rich"} & set(done.stdout.split())

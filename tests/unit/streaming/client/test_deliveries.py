@@ -94,9 +94,17 @@ def places(deliveries: Deliveries) -> list[tuple[int, int]]:
         ((given(0, 1), record(0), End(0), record(0, 1), End(1)), [(0, 0), (1, 0)]),
         ((given(0, 1), End(0), record(0), End(1), record(1), End(0)), [(0, 0), (0, 1)]),
         ((given(0, 1), End(0), taken(0, 1), given(1), record(7, 1), End(1)), [(1, 7)]),
+        ((given(0, 1), End(0), taken(0, 1), given(0), record(7), End(0)), [(0, 7)]),
         ((None, given(), None), []),
     ],
-    ids=["one partition", "two", "records after an end", "another member takes one", "others have all"],
+    ids=[
+        "one partition",
+        "two",
+        "records after an end",
+        "another member takes one",
+        "or gives it back",
+        "others have all",
+    ],
 )
 def test_a_bounded_reader_ends_at_the_present_end_of_all_its_partitions(
     script: tuple[Any, ...], expected: list[tuple[int, int]]
