@@ -288,12 +288,15 @@ class Client:
         """
         if isinstance(event, bytes):
             registry = self._settings.schema_registry
-            event = open_codec(self._settings.events.codec, RegistrySettings.of(registry.url, registry.options))(
-                event, {}
-            )
+            decode = open_codec(self._settings.events.codec, RegistrySettings.of(registry.url, registry.options))
+            event = decode(event, {})
         event, now_ms = checked(dict(event)), int(1_000 * time.time())
         chosen = self.subscriptions(subscriber=subscriber) if id is None else [self.subscription(id)]
-        return [SubscriptionVerdict.of(one.change, one.document["pattern"], event, now_ms) for one in chosen]
+        return [
+            SubscriptionVerdict.of(one.change, one.document["pattern"], event, now_ms)
+            for one in chosen
+            if subscriber in (None, one.change.subscription.subscriber)
+        ]
 
     def _flag(self, ids: Collection[str], is_pause: bool) -> WrittenChanges:
         ids = dict.fromkeys(ids)
