@@ -28,10 +28,9 @@ class WrittenChanges:
         starts: Starts | JobError,
         pending: PendingChanges,
         count: int,
-        unchanged: tuple[str, ...] = (),
     ) -> None:
         self.count = count
-        self.unchanged = unchanged
+        self.unchanged: tuple[str, ...] = ()
         self._cluster, self._starts, self._pending = cluster, starts, pending
         self._came: list[ChangeAck] = []
 

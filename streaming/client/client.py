@@ -350,10 +350,10 @@ def _checked(document: Mapping[str, Any]) -> Writable:
     try:
         value = json.dumps(document).encode()
         return read_change(None, value).subscription.id.encode(), value
-    except TypeError as error:
-        raise ChangeRefused({str(document["id"]): f"not JSON: {error}"}) from None
     except Refused as error:
         raise ChangeRefused({error.id or str(document["id"]): str(error)}) from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ChangeRefused({str(document["id"]): f"not JSON: {error}"}) from None
 
 
 def _withdrawal(id: str) -> Writable:

@@ -165,6 +165,8 @@ def test_a_refusal_is_an_error_with_the_reason_of_the_job(
 def test_without_a_job_a_change_waits_for_it(sluice: CommandLine, settings: Settings, client: Client) -> None:
     with pytest.raises(ChangeRefused, match="s1: subscriber must be"):
         client.subscribe("s1", "a lice", {})
+    with pytest.raises(ChangeRefused, match="s1: not JSON: Object of type set"):
+        client.subscribe("s1", "alice", {"x": {1}})
     assert list(client.subscriptions()) == []
     change = client.subscribe("s1", "alice", {"x": [1]}, expires_at="2100-01-01T00:00:00Z", paused=True)
     with pytest.raises(Unanswered, match="is it running"):
