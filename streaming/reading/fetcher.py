@@ -233,11 +233,11 @@ class Fetcher:
             wait_ms = max(0, min(self._limits.max_wait_ms, int(1000 * (self._until - now))))
             limits = self._limits._replace(max_wait_ms=wait_ms)
             request = session.request(positions, limits, self._client.options.rack)
-            self._client.start(self._answer, node, session, request)
+            self._client.start(self._answer, node, session, request, now + wait_ms / 1000 + SILENT_S)
         return retry_at
 
-    async def _answer(self, node: int, session: FetchSession, request: Any) -> None:
-        attempt = Attempt(time.monotonic() + self._limits.max_wait_ms / 1000 + SILENT_S)
+    async def _answer(self, node: int, session: FetchSession, request: Any, until: float) -> None:
+        attempt = Attempt(until)
         try:
             answer: Any = await self._client.send(node, request, attempt, "Fetch")
         except (ConnectionLost, JobError) as error:

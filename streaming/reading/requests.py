@@ -19,7 +19,7 @@ _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 class FetchLimits(NamedTuple):
     """Limits on the wait for data and on the size of an answer. A broker returns a batch whole, however large it is."""
 
-    max_wait_ms: int = 500
+    max_wait_ms: int = 10_000  # and no longer than the poll: an idle broker answers seldom
     min_bytes: int = 1
     answer_bytes: int = 8 << 20
     partition_bytes: int = 4 << 20

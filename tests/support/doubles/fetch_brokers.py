@@ -1,7 +1,7 @@
 """Two brokers in memory that answer Fetch requests, with sessions, replicas, leader epochs and deleted records.
 
 The rules are those of Kafka's ReplicaManager and FetchSession. A broker without data for a request waits as long as the
-request says, and then answers without records.
+request says, at most LONGEST_WAIT_S, and then answers without records: it does not notice what comes meanwhile.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ OUT_OF_RANGE: int = errors.OffsetOutOfRangeError.errno
 NOT_LEADER: int = errors.NotLeaderForPartitionError.errno
 NO_SESSION: int = errors.FetchSessionIdNotFoundError.errno
 WRONG_SESSION_EPOCH: int = errors.InvalidFetchSessionEpochError.errno
+
+LONGEST_WAIT_S = 0.5
 
 
 @dataclass
@@ -135,7 +137,7 @@ class FetchBrokers(Brokers):
             error_code=OK,
             session_id=next((id for id, one in self.sessions.items() if one is session), 0),
             responses=[Answer(topic=topic, partitions=[one]) for topic, one in answers],
-            after_s=0.0 if at_once else request.max_wait_ms / 1000,
+            after_s=0.0 if at_once else min(LONGEST_WAIT_S, request.max_wait_ms / 1000),
         )
 
     def _session(self, request: Any) -> tuple[Session | None, int]:
